@@ -80,7 +80,7 @@ void Blake2b::compress(Block block, bool is_last) noexcept {
   for (std::size_t i = 0; i < state_.size(); ++i) state_[i] ^= v[i] ^ v[i + 8];
 }
 
-// The last block is told that it is the last, so a full tail waits for more.
+// The last block is marked as the last, so a full tail waits for more.
 void Blake2b::update(std::span<const std::byte> bytes) noexcept {
   while (!bytes.empty()) {
     if (filled_ == kBlockBytes) {

@@ -58,8 +58,8 @@ class StaleError : public DataError {
 // Told of damage that is passed over: counts it, or throws it when no budget is left for it.
 using Report = std::function<void(const DataError&)>;
 
-// No error of the data: whoever waits is told at once, wherever it happened. `cause` is what
-// the caller gets.
+// No error of the data: it reaches the waiting caller at once, wherever it happened. `cause` is
+// what the caller gets.
 class Interruption : public std::exception {
  public:
   explicit Interruption(std::exception_ptr cause) : cause_(std::move(cause)) {}

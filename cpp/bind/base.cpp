@@ -98,18 +98,18 @@ using NamedArrays = std::vector<std::tuple<py::bytes, py::bytes, py::bytes, Arra
 
 std::uint64_t sum_over(const Array<std::uint8_t>& names, const Array<std::int64_t>& offsets,
                        const Array<std::uint64_t>& firsts, const NamedArrays& streams) {
-  std::vector<DigestedStream> told;
-  told.reserve(streams.size());
+  std::vector<DigestedStream> digested;
+  digested.reserve(streams.size());
   for (const auto& [name, before, after, values, in_samples, sample_bytes] : streams) {
-    told.push_back({.name = name,
-                    .before = before,
-                    .after = after,
-                    .values = std::as_bytes(view(values)),
-                    .offsets = view(in_samples),
-                    .sample_bytes = sample_bytes});
+    digested.push_back({.name = name,
+                        .before = before,
+                        .after = after,
+                        .values = std::as_bytes(view(values)),
+                        .offsets = view(in_samples),
+                        .sample_bytes = sample_bytes});
   }
   const DigestedNames all{std::as_bytes(view(names)), view(offsets), view(firsts)};
-  return without_gil([&] { return sum_of_digests(all, told); });
+  return without_gil([&] { return sum_of_digests(all, digested); });
 }
 
 using CopyPixels = void (*)(const Pixels&, std::byte*) noexcept;

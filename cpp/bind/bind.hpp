@@ -93,8 +93,8 @@ std::shared_ptr<const T> hold(T object) {
           }};
 }
 
-// Calls Python code for the core. What is no Exception, such as KeyboardInterrupt, is told at
-// once to whoever waits. REQUIRES: the GIL is held
+// Calls Python code for the core. What is no Exception, such as KeyboardInterrupt, is reported
+// at once to whoever waits. REQUIRES: the GIL is held
 template <class... Arguments>
 py::object call(const py::function& function, const Arguments&... arguments) {
   const py::tuple given = py::make_tuple(arguments...);

@@ -121,7 +121,8 @@ void bind_order(py::module_& room) {
                        bool by_lanes) {
              auto sweeps = std::dynamic_pointer_cast<const SweepTimeline>(timeline);
              if (sweeps == nullptr)
-               throw std::invalid_argument("when chunks are read is told of one corpus");
+               throw std::invalid_argument(
+                   "chunk uses are of one corpus, and this is a mixture");
              return ChunkUses(std::move(sweeps), limit, by_lanes);
            }),
            "timeline"_a, "limit"_a, "by_lanes"_a)

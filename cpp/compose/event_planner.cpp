@@ -96,7 +96,7 @@ Plan EventPlanner::delivered(const Request& request) {
     if (events_.bans != nullptr && events_.bans->hold_at(kNoLimit))
       until.bans = events_.bans.get();
     Plan plan = leg().next(until);
-    // Where a minibatch is told first by its size it may begin later than was sought.
+    // A minibatch that is found by its size may begin later than the time sought.
     const std::uint64_t wanted = delivered_from(plan.nominal_time);
     if (plan.end_of_data || wanted == plan.nominal_time) return plan;
     seek(wanted);

@@ -80,7 +80,7 @@ struct Plan {
   std::uint32_t num_rows = 0;  // of the worker who asked
   std::uint32_t row_length = 0;
   std::uint64_t global_rows = 0;  // of all workers, without those that only make shares equal
-  // Those that it takes from, and those that may be open besides and no plan before told of.
+  // Those that it takes from, and others that may be open and were in no earlier plan.
   std::vector<std::shared_ptr<const Block>> blocks;
 };
 

@@ -29,7 +29,7 @@ class BitTree {
     }
   }
 
-  // If `item` stays, nothing changes: the tree is told all the same, as a branch would be
+  // If `item` stays, nothing changes: the tree is updated all the same, as a branch would be
   // mispredicted.
   void erase(std::uint32_t item, bool stays) {
     for (auto& level : levels_) {

@@ -23,7 +23,7 @@ struct AssembleStats : LoadStats {
 
 class Assembler {
  public:
-  // See Members. `report` is also told of sequences that cannot be delivered.
+  // See Members. `report` also gets the errors of sequences that cannot be delivered.
   Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
             const AssembleOptions& options, bool load_ahead, std::uint64_t led_by,
             Report report);

@@ -19,8 +19,8 @@ namespace sweephand {
 class LookAhead {
  public:
   // `limit` is where the timeline ends. `by_lanes`: a worker reads its share of the lanes,
-  // instead of all. `with_open`: chunks of blocks that are open are told too, as what lies in a
-  // store is waited for the first time that it is wanted.
+  // instead of all. `with_open`: also returns chunks of open blocks, as the first
+  // read from a store is waited for.
   LookAhead(const std::shared_ptr<const Timeline>& timeline, std::uint64_t limit, bool by_lanes,
             bool with_open);
 
@@ -28,7 +28,7 @@ class LookAhead {
   std::uint64_t horizon() const noexcept { return parts_[0].horizon(); }
 
   // The chunks of blocks that will be open within the horizon and are not at `time`, about: the
-  // places of lanes are not searched for. Nothing if that was told for a time that is near
+  // places of lanes are not searched for. Nothing if that was returned for a time that is near
   // enough. Not for several threads at once.
   std::optional<std::vector<std::uint64_t>> chunks_at(std::uint64_t time,
                                                       const Request& request);

@@ -57,7 +57,7 @@ class Members {
 
   // `load_ahead`: chunks are loaded before they are needed, by as many threads as each member
   // says. `led_by`: the chunks of a corpus that these are joined to; 0: the first of them
-  // leads. `report` is told of chunks that hold other sequences than planned. Throws
+  // leads. `report` gets the errors of chunks that hold other sequences than planned. Throws
   // std::invalid_argument when members and streams do not fit.
   Members(std::vector<Member> members, std::span<const StreamSpec> streams, bool load_ahead,
           std::uint64_t led_by, Report report);
@@ -88,8 +88,8 @@ class Members {
   // Whether load_ahead does anything.
   bool loads_ahead() const noexcept { return loads_ahead_; }
 
-  // Has chunks of the corpus loaded that no minibatch wants yet, and keeps those until it is
-  // told of others.
+  // Has chunks of the corpus loaded that no minibatch wants yet, and keeps those until the
+  // next call.
   void load_ahead(std::span<const std::uint64_t> chunks);
 
   // Waits so long for each of the threads that load ahead to end, and returns whether they

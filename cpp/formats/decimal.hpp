@@ -180,7 +180,7 @@ inline double do_operation(const Parts& parts) noexcept {
          kExactPowers[static_cast<std::uint64_t>(std::max(-parts.exponent, zero))];
 }
 
-// Whether a number of type T cannot be told from its nearest double. Rounding to double and
+// Whether the nearest double leaves a number of type T undecided. Rounding to double and
 // then to float is right unless the double lies exactly between two floats: rounding keeps
 // order and such midpoints are doubles, so any other double is on the same side of them as the
 // text. REQUIRES: it is a normal float or zero, where the midpoints end in a one and 28 zeros

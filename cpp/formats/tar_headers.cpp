@@ -47,7 +47,7 @@ std::optional<std::uint64_t> number_of(std::span<const std::byte> field) {
 
 // Both sums that writers have made: of unsigned bytes, and of signed ones.
 bool has_its_checksum(std::span<const std::byte> block) {
-  const auto told = number_of(block.subspan(kChecksum, 8));
+  const auto stored = number_of(block.subspan(kChecksum, 8));
   std::uint64_t sum = 8 * static_cast<std::uint64_t>(' ');
   std::uint64_t high = 0;  // bytes that are negative as signed ones
   for (std::size_t i = 0; i < kBlock; ++i) {
@@ -55,7 +55,7 @@ bool has_its_checksum(std::span<const std::byte> block) {
     sum += to_byte(block[i]);
     high += to_byte(block[i]) >> 7;
   }
-  return told && (*told == sum || *told + 256 * high == sum);
+  return stored && (*stored == sum || *stored + 256 * high == sum);
 }
 
 bool is_zero(std::span<const std::byte> bytes) {

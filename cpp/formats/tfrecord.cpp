@@ -154,7 +154,7 @@ std::vector<FoundKind> find_kinds(const std::vector<std::string>& keys, const Re
         if (is_open(kinds[i])) kinds[i] = found[i];
       }
     } catch (const DataError&) {
-      continue;  // told when it is decoded
+      continue;  // reported when it is decoded
     }
   }
   return kinds;

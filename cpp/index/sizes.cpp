@@ -74,9 +74,9 @@ void OffsetSizes::refuse(std::uint64_t sequence) const {
                                 ", which defines its size; remove it, or name another stream "
                                 "by defines_mb_size=True");
   }
-  const std::string told = told_offsets(sequence, begin, end);
-  if (origin_.file.empty()) throw std::invalid_argument(stream + ": " + told);
-  throw DataError(told, {.file = origin_.file, .stream = origin_.stream});
+  const std::string problem = told_offsets(sequence, begin, end);
+  if (origin_.file.empty()) throw std::invalid_argument(stream + ": " + problem);
+  throw DataError(problem, {.file = origin_.file, .stream = origin_.stream});
 }
 
 void OffsetSizes::read(std::uint64_t first, std::span<std::uint32_t> out) const {

@@ -22,7 +22,7 @@ class Sizes {
   // The size that all sequences share, or 0 when they differ.
   virtual std::uint32_t common() const noexcept { return 0; }
 
-  // For how many sequences there is one; nothing where they are told for any.
+  // For how many sequences there is one; nothing where they are known for any.
   virtual std::optional<std::uint64_t> count() const noexcept { return std::nullopt; }
 
   // Reading a size is a look into memory; if not, whoever needs one again remembers it.
@@ -35,7 +35,7 @@ class Sizes {
   virtual void gather(std::span<const std::uint64_t> sequences,
                       std::span<std::uint32_t> out) const;
 
-  // The samples of sequences [first, end). Linear, unless it can be told without reading all.
+  // The samples of sequences [first, end). Linear, unless it is known without reading all.
   virtual std::uint64_t sum(std::uint64_t first, std::uint64_t end) const;
 };
 

@@ -15,7 +15,7 @@ ChunkStarts::ChunkStarts(const ChunkTable& chunks, const Permutation& order)
 }
 
 // The samples of each group, and a 0. Chunks that lie side by side are looked at one after the
-// other where their places can be told: the table may be larger than the processor's cache.
+// other where their places are known: the table may be larger than the processor's cache.
 std::vector<std::uint64_t> ChunkStarts::group_sums() const {
   const std::uint64_t num_chunks = chunks_->num_chunks();
   std::vector<std::uint64_t> sums((num_chunks + kPlaces - 1) / kPlaces + 1);

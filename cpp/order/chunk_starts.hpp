@@ -24,7 +24,7 @@ class ChunkStarts {
   // The last place that begins at or before `sample`; the number of chunks beyond the end.
   std::uint64_t place_at(std::uint64_t sample);
 
-  // Forgets what can be told again.
+  // Drops the entries that can be computed again.
   void let_go() noexcept { groups_.clear(); }
 
  private:

@@ -80,7 +80,8 @@ void MixedCursor::sift(std::uint64_t key) {
   heads_[place] = head;
 }
 
-// Goes on until a corpus has to tell more, which it does when what it told is handed over.
+// Merges until a corpus must look further ahead, which it does once its sequences are handed
+// over.
 void MixedCursor::merge() {
   ahead_.clear();
   number_of_.clear();
@@ -89,11 +90,11 @@ void MixedCursor::merge() {
     const std::uint32_t number = heads_.front().number;
     Own& own = own_[number];
     if (own.cursor->sweep_done()) own.cursor->enter_next_sweep();
-    const std::span<const PlannedSequence> told = own.cursor->ahead();
-    if (own.merged == told.size()) break;
-    PlannedSequence next = told[own.merged++];
+    const std::span<const PlannedSequence> ahead = own.cursor->ahead();
+    if (own.merged == ahead.size()) break;
+    PlannedSequence next = ahead[own.merged++];
     // Not looked at before others had their turn: it would come from memory then.
-    __builtin_prefetch(told.data() + own.merged);
+    __builtin_prefetch(ahead.data() + own.merged);
     own.time += next.size;
     next.sequence += first_sequences_[number];
     next.sweep = static_cast<std::uint16_t>(own.cursor->sweep());

@@ -48,7 +48,7 @@ class Timeline {
   // as long as the timeline.
   virtual std::span<const std::uint64_t> first_sequences() const noexcept { return {}; }
 
-  // Whether what comes to the end of a sweep is told so.
+  // Whether results that reach the end of a sweep are marked.
   virtual bool tells_sweeps() const noexcept { return true; }
 
   virtual SweepExtent extent() const = 0;

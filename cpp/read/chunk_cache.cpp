@@ -57,9 +57,9 @@ void ChunkCache::load_ahead(std::span<const std::uint64_t> chunks, bool at_once)
     std::erase_if(ahead_, [&](auto chunk) { return now.contains(chunk); });
     ahead_.insert(ahead_.begin(), lacking.begin(), lacking.end());
   } else {
-    const std::unordered_set<std::uint64_t> told(ahead_.begin(), ahead_.end());
+    const std::unordered_set<std::uint64_t> announced(ahead_.begin(), ahead_.end());
     std::ranges::copy_if(lacking, std::back_inserter(ahead_),
-                         [&](auto chunk) { return !told.contains(chunk); });
+                         [&](auto chunk) { return !announced.contains(chunk); });
   }
   if (ahead_.empty()) return;
   while (threads_.size() < num_threads_ && threads_.start([this] { work(); })) {

@@ -46,7 +46,7 @@ class ChunkCache {
   // tries again.
   std::shared_ptr<const Chunk> get(std::uint64_t chunk, const Poll& poll);
 
-  // Has the threads load those chunks that are not here: before those that they were told of,
+  // Has the threads load those chunks that are not here: before those announced earlier,
   // or after them. What goes wrong there, get() throws.
   void load_ahead(std::span<const std::uint64_t> chunks, bool at_once = true);
 

@@ -155,7 +155,8 @@ std::shared_ptr<const Chunk> FrameDeserializer::load(std::uint64_t chunk) {
   auto frames = std::make_shared<Chunk>(*sequences);
   frames->skipped.clear();
   frames->num_sequences = 0;
-  // Which sample is which cannot be told: whoever compares finds no frames.
+  // Samples cannot be matched to frames: the chunk stays empty, which the engine's check
+  // reports.
   if (!is_whole(*sequences, range.count)) return frames;
   if (add_frames(*sequences, chunk, range, *frames)) {
     for (Column& column : frames->columns) {

@@ -15,7 +15,7 @@
 namespace sweephand {
 
 // How much memory it takes; 0 if it cannot be: values lie in files, or sequences are skipped,
-// which is to be told once for each process.
+// which is to be reported once for each process.
 std::uint64_t packed_bytes(const Chunk& chunk);
 
 // REQUIRES: out.size() == packed_bytes(chunk) > 0

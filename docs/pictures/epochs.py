@@ -29,13 +29,13 @@ class Record:
 
 
 def train() -> tuple[Record, list[str]]:
-    """Train on a corpus of six sequences, and return what was told and the order of these."""
+    """Train on a corpus of six sequences; return the recorded progress and their order."""
     offsets = np.cumsum([0, *LENGTHS])
     corpus = sh.ArrayDeserializer({"x": (np.zeros(offsets[-1], np.float32), offsets)})
     source = sh.MinibatchSource(corpus, randomization_seed=3)
-    told, w = Record(), np.zeros(1, np.float32)
+    record, w = Record(), np.zeros(1, np.float32)
     trainer = sh.Trainer(
-        None, lambda model, minibatch: (1.0, [w]), sh.numpy.SGD([w], 0.0), [told]
+        None, lambda model, minibatch: (1.0, [w]), sh.numpy.SGD([w], 0.0), [record]
     )
     sh.training_session(
         trainer,
@@ -45,12 +45,12 @@ def train() -> tuple[Record, list[str]]:
         epoch_size=EPOCH_SIZE,
         progress_frequency=EPOCH_SIZE,
     ).train()
-    return told, list(source.sequence_ids(0, SAMPLES))
+    return record, list(source.sequence_ids(0, SAMPLES))
 
 
 def draw() -> Figure:
     """Draw sweeps, sequences, minibatches and epochs below each other."""
-    told, names = train()
+    record, names = train()
     figure, axis = plt.subplots(figsize=(11, 3.4), layout="constrained")
     sweep = sum(LENGTHS)
     for number in range(SAMPLES // sweep):
@@ -61,12 +61,12 @@ def draw() -> Figure:
         end = begin + LENGTHS[sequence]
         piece(axis, 2, begin, end, color(sequence), str(sequence))
         begin = end
-    for number, (begin, end) in enumerate(zip(told.ends, told.ends[1:], strict=False)):
+    for number, (begin, end) in enumerate(zip(record.ends, record.ends[1:], strict=False)):
         piece(axis, 1, begin, end, "lightsteelblue", f"{number}: {end - begin}")
     for number, begin in enumerate(range(0, SAMPLES, EPOCH_SIZE)):
         piece(axis, 0, begin, begin + EPOCH_SIZE, "0.93", "")
         axis.text(begin + 0.4, 0, f"epoch {number}", va="center", fontsize=8)
-    for end in told.epochs:
+    for end in record.epochs:
         axis.annotate(
             "actions", (end, 0.6), (end, -0.75), ha="center", fontsize=8, color="tab:red",
             arrowprops={"arrowstyle": "->", "color": "tab:red"}, annotation_clip=False,

@@ -39,8 +39,8 @@ def draw() -> Figure:
         axis.bar(times, heights, widths, below, align="edge", color=f"C{number}", label=name)
         below += heights
     axis.bar(times, left_out, widths, below, align="edge", color="0.85", label="banned")
-    told = {BAN: "ban", SKIP[0]: "skip", WEIGHTS: "weights", RETIRE: "retire"}
-    for time, name in told.items():
+    names = {BAN: "ban", SKIP[0]: "skip", WEIGHTS: "weights", RETIRE: "retire"}
+    for time, name in names.items():
         axis.axvline(time, color="black", linewidth=0.8)
         axis.annotate(f" {name}", (time, 1.02))
     axis.set_ylim(0, 1.12)

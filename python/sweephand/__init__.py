@@ -16,7 +16,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name, or say where a name of CNTK's is."""
+    """Return a public name, or explain the replacement of a name of CNTK's."""
     if name == "__version__":
         return import_module("importlib.metadata").version("sweephand")
     if name in _names:

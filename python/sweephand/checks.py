@@ -1,4 +1,4 @@
-"""What callers give, checked by type and range."""
+"""Checks of arguments by type and range."""
 
 from collections.abc import Callable
 from numbers import Integral, Real

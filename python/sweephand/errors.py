@@ -1,4 +1,4 @@
-"""What can go wrong, and where in the data."""
+"""Errors, with their place in the data."""
 
 from typing import Self
 
@@ -52,7 +52,7 @@ class DataError(Exception):
         self.line = line
 
     def within(self, *, offset: int) -> Self:
-        """Return the same error with what the caller knows added, if it is still unknown."""
+        """Return the same error with facts of the caller added where they are unknown."""
         reason, file, known, *rest = self.args
         return type(self)(reason, file, offset if known is None else known, *rest)
 
@@ -143,7 +143,7 @@ class LossScaleError(RuntimeError):
     parameters : tuple of str
         The first parameters whose gradient was not finite.
     minibatch_ids : tuple of str
-        The sequences of the minibatch, as far as they were told.
+        The sequences of the minibatch, as far as they are known.
 
     Examples
     --------

@@ -10,5 +10,5 @@ __all__ = ["BucketSentenceIter", "DataBatch", "encode_sentences"]
 
 
 def __dir__() -> list[str]:
-    """Return what is public."""
+    """Return the public names."""
     return __all__

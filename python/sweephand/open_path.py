@@ -1,4 +1,4 @@
-"""What lies at a path, as a corpus."""
+"""Data at a path, opened as a corpus."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def open(
     end_of_document: int | None = None,
     index: Keep = "auto",
 ) -> Deserializer:
-    """Return the corpus that lies at a path or URL, whatever its format is.
+    """Open the corpus at a path or URL, whatever its format is.
 
     Parameters
     ----------
@@ -93,14 +93,14 @@ def open(
 
 @dataclass(frozen=True)
 class Found:
-    """What lies at a path or several: files of one format, or folders that are a corpus."""
+    """Files of one format at a path or several, or folders that are a corpus."""
 
     format: Format
     paths: Sequence[AnyPath]
 
 
 def look_at(place: Files) -> Found:
-    """Return what lies at a path or URL, or at several, told by names and first bytes.
+    """Recognise the data at a path or URL, or at several, by names and first bytes.
 
     Raises
     ------
@@ -174,13 +174,13 @@ def _look_into(folder: AnyPath) -> Found:
     if not found:
         raise ValueError(f"{str(folder)!r} holds {_count(files)} with {advice}")
     raise ValueError(
-        f"{str(folder)!r} holds {_told(found)} and {_count(unknown)} with {advice}; "
+        f"{str(folder)!r} holds {_counted(found)} and {_count(unknown)} with {advice}; "
         f"{_by_pattern(found)}"
     )
 
 
 def _look_into_folders(folder: AnyPath) -> Found:
-    """Return the files below folders ``key=value``; of others one is to be opened."""
+    """Return the files below folders ``key=value``, or the stores in a folder of them."""
     inner = folders_at(folder)
     if not inner:
         raise ValueError(f"the folder {str(folder)!r} is empty")
@@ -189,13 +189,13 @@ def _look_into_folders(folder: AnyPath) -> Found:
     if all(ZARR.is_at(Look(one)) for one in inner):
         return Found(ZARR, inner)
     pictures = [file for one in inner[:_MOST_NAMES] for file in files_at(one)[:1]]
-    advice = next((told for file in pictures if (told := advice_for_file(file))), None)
+    advice = next((hint for file in pictures if (hint := advice_for_file(file))), None)
     names = ", ".join(one.name for one in inner[:_MOST_NAMES])
     more = ", ..." if len(inner) > _MOST_NAMES else ""
-    told = f"{str(folder)!r} holds no file but the folders {names}{more}"
+    message = f"{str(folder)!r} holds no file but the folders {names}{more}"
     if advice and pictures:
-        raise ValueError(f"{told}, with {advice}")
-    raise ValueError(f"{told}: open one of them, such as {str(inner[0])!r}")
+        raise ValueError(f"{message}, with {advice}")
+    raise ValueError(f"{message}: open one of them, such as {str(inner[0])!r}")
 
 
 def _one_format(found: Sequence[Found], places: Sequence[AnyPath]) -> Found:
@@ -204,20 +204,20 @@ def _one_format(found: Sequence[Found], places: Sequence[AnyPath]) -> Found:
         where = ", ".join(repr(str(place)) for place in places[:2])
         more = ", ..." if len(places) > 2 else ""
         raise ValueError(
-            f"{where}{more} hold several formats, {_told(found)}; {_by_pattern(found)}"
+            f"{where}{more} hold several formats, {_counted(found)}; {_by_pattern(found)}"
         )
     return Found(next(iter(formats)), [path for one in found for path in one.paths])
 
 
 def _by_kind(files: Sequence[AnyPath]) -> list[list[AnyPath]]:
-    """Return files by what their names end with, the numbers of shards aside."""
+    """Group files by their suffixes, the numbers of shards aside."""
     kinds: dict[str, list[AnyPath]] = {}
     for file in files:
         kinds.setdefault(re.sub(r"\d+", "0", file.suffix), []).append(file)
     return list(kinds.values())
 
 
-def _told(found: Sequence[Found]) -> str:
+def _counted(found: Sequence[Found]) -> str:
     """Return how many files there are of which format."""
     counts: dict[str, list[AnyPath]] = {}
     for one in found:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class OptionalModule:
-    """Stands for a module of a package of an extra, and has its names.
+    """Placeholder for a module of an optional package, with its names.
 
     Raises
     ------

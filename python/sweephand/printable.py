@@ -1,4 +1,4 @@
-"""Text of others, such as names of files, as it may be shown."""
+"""Foreign text, such as names of files, made safe to print."""
 
 from __future__ import annotations
 

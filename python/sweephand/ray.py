@@ -103,7 +103,7 @@ def report(
 
 
 def restore(source: MinibatchSource, load: Callable[[Path], object] | None = None) -> bool:
-    """Go on from the last checkpoint that was reported, by as many workers or others.
+    """Restore the last reported checkpoint, saved by any number of workers.
 
     Parameters
     ----------
@@ -153,5 +153,5 @@ def restore(source: MinibatchSource, load: Callable[[Path], object] | None = Non
 
 
 def __dir__() -> list[str]:
-    """Return what is public."""
+    """Return the public names."""
     return __all__

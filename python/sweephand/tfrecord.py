@@ -12,5 +12,5 @@ __all__ = ["Feature", "encode_example", "encode_record", "encode_sequence_exampl
 
 
 def __dir__() -> list[str]:
-    """Return what is public."""
+    """Return the public names."""
     return __all__

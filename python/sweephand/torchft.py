@@ -1,4 +1,4 @@
-"""Sources under torchft: it knows who is alive, and whether a step counts."""
+"""Sources under torchft, which knows the live replicas and the steps that count."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -7,7 +7,7 @@ __all__ = ["alive"]
 
 
 class Manager(Protocol):
-    """What is asked of a ``torchft.Manager``."""
+    """The used part of ``torchft.Manager``."""
 
     def num_participants(self) -> int:
         """Return how many replicas take part in the quorum; it waits for it."""
@@ -17,7 +17,7 @@ class Manager(Protocol):
 
 
 def alive(manager: Manager, share: tuple[int, int] = (1, 0)) -> Callable[[], tuple[int, int]]:
-    """Return what asks a manager who is alive, for `sh.torch.distributed.ElasticSteps`.
+    """Return a function that asks a manager for its share, for `ElasticSteps`.
 
     Parameters
     ----------
@@ -61,5 +61,5 @@ def alive(manager: Manager, share: tuple[int, int] = (1, 0)) -> Callable[[], tup
 
 
 def __dir__() -> list[str]:
-    """Return what is public."""
+    """Return the public names."""
     return __all__

@@ -78,12 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(error: BaseException, reason: str, command: str, code: int, is_json: bool) -> int:
-    """Tell an error, in one line or as JSON, and return the exit code."""
-    told = printable(" ".join(reason.split()))
+    """Print an error, in one line or as JSON, and return the exit code."""
+    message = printable(" ".join(reason.split()))
     if is_json:
-        write_json(error_facts(error, told, command))
+        write_json(error_facts(error, message, command))
     elif code != 130:
-        print(f"sweephand {command}".rstrip() + f": {told}", file=sys.stderr)
+        print(f"sweephand {command}".rstrip() + f": {message}", file=sys.stderr)
     return code
 
 

@@ -1,4 +1,4 @@
-"""What a command answers under ``--json``: its facts, or why there are none."""
+"""Answers of commands under ``--json``: their facts, or the error in place of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WrongUsage(Exception):
         self.usage = usage
 
 
-def error_facts(error: BaseException, told: str, command: str) -> Answer:
+def error_facts(error: BaseException, message: str, command: str) -> Answer:
     """Return an error as facts.
 
     Returns
@@ -46,26 +46,26 @@ def error_facts(error: BaseException, told: str, command: str) -> Answer:
         place["file"] = error.filename
     return {
         "ok": False,
-        "error": told,
+        "error": message,
         "where": {
             "command": command or None,
             **{name: value for name, value in place.items() if value is not None},
         },
-        "hint": _hint(error, told, command),
+        "hint": _hint(error, message, command),
     }
 
 
-def _hint(error: BaseException, told: str, command: str) -> str | None:
-    """Return the part of a message that says what to do."""
+def _hint(error: BaseException, message: str, command: str) -> str | None:
+    """Return the part of a message that advises the user."""
     if isinstance(error, WrongUsage):
         return f"sweephand {command}".rstrip() + " --help"
-    if install := re.search(r"pip install \S+", told):
+    if install := re.search(r"pip install \S+", message):
         return install[0]
-    return told.rpartition("; ")[2] if "; " in told else None
+    return message.rpartition("; ")[2] if "; " in message else None
 
 
 def write_json(facts: Answer) -> None:
-    """Write facts to standard output; what is no JSON number, such as NaN, becomes null."""
+    """Write facts to standard output; numbers that JSON lacks, such as NaN, become null."""
     json.dump(_plain(facts), sys.stdout, indent=2, allow_nan=False, default=str)
     print()
 

@@ -2,7 +2,7 @@
 
 RECEIPTS is the folder that a sh.Receipts writes. Seed, window, layout and all else that decides
 the order stand in its header; SCRIPT.py:NAME may also be the source of the run. The first step
-that is wrong is told, and what of it. The exit code is 0 only if all is well.
+that is wrong is shown, with the parts that differ. The exit code is 0 only if all is well.
 
 for example:
   sweephand audit run/receipts train.npz
@@ -50,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--events", metavar="FILE", type=Path, help="that the run has written or was given"
     )
     parser.add_argument(
-        "--head", metavar="HEX", help="the last link of the chain, as the run has told it"
+        "--head", metavar="HEX", help="the last link of the chain, as the run has shown it"
     )
     parser.add_argument(
         "--against",

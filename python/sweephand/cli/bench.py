@@ -68,7 +68,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class _Round:
-    """What one round measured, per second."""
+    """Figures of one round, per second."""
 
     samples: float
     source_bytes: float
@@ -127,7 +127,7 @@ def _resume_seconds(source: MinibatchSource, size: int) -> float:
 def _measure(
     source: MinibatchSource, size: int, arguments: argparse.Namespace, screen: Screen
 ) -> list[_Round]:
-    """Measure source and memcpy in turn, so that both see the same machine."""
+    """Measure source and memcpy in turn, under the same load of the machine."""
     original = np.ones(_COPIED_BYTES, np.uint8)
     copy = np.zeros_like(original)
     rounds = []

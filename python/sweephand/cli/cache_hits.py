@@ -14,7 +14,7 @@ _ACCESSES = 12_000
 
 
 def needs(nodes: int, seed: int) -> NDArray[np.int64]:
-    """Return the chunks that one of some nodes needs, in order, over many sweeps.
+    """Return the chunks that one of `nodes` nodes needs, in order, over many sweeps.
 
     In every sweep each node gets an equal part of the chunks, and not the same as before.
     """
@@ -25,7 +25,7 @@ def needs(nodes: int, seed: int) -> NDArray[np.int64]:
 
 
 def hits_of_known_future(order: NDArray[np.int64], room: int) -> float:
-    """Return the hit rate of a cache that keeps what is needed soonest, as `NodeCache` does."""
+    """Return the hit rate of a cache that keeps the soonest needed, as `NodeCache` does."""
     never = len(order)
     following, seen = np.full(never, never), np.full(CHUNKS, never)
     for j in range(never - 1, -1, -1):
@@ -38,7 +38,7 @@ def hits_of_known_future(order: NDArray[np.int64], room: int) -> float:
 
 
 def hits_of_lru(order: NDArray[np.int64], room: int) -> float:
-    """Return the hit rate of a cache that drops what was not used for longest."""
+    """Return the hit rate of a cache that drops the least recently used."""
     kept: OrderedDict[int, None] = OrderedDict()
     hits = 0
     for j, chunk in enumerate(order.tolist()):
@@ -51,5 +51,5 @@ def hits_of_lru(order: NDArray[np.int64], room: int) -> float:
 
 
 def _counts(j: int, total: int) -> bool:
-    """Whether a need is counted: the first quarter fills the cache."""
+    """Return True if a need is counted: the first quarter fills the cache."""
     return j >= total // 4

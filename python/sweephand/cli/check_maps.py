@@ -1,4 +1,4 @@
-"""Whether maps depend on nothing but the sequence and its key, and keep nothing of it."""
+"""Checks of maps: results depend on the sequence and its key alone, and keep no input."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def maps_of(corpus: Deserializer) -> list[MappedDeserializer]:
 def compare(
     mapped: MappedDeserializer, make_source: MakeSource, size: int
 ) -> Iterator[tuple[str, bool]]:
-    """Map some minibatches twice, on other workers and in minibatches of another size.
+    """Map minibatches twice, on other workers and in minibatches of another size.
 
     Yields
     ------
@@ -53,8 +53,8 @@ def compare(
 
 
 def kept(mapped: MappedDeserializer) -> Iterator[tuple[str, bool]]:
-    """Map some sequences and look at what the map keeps of them: see `kept_inputs`."""
-    opening = Opening(Ledger(2**31))  # what is damaged is told of elsewhere
+    """Map sequences and look for inputs that the map keeps: see `kept_inputs`."""
+    opening = Opening(Ledger(2**31))  # damage is reported elsewhere
     return kept_inputs(mapped.whole.open_for(opening), mapped.map_, opening, _MOST_LOOKED_AT)
 
 

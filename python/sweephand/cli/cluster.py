@@ -1,4 +1,4 @@
-"""What a cluster of workers asks of storage and memory: arithmetic over lanes and chunks."""
+"""Demands of a cluster on storage and memory: arithmetic over lanes and chunks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPEN_BYTES = 16  # of a sequence whose block is open
 
 @dataclass(frozen=True)
 class Cluster:
-    """Who trains, and what they read from.
+    """Cluster that trains, and the storage that it reads from.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Cluster:
         return reads.astype(np.int64)
 
     def steady(self, chunk_bytes: float) -> dict[str, float]:
-        """Return what is read in a second, by all workers."""
+        """Return the reads in a second, by all workers."""
         rate = self.workers * self.samples_per_second * self.sample_bytes
         requests = rate / min(self.request_bytes, chunk_bytes)
         return {
@@ -78,7 +78,7 @@ class Cluster:
         }
 
     def start(self, chunk_bytes: float) -> dict[str, float]:
-        """Return what is read before the first step: a chunk, and the window, in every lane."""
+        """Return the reads before the first step: a chunk, and the window, in every lane."""
         per_chunk = max(1, -(-chunk_bytes // self.request_bytes))
         first = self.lanes * per_chunk
         window = first * self.block_chunks
@@ -92,7 +92,7 @@ class Cluster:
     def memory(
         self, num_chunks: int, chunk_bytes: float, chunk_sequences: int
     ) -> dict[str, float]:
-        """Return what a worker holds at most, in bytes: to plan, and of the data."""
+        """Return the most memory of a worker, in bytes: to plan, and for the data."""
         of_fullest = -(-self.lanes // self.workers)
         is_open = self.lanes * self.block_chunks * chunk_sequences
         return {
@@ -103,7 +103,7 @@ class Cluster:
         }
 
     def resharing(self, workers: int) -> dict[str, float]:
-        """Return what it costs to go on with another number of workers, at most `lanes`."""
+        """Return the cost of going on with another number of workers, at most `lanes`."""
         lanes = np.arange(self.lanes)
         fullest = -(-self.lanes // workers)
         moved = int(np.count_nonzero(lanes % workers != lanes % self.workers))
@@ -116,5 +116,5 @@ class Cluster:
 
     @staticmethod
     def lost(failures_per_day: float, seconds: float) -> float:
-        """Return the share of the time that is lost if a failure costs so long; at most 1."""
+        """Return the share of the time that failures cost; at most 1."""
         return min(1.0, failures_per_day * seconds / _DAY)

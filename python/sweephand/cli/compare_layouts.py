@@ -1,4 +1,4 @@
-"""Layouts side by side: what each makes of a sweep, and which one to take."""
+"""Layouts side by side: the steps of a sweep in each, and a recommendation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SPLIT = ', "split"'
 
 @dataclass(frozen=True)
 class LayoutFigures:
-    """What a layout makes of the steps that were planned.
+    """Figures of a layout over the planned steps.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def layout_facts(
     arguments: argparse.Namespace,
     screen: Screen,
 ) -> dict[str, object]:
-    """Return what each layout makes of the corpus, and which one to take.
+    """Return the figures of each layout on the corpus, and the recommended layout.
 
     Parameters
     ----------

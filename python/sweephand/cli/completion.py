@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
 
 
 def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Return what all commands of a parser take."""
+    """Return the arguments of all commands of a parser."""
     found = []
     for action in parser._actions:
         found.append(action)

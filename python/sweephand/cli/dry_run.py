@@ -22,7 +22,7 @@ Shares = tuple[PlannedMinibatch, ...]
 
 @dataclass(frozen=True)
 class DryRun:
-    """What every step will hold, one entry each.
+    """Contents of every planned step, one entry each.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ def plan_shares(source: MinibatchSource, size: int, workers: int) -> Iterator[Sh
 
 
 def dry_run(steps: Iterator[Shares], multiple_of: int) -> DryRun:
-    """Count what planned steps hold; padded widths are rounded up to `multiple_of`."""
+    """Count the contents of planned steps; padded widths are rounded up to `multiple_of`."""
     samples, sequences, grids, shares, costs = [], [], [], [], []
     cost = Attention().cost
     extremes: set[int] = set()

@@ -1,4 +1,4 @@
-"""Show what happens on a timeline, or add to it: bans, skips, weights, rows.
+"""Show the events of a timeline, or add to them: bans, skips, weights, rows.
 
 FILE is what MinibatchSource(..., events=FILE) reads, and what source.events writes. Without
 more it is shown. A source that runs takes up what is added here when it adds an event itself,
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
     screen.facts({"file": str(path), "events": in_count(len(events)), "digest": events.digest})
     if len(events):
         screen.heading("In the order of their times")
-        rows = [[in_count(one.at), one.name, _told(one)] for one in events.in_time]
+        rows = [[in_count(one.at), one.name, _described(one)] for one in events.in_time]
         screen.table(["at", "event", ""], rows)
     return facts
 
@@ -161,7 +161,7 @@ _USAGE = {
 }
 
 
-def _told(event: Event) -> str:
+def _described(event: Event) -> str:
     if isinstance(event, Ban):
         more = len(event.ids) - _MOST_IDS
         shown = ", ".join(event.ids[:_MOST_IDS])

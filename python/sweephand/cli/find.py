@@ -1,4 +1,4 @@
-"""Say when a sequence comes: the nominal time, and the step for a minibatch size.
+"""Find a sequence on the timeline: its nominal time, and its step for a minibatch size.
 
 for example:
   sweephand find tokens.npz tokens.npz__17

@@ -115,15 +115,15 @@ def _read_ids(path: Path) -> list[str]:
 def _check_ids(ids: Sequence[str], source: MinibatchSource) -> None:
     """Refuse ids of which there is no sequence, with those that are near to the first."""
     if unknown := unknown_ids(ids, source):
-        told = unknown_id(unknown[0], source.timeline.corpus)
+        message = unknown_id(unknown[0], source.timeline.corpus)
         if others := unknown[1:]:
             some = ", ".join(map(repr, others[:_MOST_TOLD]))
-            told += f"; {in_count(len(others))} more are unknown: {some}"
-        raise ValueError(told)
+            message += f"; {in_count(len(others))} more are unknown: {some}"
+        raise ValueError(message)
 
 
 def _source(arguments: argparse.Namespace) -> MinibatchSource:
-    """Return the source of the run: the one that a script names, or as checkpoints tell."""
+    """Return the source of the run: from a script, or from the states of checkpoints."""
     by_script: Deserializer | MinibatchSource | None = of_script(arguments.paths)
     if isinstance(by_script, MinibatchSource):
         if arguments.events is not None:
@@ -139,9 +139,9 @@ def _source(arguments: argparse.Namespace) -> MinibatchSource:
     return source_of_state(corpus, state, events, arguments.scores)
 
 
-def _wrong(told: str) -> WrongUsage:
+def _wrong(message: str) -> WrongUsage:
     usage = "usage: sweephand forget --ids FILE --checkpoints FOLDER PATH [--write FILE]\n"
-    return WrongUsage(told, "sweephand forget", usage)
+    return WrongUsage(message, "sweephand forget", usage)
 
 
 def _newest(folder: Path) -> SavedMoment:

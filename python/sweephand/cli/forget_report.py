@@ -1,4 +1,4 @@
-"""What `sweephand forget` answers."""
+"""Answer of `sweephand forget`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sweephand.train.trainer.parameter_digest import parameter_digest
 
 
 def facts_of(found: Forgetting) -> Answer:
-    """Return what was found as JSON types."""
+    """Return the findings as JSON types."""
     newest = found.newest
     return {
         "num_ids": len(found.first_seen),
@@ -46,20 +46,20 @@ def _moment(moment: SavedMoment) -> dict[str, Any]:
 def _digest(moment: SavedMoment) -> str | None:
     try:
         return parameter_digest(moment.folder)
-    except StateError:  # damaged: told where it is judged
+    except StateError:  # damaged: reported where it is judged
         return None
 
 
 def show(facts: Answer, num_rows: int, screen: Screen) -> None:
-    """Show what was found, and what is left to do."""
+    """Show the findings, and the remaining work."""
     seen, newest, begin = facts["seen"], facts["newest"], facts["replay_from"]
     shown = {"ids": f"{in_count(facts['num_ids'])}, of which {in_count(len(seen))} were seen"}
     if newest is not None:
-        shown["the run"] = f"{_told(newest)}, at step {in_count(newest['steps'])}"
+        shown["the run"] = f"{_place_of(newest)}, at step {in_count(newest['steps'])}"
         shown["parameters"] = f"SHA-256 {newest['parameters']}"
     shown["replay from"] = "the beginning"
     if begin is not None:
-        shown["replay from"] = f"{_told(begin)}, at step {in_count(begin['steps'])}"
+        shown["replay from"] = f"{_place_of(begin)}, at step {in_count(begin['steps'])}"
     shown["nominal time"] = in_count(facts["position"])
     shown["it costs"] = _cost(facts)
     screen.facts(shown)
@@ -69,19 +69,19 @@ def show(facts: Answer, num_rows: int, screen: Screen) -> None:
     screen.lines(_advice(facts))
 
 
-def _told(moment: dict[str, Any]) -> str:
+def _place_of(moment: dict[str, Any]) -> str:
     return Path(moment["folder"]).name
 
 
 def _cost(facts: Answer) -> str:
     if not facts["minibatches"]:
         return "nothing: the newest checkpoint that fits has seen none of them"
-    told = (
+    steps = (
         f"{in_count(facts['minibatches'])} minibatches, {in_count(facts['samples'])} samples, "
         f"{in_percent(facts['share'])} of the run"
     )
     seconds = facts["seconds"]
-    return told if seconds is None else f"{told}, {in_seconds(seconds)} the first time"
+    return steps if seconds is None else f"{steps}, {in_seconds(seconds)} the first time"
 
 
 def _show_seen(facts: Answer, num_rows: int, screen: Screen) -> None:
@@ -95,28 +95,30 @@ def _show_seen(facts: Answer, num_rows: int, screen: Screen) -> None:
 
 
 def _advice(facts: Answer) -> list[str]:
-    """Return what is left to do, and what a ban does not reach."""
-    told = [f"{folder} cannot be judged: {why}" for folder, why in facts["unread"].items()]
+    """Return advice on the remaining work, and the limits of a ban."""
+    advice = [f"{folder} cannot be judged: {why}" for folder, why in facts["unread"].items()]
     if facts["written"] is not None and not facts["minibatches"]:
-        told.append(f"Nothing is to be trained again; {facts['written']} has the ban.")
+        advice.append(f"Nothing is to be trained again; {facts['written']} has the ban.")
     elif facts["written"] is not None:
-        told.append(
+        advice.append(
             f"{facts['written']} has the ban: run the training again with its source "
             f"events={facts['written']!r}; the session finds its checkpoint."
         )
     elif facts["ban"] is not None:
-        told.append("--write events.json writes the ban, for MinibatchSource(..., events=...).")
+        advice.append(
+            "--write events.json writes the ban, for MinibatchSource(..., events=...)."
+        )
     else:
-        told.append("The events leave all of them out: there is nothing to write.")
+        advice.append("The events leave all of them out: there is nothing to write.")
     if facts["deleted"]:
-        told.append(
+        advice.append(
             f"{in_count(len(facts['deleted']))} checkpoints that held them are deleted."
         )
     elif facts["holding"]:
         names = [Path(one).name for one in facts["holding"]]
-        told.append(
+        advice.append(
             f"{in_count(len(names))} checkpoints hold them, {names[0]} to {names[-1]}: "
             "--delete deletes them."
         )
-    told.append("Logs, ledgers, caches and copies of checkpoints are yours to look through.")
-    return told
+    advice.append("Logs, ledgers, caches and copies of checkpoints are yours to look through.")
+    return advice

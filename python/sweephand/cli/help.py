@@ -11,7 +11,7 @@ _EXAMPLES = "for example:"
 
 
 def short_usage(parser: argparse.ArgumentParser) -> str:
-    """Return how a command is called, with what it must be given alone."""
+    """Return the call of a command with its required arguments alone."""
     needed = [
         f"({' | '.join(_spelled(action) for action in group._group_actions)})"
         for group in parser._mutually_exclusive_groups

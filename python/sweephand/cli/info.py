@@ -1,4 +1,4 @@
-"""Say what lies at a path: streams, sequences, their lengths, chunks.
+"""Describe the data at a path: streams, sequences, their lengths, chunks.
 
 for example:
   sweephand info train.npz
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
 
 
 def _stored(paths: Sequence[str]) -> dict[str, object]:
-    """Return what is told of files."""
+    """Return the format of files, and their bytes."""
     if names_script(paths):
         return {"format": "made by a script", "bytes": None}
     return {"format": look_at(paths).format.name, "bytes": _bytes_at(paths)}

@@ -1,4 +1,4 @@
-"""Look into a ledger of losses: which sequences cost most, and what one did at every visit.
+"""Look into a ledger of losses: the costliest sequences, and every visit of a sequence.
 
 LEDGER is the folder that a sh.LossLedger writes, also while it is written. "top" lists the
 sequences with the highest mean loss, "by-corpus" compares corpora, files or arrays, and "show"
@@ -39,8 +39,8 @@ _NO_CORPUS = "(not told)"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    told = ", ".join(_QUESTIONS)
-    parser.add_argument("question", metavar="QUESTION", choices=list(_QUESTIONS), help=told)
+    names = ", ".join(_QUESTIONS)
+    parser.add_argument("question", metavar="QUESTION", choices=list(_QUESTIONS), help=names)
     parser.add_argument("ledger", metavar="LEDGER", type=Path, help="the folder of the ledger")
     parser.add_argument("id", metavar="ID", nargs="?", help="the sequence, for show")
     parser.add_argument(

@@ -19,7 +19,7 @@ BY = ("mean", "per-sample", "last", "sum")
 
 @dataclass(frozen=True)
 class Totals:
-    """The visits of some groups, summed up.
+    """The visits of groups, summed up.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Totals:
     visits: Visits
 
     def ranked(self, by: str, *, lowest: bool) -> list[dict[str, Any]]:
-        """Return the groups with their figures, the highest first; what is no number leads."""
+        """Return the groups with their figures, the highest first; NaN leads."""
         count, losses = len(self.names), self.visits.losses.astype(np.float64)
         visits = np.bincount(self.places, minlength=count)
         sums = np.bincount(self.places, losses, count)

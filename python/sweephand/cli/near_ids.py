@@ -1,4 +1,4 @@
-"""What to say to an id that no sequence has."""
+"""Messages for an id that no sequence has."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _MOST_TOLD = 3
 
 
 def unknown_id(wanted: str, corpus: Corpus) -> str:
-    """Return what ids of a corpus look like, and those that are near to one that is unknown."""
+    """Return the form of a corpus's ids, and those similar to an unknown id."""
     first = corpus.ids.names(np.array([0], np.uint64))[0]
-    told = f"no sequence has the id {wanted!r}; here ids look like {first!r}"
+    message = f"no sequence has the id {wanted!r}; here ids look like {first!r}"
     near = _near(wanted, corpus, first)
-    return f"{told}; near to it: {', '.join(map(repr, near))}" if near else told
+    return f"{message}; near to it: {', '.join(map(repr, near))}" if near else message
 
 
 def unknown_among(wanted: str, names: Sequence[str]) -> str:
-    """Return the same of sequences that are called so."""
-    told = f"no sequence here has the id {wanted!r}; ids look like {names[0]!r}"
+    """Return the same message for sequences with these names."""
+    message = f"no sequence here has the id {wanted!r}; ids look like {names[0]!r}"
     step = -(-len(names) // _MOST_LOOKED_AT)
     near = get_close_matches(wanted, names[::step], _MOST_TOLD)
-    return f"{told}; near to it: {', '.join(map(repr, near))}" if near else told
+    return f"{message}; near to it: {', '.join(map(repr, near))}" if near else message
 
 
 def _near(wanted: str, corpus: Corpus, first: str) -> list[str]:
-    """Return up to three ids: with the file that was left out, or spelled nearly so."""
+    """Return up to three ids: with the file that was left out, or of similar spelling."""
     guesses = [first.rpartition("__")[0] + f"__{wanted.rpartition('__')[2]}"]
     found = [guess for guess in guesses if _is_there(guess, corpus)]
     count = corpus.num_sequences

@@ -1,4 +1,4 @@
-"""What several commands ask for, and the source that it makes."""
+"""Options that several commands share, and the source that they make."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def seconds(text: str) -> float:
 
 
 def add_corpus(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
-    """Add PATH and what its files do not say."""
+    """Add PATH and the facts that its files do not hold."""
     parser.add_argument(
         "paths",
         metavar="PATH",
@@ -106,7 +106,7 @@ def add_corpus(parser: argparse.ArgumentParser, *, is_optional: bool = False) ->
 
 
 def add_order(parser: argparse.ArgumentParser) -> None:
-    """Add what decides the order."""
+    """Add the options that decide the order."""
     group = parser.add_argument_group("order")
     group.add_argument("--seed", metavar="N", type=whole, default=0, help="0 by default")
     group.add_argument(
@@ -138,7 +138,7 @@ def add_order(parser: argparse.ArgumentParser) -> None:
 
 
 def add_scores(parser: argparse.ArgumentParser) -> None:
-    """Add the scores of an order that is told elsewhere."""
+    """Add the scores of an order by score."""
     parser.add_argument(
         "--scores",
         metavar="FILE",
@@ -149,14 +149,14 @@ def add_scores(parser: argparse.ArgumentParser) -> None:
 def add_size(
     parser: argparse.ArgumentParser, *, required: bool = False, optional: str | None = None
 ) -> None:
-    """Add the minibatch size: required, or good for what `optional` says, or with a default."""
-    told = optional or f"by default {_SEQUENCES_PER_MINIBATCH} mean sequences"
+    """Add the minibatch size: required, or optional for a purpose, or with a default."""
+    purpose = optional or f"by default {_SEQUENCES_PER_MINIBATCH} mean sequences"
     parser.add_argument(
         "--size",
         metavar="M",
         type=count,
         required=required,
-        help="samples in a minibatch, over all workers" + ("" if required else f"; {told}"),
+        help="samples in a minibatch, over all workers" + ("" if required else f"; {purpose}"),
     )
 
 
@@ -208,7 +208,7 @@ def make_source(
 
 
 def delivered_once(corpus: Deserializer) -> Deserializer:
-    """Return what delivers every sequence once in a source of one sweep."""
+    """Return a corpus that delivers every sequence once in a source of one sweep."""
     return corpus.once() if isinstance(corpus, Mixture) else corpus
 
 

@@ -19,7 +19,7 @@ _KINDS = ("png", "html")
 
 
 def add_picture(parser: argparse.ArgumentParser, command: ModuleType) -> None:
-    """Add the options; they are shown where the command says by PICTURE what it draws."""
+    """Add the options; they are shown where the command's PICTURE describes its drawing."""
     drawn = getattr(command, "PICTURE", None)
     for kind in _KINDS:
         parser.add_argument(
@@ -63,7 +63,7 @@ def keep_picture(
     facts: dict[str, object],
     draw: Callable[[], Figure],
 ) -> None:
-    """Write the picture where the command line wants it, and say so."""
+    """Write the picture to the files of the command line, and report their paths."""
     paths = picture_paths(arguments)
     if not paths:
         return

@@ -1,4 +1,4 @@
-"""Run dry: what training would see, from the index alone; no payload is read.
+"""Run dry: the steps of training, from the index alone; no payload is read.
 
 for example:
   sweephand plan tokens.npz --size 16384 --workers 8
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
 
 
 def _window_facts(source: MinibatchSource, size: int, steps: DryRun) -> dict[str, object]:
-    """Return what the window costs, and how well it should shuffle."""
+    """Return the cost of the window, and its expected quality of shuffling."""
     chunks, block, lanes = len(source.chunk_sequences), source.block_chunks, source.num_lanes
     is_uniform = block >= chunks
     window = min(chunks, block * lanes)

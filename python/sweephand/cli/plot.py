@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PICTURE = "the curves"
 
 _COLUMNS = 60
-_HELD = ("learning rate", "loss scale")  # told when they change
+_HELD = ("learning rate", "loss scale")  # reported when they change
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""What a `JSONLProgressWriter` has written, as curves over steps."""
+"""Records of a `JSONLProgressWriter`, as curves over steps."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def log_at(path: Path) -> Path:
 def read_log(path: Path) -> list[dict[str, Any]]:
     """Return the records of a log.
 
-    After a kill a run tells once more what came behind its checkpoint: what was told first is
-    left out. So is a last line that is not whole yet.
+    After a kill a run repeats the records after its checkpoint: of two the earlier is left out,
+    and a last line that is not whole yet.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def _is_before(one: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
-    """Return whether the averages of a record do not cover what another one says."""
+    """Return True if the averages of a record begin after another record."""
     begin = record["step"] - record.get("num_steps", 1)
     return bool(one["step"] <= begin or one["kind"] != "training")
 
@@ -101,7 +101,7 @@ def _checked(record: Any) -> dict[str, Any]:
 
 
 def curves_of(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Curve]]:
-    """Return the panels of a run, each with its curves by name, where somebody logged it."""
+    """Return the panels of a run, each with its logged curves by name."""
     points: dict[str, dict[str, dict[int, float]]] = {
         "loss": {}, "learning rate": {}, "loss scale": {}, "minibatch size": {},
     }  # fmt: skip
@@ -146,7 +146,7 @@ def held(curve: Curve, last: int) -> Curve:
 
 
 def in_columns(curve: Curve, last: int, columns: int, *, is_held: bool) -> NDArray[np.float64]:
-    """Return the value in each of so many equal parts of the steps; NaN where there is none.
+    """Return the value in each of `columns` equal parts of the steps; NaN where there is none.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ _IN_SCRIPT = re.compile(r"(?P<script>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
 
 def names_script(paths: Sequence[str]) -> bool:
-    """Whether a script stands in place of paths."""
+    """Return True if the paths are one script."""
     found = _IN_SCRIPT.fullmatch(paths[0]) if len(paths) == 1 else None
     return found is not None and Path(found["script"]).is_file() and not Path(paths[0]).exists()
 
@@ -47,7 +47,7 @@ def of_script(paths: Sequence[str]) -> Deserializer | MinibatchSource | None:
 def _named(
     path: str, kinds: tuple[type[Deserializer | MinibatchSource], ...]
 ) -> Deserializer | MinibatchSource:
-    """Return what a script calls so, or what that returns, of one of some kinds."""
+    """Return the object of a script by name, or its result if it is a function."""
     found = _IN_SCRIPT.fullmatch(path)
     assert found is not None
     names = runpy.run_path(found["script"], run_name="__sweephand__")

@@ -1,4 +1,4 @@
-"""Say what a cluster would do: balance, reads, memory, start, restarts; nothing is trained.
+"""Simulate a cluster: balance, reads, memory, start, restarts; nothing is trained.
 
 Lengths are those of PATH, or drawn as web, code, chat or long corpora have them. Steps are
 planned for real, over a corpus of that size; the rest is arithmetic, and the tables say which.

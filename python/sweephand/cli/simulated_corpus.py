@@ -1,4 +1,4 @@
-"""A corpus of any size that is told by few lengths, for the planner and nobody else."""
+"""A corpus of any size with few distinct lengths, for the planner alone."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SimulatedCorpus:
     def of(
         cls, lengths: NDArray[np.uint32], num_samples: int, num_chunks: int
     ) -> SimulatedCorpus:
-        """Return a corpus of about so many samples in so many chunks."""
+        """Return a corpus of about `num_samples` samples in `num_chunks` chunks."""
         sequences = max(1, round(num_samples / num_chunks / float(lengths.mean())))
         tiles = max(1, min(len(lengths) // sequences, num_chunks))
         tile = np.resize(lengths, tiles * sequences)

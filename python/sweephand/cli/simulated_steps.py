@@ -1,4 +1,4 @@
-"""Some steps of a cluster, planned for real."""
+"""Steps of a cluster, planned for real."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Owners = Callable[[Plan, int], NDArray[np.uint32]]
 
 @dataclass(frozen=True)
 class BalancedSteps:
-    """What a way to share makes of the steps, one entry each.
+    """Balance of the steps under a way to share, one entry each.
 
     Attributes
     ----------

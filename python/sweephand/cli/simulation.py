@@ -1,4 +1,4 @@
-"""What a simulated cluster does, as tables and a picture."""
+"""Simulation of a cluster, as tables and a picture."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def show(facts: dict[str, Any], screen: Screen) -> None:
     """Write the tables."""
-    cluster, planned, told = facts["cluster"], facts["planned"], facts["arithmetic"]
-    memory, start, steady = told["memory"], told["start"], told["steady"]
+    cluster, planned, figures = facts["cluster"], facts["planned"], facts["arithmetic"]
+    memory, start, steady = figures["memory"], figures["start"], figures["steady"]
     screen.facts(
         {
             "corpus": f"{in_count(facts['num_samples'])} samples in "
-            f"{in_count(facts['num_chunks'])} chunks of {in_bytes(told['chunk_bytes'])}",
+            f"{in_count(facts['num_chunks'])} chunks of {in_bytes(figures['chunk_bytes'])}",
             "lengths": f"{facts['lengths']}: {in_count(round(facts['mean_length']))} in the "
             f"mean, up to {in_count(facts['longest'])}",
             "workers": f"{in_count(cluster['workers'])}, and {in_count(cluster['lanes'])} "
@@ -50,7 +50,7 @@ def show(facts: dict[str, Any], screen: Screen) -> None:
             "a worker has in the mean."
         )
     screen.heading("A worker")
-    reads = told["chunk_reads"]
+    reads = figures["chunk_reads"]
     sharing = max(shared["sharing_seconds"] for shared in planned["balance"].values())
     screen.facts(
         {
@@ -76,7 +76,7 @@ def show(facts: dict[str, Any], screen: Screen) -> None:
             f"{in_percent(steady['share_of_requests'])} of what it answers",
         }
     )
-    _show_changes(told, screen)
+    _show_changes(figures, screen)
 
 
 def _rows(facts: dict[str, Any]) -> str:
@@ -87,8 +87,8 @@ def _rows(facts: dict[str, Any]) -> str:
     return f" in {in_count(rows)} rows of {in_count(length)}"
 
 
-def _show_changes(told: dict[str, Any], screen: Screen) -> None:
-    if told["resharing"]:
+def _show_changes(figures: dict[str, Any], screen: Screen) -> None:
+    if figures["resharing"]:
         screen.heading("Other numbers of workers, by arithmetic")
         screen.table(
             ["workers", "fullest", "lanes move", "chunks each opens"],
@@ -99,10 +99,10 @@ def _show_changes(told: dict[str, Any], screen: Screen) -> None:
                     in_percent(other["lanes_that_move"]),
                     in_count(other["chunks_opened"]),
                 )
-                for other in told["resharing"]
+                for other in figures["resharing"]
             ],
         )
-    cache = told["cache"]
+    cache = figures["cache"]
     screen.heading(f"Cache of each of {cache['nodes']} nodes: hits, run at a small size")
     screen.table(
         ["of the corpus", "known future", "LRU"],
@@ -111,19 +111,19 @@ def _show_changes(told: dict[str, Any], screen: Screen) -> None:
             for one in cache["by_room"]
         ],
     )
-    screen.heading(f"{told['failures_per_day']:.2g} failures a day, by arithmetic")
+    screen.heading(f"{figures['failures_per_day']:.2g} failures a day, by arithmetic")
     screen.table(
         ["the loader takes", "of the time is lost"],
         [
             (in_seconds(one["loader_seconds"]), in_percent(one["time_lost"]))
-            for one in told["restarts"]
+            for one in figures["restarts"]
         ],
     )
 
 
 def draw(facts: dict[str, Any], reads: NDArray[np.int64]) -> Figure:
     """Draw balance, chunks that each worker reads, cache and restarts."""
-    told, shared = facts["arithmetic"], facts["planned"]["balance"]
+    figures, shared = facts["arithmetic"], facts["planned"]["balance"]
     figure, panels = pictures.new_figure(
         f"{in_count(facts['cluster']['workers'])} workers, {facts['lengths']} lengths",
         4,
@@ -141,15 +141,15 @@ def draw(facts: dict[str, Any], reads: NDArray[np.int64]) -> Figure:
     pictures.draw_counts(panels[1], reads)
     panels[1].set_xlabel("chunks that a worker opens in a sweep")
     panels[1].set_ylabel("workers")
-    rooms = [100 * one["room"] for one in told["cache"]["by_room"]]
+    rooms = [100 * one["room"] for one in figures["cache"]["by_room"]]
     for key, label in (("known_future", "known future"), ("lru", "LRU")):
-        hits = [100 * one[key] for one in told["cache"]["by_room"]]
+        hits = [100 * one[key] for one in figures["cache"]["by_room"]]
         panels[2].plot(rooms, hits, marker="o", label=label)
     panels[2].set_xlabel("cache of a node, per cent of the corpus")
     panels[2].set_ylabel("hits, per cent")
     panels[2].legend()
     lost = {
-        in_seconds(one["loader_seconds"]): 100 * one["time_lost"] for one in told["restarts"]
+        in_seconds(one["loader_seconds"]): 100 * one["time_lost"] for one in figures["restarts"]
     }
     pictures.draw_bars(panels[3], lost, [f"{share:.1f} %" for share in lost.values()])
     panels[3].set_xlabel("time lost to failures, per cent")

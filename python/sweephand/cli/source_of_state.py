@@ -1,4 +1,4 @@
-"""A source over a corpus, in the order that a state tells."""
+"""A source over a corpus, in the order of a state."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _ADVICE = "SCRIPT.py:NAME may name the source of the run in place of its corpus"
 
 def source_of_state(
     corpus: Deserializer,
-    told: Mapping[str, Any],
+    state_dict: Mapping[str, Any],
     events: Sequence[Event] = (),
     scores: str | None = None,
 ) -> MinibatchSource:
-    """Return a source whose order is that of a state; where it stands does not count.
+    """Return a source in the order of a state, at its start.
 
     Parameters
     ----------
     corpus : Deserializer
-    told : dict
+    state_dict : dict
         The state.
     events : sequence of Event
     scores : str, optional
@@ -42,7 +42,7 @@ def source_of_state(
     StateError
         If it is no state, of another corpus, or has no words for all of its options.
     """
-    state = State.from_dict(told)
+    state = State.from_dict(state_dict)
     options: dict[str, Any] = {
         "layout": _layout(state.layout),
         "randomize": state.randomize,
@@ -66,24 +66,24 @@ def source_of_state(
     raise StateError(f"{refused}; {_ADVICE}") from None
 
 
-def _windows(told: str) -> Iterator[dict[str, Any]]:
+def _windows(window: str) -> Iterator[dict[str, Any]]:
     """Return options for a window: the default, which has many forms, and the one in words."""
     yield {}
-    if told == "all":
+    if window == "all":
         yield {"randomization_window_in_samples": FULL_DATA_SWEEP}
-    elif found := re.fullmatch(r"(\d+) (chunks|samples)", told):
+    elif found := re.fullmatch(r"(\d+) (chunks|samples)", window):
         yield {f"randomization_window_in_{found[2]}": int(found[1])}
 
 
-def _layout(told: str) -> Layout:
-    """Return the layout that a state tells of in words."""
+def _layout(layout: str) -> Layout:
+    """Return the layout that a state describes in words."""
     try:
-        call = ast.parse(told, mode="eval").body
+        call = ast.parse(layout, mode="eval").body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
             raise ValueError
         values = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
         return layout_by_name(call.func.id, values)
     except (KeyError, SyntaxError, TypeError, ValueError):
         raise StateError(
-            f"the state has no words for all of its layout, {told!r}; {_ADVICE}"
+            f"the state has no words for all of its layout, {layout!r}; {_ADVICE}"
         ) from None

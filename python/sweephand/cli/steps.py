@@ -19,7 +19,7 @@ def time_of_step(source: MinibatchSource, size: int, step: int, screen: Screen) 
 
 
 def step_at_time(source: MinibatchSource, size: int, time: int, screen: Screen) -> int:
-    """Return the step that delivers what stands at a nominal time; nothing is read."""
+    """Return the step that delivers the sample at a nominal time; nothing is read."""
     if _has_unit_sequences(source):
         return time // size
     step = -1

@@ -1,4 +1,4 @@
-"""Say what a step saw: which sequences, when, and a digest of all that they hold.
+"""Show the minibatch of a step: its sequences, their times, and a digest of all data.
 
 Steps count from 0. The answer is that of training with this seed, size and window.
 
@@ -80,8 +80,8 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     return facts
 
 
-def _told_sweep(facts: dict[str, Any]) -> str:
-    """Say in which sweep the minibatch begins; a mixture has several."""
+def _sweep_of(facts: dict[str, Any]) -> str:
+    """Describe the sweep in which the minibatch begins; a mixture has several."""
     return "" if facts["corpus_positions"] else f", in sweep {facts['sweep']}"
 
 
@@ -89,7 +89,7 @@ def _show(facts: dict[str, Any], num_rows: int | None, screen: Screen) -> None:
     begin, end = facts["nominal_time"], facts["next_time"]
     shown = {} if facts["step"] is None else {"step": in_count(facts["step"])}
     shown |= {
-        "nominal time": f"{in_count(begin)} to {in_count(end)}{_told_sweep(facts)}",
+        "nominal time": f"{in_count(begin)} to {in_count(end)}{_sweep_of(facts)}",
         **{
             f"begins in {name} at": in_count(place)
             for name, place in facts["corpus_positions"].items()

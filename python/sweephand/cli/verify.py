@@ -1,4 +1,4 @@
-"""Read everything once and check what the library promises of it.
+"""Read everything once and check the promises of the library on it.
 
 In a sweep every sequence comes exactly once; a state restored at any place gives identical
 minibatches, with other threads too; the shares of several workers unite to the minibatch;
@@ -148,7 +148,7 @@ def _on_workers(
 
 
 def _check_maps(corpus: Deserializer, arguments: argparse.Namespace, size: int) -> list[_Check]:
-    """Look at every map in turn, up to the first that is wrong: others may follow from it."""
+    """Check every map in turn, up to the first error: the rest may follow from it."""
     checks: list[_Check] = []
     for mapped in maps_of(corpus):
         check = _Check(f"{mapped.map_} depends on the sequence and its key alone", "sequences")
@@ -167,7 +167,7 @@ def _check_maps(corpus: Deserializer, arguments: argparse.Namespace, size: int) 
 def _read_sweep(
     source: MinibatchSource, size: int, num_places: int, screen: Screen
 ) -> tuple[_Check, _Check, list[_Place]]:
-    """Read a sweep; remember some places of it."""
+    """Read a sweep, and remember a few places of it."""
     once = _Check("every sequence comes exactly once in a sweep", "sequences")
     as_planned = _Check("minibatches hold what was planned", "steps")
     num_steps = sum(1 for _ in source.plan(size))

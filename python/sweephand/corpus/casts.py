@@ -236,7 +236,7 @@ def kinds_in(what: str, data: list[Any] | tuple[Any, ...]) -> set[str]:
 
 
 def leaves(data: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
-    """Yield all scalars in nested lists, one after the other."""
+    """Yield all scalars in nested lists, in order."""
     for item in data:
         if isinstance(item, list | tuple):
             yield from leaves(item)

@@ -22,7 +22,7 @@ def default_chunk_bytes(*, is_local: bool) -> int:
 def sequences_per_chunk(
     num_sequences: int, num_bytes: int, chunk_bytes: int | None = None
 ) -> int:
-    """Return how many sequences fill a chunk, if so many have so many bytes."""
+    """Return the number of sequences that fill a chunk, by their mean size."""
     return max(1, (chunk_bytes or CHUNK_BYTES) // max(1, num_bytes // num_sequences))
 
 

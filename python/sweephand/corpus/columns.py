@@ -52,7 +52,7 @@ class ColumnData:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether samples come as indices and values."""
+        """True if samples come as indices and values."""
         return self.indices is not None
 
     @property
@@ -62,7 +62,7 @@ class ColumnData:
 
     @property
     def is_bytes(self) -> bool:
-        """Whether samples are byte strings: elements of one byte, any number per sample."""
+        """True if samples are byte strings: elements of one byte, any number per sample."""
         return self.element_offsets is not None and self.indices is None
 
     @property
@@ -87,7 +87,7 @@ class ColumnData:
 
     @property
     def is_single(self) -> bool:
-        """Whether every sequence has exactly one sample."""
+        """True if every sequence has exactly one sample."""
         if self.sample_offsets is None:
             return True
         if self.num_samples != self.num_sequences:  # the quick answer
@@ -146,7 +146,7 @@ def blank_column(column: ColumnData, lengths: NDArray[np.integer]) -> ColumnData
 
 
 def take(column: ColumnData, sequences: NDArray[np.integer]) -> ColumnData:
-    """Return a copy of some sequences, in the order in which they are named."""
+    """Return a copy of the given sequences, in the order of their numbers."""
     samples, sample_offsets = sequences, None
     if column.sample_offsets is not None:
         samples = ranges(column.sample_offsets, sequences)
@@ -184,7 +184,7 @@ def spread(column: ColumnData, rows: NDArray[np.integer], num_rows: int) -> Colu
 
 
 def concat_columns(parts: Sequence[ColumnData]) -> ColumnData:
-    """Return the sequences of all parts, which are of one kind, one behind the other."""
+    """Concatenate the sequences of parts of one kind."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
@@ -209,7 +209,7 @@ def concat_columns(parts: Sequence[ColumnData]) -> ColumnData:
 
 
 def ranges(offsets: NDArray[np.int64], numbers: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return all integers of the ranges ``[offsets[n], offsets[n + 1])`` one after the other.
+    """Return all integers of the ranges ``[offsets[n], offsets[n + 1])``, range by range.
 
     Examples
     --------

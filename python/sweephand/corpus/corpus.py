@@ -1,4 +1,4 @@
-"""A corpus: its sequences, how they are read, and in which order they lie."""
+"""A corpus: its sequences, their storage order, and how they are read."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Corpus:
     index : Path or None
         Where the index of the files is kept.
     files : sequence of SourceFile
-        All that it is read from; none if that is no file, or cannot be told from another.
+        All that it is read from; none if that is no file, or has no identity.
     num_dropped : int
         Sequences that a join has left out.
     earlier_chunks : dict of (str, ndarray of int64)
@@ -136,14 +136,14 @@ class Corpus:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether some sequences are mapped when a minibatch wants them."""
+        """True if sequences are mapped on demand, when a minibatch wants them."""
         if self.mixing is not None:
             return any(corpus.is_mapped for corpus in self.mixing.corpora)
         return any(reader.core is None for reader in self.readers)
 
     @property
     def resident(self) -> bool:
-        """Whether every sequence can be read by itself, at once."""
+        """True if every sequence can be read by itself, at once."""
         return all(reader.resident for reader in self.readers)
 
     @property

@@ -96,7 +96,7 @@ def _frames_of(reader: Reader, ledger: Ledger) -> Reader:
 
 
 class _Offsets:
-    """Where the samples of each sequence begin, found when somebody asks."""
+    """Offsets of the samples of each sequence, computed on demand."""
 
     def __init__(self, sequences: Corpus) -> None:
         self._sequences = sequences

@@ -36,7 +36,7 @@ def listed(what: str, data: Any) -> Any:
 
 
 def is_text_array(data: object) -> bool:
-    """Return whether data are an array of texts."""
+    """Return True if data are an array of texts."""
     return isinstance(data, np.ndarray) and data.dtype.kind in _TEXTS and data.itemsize > 0
 
 

@@ -40,7 +40,7 @@ def digests_of_names(names: Sequence[str]) -> Words:
 
 
 def digests_of_numbers(prefix: str, count: int) -> Words:
-    """Return the digests of the names ``<prefix>0``, ``<prefix>1``, ..., so many.
+    """Return the digests of the names ``<prefix>0``, ``<prefix>1``, ..., `count` of them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Names of sequences: strings that stay the same wherever the corpus lies."""
+"""Names of sequences: strings that stay the same wherever the corpus is stored."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SequenceIds(ABC):
         return [""] * len(numbers)
 
     def digests(self, count: int) -> NDArray[np.uint64]:
-        """Return `digests_of_names` of the ids of the first so many sequences."""
+        """Return `digests_of_names` of the first `count` ids."""
         rounds = range(0, count, _ROUND)
         parts = [
             digests_of_names(self.names(np.arange(i, min(i + _ROUND, count), dtype=np.uint64)))
@@ -67,7 +67,7 @@ class SequenceIds(ABC):
 
 
 def hash_of(parts: Iterable[bytes | memoryview]) -> str:
-    """Return BLAKE2b, of 16 bytes in hex, of parts one behind the other."""
+    """Return BLAKE2b, of 16 bytes in hex, of the concatenated parts."""
     found = hashlib.blake2b(digest_size=16)
     for part in parts:
         found.update(part)
@@ -75,7 +75,7 @@ def hash_of(parts: Iterable[bytes | memoryview]) -> str:
 
 
 def with_length(text: str) -> bytes:
-    """Return a text in UTF-8, behind its length as 8 bytes."""
+    """Return a text in UTF-8, after its length as 8 bytes."""
     encoded = text.encode("utf-8", "surrogateescape")
     return len(encoded).to_bytes(8, "little") + encoded
 
@@ -146,7 +146,7 @@ class ShardIds(SequenceIds):
         raise KeyError(f"no sequence has the id {name!r}")
 
     def digests(self, count: int) -> NDArray[np.uint64]:
-        """Return `digests_of_names` of the ids of the first so many sequences."""
+        """Return `digests_of_names` of the first `count` ids."""
         sizes = np.diff(np.minimum(self.starts, count)).tolist()
         parts = [
             digests_of_numbers(f"{shard}__", size)
@@ -200,7 +200,7 @@ class GivenIds(SequenceIds):
 
 
 class KeptIds(SequenceIds):
-    """Ids of those sequences that are left when some were taken out; they keep their names.
+    """Ids of the sequences that are kept of a corpus; their names do not change.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ class KeptIds(SequenceIds):
         return [int(place) for place in found]
 
     def digests(self, count: int) -> NDArray[np.uint64]:
-        """Return `digests_of_names` of the ids of the first so many sequences."""
+        """Return `digests_of_names` of the first `count` ids."""
         kept = self._kept[:count]
         digests = self._all_ids.digests(int(kept[-1]) + 1 if count else 0)
         return digests.take(kept)

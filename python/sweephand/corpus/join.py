@@ -1,4 +1,4 @@
-"""Several corpora as one: each gives some streams of every sequence."""
+"""Several corpora as one: each gives streams of every sequence."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error")
 def _match(
     corpora: Sequence[Corpus], missing: Literal["error", "drop"]
 ) -> tuple[NDArray[np.bool_], list[NDArray[np.uint64]]]:
-    """Return which sequences of the first are everywhere, and their numbers in the others."""
+    """Return a mask of the first's sequences found in all, and their numbers in the rest."""
     _refuse_mixed_keys(corpora)
     primary, *others = (_keys_of(corpus, which) for which, corpus in enumerate(corpora))
     kept = np.ones(len(primary), np.bool_)

@@ -1,4 +1,4 @@
-"""A corpus of some of the sequences of another one."""
+"""A corpus of a selection of another corpus's sequences."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _kept_keys(keys: Keys | None, numbers: NDArray[np.uint64]) -> Keys:
 
 
 def keep(corpus: Corpus, kept: NDArray[np.bool_]) -> Corpus:
-    """Return the corpus with only some of its sequences; ids and join keys stay as they are.
+    """Return the corpus with only the kept sequences; ids and join keys stay as they are.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class Ledger:
                 self.errors.append(error)
 
     def charge(self, count: int) -> None:
-        """Count items that nobody listed.
+        """Count items without listing them.
 
         Raises
         ------

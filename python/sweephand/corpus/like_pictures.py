@@ -9,7 +9,7 @@ _CHANNELS = (1, 3, 4)
 
 
 def is_picture(value: Any) -> bool:
-    """Return whether a value is a picture of Pillow's, or an array that is like one.
+    """Return True for a picture of Pillow's, and for an array with the shape of a picture.
 
     It has three axes, of which the first or the last are channels.
 

@@ -113,7 +113,7 @@ class MappedReader(Reader):
 
 
 def ragged_options() -> _core.engine.AssembleOptions:
-    """Return how sequences are laid one behind the other."""
+    """Return the options of the ragged layout."""
     return _core.engine.AssembleOptions(_core.engine.Form.RAGGED, False, 1, False)
 
 

@@ -1,4 +1,4 @@
-"""Several corpora as one, for a mixture: numbered one corpus behind the other."""
+"""Several corpora as one, for a mixture: their sequences are numbered corpus by corpus."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sweephand.corpus.streams import StreamInfo
 
 @dataclass(frozen=True)
 class ShareChange:
-    """Other shares of the corpora of a mixture from some time on.
+    """Change of the shares of a mixture's corpora from a time on.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Mixing:
         return offsets_of([corpus.num_sequences for corpus in self.corpora])
 
     def keep(self, kept: NDArray[np.bool_]) -> Corpus:
-        """Return the mixture with only some of its sequences."""
+        """Return the mixture with only the kept sequences."""
         from sweephand.corpus.keep import keep
 
         parts = np.split(kept, self.first_sequences[1:-1])

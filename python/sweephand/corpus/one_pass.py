@@ -24,7 +24,7 @@ def one_pass(
     begin: int = 0,
     load_ahead: bool = False,
 ) -> Generator[tuple[NDArray[np.uint64], _core.engine.Batch], None, None]:
-    """Iterate over all sequences from one on, in ragged batches of about so many samples.
+    """Iterate over all sequences from `begin`, in ragged batches of about `batch_samples`.
 
     Yields
     ------

@@ -64,7 +64,7 @@ class CacheUse:
         return found
 
     def close(self) -> None:
-        """Leave the others alone; chunks that they have mapped stay theirs."""
+        """Leave the cache; chunks that other processes have mapped stay valid."""
         if self.reads is not None:
             self.reads.close()
 
@@ -72,7 +72,7 @@ class CacheUse:
 def read_through(
     corpus: Corpus, cache: NodeCache, make_uses: Callable[[], Uses], made_of: object
 ) -> tuple[Corpus, CacheUse]:
-    """Return a corpus whose chunks come from others of the node where they can.
+    """Return a corpus whose chunks come from other processes of the node where they can.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def _is_remote(reader: Reader) -> bool:
 
 
 def _is_decoded(reader: Reader) -> bool:
-    """Whether loading takes more than the page cache of the system, which all share."""
+    """Return True if loading takes more than the page cache of the system, which all share."""
     return not reader.resident and not isinstance(reader.core, _core.read.ExtentChunks)
 
 
@@ -192,7 +192,7 @@ def digest_of(made_of: object) -> bytes:
         return blake2b(pickle.dumps(made_of)).digest()
     except Exception as error:  # whatever users' classes raise
         warnings.warn(
-            f"decoded chunks are not shared, as others cannot be told to be alike: {error}",
+            f"decoded chunks are not shared, as equal chunks cannot be recognised: {error}",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -19,7 +19,7 @@ from sweephand.files.requests import MOST_REQUESTS
 
 @dataclass(frozen=True)
 class Reader:
-    """Some streams of every sequence of a corpus, and how they are loaded.
+    """Streams of every sequence of a corpus, and how they are loaded.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Reader:
 
     @property
     def asks_a_store(self) -> bool:
-        """Whether loading waits for answers, rather than for this machine."""
+        """True if loading waits for answers, rather than for this machine."""
         return self.load_threads >= MOST_REQUESTS
 
     @property

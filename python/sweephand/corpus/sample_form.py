@@ -130,7 +130,7 @@ class SampleForm:
         return max(map(count, samples.values()))
 
     def to_columns(self, sequences: Sequence[Samples]) -> dict[str, ColumnData]:
-        """Return the samples of some sequences as columns."""
+        """Return the samples of sequences as columns."""
         return {
             stream: _to_column(stream, [one[stream] for one in sequences])
             for stream in self._fields

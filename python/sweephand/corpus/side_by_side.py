@@ -1,4 +1,4 @@
-"""Calls of one function side by side, where it waits for disks or lets others go on."""
+"""Concurrent calls of one function that waits for disks or releases the GIL."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _size_offsets(
 
 
 def check_offsets(offsets: NDArray[np.int64], num_samples: int) -> None:
-    """Refuse offsets that do not fit; of many the ends alone, the others where they are used.
+    """Refuse offsets that do not fit; of many only the ends, the rest on use.
 
     Raises
     ------

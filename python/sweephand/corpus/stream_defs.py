@@ -119,7 +119,7 @@ class StreamDef:
 
     @property
     def sample_shape(self) -> tuple[int, ...] | None:
-        """Shape of one sample as it is stored, or None if it is not said."""
+        """Shape of one stored sample, or None if it is not declared."""
         return self.shape if isinstance(self.shape, tuple) and not self.decode else None
 
     def __repr__(self) -> str:

@@ -65,12 +65,12 @@ class StreamInfo:
 
     @property
     def is_bytes(self) -> bool:
-        """Whether samples are ``bytes``."""
+        """True if samples are ``bytes``."""
         return self.dtype.kind == "O"
 
     @property
     def is_variable(self) -> bool:
-        """Whether samples differ in their number of elements: sparse ones, and bytes."""
+        """True if samples differ in their number of elements: sparse ones, and bytes."""
         return self.is_sparse or self.is_bytes
 
     @property
@@ -111,7 +111,7 @@ def size_stream(streams: Iterable[StreamInfo]) -> str | None:
 
 
 def definitions_of(infos: Iterable[object]) -> StreamDefs:
-    """Return the definitions that infos stand for, as CNTK's users list their streams.
+    """Return the definitions of stream infos, as CNTK's users list their streams.
 
     Raises
     ------

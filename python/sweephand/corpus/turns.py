@@ -1,4 +1,4 @@
-"""Turns in the user's code: which threads are in it, and one at a time where that is needed."""
+"""Call locks of the user's objects: their running calls, one at a time where needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Turn:
 
     @contextmanager
     def take(self, call: object) -> Iterator[None]:
-        """Wait for the turn, and keep it for a call, or some; ``str(call)`` names it."""
+        """Hold the lock during calls; ``str(call)`` names them."""
         entry = threading.get_ident(), call
         with nullcontext() if self._several else self._lock:
             self._calls.append(entry)
@@ -37,7 +37,7 @@ class Turn:
         return [str(call) for _, call in self._calls]
 
     def check_not_mine(self) -> None:
-        """Raise RuntimeError if others would wait for a call that waits for them."""
+        """Raise RuntimeError if this thread would wait for its own call."""
         for thread, call in self._calls:
             if thread == threading.get_ident() and not self._several:
                 raise RuntimeError(
@@ -56,7 +56,7 @@ _started: list[bool] = []
 
 
 def turn_of(one: object) -> Turn:
-    """Return the turn of an object, which whoever calls it holds on to: one for all of them."""
+    """Return the call lock of an object, shared by all its callers, which hold on to it."""
     with _making:
         if not _started:
             _started.append(True)

@@ -7,5 +7,5 @@ __all__ = ["audio", "image"]
 
 
 def __dir__() -> list[str]:
-    """Return what is public."""
+    """Return the public names."""
     return __all__

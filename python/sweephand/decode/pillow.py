@@ -21,7 +21,7 @@ _TELLS_ORIENTATION = {"exif", "xmp", "XML:com.adobe.xmp"}  # names in what Pillo
 
 
 def check_pillow() -> None:
-    """Raise ImportError that says what to install, if there is no Pillow."""
+    """Raise ImportError with the package to install, if there is no Pillow."""
     Image()
 
 
@@ -51,7 +51,7 @@ def picture_of(content: bytes, mode: str, *, upright: bool) -> Picture:
         raise ValueError(str(error)) from None
     except Exception as error:  # damaged bytes make it raise a dozen kinds
         raise ValueError(
-            f"{len(content)} bytes are no picture that can be decoded: {_told(error)}"
+            f"{len(content)} bytes are no picture that can be decoded: {_reason(error)}"
         ) from error
     return picture if picture.ndim == 3 else picture[..., None]
 
@@ -67,7 +67,7 @@ class _Refused(ValueError):
     """A picture that is none for the mode."""
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, Image().UnidentifiedImageError):  # names an object of Python
         return "no format that Pillow knows"
     return str(error)
@@ -90,7 +90,7 @@ def _convert(image: Any, mode: str) -> Picture:
 
 
 def pixels_of(image: Any) -> Picture:
-    """Return the pixels where they lie, if Pillow shows them, else a copy."""
+    """Return a view of the pixels, if Pillow exports them, else a copy."""
     channels = _OF_FOUR_BYTES.get(image.mode)
     if channels is not None and hasattr(image, "__arrow_c_array__"):
         with suppress(ValueError):  # a large picture lies in several pieces

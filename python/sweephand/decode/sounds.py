@@ -135,9 +135,9 @@ def sound_of(content: bytes, dtype: str) -> tuple[NDArray[Any], int]:
         If libsndfile cannot decode them, or they are cut short.
     """
     if content[:4] == b"RIFF" and len(content) >= 8:
-        told = int.from_bytes(content[4:8], "little")
-        if told != _STREAMED and told + 8 > len(content):
-            raise ValueError(f"the sound is cut short: {len(content)} of {told + 8} bytes")
+        size = int.from_bytes(content[4:8], "little")
+        if size != _STREAMED and size + 8 > len(content):
+            raise ValueError(f"the sound is cut short: {len(content)} of {size + 8} bytes")
     try:
         with soundfile.SoundFile(BytesIO(content)) as opened:
             rate, wanted = opened.samplerate, opened.frames

@@ -21,7 +21,7 @@ _CLOSING = b")]}#"
 
 @dataclass(frozen=True)
 class LibraryText:
-    """Functions, one behind the other.
+    """Functions, as consecutive bytes.
 
     Attributes
     ----------

@@ -96,7 +96,7 @@ def contexts_of(symbols: NDArray[np.int64], starts: NDArray[np.int64]) -> Contex
 def sum_by_row(
     rows: NDArray[np.int64], values: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Add up the values of equal rows, always in the order in which they stand.
+    """Add up the values of equal rows, always in their given order.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The demonstration, told to a person as it happens, and its facts."""
+"""The demonstration, shown to a person as it happens, and its facts."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Runs:
     whole : list of DemoStep
         Of the run that was never killed.
     killed : list of DemoStep
-        What the killed copy told before its end.
+        Steps of the killed copy before its end.
     place : Resumed
         Where the other copy went on.
     resumed : list of DemoStep
-        What it told from there on.
+        Its steps from there on.
     """
 
     whole: list[DemoStep]
@@ -85,7 +85,7 @@ def tell(
     screen: Screen,
     figures: Mapping[str, Path] | None = None,
 ) -> dict[str, object]:
-    """Run the demonstration and return its facts; ``ok`` says whether all was the same.
+    """Run the demonstration and return its facts; ``ok`` is True if all was the same.
 
     Parameters
     ----------

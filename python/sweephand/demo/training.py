@@ -34,7 +34,7 @@ _GROWTH_STEPS = 60  # few, so that a short run sees the scale rise and fall
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run is told.
+    """Settings of a run.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class DemoStep:
-    """What one step saw and gave.
+    """Input and result of one step.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class DemoRun:
         self.trainer = Trainer(self.model, self._criterion, self.scale, self)
 
     def step(self, number: int, minibatch: Minibatch) -> DemoStep:
-        """Take a step and tell of it."""
+        """Take a step and return its record."""
         scale = self.scale.loss_scale
         self.trainer.train_minibatch(minibatch)
         loss = self.trainer.previous_minibatch_loss_average
@@ -143,7 +143,7 @@ class DemoRun:
         return state
 
     def update(self, step: Step) -> None:
-        """Note whether a step was applied: the trainer tells it every one."""
+        """Note if a step was applied; the trainer calls it after every step."""
         self._is_applied = step.applied
 
     def write(self, record: Record) -> None:
@@ -156,7 +156,7 @@ class DemoRun:
 
 
 def train(settings: Settings) -> Iterator[DemoStep | Resumed]:
-    """Train step by step; a run that goes on tells first where."""
+    """Train step by step; a resumed run yields its place first."""
     run = DemoRun()
     opening = time.perf_counter()
     with MinibatchSource(
@@ -184,26 +184,26 @@ def train(settings: Settings) -> Iterator[DemoStep | Resumed]:
 
 
 def to_line(event: DemoStep | Resumed) -> str:
-    """Write what happened as a line of JSON, which keeps every bit of a float."""
+    """Write a record as a line of JSON, which keeps every bit of a float."""
     return to_json([type(event).__name__, asdict(event)])
 
 
 def from_line(line: str) -> DemoStep | Resumed:
-    """Read what `to_line` wrote."""
+    """Read a line of `to_line`."""
     kind, fields = of_json(json.loads(line))
     return DemoStep(**fields) if kind == "DemoStep" else Resumed(**fields)
 
 
 def follow(settings: Settings, *, kill_at: int | None = None) -> Iterator[DemoStep | Resumed]:
-    """Train in a copy of this program and yield what it tells; at a step, kill it.
+    """Train in a copy of this program and yield its records; kill it at a step.
 
     Raises
     ------
     ChildProcessError
         If the copy ends otherwise than by the kill, or fails.
     """
-    told = to_json(asdict(settings), default=str)
-    command = [sys.executable, "-m", "sweephand.demo.training", told]
+    arguments = to_json(asdict(settings), default=str)
+    command = [sys.executable, "-m", "sweephand.demo.training", arguments]
     # A group of its own, so that Ctrl-C reaches us alone and we end the copy.
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as copy:
         assert copy.stdout is not None
@@ -225,10 +225,10 @@ def follow(settings: Settings, *, kill_at: int | None = None) -> Iterator[DemoSt
 
 
 def main() -> None:
-    """Train as the command line says, and tell each step on standard output."""
-    told = of_json(json.loads(sys.argv[1]))
-    corpus, checkpoints = Path(told.pop("corpus")), Path(told.pop("checkpoints"))
-    for event in train(Settings(corpus=corpus, checkpoints=checkpoints, **told)):
+    """Train by the settings of the command line, and print each step."""
+    values = of_json(json.loads(sys.argv[1]))
+    corpus, checkpoints = Path(values.pop("corpus")), Path(values.pop("checkpoints"))
+    for event in train(Settings(corpus=corpus, checkpoints=checkpoints, **values)):
         print(to_line(event), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Events on the timeline: what changes from a nominal time on, and nothing before it.
+"""Events on the timeline: changes from a nominal time on, and of nothing before it.
 
 `MinibatchSource.events` adds them to a source that runs; ``MinibatchSource(..., events=...)``
 takes what it gives, or a file, and is the same run.

@@ -1,4 +1,4 @@
-"""What may happen on a timeline."""
+"""Kinds of events on a timeline."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Event:
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as JSON types."""
-        told = {one.name: _plain(getattr(self, one.name)) for one in fields(self) if one.repr}
-        return {"event": self.name} | told
+        values = {one.name: _plain(getattr(self, one.name)) for one in fields(self) if one.repr}
+        return {"event": self.name} | values
 
     @cached_property
     def digest(self) -> bytes:
         """16 bytes of BLAKE2b over its JSON, keys sorted, without spaces."""
-        told = json.dumps(
+        text = json.dumps(
             self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False
         )
-        return hashlib.blake2b(told.encode(), digest_size=16).digest()
+        return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ class Add(Weights):
 
 @dataclass(frozen=True, kw_only=True)
 class Retire(Event):
-    """A corpus of a mixture that comes no more; the shares of the others are scaled.
+    """A corpus of a mixture comes no more; the remaining shares are scaled.
 
     Attributes
     ----------
@@ -189,26 +189,26 @@ _KINDS: dict[str, type[Event]] = {
 }
 
 
-def event_of(told: object) -> Event:
-    """Return an event, or the one that JSON tells.
+def event_of(event: object) -> Event:
+    """Return an event, also from its JSON.
 
     Raises
     ------
     TypeError, ValueError
         If it is none.
     """
-    if isinstance(told, Event):
-        return told
-    if not isinstance(told, Mapping):
+    if isinstance(event, Event):
+        return event
+    if not isinstance(event, Mapping):
         raise TypeError(
             "an event is one of sweephand.events, such as sh.events.Ban(ids=[...], at=0), or "
-            f"its JSON, got {shown(told)}"
+            f"its JSON, got {shown(event)}"
         )
-    given = dict(told)
+    given = dict(event)
     kind = _KINDS.get(given.pop("event", None))
     if kind is None:
         raise ValueError(
-            f"an event has 'event': one of {', '.join(_KINDS)}; got {shown(told.get('event'))}"
+            f"an event has 'event': one of {', '.join(_KINDS)}; got {shown(event.get('event'))}"
         )
     wanted = {one.name for one in fields(kind) if one.repr}
     if given.keys() != wanted:
@@ -233,10 +233,10 @@ def _plain(value: object) -> Any:
     return float(value) if isinstance(value, Real) else value
 
 
-def _weights_of(told: object) -> Any:
-    """Return weights as JSON tells them: a fraction is a text there."""
-    if isinstance(told, Mapping):
+def _weights_of(weights: object) -> Any:
+    """Return weights from their JSON, where a fraction is a text."""
+    if isinstance(weights, Mapping):
         return {
-            key: Fraction(one) if isinstance(one, str) else one for key, one in told.items()
+            key: Fraction(one) if isinstance(one, str) else one for key, one in weights.items()
         }
-    return [(time, _weights_of(weights)) for time, weights in cast(Sequence[Any], told)]
+    return [(time, _weights_of(of_leg)) for time, of_leg in cast(Sequence[Any], weights)]

@@ -65,13 +65,13 @@ def read(path: str | os.PathLike[str], *, trusted: bool = False) -> list[Event]:
 
 
 def save(events: Iterable[Event], path: str | os.PathLike[str]) -> None:
-    """Write events to a file, in place of what is there, at once."""
+    """Replace the events in a file, at once."""
     with changing(path) as file:
         file.write(events)
 
 
 class EventFile:
-    """A file of events that nobody else changes meanwhile: see `changing`."""
+    """A file of events, locked against changes by other processes: see `changing`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -81,7 +81,7 @@ class EventFile:
         return read(self.path, trusted=trusted) if self.path.exists() else []
 
     def write(self, events: Iterable[Event]) -> None:
-        """Write events in place of what is there, at once."""
+        """Replace the events of the file, at once."""
         with replaced_file(self.path) as file:
             file.write(to_text(events).encode())
 
@@ -102,7 +102,7 @@ def changing(path: str | os.PathLike[str]) -> Iterator[EventFile]:
 
 
 def append(event: Event, path: str | os.PathLike[str]) -> list[Event]:
-    """Add an event to a file, behind what is there, and return all.
+    """Add an event at the end of a file, and return all.
 
     Raises
     ------

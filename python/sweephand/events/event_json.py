@@ -21,8 +21,8 @@ _VERSION = 1
 
 def to_text(events: Iterable[Event]) -> str:
     """Return the text of a file of events."""
-    told = {"version": _VERSION, "events": [event.to_json() for event in events]}
-    sealed = {"version": _VERSION, "checksum": _checksum(told), "events": told["events"]}
+    content = {"version": _VERSION, "events": [event.to_json() for event in events]}
+    sealed = {"version": _VERSION, "checksum": _checksum(content), "events": content["events"]}
     return json.dumps(sealed, indent=1, allow_nan=False) + "\n"
 
 
@@ -40,28 +40,28 @@ def from_text(text: str, *, trusted: bool = False) -> list[Event]:
         If it is no such text, or has another checksum.
     """
     try:
-        told = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
-        if not isinstance(told, dict) or told.get("version") != _VERSION:
+        content = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+        if not isinstance(content, dict) or content.get("version") != _VERSION:
             raise ValueError("it is no list of events of version 1")
-        found = told.pop("checksum", None)
-        if told.keys() != {"version", "events"} or not isinstance(told["events"], list):
+        found = content.pop("checksum", None)
+        if content.keys() != {"version", "events"} or not isinstance(content["events"], list):
             raise ValueError(
                 "it has 'version', 'checksum' and a list of 'events', nothing else"
             )
-        if not trusted and found != _checksum(told):
+        if not trusted and found != _checksum(content):
             raise ValueError(
                 "its checksum is not that of its events: it is damaged, or was edited; look at "
                 "it, and 'sweephand events FILE renew' gives it the checksum that it needs"
             )
-        return [event_of(one) for one in told["events"]]
+        return [event_of(one) for one in content["events"]]
     except RecursionError:
         raise ValueError("its brackets are nested too deeply") from None
     except ZeroDivisionError:
         raise ValueError("a weight is divided by 0") from None
 
 
-def _checksum(told: dict[str, Any]) -> str:
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"), allow_nan=False)
+def _checksum(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

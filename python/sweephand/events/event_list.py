@@ -30,7 +30,7 @@ class EventList(Sequence[Event]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[Event]: ...
     def __getitem__(self, place: int | slice) -> Event | Sequence[Event]:
-        """Return an event, or some."""
+        """Return an event, or a slice of events."""
         return self.events[place]
 
     def __len__(self) -> int:
@@ -40,7 +40,7 @@ class EventList(Sequence[Event]):
         return iter(self.events)
 
     def with_one(self, event: Event) -> EventList:
-        """Return the list with an event behind the others."""
+        """Return the list with an event at its end."""
         return replace(self, events=(*self.events, event))
 
     @cached_property
@@ -59,7 +59,7 @@ class EventList(Sequence[Event]):
         return f"{len(self)} {self.digest}" if self.events else ""
 
     def split(self, fingerprint: str) -> tuple[EventList, list[Event]] | None:
-        """Return what a state was taken with, and what was added since, in time order.
+        """Return the events of a state, and those added since, in time order.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class EventList(Sequence[Event]):
         return None
 
     def overtaking(self, fingerprint: str, position: int) -> Event | None:
-        """Return the first event that was added since, and changes what came before a state.
+        """Return the first event that was added since and changes the time before a state.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class EventList(Sequence[Event]):
         return since[0] if since and since[0].at < position else None
 
     def difference(self, fingerprint: str, position: int) -> str:
-        """Say why a state cannot go on with these events; "" if it can.
+        """Explain why a state cannot go on with these events; "" if it can.
 
         Parameters
         ----------

@@ -38,10 +38,10 @@ def take_up(mine: EventList, there: Sequence[Event], event: Event, position: int
         if left and left[0].digest == one.digest:
             events.append(left.pop(0))
             continue
-        told = _same(one, event) or one
-        _check(told, position)
-        others.append(told)
-        events.append(told)
+        taken = _same(one, event) or one
+        _check(taken, position)
+        others.append(taken)
+        events.append(taken)
     if left:
         raise ValueError(
             f"the file no longer has {left[0].name!r} at {left[0].at}, which this source goes "
@@ -66,14 +66,14 @@ def _same(one: Event, event: Event) -> Event | None:
 
 
 def _check(other: Event, position: int) -> None:
-    told = f"another process has added {other.name!r} at {other.at} to the file"
+    message = f"another process has added {other.name!r} at {other.at} to the file"
     if other.at < position:
         raise ValueError(
-            f"{told}, which changes what came before {position}, where this source is: go back "
-            "first, or make a new source, MinibatchSource(..., events=FILE)"
+            f"{message}, which changes what came before {position}, where this source is: "
+            "go back first, or make a new source, MinibatchSource(..., events=FILE)"
         )
     if isinstance(other, Add) and other.data is None:
         raise ValueError(
-            f"{told}: this source has no data of the corpus {other.corpus!r}; make a new one, "
-            f"events=sh.events.load(FILE, corpora={{{other.corpus!r}: ...}})"
+            f"{message}: this source has no data of the corpus {other.corpus!r}; make a new "
+            f"one, events=sh.events.load(FILE, corpora={{{other.corpus!r}: ...}})"
         )

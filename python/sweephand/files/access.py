@@ -12,7 +12,7 @@ from sweephand.files.source_file import SourceFile
 
 @dataclass(frozen=True)
 class Access:
-    """How some files are read.
+    """Access to the files of a corpus.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Access:
 
     @property
     def is_local(self) -> bool:
-        """Whether all files lie on this machine."""
+        """True if all files are local."""
         return self.local is not None
 
     def threads(self, here: int = 1) -> int:

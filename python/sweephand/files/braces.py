@@ -16,7 +16,7 @@ _LETTERS = re.compile(r"([a-zA-Z])\.\.([a-zA-Z])")
 
 
 def expand_braces(spec: str) -> list[str]:
-    """Return the paths that a path or URL with brace patterns stands for.
+    """Expand the brace patterns of a path or URL.
 
     A path that exists is taken literally, and so are braces without a comma or a range and
     the query of a URL.
@@ -61,7 +61,7 @@ def _pairs(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _alternatives(content: str) -> list[str] | None:
-    """Return what braces around some text stand for; None where they are plain letters."""
+    """Return the alternatives in the content of braces; None where these are plain letters."""
     if numbers := _NUMBERS.fullmatch(content):
         return _range_of(*numbers.groups())
     if letters := _LETTERS.fullmatch(content):

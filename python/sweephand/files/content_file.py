@@ -14,7 +14,7 @@ from sweephand.files.source_file import SourceFile
 
 @dataclass(frozen=True)
 class ContentFile(SourceFile):
-    """What a compressed file holds, of a size that is known; it is as old as that file.
+    """Content of a compressed file, of known size; it is as old as that file.
 
     Attributes
     ----------
@@ -25,12 +25,12 @@ class ContentFile(SourceFile):
 
     @property
     def is_here(self) -> bool:
-        """Whether its bytes lie on this machine."""
+        """True if its bytes are local."""
         return self.content.file.is_here
 
     @property
     def spec(self) -> str:
-        """What finds the file again."""
+        """Path or URL that finds the file again."""
         return self.content.file.spec
 
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:

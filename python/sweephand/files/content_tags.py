@@ -1,4 +1,4 @@
-"""What stores say of an object that changes with its content."""
+"""Tags of stores that change with the content of an object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIME_TAGS = (
 
 
 def tag_of(info: Mapping[str, Any]) -> str:
-    """Return what a store says that changes with the content of an object."""
+    """Return the tag of an object that changes with its content."""
     known = {key.lower(): value for key, value in info.items()}
     for name in (*_CONTENT_TAGS, *_TIME_TAGS):
         if known.get(name) is not None:
@@ -22,7 +22,7 @@ def tag_of(info: Mapping[str, Any]) -> str:
 
 
 def is_of_content(tag: str) -> bool:
-    """Return whether a tag is made of the content, and not of a time.
+    """Return True if a tag is made of the content, and not of a time.
 
     Examples
     --------

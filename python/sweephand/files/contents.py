@@ -1,4 +1,4 @@
-"""What files hold, whether they are compressed or not."""
+"""Contents of files, compressed or not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HEAD_BYTES = 1 << 16  # of an object, to know what it holds
 
 
 class FileContents:
-    """Reads files as what they unpack to; what is known of compressed ones is kept.
+    """Reader of files by their unpacked content; indexes of compressed ones are kept.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class FileContents:
         self._inflated: dict[str, InflatedFile] = {}
 
     def __reduce__(self) -> tuple[type[FileContents], tuple[int]]:
-        """Pickle without what was unpacked here."""
+        """Pickle without the unpacked state."""
         return type(self), (self._max_expansion,)
 
     def inflated(
@@ -73,7 +73,7 @@ class FileContents:
         return io.BufferedReader(raw, _BUFFER_BYTES)
 
     def open_text(self, file: SourceFile) -> tuple[io.BufferedReader, Compression | None]:
-        """Do so and tell how it is compressed, by what is read of it anyway."""
+        """Open a file as text, and return its compression by its first bytes."""
         stream = open_to_scan(file)
         compression = told_by(stream.peek(4)[:4])
         if compression not in PACKINGS:
@@ -98,7 +98,7 @@ class FileContents:
         return ContentFile(file.path, file.name, size, file.tag, content)
 
     def head(self, file: SourceFile, compression: Compression | None, size: int) -> bytes:
-        """Return the first bytes of the content; what is damaged behind some of them can wait.
+        """Return the first bytes of the content; damage after them is ignored.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class FileContents:
         padding: int,
         members: Sequence[Sequence[int]] = (),
     ) -> NDArray[np.uint8]:
-        """Return a range of the content, which begins and ends there, and some more bytes."""
+        """Return a range of the content, and `padding` bytes more."""
         begin, end = place
         if compression is None:
             return file.fetch(begin, end - begin, padding)
@@ -154,7 +154,7 @@ def taken_from(stream: io.BufferedReader) -> int:
 
 
 def head_of_content(path: AnyPath, size: int, among: Collection[Compression]) -> bytes:
-    """Return the first bytes of what a file holds, also where it is compressed so."""
+    """Return the first bytes of a file's content, unpacked if compressed as `among`."""
     head = head_of(path, size)
     compression = told_by(head)
     if compression not in among:

@@ -65,7 +65,7 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
 
 
 def list_paths(paths: Files) -> list[PathLike]:
-    """Return one path or several as a list, braces expanded, or say what was given instead."""
+    """Return one path or several as a list, braces expanded; refuse anything else by name."""
     if isinstance(paths, str | os.PathLike):
         return _expanded(paths)
     # Not any iterable: the columns of a table are no paths.

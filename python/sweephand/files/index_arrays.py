@@ -48,7 +48,7 @@ class PackedArray:
         return self.end - self.begin
 
     def part(self, begin: int, end: int) -> PackedArray:
-        """Return some of them."""
+        """Return a range of them."""
         return PackedArray(self.core, self.dtype, self.begin + begin, self.begin + end)
 
     def unpack(self) -> NDArray[Any]:
@@ -85,7 +85,7 @@ class IndexArrays(Mapping[str, NDArray[Any]]):
         return len(self.stored)
 
     def part(self, bounds: Mapping[str, tuple[int, int]]) -> IndexArrays:
-        """Return so much of each."""
+        """Return a range of each."""
         return IndexArrays(
             {name: _part(one, *bounds[name]) for name, one in self.stored.items()}
         )
@@ -97,13 +97,13 @@ def stored_in(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, Stored]:
 
 
 def unpack_part(array: Stored, begin: int, end: int) -> NDArray[Any]:
-    """Return some of an array, without unpacking the others."""
+    """Unpack a range of an array, without the rest."""
     found = _part(array, begin, end)
     return found.unpack() if isinstance(found, PackedArray) else found
 
 
 def join_stored(parts: Sequence[Stored]) -> Stored:
-    """Return arrays one behind the other."""
+    """Concatenate arrays."""
     if len(parts) == 1:
         return parts[0]
     arrays = [one for one in parts if not isinstance(one, PackedArray)]

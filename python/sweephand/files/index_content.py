@@ -38,7 +38,7 @@ Described = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class IndexContent:
-    """What lies in an index file.
+    """Content of an index file.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def write_index(path: Path, content: IndexContent, meaning: Mapping[str, Any]) -
 def read_index(
     path: Path, meaning: Mapping[str, Any], owners: Collection[int]
 ) -> IndexContent | None:
-    """Return what an index file holds; None if it is absent or of no use.
+    """Return the content of an index file; None if it is absent or of no use.
 
     Of no use is what is damaged, as it can be built again, what no writer can have written, and
     what belongs to a user who is none of `owners`: whoever writes an index decides what is
@@ -129,7 +129,7 @@ def read_index(
 
 
 def meaning_of(path: Path) -> Mapping[str, Any] | None:
-    """Return what an index file is of; None if it is none, or damaged."""
+    """Return the meaning of an index file; None if it is none, or damaged."""
     try:
         with open_regular(path) as file:
             meaning = _read_header(file)["meaning"]
@@ -144,7 +144,7 @@ def to_json(value: object) -> bytes:
 
 
 def digest_of(content: bytes | memoryview) -> str:
-    """Return what tells that bytes are the same."""
+    """Return a digest of bytes."""
     digest = _core.base.Digest()
     digest.update(content)
     return digest.hex()
@@ -198,7 +198,7 @@ def _plain(array: Stored) -> NDArray[Any]:
 
 
 def _read_array(file: BinaryIO, name: str, described: Mapping[str, Any]) -> Stored:
-    """Return an array in memory of its own, so that one can go while others stay."""
+    """Return an array in memory of its own, which can be freed by itself."""
     if not _DTYPE.fullmatch(described["dtype"]):
         raise ValueError("no dtype of an index")
     dtype = np.dtype(described["dtype"])

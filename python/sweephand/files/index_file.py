@@ -1,4 +1,4 @@
-"""Indexes: what was learnt by reading a corpus once, kept in a file beside it."""
+"""Indexes: the result of scanning a corpus once, kept in a file beside it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Advance = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Scan:
-    """What was learnt by reading one file.
+    """Result of scanning one file.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class Index:
-    """What was learnt of all files of a corpus.
+    """Results of scanning all files of a corpus.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Index:
     path: Path | None = None
 
     def scan(self, number: int) -> Scan:
-        """Return what was learnt of one file."""
+        """Return the scan of one file."""
         bounds = {
             name: (int(starts[number]), int(starts[number + 1]))
             for name, starts in self.starts.items()
@@ -169,7 +169,7 @@ def load_index(
 def _believed_scans(
     content: IndexContent, files: Mapping[Described, SourceFile], check: Check | None
 ) -> dict[Described, Scan]:
-    """Return what an index file says of each file, but for that of these which cannot be."""
+    """Return the scans in an index file, without those of these files that fail a check."""
     index = Index([], content.facts, content.arrays, content.starts)
     scans = {one: index.scan(number) for number, one in enumerate(content.described)}
     if check is None:
@@ -189,13 +189,13 @@ def _passes(check: Check, index: Index) -> bool:
 
 
 def _layout_of(scan: Scan) -> tuple[object, ...]:
-    """Return what all scans of a corpus have in common."""
+    """Return the names, dtypes and dimensions that all scans of a corpus share."""
     arrays = sorted(stored_in(scan.arrays).items())
     return tuple((name, array.dtype.str, array.shape[1:]) for name, array in arrays)
 
 
 def trusted_owners(file: SourceFile) -> set[int]:
-    """Return who may say what is in a file: this user, root, and who may write it anyway."""
+    """Return the trusted owners of an index: this user, root, and the owner of the file."""
     owners = {os.geteuid(), 0}
     if isinstance(file, LocalFile):
         owners.add(os.stat(file.path).st_uid)  # noqa: PTH116 - no other call of the system
@@ -205,7 +205,7 @@ def trusted_owners(file: SourceFile) -> set[int]:
 def _still_there(
     files: Sequence[SourceFile], known: Mapping[Described, Scan]
 ) -> dict[Described, Scan]:
-    """Return what is known of other files, and of no file that was replaced or removed."""
+    """Return the scans of other files in the folder that were not replaced or removed."""
     names = {name for name, _, _ in describe_files(files)}
     folder = folder_of(files[0])
     return {
@@ -216,7 +216,7 @@ def _still_there(
 
 
 def describe_files(files: Sequence[SourceFile]) -> list[Described]:
-    """Return what identifies files; those that lie elsewhere than the first by their path."""
+    """Return names, sizes and tags of files; paths for those outside the first's folder."""
     begin = begin_of(files[0])
     return [
         (file.name if file.path == begin + file.name else file.path, file.size, file.tag)
@@ -225,7 +225,7 @@ def describe_files(files: Sequence[SourceFile]) -> list[Described]:
 
 
 def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
-    """Return what was learnt of each file as an index of all."""
+    """Join the scans of files into an index of all."""
     stored = [stored_in(scan.arrays) for scan in scans]
     parts = {name: [one[name] for one in stored] for name in stored[0]}
     return Index(
@@ -264,7 +264,7 @@ def _scan_all(
 
 @contextmanager
 def show_progress(what: str, total: int) -> Iterator[Advance]:
-    """Show a bar if someone looks at it; yields what moves it by a part of the total."""
+    """Show a bar on a terminal; yields a function that advances it."""
     if not sys.stderr.isatty():
         yield lambda num_bytes: None
         return
@@ -289,9 +289,9 @@ def keep_index(
             failures.append(str(error) if error.filename else f"{error}: {str(path)!r}")
         else:
             return path
-    told = printable("; ".join(failures) or "others keep theirs there")
+    tried = printable("; ".join(failures) or "others keep theirs there")
     warnings.warn(
-        f"the index cannot be kept, so it will be built again: {told}; "
+        f"the index cannot be kept, so it will be built again: {tried}; "
         "name a folder for it by the variable SWEEPHAND_CACHE",
         RuntimeWarning,
         stacklevel=2,

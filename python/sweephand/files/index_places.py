@@ -1,4 +1,4 @@
-"""Where indexes lie: in one hidden folder of a data folder, or in the cache folder."""
+"""Places of indexes: one hidden folder in a data folder, or the cache folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_keep(index: object) -> Keep:
 
 
 def cache_folder() -> Path:
-    """Return the folder for indexes that cannot lie beside their data."""
+    """Return the folder for indexes that cannot be kept beside their data."""
     given = os.environ.get("SWEEPHAND_CACHE")
     if given:
         return Path(given)
@@ -45,7 +45,7 @@ def cache_folder() -> Path:
 def index_places(
     files: Sequence[SourceFile], meaning: Mapping[str, Any], keep: Keep = "auto"
 ) -> list[Path]:
-    """Return where an index may lie, the best place first: its name tells what it is of.
+    """Return the places for an index, the best first: its name is a hash of its meaning.
 
     Earlier versions kept it in the folder of the data itself: there it is found, not written.
     """
@@ -60,7 +60,7 @@ def index_places(
 
 
 def places_to_write(places: Sequence[Path], owners: Collection[int]) -> list[Path]:
-    """Return the places that are ours: where others keep an index, theirs is not replaced."""
+    """Return the places that are ours: the index of another user is not replaced."""
     return [
         path
         for path in places
@@ -108,7 +108,7 @@ def folder_of(file: SourceFile) -> Path | None:
 
 
 def begin_of(file: SourceFile) -> str:
-    """Return what comes before its name in the path of a file."""
+    """Return the part of a file's path before its name."""
     return file.path.removesuffix(file.name)
 
 
@@ -128,13 +128,13 @@ def _is_cached_of(path: Path, begins: Collection[str]) -> bool:
 
 
 def _is_ours(path: Path, owners: Collection[int], *, is_folder: bool = False) -> bool:
-    """Return whether nobody else owns what lies at a path, if there is anything."""
+    """Return True if a path is free, or belongs to one of these owners."""
     try:
         found = path.lstat()
     except FileNotFoundError:
         return True
     except OSError:
-        return True  # to write there will tell why
+        return True  # the attempt to write there shows why
     return found.st_uid in owners and (not is_folder or stat.S_ISDIR(found.st_mode))
 
 

@@ -1,4 +1,4 @@
-"""Compressed files read by ranges of what they unpack to."""
+"""Compressed files, read by ranges of their unpacked content."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class InflatedFile:
         return self.read_padded(offset, size, 0)
 
     def read_padded(self, offset: int, size: int, padding: int) -> NDArray[np.uint8]:
-        """Do so with some zeros behind them."""
+        """Read a range, with zeros after it."""
         found = room_for(size + padding, self.file.path)
         end = self.read_into(offset, found[:size])
         found[end:] = 0
@@ -210,7 +210,7 @@ class InflatedStream(io.RawIOBase):
         return self.at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place in the content: what lies before it is unpacked."""
+        """Go to a place in the content, unpacking all bytes before it."""
         if whence == io.SEEK_CUR:
             offset += self.at
         if whence == io.SEEK_END or offset < self.at:
@@ -220,7 +220,7 @@ class InflatedStream(io.RawIOBase):
         return self.at
 
     def readinto(self, buffer: object) -> int:
-        """Fill a buffer as far as what is unpacked at once goes."""
+        """Fill a buffer, at most with the bytes that one step unpacks."""
         out = np.frombuffer(buffer, np.uint8)  # type: ignore[call-overload] # a writable buffer
         found = self.take(min(out.size, _READ_BYTES))
         out[: len(found)] = np.frombuffer(found, np.uint8)
@@ -259,7 +259,7 @@ class InflatedStream(io.RawIOBase):
         return found
 
     def _fill(self) -> bool:
-        """Read more compressed bytes; return whether there were any."""
+        """Read more compressed bytes; return True if there were any."""
         file = self._inflated.file
         # From a store whole blocks, the same ones for whoever comes from elsewhere.
         is_here = self._file is not None or isinstance(file, LocalFile)
@@ -288,7 +288,7 @@ class InflatedStream(io.RawIOBase):
 
 
 def find_compression(file: SourceFile) -> Compression | None:
-    """Tell by its first bytes whether a file is compressed."""
+    """Return the compression of a file by its first bytes."""
     return told_by(file.read(0, min(4, file.size)).tobytes())
 
 

@@ -32,17 +32,17 @@ class LocalFile(SourceFile):
 
     @property
     def is_here(self) -> bool:
-        """Whether its bytes lie on this machine."""
+        """True, as its bytes are local."""
         return True
 
     @property
     def core_tag(self) -> _core.read.FileTag:
-        """What the core compares whenever it reads."""
+        """Tag that the core compares whenever it reads."""
         return _core.read.FileTag(self.size, int(self.tag), self.inode)
 
     @property
     def identity(self) -> tuple[int, int]:
-        """What only the same file has, however it is called."""
+        """Identity of the file under any name."""
         return self.device, self.inode
 
     def listed(self) -> _core.read.ListedFile:
@@ -66,14 +66,14 @@ def find_local(spec: str) -> FileList:
     paths = sorted(set(glob.glob(spec, recursive=True)))  # noqa: PTH207
     found: list[SourceFile] = []
     leftovers: list[str] = []
-    for path, mode, *told in _look_at(paths):
+    for path, mode, *state in _look_at(paths):
         if stat.S_ISDIR(mode):
             continue
         # Hidden files are met only where the pattern asks for them.
         if is_leftover(path.rpartition(os.sep)[2], hidden=True):
             leftovers.append(path)
         else:
-            found.append(_describe(path, mode, *told))
+            found.append(_describe(path, mode, *state))
     if not found:
         raise no_match(spec, leftovers)
     return FileList(found, leftovers)
@@ -98,18 +98,18 @@ def stat_files(paths: Sequence[str]) -> list[LocalFile]:
 
 
 def look_again(files: Sequence[LocalFile]) -> list[LocalFile]:
-    """Return the files that have their paths now: the same, but for what has changed."""
+    """Return the files that have their paths now: the same ones unless they have changed."""
     now = _look_at([file.path for file in files])
     return [
         file
-        if told == [file.size, int(file.tag), file.device, file.inode]
-        else replace(_describe(path, mode, *told), name=file.name)
-        for file, (path, mode, *told) in zip(files, now, strict=True)
+        if state == [file.size, int(file.tag), file.device, file.inode]
+        else replace(_describe(path, mode, *state), name=file.name)
+        for file, (path, mode, *state) in zip(files, now, strict=True)
     ]
 
 
 def _look_at(paths: Sequence[str]) -> Iterator[tuple[str, int, int, int, int, int]]:
-    """Return paths with mode, size, time of modification, device and inode; 0 of what fails."""
+    """Return paths with mode, size, time of modification, device and inode; 0 for failures."""
     ended = os.fsencode("".join(f"{path}\0" for path in paths))
     if ended.count(b"\0") != len(paths):
         raise ValueError("a path cannot hold a zero byte")
@@ -118,7 +118,7 @@ def _look_at(paths: Sequence[str]) -> Iterator[tuple[str, int, int, int, int, in
 
 
 def not_found(path: PathLike) -> FileNotFoundError:
-    """Return the error for a path where nothing is: where it was looked for, what is near."""
+    """Return the error for an absent path: where it was looked for, and similar names."""
     from difflib import get_close_matches  # only here, as it takes its time to import
 
     folder = Path(path).absolute().parent
@@ -135,7 +135,7 @@ def not_found(path: PathLike) -> FileNotFoundError:
 
 
 def open_regular(path: PathLike, *, follow_links: bool = True) -> BufferedReader:
-    """Open a local file to be read, at once: a pipe waits for nobody, a device is not read.
+    """Open a local file for reading without waiting: pipes and devices are refused.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Paths of this machine and of stores, by the same methods, and what is read through them."""
+"""Paths of this machine and of stores, by the same methods, and reads through them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def as_path(spec: str | PathLike[str]) -> AnyPath:
 
 
 def is_glob(spec: str | PathLike[str]) -> bool:
-    """Return whether a path or URL stands for all that match; what exists is no pattern."""
+    """Return True if a path or URL is a pattern; an existing path is never one."""
     text = spec_of(spec)
     if is_url(text):
         return is_pattern(text)
@@ -76,7 +76,7 @@ def stat_all(paths: Sequence[AnyPath]) -> list[SourceFile]:
 
 
 def bytes_at(path: AnyPath) -> int | None:
-    """Return the bytes of a file, or of all data in a folder; None where nobody says it."""
+    """Return the bytes of a file, or of all data in a folder; None where they are unknown."""
     if isinstance(path, Path):
         files = path.rglob("*") if path.is_dir() else [path]
         data = (file for file in files if file.is_file() and not is_leftover(file.name))
@@ -99,12 +99,12 @@ def head_of(path: AnyPath, size: int) -> bytes:
 
 
 def begins_with(path: AnyPath, magic: bytes) -> bool:
-    """Return whether a path is a file that begins with these bytes."""
+    """Return True if a path is a file that begins with these bytes."""
     return head_of(path, len(magic)) == magic
 
 
 def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
-    """Return a file, or the files of a folder without what writers leave behind."""
+    """Return a file, or the files of a folder without the leftovers of writers."""
     if not path.is_dir():
         return [path]
     if isinstance(path, Path):
@@ -127,6 +127,6 @@ def folders_at(path: AnyPath) -> list[AnyPath]:
 
 
 def _listed(folder: Path) -> list[os.DirEntry[str]]:
-    """Return what lies in a folder; of most the system says at once whether it is a file."""
+    """Return the entries of a folder; most know at once if they are files."""
     with os.scandir(folder) as entries:
         return list(entries)

@@ -60,7 +60,7 @@ class RangeReader(io.RawIOBase):
 
 
 class _BlockReader(RangeReader):
-    """Read an object block by block; while they follow one another, some are on their way."""
+    """Read an object block by block, several ahead while reads follow one another."""
 
     def __init__(self, file: SourceFile) -> None:
         from concurrent.futures import ThreadPoolExecutor  # only here, as it brings logging
@@ -107,6 +107,6 @@ class _BlockReader(RangeReader):
 
 
 def open_to_scan(file: SourceFile) -> io.BufferedReader:
-    """Open a file that is read from its beginning to its end: few requests, each of some MB."""
+    """Open a file for reading from beginning to end: few requests, each of several MB."""
     reader = RangeReader(file) if isinstance(file, LocalFile) else _BlockReader(file)
     return io.BufferedReader(reader, _SCAN_BLOCK)

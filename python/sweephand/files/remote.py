@@ -100,7 +100,7 @@ class RemoteFile(SourceFile):
 
     @property
     def tells_apart(self) -> bool:
-        """Whether path, size and tag are of no other object: a query may name one."""
+        """True if path, size and tag are of no other object: a query may name one."""
         return is_of_content(self.tag) or (bool(self.tag) and not has_secrets(self.url))
 
 
@@ -113,7 +113,7 @@ def find_objects(urls: Sequence[str]) -> list[FileList]:
 
 
 def _is_listed(url: str) -> bool:
-    """Return whether a list of its folder may tell of an object."""
+    """Return True if the list of its folder may describe an object."""
     is_here = url.partition("://")[0] in _LOCAL
     return not (is_here or is_pattern(url) or is_signed(url) or url.startswith(WEB))
 
@@ -180,7 +180,7 @@ def _describe(
 
 
 def _at_once(ask: Callable[[str], Result], urls: Sequence[str]) -> list[Result]:
-    """Ask a store of several objects, some at a time."""
+    """Ask a store about several objects, a few at a time."""
     if not urls:
         return []
     from concurrent.futures import ThreadPoolExecutor  # only here, as it brings logging
@@ -190,7 +190,7 @@ def _at_once(ask: Callable[[str], Result], urls: Sequence[str]) -> list[Result]:
 
 
 def list_folder(url: str) -> dict[str, Mapping[str, Any]]:
-    """Return what a store says of the objects and folders in a folder, by URL.
+    """Return a store's information on the objects and folders in a folder, by URL.
 
     There is none where a store has no such folder, or makes no lists, as many web servers.
     """
@@ -234,7 +234,7 @@ def read_object(url: str) -> bytes:
 
 
 def info_of(url: str) -> Mapping[str, Any]:
-    """Return what a store says of an object or folder; nothing where there is nothing."""
+    """Return a store's information on an object or folder; empty where there is nothing."""
     try:
         return retry(lambda: look_up(*open_store(url)), url)
     except FileNotFoundError:

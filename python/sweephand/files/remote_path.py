@@ -1,4 +1,4 @@
-"""Paths of stores, by the methods of those of this machine, asked for what there is once."""
+"""Paths of stores, by the methods of local paths; answers of stores are remembered."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RemotePath:
     """
 
     url: str = field(repr=False)
-    _told: Info | None = field(default=None, compare=False, repr=False)
+    _known: Info | None = field(default=None, compare=False, repr=False)
     _folder: RemotePath | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class RemotePath:
         return f"RemotePath({str(self)!r})"
 
     def __reduce__(self) -> tuple[type[RemotePath], tuple[str]]:
-        """Pickle without what the store said."""
+        """Pickle without the answers of the store."""
         return type(self), (self.url,)
 
     def __fspath__(self) -> str:
@@ -50,9 +50,9 @@ class RemotePath:
         return self.url
 
     def __truediv__(self, name: str) -> RemotePath:
-        """Return what has a name in this folder."""
+        """Return the path of a name in this folder."""
         below = self._near(f"{self._base}/{name}")
-        return below if below._told is not None else RemotePath(below.url, None, self)
+        return below if below._known is not None else RemotePath(below.url, None, self)
 
     @property
     def name(self) -> str:
@@ -75,13 +75,13 @@ class RemotePath:
         return self._near(self._base.rpartition("/")[0])
 
     def with_name(self, name: str) -> RemotePath:
-        """Return what has another name in the same folder."""
+        """Return the path of another name in the same folder."""
         if self._folder is not None:
             return self._folder / name
         return self._near(f"{self.parent._base}/{name}")
 
     def with_suffix(self, suffix: str) -> RemotePath:
-        """Return what has the same name with another suffix."""
+        """Return the path of the same name with another suffix."""
         return self.with_name(self.stem + suffix)
 
     @property
@@ -93,15 +93,15 @@ class RemotePath:
 
     @cached_property
     def info(self) -> Info:
-        """What the store says of it; nothing where there is nothing."""
-        if self._told is not None:
-            return self._told
+        """The store's information on it; empty where there is nothing."""
+        if self._known is not None:
+            return self._known
         if self._folder is None:
             return info_of(self.url)
         return self._folder._info_below(self.url)
 
     def _info_below(self, url: str) -> Info:
-        """Return what there is of something in this folder: by its list, if one is made."""
+        """Return the information on a path in this folder: by its list, if one is made."""
         if self.is_file():
             return _NOTHING
         if url.rpartition("/")[0] != self.url or url.startswith(WEB) or not self.is_dir():
@@ -110,7 +110,7 @@ class RemotePath:
 
     @cached_property
     def _listing(self) -> Mapping[str, Info]:
-        """What the store says of all that lies in a folder, by URL."""
+        """The store's information on all objects in a folder, by URL."""
         return list_folder(self.url) if self._base == self.url else {}
 
     @cached_property
@@ -126,15 +126,15 @@ class RemotePath:
         return self._head[:size]
 
     def exists(self) -> bool:
-        """Return whether there is anything, as it was when it was first asked."""
+        """Return True if there is anything, as it was when it was first asked."""
         return bool(self.info)
 
     def is_file(self) -> bool:
-        """Return whether it is an object, as it was when it was first asked."""
+        """Return True if it is an object, as it was when it was first asked."""
         return self.info.get("type") == "file"
 
     def is_dir(self) -> bool:
-        """Return whether it is a folder, as it was when it was first asked."""
+        """Return True if it is a folder, as it was when it was first asked."""
         return self.info.get("type") == "directory"
 
     def iterdir(self) -> Iterator[RemotePath]:

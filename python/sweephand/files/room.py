@@ -1,4 +1,4 @@
-"""Memory for what is read, of a length that a file says."""
+"""Memory for bytes to be read, of a length that a file states."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sweephand.errors import DataError
 
 
 def room_for(size: int, path: str, offset: int | None = None) -> NDArray[np.uint8]:
-    """Return an array of so many bytes of any value.
+    """Return an array of `size` uninitialised bytes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The interface of files, wherever they lie, and how a changed one is noticed."""
+"""The interface of files, local or remote, and how a changed one is noticed."""
 
 from __future__ import annotations
 
@@ -88,17 +88,17 @@ class SourceFile(ABC):
 
     @property
     def is_here(self) -> bool:
-        """Whether its bytes lie on this machine, so that nobody is asked for them."""
+        """True if its bytes are local, and no store is asked for them."""
         return False
 
     @property
     def spec(self) -> str:
-        """What finds the file again; of a URL it may hold secrets, which `path` does not."""
+        """Path or URL that finds the file again; it may hold secrets, which `path` does not."""
         return self.path
 
     @property
     def identity(self) -> object:
-        """What only the same file has, however it is called."""
+        """Identity of the file under any name."""
         return self.spec
 
 
@@ -111,14 +111,14 @@ class FileList:
 
 
 def spec_of(path: PathLike) -> str:
-    """Return a path or URL as text, with the user's folder for ``~``; what exists stays."""
+    """Return a path or URL as text, with the user's folder for ``~``; existing paths stay."""
     text = os.fspath(path)
     is_home = text.startswith("~") and not os.path.exists(text)  # noqa: PTH110 - as is_url
     return os.path.expanduser(text) if is_home else text  # noqa: PTH111
 
 
 def is_leftover(name: str, *, hidden: bool = False) -> bool:
-    """Return whether a file that was met in a folder holds no data.
+    """Return True if a file that was met in a folder holds no data.
 
     Those are what writers and desktops leave behind, indexes, and what begins with a dot,
     which no other reader of a folder takes either; unless hidden files are asked for.
@@ -129,7 +129,7 @@ def is_leftover(name: str, *, hidden: bool = False) -> bool:
 
 
 def is_passed_folder(name: str) -> bool:
-    """Return whether a folder within a folder holds no data: a hidden one, or one of macOS."""
+    """Return True for a nested folder without data: a hidden one, or one of macOS."""
     return name.startswith(".") or name.lower() in _OF_DESKTOPS
 
 

@@ -83,7 +83,7 @@ def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -
     limit = time_limit()
     end = time.monotonic() + limit
     delay = _FIRST_DELAY
-    told = "nothing came back"
+    outcome = "nothing came back"
     for attempt in range(1, attempts + 1):
         try:
             return call_within(max(0.0, end - time.monotonic()), action)
@@ -96,7 +96,7 @@ def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -
         left = end - time.monotonic()
         if left > 0:
             reason = without_secrets(str(failure), url)
-            told = f"the last by {type(failure).__name__}: {reason}"
+            outcome = f"the last by {type(failure).__name__}: {reason}"
             if attempt == attempts:
                 break
             # The order of the data is not at stake.
@@ -108,14 +108,14 @@ def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -
             raise TimeoutError(
                 errno.ETIMEDOUT,
                 f"no answer within {limit:g} seconds, the limit that {VARIABLE} sets; "
-                f"attempt {attempt}, {told}",
+                f"attempt {attempt}, {outcome}",
                 shown(url),
             )
-    raise OSError(errno.EIO, f"{attempts} attempts failed, {told}", shown(url))
+    raise OSError(errno.EIO, f"{attempts} attempts failed, {outcome}", shown(url))
 
 
 def _raise_final(failure: Exception, url: str) -> None:
-    """Raise what another attempt would not mend."""
+    """Raise a failure that another attempt would not mend."""
     known: set[object] = {kind.__name__ for kind in type(failure).__mro__}
     known.add(getattr(failure, "status", None))
     for code, final in _FINAL.items():
@@ -124,7 +124,7 @@ def _raise_final(failure: Exception, url: str) -> None:
 
 
 def look_up(store: Any, path: str) -> Mapping[str, Any]:
-    """Return what a store says of one object or folder."""
+    """Return a store's information on one object or folder."""
     try:
         info: Mapping[str, Any] = store.info(path)
     except Exception:

@@ -1,4 +1,4 @@
-"""URLs: whether one is a pattern, and what of it may be shown.
+"""URLs: patterns, and the parts that may be shown.
 
 What follows the ``?`` may sign a request, as a parameter of a part of the path may
 (``;token=...``), and what stands before an ``@`` may be a password: errors, ids, states and
@@ -21,13 +21,13 @@ _SHORTEST_SECRET = 6  # a shorter one may be part of any word
 
 
 def is_url(spec: str) -> bool:
-    """Return whether a path is an fsspec URL; what exists here is taken literally."""
+    """Return True if a path is an fsspec URL; an existing path is taken literally."""
     # Not Path.exists, which raises where a URL is longer than a name may be.
     return "://" in spec and not os.path.exists(spec)  # noqa: PTH110
 
 
 def is_pattern(url: str) -> bool:
-    """Return whether a URL stands for all that match: it holds ``*`` or ``[``.
+    """Return True if a URL is a pattern: it holds ``*`` or ``[``.
 
     Examples
     --------
@@ -65,19 +65,19 @@ def split_end(url: str) -> tuple[str, str]:
 
 
 def is_signed(url: str) -> bool:
-    """Return whether a URL has a query or parameters, and may be good for one object alone."""
+    """Return True if a URL has a query or parameters, and may be good for one object alone."""
     return bool(split_end(url)[1]) or bool(_PARAMETER.search(url))
 
 
 def without_secrets(text: str, url: str) -> str:
-    """Return what a client says of a URL without the URL's secrets, and those of others."""
+    """Return a client's message on a URL without the secrets of this and any other URL."""
     for secret in sorted(_secrets_of(url), key=len, reverse=True):
         text = text.replace(secret, "...")
     return _URL.sub(lambda found: shown(found[0]), _USER.sub("", text))
 
 
 def has_secrets(url: str) -> bool:
-    """Return whether there is more in a URL than is shown."""
+    """Return True if there is more in a URL than is shown."""
     return shown(url) != url
 
 

@@ -25,7 +25,7 @@ else:
 
 
 def begins_zstd(head: bytes) -> bool:
-    """Return whether these are the first bytes of a frame."""
+    """Return True if these are the first bytes of a frame."""
     is_skippable = head[1:4] == _SKIPPABLE and head[0] >> 4 == 5
     return head.startswith(_MAGIC) or is_skippable
 
@@ -53,7 +53,7 @@ class ZstdFrame:
 
     @property
     def eof(self) -> bool:
-        """Whether the frame has ended, and all of it was returned."""
+        """True if the frame has ended, and all of it was returned."""
         return self._has_ended and not self._unpacked
 
     def decompress(self, data: bytes, size: int) -> bytes:

@@ -52,8 +52,8 @@ class PictureMap(KnownMap):
         self._channels_first = channels_first
 
     def __repr__(self) -> str:
-        told = ", ".join(map(repr, self.steps.transforms))
-        return f"{self.name}({', '.join(self.streams)}; {told or 'as they are'})"
+        steps = ", ".join(map(repr, self.steps.transforms))
+        return f"{self.name}({', '.join(self.streams)}; {steps or 'as they are'})"
 
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> dict[str, Any]:
         """Return the sequence with its pictures changed."""

@@ -1,4 +1,4 @@
-"""The pixels of pictures, copied so that they lie close together."""
+"""The pixels of pictures, copied into contiguous memory."""
 
 from __future__ import annotations
 

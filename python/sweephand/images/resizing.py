@@ -16,7 +16,7 @@ _FILTERS = ("bilinear", "bicubic", "nearest", "lanczos", "box", "hamming")
 
 
 def check_filter(name: str) -> str:
-    """Return the name of a filter, and say what to install if there is no Pillow."""
+    """Return the name of a filter; without Pillow the error names the package to install."""
     Image()
     if name not in _FILTERS:
         raise ValueError(f"interpolation is one of {', '.join(_FILTERS)}, got {name!r:.40}")

@@ -16,7 +16,7 @@ Picture = NDArray[Any]
 
 
 class Transform(ABC):
-    """What changes a picture; subclass it for steps of your own.
+    """A step that changes a picture; subclass it for steps of your own.
 
     A random one sets ``is_random = True`` and draws from the generator that it is given, which
     comes from the `Key` of the sequence: never from one that it holds.
@@ -49,12 +49,12 @@ class Transform(ABC):
         """
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({told})"
+        options = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({options})"
 
 
 class Compose(Transform):
-    """Several steps, one after the other.
+    """Several steps in order.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a sequence costs a model whose samples look at each other."""
+"""Cost of a sequence for a model whose samples attend to each other."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Attention:
         check_int("equal_at", self.equal_at, 1, 2**31 + 1)
 
     def cost(self, num_samples: Length) -> Length:
-        """Return what a sequence costs, or each of an array, in samples of a short one."""
+        """Return the cost of a sequence, or of each in an array, in samples of a short one."""
         return num_samples * (1 + num_samples / self.equal_at)
 
     @property
     def in_integers(self) -> _core.compose.Cost:
-        """The same times `equal_at`, so that all workers agree."""
+        """The same times `equal_at`: in integers all workers agree."""
         return _core.compose.Cost(self.equal_at, is_quadratic=True)

@@ -1,4 +1,4 @@
-"""What a layout decides: how minibatches are composed, and how they lie in memory."""
+"""Layouts: how minibatches are composed, and how they are stored in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNTOLD = "untold"
 
 @dataclass(frozen=True)
 class LengthLimit:
-    """How long sequences may be, and what happens to longer ones.
+    """Limit of the length of sequences, and the policy for longer ones.
 
     Attributes
     ----------
@@ -65,12 +65,12 @@ class Layout:
 
     @property
     def has_rows(self) -> bool:
-        """Whether sequences, or pieces of them, lie in rows of a fixed length."""
+        """True if sequences, or pieces of them, fill rows of a fixed length."""
         return self.form is _core.engine.Form.ROWS
 
     @property
     def has_fixed_width(self) -> bool:
-        """Whether dense arrays are as wide as the layout says, whatever lies in them."""
+        """True if dense arrays are as wide as the layout demands, whatever they hold."""
         return self.has_rows
 
     @property
@@ -90,7 +90,7 @@ class Layout:
 
     def describe(self) -> str:
         """Return the layout and its parameters, for fingerprints."""
-        return self._tell([field for field in fields(self) if self._is_told(field)])
+        return self._spelled([field for field in fields(self) if self._is_shown(field)])
 
     @property
     def num_progress(self) -> int:
@@ -98,21 +98,21 @@ class Layout:
         return 1
 
     def summary(self) -> str:
-        """Return the layout and what of it is not the default, the shortest first."""
-        told = [
+        """Return the layout with its options that are not the default, the shortest first."""
+        shown = [
             field
             for field in fields(self)
             if getattr(self, field.name) != field.metadata.get(UNTOLD, field.default)
         ]
-        return self._tell(told, shortest_first=True)
+        return self._spelled(shown, shortest_first=True)
 
-    def _is_told(self, field: Field[Any]) -> bool:
+    def _is_shown(self, field: Field[Any]) -> bool:
         return (
             UNTOLD not in field.metadata or getattr(self, field.name) != field.metadata[UNTOLD]
         )
 
-    def _tell(self, told: Collection[Field[Any]], *, shortest_first: bool = False) -> str:
-        values = [f"{field.name}={getattr(self, field.name)!r}" for field in told]
+    def _spelled(self, shown: Collection[Field[Any]], *, shortest_first: bool = False) -> str:
+        values = [f"{field.name}={getattr(self, field.name)!r}" for field in shown]
         if shortest_first:
             values.sort(key=len)
         return f"{type(self).__name__}({', '.join(values)})"
@@ -121,7 +121,7 @@ class Layout:
         """Refuse parameters for streams that are not there, with ValueError."""
 
     def pad_value_of(self, stream: str) -> float:
-        """Return what fills the gaps of a stream in a dense array."""
+        """Return the value that fills the gaps of a stream in a dense array."""
         return 0
 
     @property
@@ -131,12 +131,12 @@ class Layout:
 
     @property
     def earlier(self) -> Mapping[str, Layout]:
-        """What to write for each layout that had this one's description in earlier versions."""
+        """Replacement for each layout that had this one's description in earlier versions."""
         return {}
 
     @property
     def in_storage_order(self) -> Self:
-        """The layout without what does not matter to a sweep that is not shuffled."""
+        """The layout without options that do not matter to a sweep that is not shuffled."""
         return self
 
     def settle(self, corpus: _core.index.Corpus) -> Self:
@@ -145,12 +145,12 @@ class Layout:
 
     @property
     def assemble_options(self) -> _core.engine.AssembleOptions:
-        """How minibatches lie in memory."""
+        """Layout of minibatches in memory."""
         return _core.engine.AssembleOptions(self.form, False, 1, self.has_segments)
 
     @property
     def planner_choices(self) -> Any:
-        """What the core's planner of this layout is made by."""
+        """Choices of which the core's planner of this layout is made."""
         raise NotImplementedError
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
@@ -162,7 +162,7 @@ class Layout:
         return 0
 
     def padding_growth(self, some_sizes: Callable[[], NDArray[np.uint32]]) -> float:
-        """Return about how many cells a sample takes, judging by some sequences' sizes.
+        """Estimate the cells per sample from the sizes of a few sequences.
 
         They may have to be loaded, so they are asked for only where it depends on them.
         """

@@ -106,7 +106,7 @@ class Bucketed(GapLayout):
 
     @property
     def default_bucket_key(self) -> int:
-        """The largest boundary: what needs most memory, so that it is made first.
+        """The largest boundary, which needs most memory: allocate it first.
 
         Raises
         ------
@@ -139,7 +139,7 @@ class Bucketed(GapLayout):
 
     @property
     def assemble_options(self) -> _core.engine.AssembleOptions:
-        """How minibatches lie in memory."""
+        """Layout of minibatches in memory."""
         return _core.engine.AssembleOptions(self.form, self.side == "left", 1, False)
 
     @property

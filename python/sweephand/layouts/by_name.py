@@ -1,4 +1,4 @@
-"""Layouts by their names, as files tell of them."""
+"""Layouts by their names, as in files."""
 
 from __future__ import annotations
 

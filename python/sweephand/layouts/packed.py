@@ -14,7 +14,7 @@ from sweephand.layouts.padding import GapLayout, PadValue
 
 @dataclass(frozen=True)
 class Packed(GapLayout):
-    """Whole sequences in rows of fixed length, one behind the other.
+    """Whole sequences in rows of fixed length, several to a row.
 
     A minibatch of m samples holds ``max(1, m // row_length)`` rows, fewer only at the end of
     data. Rows are planned from lengths alone, of the sequences of one sweep, some thousand
@@ -90,7 +90,7 @@ class Packed(GapLayout):
                 check_int(name, getattr(self, name), 1, 2**31)
 
     def describe(self) -> str:
-        """Return what decides the order, for fingerprints: not how shares are grouped."""
+        """Return the options that decide the order, for fingerprints."""
         return super(Packed, replace(self, micro_batch_rows=None)).describe()
 
     @property

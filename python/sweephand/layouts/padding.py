@@ -1,4 +1,4 @@
-"""What fills the gaps of a dense array."""
+"""Values that fill the gaps of a dense array."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class GapLayout(Layout):
                     )
 
     def pad_value_of(self, stream: str) -> float:
-        """Return what fills the gaps of a stream; 0 for one that is not named."""
+        """Return the value that fills the gaps of a stream; 0 if it is not named."""
         if isinstance(self.pad_value, Mapping):
             named: Mapping[Any, float] = self.pad_value
             return named.get(stream, 0)
@@ -43,13 +43,13 @@ class GapLayout(Layout):
 
 
 def check_side(side: object) -> None:
-    """Refuse a side where no padding can stand, with ValueError."""
+    """Refuse a side that cannot be padded, with ValueError."""
     if side not in ("right", "left"):
         raise ValueError(f"side must be 'right' or 'left', got {side!r}")
 
 
 def pad_element(stream: str, dtype: np.dtype[Any], value: float) -> NDArray[Any]:
-    """Return what fills a gap as an element of a stream: an array of shape () and its dtype.
+    """Return the value for gaps as an element of a stream: an array of shape () and its dtype.
 
     0 is an element whose bytes are 0, whatever the dtype.
 

@@ -28,7 +28,7 @@ class WholeSequences(Layout):
 
 @dataclass(frozen=True)
 class Ragged(WholeSequences):
-    """Sequences one behind the other: values and offsets, no padding. The default.
+    """Concatenated sequences: values and offsets, no padding. The default.
 
     Examples
     --------
@@ -92,12 +92,12 @@ class Padded(WholeSequences, GapLayout):
 
     @property
     def assemble_options(self) -> _core.engine.AssembleOptions:
-        """How minibatches lie in memory."""
+        """Layout of minibatches in memory."""
         left = self.side == "left"
         return _core.engine.AssembleOptions(self.form, left, self.multiple_of, False)
 
     def padding_growth(self, some_sizes: Callable[[], NDArray[np.uint32]]) -> float:
-        """Return about how many cells a sample takes, judging by some sequences' sizes."""
+        """Estimate the cells per sample from the sizes of a few sequences."""
         sizes = some_sizes()
         width = -(-int(sizes.max()) // self.multiple_of) * self.multiple_of
         return width / float(sizes.mean())

@@ -1,4 +1,4 @@
-"""A file of chunks that a map made, which are read as if they were stored so.
+"""A file of chunks that a map made, read like stored chunks.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Sequences that a map makes of others: which of which, and how long they are."""
+"""Sequences that a map makes of stored sequences: their origins and sizes."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Expansion:
         return np.repeat(np.arange(len(self.counts), dtype=np.uint64), self.counts)
 
     def origins_of(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the stored sequences that some are made of."""
+        """Return the stored sequences of the given mapped sequences."""
         return numbers if self.origins is None else self.origins[numbers]
 
     def parts_of(self, numbers: NDArray[np.uint64]) -> Sequence[tuple[int, int]] | None:
-        """Return of some which one each is of how many; None if it is the only one."""
+        """Return part and count of each given sequence; None where each is the only part."""
         if not self.several:
             return None
         origins = self.origins_of(numbers)

@@ -1,4 +1,4 @@
-"""How long a map took for every sequence, and so how long it may take again."""
+"""Time that a map took for every sequence, to predict the next time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class MapHistory:
         num_bytes: NDArray[np.float64],
         seconds: NDArray[np.float64],
     ) -> None:
-        """Learn how long some sequences took."""
+        """Record the times of sequences."""
         seconds = np.maximum(seconds, 1e-9)
         self._seconds[numbers] = seconds
         self._known_seconds += float(seconds.sum())

@@ -1,4 +1,4 @@
-"""A look at whether a map keeps arrays that it was given, and so could change them later."""
+"""A check for maps that keep the arrays passed to them, and could change them later."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from sweephand.corpus.ids import SequenceIds
 
 
 class LaterIds(Sequence[str]):
-    """The ids of some sequences; most are asked for where something is wrong alone.
+    """The ids of sequences, looked up on demand: most are needed only for errors.
 
     They go to another process as a list.
 

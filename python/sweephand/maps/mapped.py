@@ -129,7 +129,7 @@ class MapRun:
         places: NDArray[np.uint64],
         batch: _core.engine.Batch,
     ) -> list[_core.read.Chunk]:
-        """Return the wanted sequences as chunks, one behind the other: see `MappedOrigin`."""
+        """Return the wanted sequences as chunks, in order: see `MappedOrigin`."""
         own = numbers[places]
         task = self._task(own, sweeps[places], sizes[places].tolist(), batch)
         num_bytes = self._stored.bytes_of(batch) + 1

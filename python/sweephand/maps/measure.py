@@ -61,7 +61,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class MeasuringTask(MapTask):
-    """Some sequences of which the sizes are wanted that a map gives them.
+    """Task that measures the sequences that a map makes.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class MeasuringTask(MapTask):
 
 @dataclass(frozen=True)
 class FilteringTask(MapTask):
-    """Some sequences of which a filter says whether they are kept."""
+    """Task that asks a filter which sequences are kept."""
 
     def finish(  # type: ignore[override]
         self, outputs: Iterable[Any], seconds: Sequence[float] = ()
@@ -282,7 +282,7 @@ MakeTask = Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask]
 def rounds(
     stored: StoredStreams, opening: Opening, task: MakeTask, begin: int
 ) -> Iterator[Round]:
-    """Measure all sequences from one on, round after round; some are on their way meanwhile."""
+    """Measure all sequences from `begin`, round by round, with several in flight."""
 
     def measured(
         numbers: NDArray[np.uint64], batch: _core.engine.Batch

@@ -148,7 +148,7 @@ class MeasuredStore:
 
     @property
     def places(self) -> list[Path]:
-        """Where it may lie, the best place first."""
+        """Places for it, the best first."""
         return index_places(self.files, self.meaning) if self.files else []
 
     def place_to_write(self) -> Path | None:

@@ -88,7 +88,7 @@ def _aligned(size: int) -> int:
 
 
 def _filled(views: list[memoryview]) -> int:
-    """Return the descriptor of shared memory that holds a copy of some memory."""
+    """Return the descriptor of shared memory with a copy of the views."""
     segment = os.memfd_create("sweephand")
     begin = 0
     try:

@@ -202,7 +202,7 @@ def _forget() -> None:
 
 
 def is_of_main(pickled: bytes) -> bool:
-    """Return whether something pickled names the main module."""
+    """Return True if something pickled names the main module."""
     return b"__main__" in pickled
 
 
@@ -222,7 +222,7 @@ def preparation() -> dict[str, Any] | None:
 
 
 def is_stopped(process: int) -> bool:
-    """Return whether a process was stopped by a signal, and so does nothing."""
+    """Return True if a process was stopped by a signal."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:  # it has ended, or the system does not show it

@@ -1,4 +1,4 @@
-"""The samples of some sequences of a stream, cut apart when they are wanted."""
+"""The samples of consecutive sequences of a stream, cut apart on demand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sweephand.corpus.columns import offsets_of
 
 
 class StreamSequences(Sequence[Any]):
-    """Sequences of a stream that lie one behind the other.
+    """Consecutive sequences of a stream.
 
     They pickle as one piece, so that another process gets them by one copy.
 

@@ -1,4 +1,4 @@
-"""The mapping of some sequences: cut into tasks, which give the same whoever does them."""
+"""Tasks of mapping sequences, which give the same result on any worker."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class InLists:
 
 @dataclass(frozen=True)
 class MapTask:
-    """Some sequences that are to be mapped.
+    """Task of mapping a run of sequences.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class MapTask:
         return id(type(self)), *(id(getattr(self, name)) for name in names)
 
     def part(self, begin: int, end: int) -> Self:
-        """Return the task for some of the sequences."""
+        """Return the task for a part of the sequences."""
         if (begin, end) == (0, len(self)):
             return self
         return replace(
@@ -276,5 +276,5 @@ def _lists_of(outputs: Iterable[Any], fields: Sequence[str]) -> Mapping[Any, lis
 
 
 def no_dict(found: object) -> str:
-    """Say that a map returned something else than a dict."""
+    """Describe a result of a map that is no dict."""
     return f"returned {type(found).__name__}, and not a dict of streams"

@@ -36,7 +36,7 @@ class Worker(Protocol):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it does nothing until somebody lets it go on."""
+        """True if it is stopped by a signal, and does nothing until it is continued."""
 
     def give_up(self, lost: Lost | None = None) -> bool:
         """End the running task, and return True if that is possible."""
@@ -66,7 +66,7 @@ class ThreadWorker:
         return False
 
     def give_up(self, lost: Lost | None = None) -> bool:
-        """Return False: nobody ends a thread."""
+        """Return False: a thread cannot be ended."""
         return False
 
     def close(self) -> None:
@@ -201,7 +201,7 @@ class Team:
                 member.worker.give_up()
 
     def has_ended(self, seconds: float) -> bool:
-        """Wait so long for the threads that `close` let end, and return whether they have.
+        """Wait up to `seconds` for the threads that `close` lets end; return True if they have.
 
         Whoever asks does not wait for itself, nor anybody for what was given up.
         """
@@ -281,7 +281,7 @@ class Team:
 
     # -- what takes too long --
     def _result(self, job: Job) -> list[Made]:
-        """Wait for a job, and look meanwhile whether somebody takes too long."""
+        """Wait for a job, and watch for calls that take too long."""
         pause = _LOOK_SECONDS if self._limit is None else min(_LOOK_SECONDS, self._limit / 4)
         while True:
             try:
@@ -332,7 +332,7 @@ class Team:
         return []
 
     def _give_up(self, member: _Member, job: Job, number: int) -> None:
-        """End a call, or leave its thread behind; the lock is held."""
+        """End a call, or abandon its thread; the lock is held."""
         assert member.worker is not None
         lost = Lost(f"did not return within {self._limit:g} s", number, is_late=True)
         if member.worker.give_up(lost):

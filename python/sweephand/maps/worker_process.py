@@ -105,7 +105,7 @@ class WorkerProcess:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the process was stopped by a signal."""
+        """True if the process was stopped by a signal."""
         return self._peer is not None and is_stopped(self._worker)
 
     def give_up(self, lost: Lost | None = None) -> bool:
@@ -140,7 +140,7 @@ class WorkerProcess:
         return own
 
     def _has_ended(self, peer: socket.socket) -> bool:
-        """Return whether the process ended when it had nothing to do."""
+        """Return True if the process ended when it had nothing to do."""
         try:
             peer.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:

@@ -120,7 +120,7 @@ class MapWorkers:
                 self._end()
 
     def has_ended(self, seconds: float) -> bool:
-        """Wait so long for closed workers, and return whether they have ended."""
+        """Wait up to `seconds` for closed workers, and return True if they have ended."""
         team = self._team
         return team is None or self._process != os.getpid() or team.has_ended(seconds)
 

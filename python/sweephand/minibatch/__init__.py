@@ -1,1 +1,1 @@
-"""What a source delivers: minibatches, their streams, labels and boundaries."""
+"""Minibatches, their streams, labels and boundaries."""

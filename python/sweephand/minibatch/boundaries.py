@@ -21,7 +21,7 @@ Parts = tuple[_core.engine.Batch, Contents, object]
 
 
 class Boundaries:
-    """Where the sequences of one stream of a minibatch lie."""
+    """Boundaries of the sequences of one stream of a minibatch."""
 
     info: StreamInfo
     _number: int
@@ -71,7 +71,7 @@ class Boundaries:
 
     @property
     def _is_all(self) -> bool:
-        """Whether there is one worker, or one has all."""
+        """True if the share holds all of the minibatch."""
         batch = self._batch
         return bool(batch.share_size + len(batch.banned()) == batch.num_sequences)
 
@@ -85,7 +85,7 @@ class Boundaries:
 
     @property
     def end_of_sweep(self) -> bool:
-        """Whether the global minibatch holds the last sequence of a sweep."""
+        """True if the global minibatch holds the last sequence of a sweep."""
         return self._batch.sweeps_ended > 0
 
     @property

@@ -1,4 +1,4 @@
-"""Digests of what minibatches hold, to tell whether two of them are the same."""
+"""Digests of the content of minibatches, by which two can be compared."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _Array = tuple[bytes, bytes, bytes, NDArray[np.uint8], NDArray[np.int64], int]
 
 
 def _as_array(name: str, data: MinibatchData) -> _Array | None:
-    """Return what the core digests of a stream; None if it is none of plain numbers."""
+    """Return the array of a stream that the core digests; None if it has no plain numbers."""
     values = data.values
     if not isinstance(values, np.ndarray) or values.dtype.hasobject or not values.size:
         return None

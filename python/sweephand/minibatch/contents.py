@@ -1,4 +1,4 @@
-"""What all minibatches of a source have in common."""
+"""Contents that all minibatches of a source share."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Keys = Mapping[Any, tuple[int, StreamInfo]]
 
 
 class Origin(Protocol):
-    """What knows the order that minibatches are of."""
+    """Order that minibatches come from."""
 
     def sweeps_ended_by(self, start: int, stop: int) -> dict[str, int]:
         """Return how many sweeps of every corpus of a mixture end in ``[start, stop)``."""
 
 
 class Contents:
-    """What all minibatches of a source have in common.
+    """Contents that all minibatches of a source share.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Contents:
         )
 
     def only(self, batch: _core.engine.Batch, keys: Keys) -> tuple[_core.engine.Batch, Self]:
-        """Return what a pickle holds of some streams of one minibatch."""
+        """Return the pickled form of one minibatch, with only these streams."""
         numbers = np.concatenate([batch.sequences(), batch.banned()])
         ids = _TheirIds(numbers, self.ids.names(numbers), self.ids.corpora(numbers))
         streams = [number for number, _ in keys.values()]

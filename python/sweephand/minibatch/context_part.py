@@ -1,4 +1,4 @@
-"""What one rank gets of packed rows whose context several ranks share."""
+"""The part of a rank in packed rows whose context several ranks share."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ContextPart:
 
     @property
     def k_ranges(self) -> NDArray[np.int32]:
-        """What every run looks at: int32, shape (runs, 2).
+        """Ranges of keys that every run attends to: int32, shape (runs, 2).
 
         The cells of its sequence up to its own end. Attention is causal, with the last query
         and the last key in the same place, as kernels align them.
@@ -138,7 +138,7 @@ def _boundaries(ranges: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _all_cells(ranges: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return what lies in ranges, one behind the other."""
+    """Return all cells of the ranges, in order."""
     boundaries = _boundaries(ranges)
     shifts = ranges[:, 0].astype(np.int64) - boundaries[:-1]
     return np.arange(boundaries[-1]) + np.repeat(shifts, np.diff(boundaries))

@@ -39,7 +39,7 @@ class LabelKind(Enum):
 
 
 def are_tokens(info: StreamInfo) -> bool:
-    """Whether samples are integers, of which `MinibatchData.labels` makes labels."""
+    """Return True if samples are integers, of which `MinibatchData.labels` makes labels."""
     return not info.is_sparse and info.shape == () and info.dtype.kind in "iu"
 
 

@@ -1,4 +1,4 @@
-"""What a model is to predict at every cell: the next token, or the token itself."""
+"""Labels of a model at every cell: the next token, or the token itself."""
 
 from __future__ import annotations
 

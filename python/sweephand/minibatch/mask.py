@@ -21,14 +21,14 @@ def mask_of_rows(
 
 
 def mask_of_values(offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the mask of sequences that lie one behind the other, in one row."""
+    """Return the mask of consecutive sequences, in one row."""
     mask = np.full((1, offsets[-1]), VALID, np.uint8)
     mask[0, offsets[:-1][np.diff(offsets) > 0]] = START
     return mask
 
 
 def fill_gaps(values: NDArray[Any], mask: NDArray[np.uint8], pad: Any) -> NDArray[Any]:
-    """Return values one behind the other as a dense array, with `pad` in its gaps."""
+    """Return consecutive values as a dense array, with `pad` in its gaps."""
     valid = mask != GAP
     dense = np.full(valid.shape + values.shape[1:], pad, values.dtype)
     dense[valid] = values

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Minibatch(Share, Mapping[Any, MinibatchData]):
-    """What one worker gets of a minibatch: stream name, or input map's key, to `MinibatchData`.
+    """A worker's share of a minibatch: stream name, or input map's key, to `MinibatchData`.
 
     A stream is also found by its `StreamInfo`, whatever its key is.
 
@@ -87,12 +87,12 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return MinibatchData(info, number, self._parts, arrays[number])
 
     def _other_key(self, key: Any) -> Any:
-        """Return under which key the stream is that an info tells; else there is none."""
+        """Return the key of the stream that an info names; KeyError if there is none."""
         if isinstance(key, StreamInfo):
             for other, (_, info) in self._keys.items():
                 if info.name == key.name and other != key:
                     return other
-        raise KeyError(_Said(self._told_of(key)))
+        raise KeyError(_Said(self._described(key)))
 
     @property
     def _keys(self) -> Keys:
@@ -143,7 +143,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return tensors_of(self, self._device if device is None else device, non_blocking)
 
     def to(self, device: object, non_blocking: bool = False) -> Tensors:
-        """Return `torch(device)`, as loops ask that move what a loader gives them."""
+        """Return `torch(device)`, for loops that move the minibatches of a loader."""
         return self.torch(device, non_blocking)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -152,7 +152,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         if name.startswith("_"):
             raise AttributeError(f"'Minibatch' object has no attribute {name!r}")
         raise AttributeError(
-            f"a minibatch has no attribute {name!r}; {self._told_of(name)}"
+            f"a minibatch has no attribute {name!r}; {self._described(name)}"
             if name not in self._keys
             else f"a minibatch has no attribute {name!r}; its stream is minibatch[{name!r}]"
         )
@@ -163,8 +163,8 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             "into that"
         )
 
-    def _told_of(self, key: Any) -> str:
-        """Say which streams there are."""
+    def _described(self, key: Any) -> str:
+        """Describe the streams that exist."""
         if not self:
             return "this minibatch is the end of the data: leave the loop `if not minibatch`"
         there = ", ".join(map(repr, map(name_of, self._keys)))
@@ -383,12 +383,12 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
     @property
     def row_costs(self) -> NDArray[np.int64]:
-        """What attention costs in each row, the sum of squared lengths: int64, (rows,)."""
+        """Cost of attention in each row, the sum of squared lengths: int64, (rows,)."""
         return Pieces(self._plan, self.layout).costs()
 
 
 class _Said(str):
-    """A message that a KeyError shows as it is, where it shows others as they are quoted."""
+    """A message that a KeyError shows without quotes."""
 
     __slots__ = ()
 
@@ -397,7 +397,7 @@ class _Said(str):
 
 
 def _parts_of(mapping: object) -> Parts:
-    """Return what the minibatch is made of whose data a mapping holds."""
+    """Return the parts of the minibatch whose data a mapping holds."""
     data = list(mapping.values()) if isinstance(mapping, Mapping) else []
     found = [one._minibatch_parts for one in data if isinstance(one, MinibatchData)]
     if not found or len(found) < len(data) or any(one[0] is not found[0][0] for one in found):

@@ -54,16 +54,16 @@ class MinibatchData(Boundaries):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether samples come as indices and values."""
+        """True if samples come as indices and values."""
         return self.info.is_sparse
 
     @property
     def is_padded(self) -> bool:
-        """Whether the layout made one dense array of it: `asarray` then costs nothing."""
+        """True if the layout made one dense array of it: `asarray` then costs nothing."""
         return self._is_grid
 
     def labels(self, ignore_index: int = -100, shifted: bool = True) -> NDArray[np.int64]:
-        """Return what a model is to predict at every sample, never across a border.
+        """Return the labels of every sample, never across a border.
 
         Parameters
         ----------
@@ -144,14 +144,14 @@ class MinibatchData(Boundaries):
 
     @property
     def _beyond(self) -> NDArray[Any] | None:
-        """The samples behind pieces that go on, or None if none does."""
+        """The next samples after pieces that go on, or None if none does."""
         shape = (self.num_sequences, *self.info.shape)
         beyond: NDArray[Any] | None = self._stream.beyond(self.info.dtype, shape)
         return None if beyond is None else self._apply_transforms(beyond)
 
     @lazy
     def values(self) -> Any:
-        """All samples one behind the other.
+        """All samples, sequence after sequence.
 
         Returns
         -------

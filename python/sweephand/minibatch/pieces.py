@@ -10,7 +10,7 @@ from sweephand.layouts import Layout
 
 
 class Pieces:
-    """Where sequences, or pieces of them, stand in rows.
+    """Positions of sequences, or pieces of them, in rows.
 
     Raises
     ------
@@ -37,12 +37,12 @@ class Pieces:
 
     @property
     def ends(self) -> NDArray[np.int64]:
-        """The column behind each piece."""
+        """The column after each piece."""
         return self.columns + self._sizes
 
     @property
     def goes_on(self) -> NDArray[np.bool_]:
-        """Whether there are more samples of its sequence behind each piece."""
+        """True for each piece whose sequence has more samples after it."""
         _, _, firsts, wholes = self._cells.T
         return firsts + self._sizes < wholes
 
@@ -76,7 +76,7 @@ class Pieces:
         return np.maximum.accumulate(boundaries, axis=1)
 
     def dense_boundaries(self, row_length: int) -> NDArray[np.int64]:
-        """Return the boundaries in the cells of all rows; what pads a row is one more piece."""
+        """Return the boundaries in the cells of all rows, a row's padding as a piece."""
         row_ends = np.arange(self._num_rows + 1) * row_length
         return np.union1d(row_ends, self.rows * row_length + self.ends)
 
@@ -105,7 +105,7 @@ def repeat_last(
 
 
 def segments_of(found: NDArray[np.int32] | None, layout: Layout) -> NDArray[np.int32]:
-    """Return what was found of segments; AttributeError where a layout has none."""
+    """Return the segments; AttributeError where a layout has none."""
     if found is None:
         raise AttributeError(f"segments come with layout=Packed(...), this is {layout!r}")
     return found

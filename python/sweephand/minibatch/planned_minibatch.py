@@ -1,4 +1,4 @@
-"""What a minibatch will hold, known before anything is read."""
+"""A minibatch that is planned, known before anything is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sweephand.minibatch.share import Share
 
 
 class PlannedMinibatch(Share):
-    """What one worker will get of one minibatch.
+    """A worker's share of a planned minibatch.
 
     Examples
     --------

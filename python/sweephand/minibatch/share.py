@@ -1,4 +1,4 @@
-"""What a worker's share of a minibatch holds: the same before and after it is read."""
+"""A worker's share of a minibatch: the same before and after it is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sweephand.minibatch.position import Position
 
 
 class Share:
-    """A worker's share of a minibatch, as its plan tells it."""
+    """A worker's share of a minibatch, by its plan."""
 
     __slots__ = ("_plan",)
 
@@ -40,7 +40,7 @@ class Share:
 
     @property
     def end_of_sweep(self) -> bool:
-        """Whether the global minibatch holds the last sequence of a sweep."""
+        """True if the global minibatch holds the last sequence of a sweep."""
         return self._plan.sweeps_ended > 0
 
     @property

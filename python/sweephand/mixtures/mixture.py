@@ -120,7 +120,7 @@ class Mixture(Deserializer):
 
     @property
     def at_end(self) -> AtEnd:
-        """What happens when a corpus has ended."""
+        """Policy for a corpus that has ended."""
         return self._at_end
 
     def weights_at(self, time: int) -> dict[str, float]:

@@ -49,7 +49,7 @@ class Leg:
 
 
 def legs_of(weights: object, names: Sequence[str], num_added: int = 0) -> list[Leg]:
-    """Return the legs of weights as a user gives them; what is added may have none.
+    """Return the legs of weights as a user gives them; added corpora may have none.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def units_of(weights: Sequence[Fraction]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Dropped:
-    """Legs in which a corpus drops out when it has ended, and the others take over.
+    """Legs in which corpora drop out at their ends, and the rest takes over.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Dropped:
 
 
 def drop_out(legs: Sequence[Leg], ends: Sequence[int]) -> Dropped:
-    """Return the legs where a corpus drops out when it has ended, and the others take over.
+    """Return the legs where a corpus drops out at its end, and the rest takes over.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def drop_out(legs: Sequence[Leg], ends: Sequence[int]) -> Dropped:
 
 
 def drop_later(before: Dropped, legs: Sequence[Leg], time: int, ends: Sequence[int]) -> Dropped:
-    """Return the same where other legs hold from some time on: what dropped out stays out."""
+    """Return the same with other legs from a time on: corpora that dropped out stay out."""
     times = {number: at for number, at in before.times.items() if at <= time}
     left = set(range(len(ends))) - times.keys()
     return _drop_more(Dropped(_joined(before.legs, legs, left, time), times), ends)
@@ -165,7 +165,7 @@ def _drop_more(dropped: Dropped, ends: Sequence[int]) -> Dropped:
 def changed(
     legs: Sequence[Leg], names: Sequence[str], change: ShareChange, num_added: int
 ) -> list[Leg]:
-    """Return the legs with other shares from some time on.
+    """Return the legs with changed shares from a time on.
 
     Raises
     ------
@@ -187,14 +187,14 @@ def changed(
 def _joined(
     before: Sequence[Leg], later: Sequence[Leg], left: set[int], time: int
 ) -> list[Leg]:
-    """Return legs up to a time, and those of others from there on, of those who are left."""
+    """Return legs up to a time, and the later legs of the remaining corpora from there on."""
     found = [leg for leg in before if leg.begin < time]
     found += [leg for leg in _without(later, left, time) if leg.begin >= time]
     return found or list(before)
 
 
 def _without(legs: Sequence[Leg], left: set[int], time: int) -> list[Leg]:
-    """Return legs in which only some corpora have a share from some time on."""
+    """Return legs in which only the corpora of `left` have a share from a time on."""
     if not left:
         return list(legs)
     found = [leg for leg in legs if leg.begin < time]
@@ -259,15 +259,15 @@ def _weight(weights: Mapping[str, object], name: str, time: int) -> Fraction:
             f"the weights at nominal time {time} have none for {name!r}; 0 leaves it out"
         )
     weight = weights[name]
-    told = f"the weight of {name!r} at nominal time {time}"
+    subject = f"the weight of {name!r} at nominal time {time}"
     if isinstance(weight, bool) or not isinstance(weight, Real):
-        raise TypeError(f"{told} must be a number, got {shown(weight)}")
+        raise TypeError(f"{subject} must be a number, got {shown(weight)}")
     if not isinstance(weight, Rational) and not math.isfinite(weight):
-        raise ValueError(f"{told} must be finite, got {weight}")
+        raise ValueError(f"{subject} must be finite, got {weight}")
     # A float is meant as it is written: 0.1 is 1/10.
     exact = Fraction(weight) if isinstance(weight, Rational) else Fraction(repr(float(weight)))
     if exact < 0:
-        raise ValueError(f"{told} must not be negative, got {weight}")
+        raise ValueError(f"{subject} must not be negative, got {weight}")
     return exact
 
 

@@ -47,18 +47,18 @@ class AppendedFile:
         return self._lock.is_open
 
     def content(self) -> memoryview:
-        """Map the file, which nobody else shortens."""
+        """Map the file, which only this process shortens."""
         if not os.fstat(self._lock.fileno()).st_size:
             return memoryview(b"")
         return memoryview(mmap.mmap(self._lock.fileno(), 0, access=mmap.ACCESS_READ))
 
     def append(self, data: bytes) -> None:
-        """Write after what counts."""
+        """Write after the end that counts."""
         self.append_over(data)
         self.end += len(data)
 
     def append_over(self, data: bytes) -> None:
-        """Write after what counts a piece that does not count, and drop what was there.
+        """Write after the end a piece that does not count, and drop all bytes after it.
 
         The next piece is written over it.
         """

@@ -206,7 +206,7 @@ def read_block(file: BinaryIO) -> tuple[bytes, memoryview]:
 
 
 def has_block(content: Bytes, begin: int) -> bool:
-    """Return True if a whole block lies somewhere after a place."""
+    """Return True if a whole block exists after a place."""
     view = memoryview(content)
     for window in range(begin, len(view), _WINDOW):
         data = bytes(view[window : window + _WINDOW + len(_MARK) - 1])

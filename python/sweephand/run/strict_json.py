@@ -40,7 +40,7 @@ def to_json(
 
 
 def of_json(value: Any) -> Any:
-    """Return what `to_json` was given, of what `json.loads` makes of its text.
+    """Return the value that was given to `to_json`, from its parsed text.
 
     Numbers that JSON does not have, as earlier versions wrote them, stay what they are.
 

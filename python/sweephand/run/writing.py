@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 @contextmanager
 def writing(path: Path, kept: str = "") -> Iterator[None]:
-    """Have an OSError name a file, and what is kept of it.
+    """Make an OSError name the file, and the part of it that is kept.
 
     Raises
     ------
@@ -25,7 +25,7 @@ def writing(path: Path, kept: str = "") -> Iterator[None]:
 
 
 def named(error: OSError, path: Path, kept: str = "") -> OSError:
-    """Return an error of the same number that names a file, and what is kept of it."""
+    """Return an error of the same number that names a file, and the part of it that is kept."""
     reason = error.strerror or str(error)
     return OSError(error.errno, f"{reason}; {kept}" if kept else reason, str(path))
 

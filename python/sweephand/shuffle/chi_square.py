@@ -199,7 +199,7 @@ def signed(values: ArrayLike) -> NDArray[np.int64]:
 
 
 def checked_numbers(values: ArrayLike, size: int) -> NDArray[np.int64]:
-    """Return `values` as an array, or raise ValueError unless all lie in ``[0, size)``."""
+    """Return `values` as an array, or raise ValueError unless all are in ``[0, size)``."""
     numbers = signed(values)
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < size):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""How well an order shuffles: a battery of figures, what to expect of them, and a report.
+"""Quality of a shuffle: a battery of figures, their expected values, and a report.
 
 The corpus is taken to be sorted (by source, by date, by label), the worst realistic case:
 sequence ``s`` of ``N`` has the value ``x = (s + 1/2) / N``, and a good order makes the means of
@@ -19,7 +19,7 @@ from sweephand.shuffle.prediction import predicted_distinct_chunks, predicted_va
 
 
 def batch_mean_variance_ratio(order: ArrayLike, size: int, *, minibatch: int = 256) -> float:
-    """Return the variance of minibatch means over what a uniform order gives.
+    """Return the variance of minibatch means over that of a uniform order.
 
     The noise that the order adds to a gradient makes a minibatch worth one this many times
     smaller.
@@ -117,7 +117,7 @@ def same_chunk_neighbours(chunks: ArrayLike) -> NDArray[np.float64]:
 
 
 def lag_correlation(order: ArrayLike, size: int, *, lag: int = 1) -> float:
-    """Return the correlation of sequences that stand `lag` places apart.
+    """Return the correlation of sequences `lag` places apart.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def decile_chi_square(order: ArrayLike, size: int, *, minibatch: int = 256) -> C
 
 
 def relative_order(first: ArrayLike, second: ArrayLike) -> NDArray[np.int64]:
-    """Return where the sequences of one order stand in another.
+    """Return the places of one order's sequences in another.
 
     If the two have nothing in common, the result is a uniform order, for the battery to judge:
     take two sweeps, or two seeds.
@@ -243,7 +243,7 @@ def chunks_of(order: ArrayLike, chunk_sequences: ArrayLike) -> NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ShuffleReport:
-    """The battery on one order, beside what its window lets one expect.
+    """The battery on one order, beside the values that its window lets one expect.
 
     A p-value is the chance that a uniform order is as far out. Small ones are the rule for a
     windowed order, and a defect in one that should be uniform.

@@ -21,7 +21,7 @@ class Answers:
 
     @property
     def timeline(self) -> Plan:
-        """The plan of the source: immutable, and another one after an event is added."""
+        """The plan of the source: immutable; each added event makes a new plan."""
         return self.cursor.plan
 
     @property
@@ -53,7 +53,7 @@ class Answers:
         return self.streams[name]
 
     def corpus_positions(self, time: int | None = None) -> dict[str, int]:
-        """Return where a mixture stands in each of its corpora; nothing is read.
+        """Return the position of a mixture in each of its corpora; nothing is read.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class Answers:
 
     @property
     def is_infinite(self) -> bool:
-        """Whether the timeline has no end."""
+        """True if the timeline has no end."""
         return self.timeline.limit == INFINITELY_REPEAT
 
     @property
@@ -90,7 +90,7 @@ class Answers:
 
     @property
     def is_randomized(self) -> bool:
-        """Whether sweeps are shuffled, and not put in order by score."""
+        """True if sweeps are shuffled, and not put in order by score."""
         return not self.timeline.options.keeps_order
 
     @property

@@ -15,7 +15,7 @@ class ClosedAtExit(Protocol):
     """Something with threads."""
 
     def close_within(self, seconds: float) -> bool:
-        """Close, wait so long for the threads, and return whether they have ended."""
+        """Close, wait up to `seconds` for the threads, and return True if they have ended."""
 
 
 _open: weakref.WeakSet[ClosedAtExit] = weakref.WeakSet()

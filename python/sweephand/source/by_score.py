@@ -199,7 +199,7 @@ def _knots(weights: Weights) -> list[tuple[object, object]]:
 
 
 def _between(places: list[int], whole: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return weights of all steps, by those at some."""
+    """Interpolate the weights of all steps between given steps."""
     step = np.arange(STEPS)
     after = np.searchsorted(places, step, side="right")  # knots that have been passed
     first = np.clip(after - 1, 0, len(places) - 1)

@@ -13,7 +13,7 @@ from sweephand.source.plan import Plan
 
 
 class ChunkUses:
-    """When the chunks of a corpus are read, by whoever reads its lanes.
+    """Times at which the readers of lanes read the chunks of a corpus.
 
     Attributes
     ----------

@@ -80,7 +80,7 @@ class _Delivery:
         return cls(plan, *read_through(plan.corpus, cache, uses, made_of), turns)
 
     def make_engine(self) -> _core.engine.Engine:
-        """Return an engine that stands at the start of the plan."""
+        """Return an engine at the start of the plan."""
         plan = self.plan
         corpus = plan.corpus if self.cached is None else self.cached
         layout, options = plan.layout, plan.options
@@ -191,7 +191,7 @@ class Cursor:
 
     @property
     def own_position(self) -> Position:
-        """Where this process would go on, whatever others have delivered."""
+        """Position at which this process would go on, other processes aside."""
         return Position.of(self._engine.position)
 
     @property
@@ -261,7 +261,7 @@ class Cursor:
             return
 
     def close_within(self, seconds: float) -> bool:
-        """Close, wait so long for the threads, and return whether they have ended."""
+        """Close, wait up to `seconds` for the threads, and return True if they have ended."""
         self._closed = True
         self.plan.opened.workers.close()
         end = time.monotonic() + seconds

@@ -80,7 +80,7 @@ class Described(str):
 
 
 def room_beside(num_progress: int) -> int:
-    """Return the room for each of two texts in a state with so many numbers of progress."""
+    """Return the room for each of two texts beside `num_progress` numbers of progress."""
     return _ROOM + max(0, _MOST_PROGRESS - num_progress) * 5 // 2
 
 

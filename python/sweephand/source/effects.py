@@ -76,7 +76,7 @@ class Effects:
 
     @property
     def change_plans(self) -> bool:
-        """Whether minibatches are others than the order and the layout alone make them."""
+        """True if events change minibatches beyond the order and the layout."""
         return bool(self.rows or self.skips or self.bans or self.cuts)
 
     @cached_property

@@ -33,7 +33,7 @@ class Epoch:
         self._counted: tuple[Position, int] | None = None
 
     def __iter__(self) -> Iterator[Minibatch]:
-        """Iterate from where the source stands to the end of the sweep.
+        """Iterate from the position of the source to the end of the sweep.
 
         Raises
         ------

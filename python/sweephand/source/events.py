@@ -85,7 +85,7 @@ class Events(Sequence[Event]):
             cursor.follow(before)
 
     def _append_to(self, file: EventFile, event: Event) -> None:
-        """Add an event to a file, and go by all that others have added there."""
+        """Add an event to a file, and take up the events that other processes added there."""
         cursor, before = self._cursor, self._cursor.plan
         there = file.read() if file.path.exists() else list(before.events)
         try:
@@ -166,7 +166,7 @@ class Events(Sequence[Event]):
         self.append(Add(corpus=name, data=corpus, weights=weights, at=self._time(at)))
 
     def retire(self, name: str, at: int | None = None) -> None:
-        """Take a corpus out of a mixture; the shares of the others are scaled."""
+        """Take a corpus out of a mixture; the remaining shares are scaled."""
         self.append(Retire(corpus=name, at=self._time(at)))
 
     def row_length(self, row_length: int, at: int | None = None) -> None:
@@ -218,7 +218,7 @@ class Events(Sequence[Event]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[Event]: ...
     def __getitem__(self, place: int | slice) -> Event | Sequence[Event]:
-        """Return an event, or some."""
+        """Return an event, or a slice of events."""
         return self._all[place]
 
     def __len__(self) -> int:

@@ -90,7 +90,7 @@ class _Search:
             return None
 
     def _comes(self, number: int, time: int) -> bool:
-        """Whether a sequence is delivered that would come at a time, or a piece of it."""
+        """Return True if a sequence due at a time is delivered, or a piece of it."""
         end = time + 1
         if getattr(self._plan.layout, "split_long", "") == "split":
             end = time + int(self._plan.corpus.core.sizes(number, 1)[0])

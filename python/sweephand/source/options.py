@@ -187,7 +187,7 @@ class SourceOptions:
 
     @property
     def keeps_order(self) -> bool:
-        """Whether sweeps have one lane, whose order shares, rows and buckets keep."""
+        """True if sweeps have one lane, whose order shares, rows and buckets keep."""
         return not self.randomize or self.order is not None
 
     @property

@@ -107,7 +107,7 @@ def _mixed(
 def _ends_of_first(
     order: _core.order.MixedTimeline, mixing: Mixing, ends: list[int]
 ) -> list[int]:
-    """Return where every corpus stands when the first one ends."""
+    """Return the position of every corpus at the end of the first to end."""
     keys = [rate.reached(end) for rate, end in zip(mixing.rates, ends, strict=True)]
     first = keys.index(min(keys))
     return order.own_times(order.time_of(first, ends[first]))

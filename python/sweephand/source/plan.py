@@ -156,7 +156,7 @@ class Plan:
 
     @property
     def shares_by_lanes(self) -> bool:
-        """Whether each worker takes the sequences of its lanes."""
+        """True if each worker takes the sequences of its lanes."""
         return self.layout.shares_by_lanes and not self.options.keeps_order
 
     def memory_bound(self, size: int) -> int:
@@ -191,7 +191,7 @@ class Plan:
 
     @property
     def repeats_mixture(self) -> bool:
-        """Whether the corpora of a mixture repeat, so that it has no sweep."""
+        """True if the corpora of a mixture repeat: it has no sweep."""
         return self._mixed is not None and self._mixed[0].at_end == "repeat"
 
     @property
@@ -200,7 +200,7 @@ class Plan:
         return self.corpus.core.num_samples
 
     def end_of_sweep(self, time: int) -> int:
-        """Return the nominal time at which the sweep ends that `time` lies in."""
+        """Return the nominal time at which the sweep of `time` ends."""
         return (time // self.sweep_samples + 1) * self.sweep_samples
 
     def corpus_positions(self, time: int) -> dict[str, int]:
@@ -358,7 +358,7 @@ class Plan:
 
     @cached_property
     def state(self) -> State:
-        """That of the start; it takes a look at all lengths, so it waits until it is wanted."""
+        """State of the start; computed on demand, as it looks at all lengths."""
         opened = self.opened
         return State.at_start(
             opened.at_first, opened.layout, self.options, opened.window, opened.scores

@@ -120,7 +120,7 @@ def fill_buckets(
 
 
 def next_words(rows: NDArray[Any], pad: int) -> NDArray[Any]:
-    """Return at every place the word behind it, in the last column `pad`."""
+    """Return the next word at every place, and `pad` in the last column."""
     labels = np.full_like(rows, pad)
     labels[:, :-1] = rows[:, 1:]
     return labels

@@ -32,7 +32,7 @@ def size_of(size: Size, sweep_samples: int) -> int | SizeSchedule:
 
 
 def is_schedule(size: int | SizeSchedule) -> TypeGuard[SizeSchedule]:
-    """Whether a size depends on the time."""
+    """Return True if a size depends on the time."""
     return hasattr(size, "__getitem__") and not isinstance(size, np.generic)
 
 

@@ -282,7 +282,7 @@ class MinibatchSource(Answers):
 
     @property
     def position(self) -> Position:
-        """Where the run stands: opaque, comparable, and a list as JSON. It can be set."""
+        """Position of the run: opaque, comparable, and a list as JSON. It can be set."""
         return self._cursor.position
 
     @position.setter
@@ -304,7 +304,7 @@ class MinibatchSource(Answers):
         self._cursor.go_to(Position(time))
 
     def get_checkpoint_state(self) -> dict[str, Any]:
-        """Return where the source stands: JSON of under 1 kB, for any number of workers."""
+        """Return the checkpoint state: JSON of under 1 kB, for any number of workers."""
         return self.timeline.state_at(self.position)
 
     def restore_from_checkpoint(self, state: Mapping[str, Any]) -> None:
@@ -388,7 +388,7 @@ class MinibatchSource(Answers):
         self._cursor.close()
 
     def close_within(self, seconds: float) -> bool:
-        """Close, wait so long for the threads, and return whether they have ended."""
+        """Close, wait up to `seconds` for the threads, and return True if they have ended."""
         return self._cursor.close_within(seconds)
 
     def __enter__(self) -> Self:

@@ -32,7 +32,7 @@ _OPTIONAL = ("order", "events")  # not in the dict where there are none
 
 @dataclass(frozen=True)
 class State:
-    """Where a source stands, and in which order; as a dict it is JSON of under 1 kB.
+    """State of a source: its position and its order; as a dict it is JSON of under 1 kB.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ def _describe_layout(layout: Layout, room: int) -> Described:
 
 
 def _difference(name: str, ours: object, theirs: object) -> str:
-    """Say how a field differs, in words where there are some."""
+    """Describe how a field differs, in words where it has any."""
     here, there = words_of(ours), words_of(theirs)
     if isinstance(ours, Described) and (advice := ours.advice_on(str(theirs))):
         other = repr(there) if there else "another"

@@ -1,1 +1,1 @@
-"""What people see: tables, progress bars, charts, figures. Only this room knows rich."""
+"""Tables, progress bars, charts and figures for people. Only this room knows rich."""

@@ -139,7 +139,7 @@ def curve(
 
 
 def _labels(levels: NDArray[np.float64]) -> list[str]:
-    """Return numbers with as many digits as tell them apart."""
+    """Return numbers with as many digits as they need to differ."""
     step = float(np.ptp(levels)) / max(1, len(levels) - 1) or abs(float(levels[0])) or 1.0
     decimals = max(0, 1 - math.floor(math.log10(step)))
     if decimals > 7 or abs(levels).max() >= 1e9:

@@ -38,7 +38,7 @@ def check_matplotlib() -> None:
 
 
 def has_matplotlib() -> bool:
-    """Return whether figures can be made."""
+    """Return True if figures can be made."""
     try:
         check_matplotlib()
     except ImportError:

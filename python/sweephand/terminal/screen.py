@@ -1,4 +1,4 @@
-"""What a command shows: text and tables on standard output, progress on standard error.
+"""Output of a command: text and tables on standard output, progress on standard error.
 
 Names and texts of others are escaped where they could command the terminal.
 """
@@ -25,7 +25,7 @@ class Advance(Protocol):
     """Moves a progress bar on."""
 
     def __call__(self, count: int, note: str = "") -> None:
-        """Say how much was done since the last call, and a word on it."""
+        """Add to the progress since the last call, with a note."""
 
 
 class Screen:
@@ -44,7 +44,7 @@ class Screen:
 
     @property
     def ink(self) -> Ink:
-        """What charts are drawn with."""
+        """Characters of which charts are drawn."""
         return ASCII_INK if self._out.options.ascii_only else BLOCK_INK
 
     @property
@@ -71,7 +71,7 @@ class Screen:
         self.lines(wrapped_command(printable(command), self.width))
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Write a table; all columns but the first stand to the right.
+        """Write a table; all columns but the first are aligned to the right.
 
         Where it is too wide for the screen, every row is written as a list of its own.
         """
@@ -92,11 +92,11 @@ class Screen:
     def _lists(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         for name, *cells in rows:
             self.text(name)
-            told = {f"  {head}": cell for head, cell in zip(header[1:], cells, strict=True)}
-            self.facts({head: cell for head, cell in told.items() if cell})
+            row = {f"  {head}": cell for head, cell in zip(header[1:], cells, strict=True)}
+            self.facts({head: cell for head, cell in row.items() if cell})
 
     def facts(self, rows: Mapping[str, str]) -> None:
-        """Write names and what they stand for, one below the other."""
+        """Write names and values, one pair per line."""
         width = max(map(len, rows), default=0) + 2
         for name, value in rows.items():
             self.lines(wrapped(printable(f"{name:<{width}}{value}"), self.width, width))

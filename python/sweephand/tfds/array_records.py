@@ -22,7 +22,7 @@ from sweephand.tfds.records import Records
 
 
 class ArrayRecordFiles:
-    """The records of all files of some splits; see `RecordFiles`.
+    """The records of all files of several splits; see `RecordFiles`.
 
     Raises
     ------

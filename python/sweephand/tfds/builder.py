@@ -128,7 +128,7 @@ class Builder:
     def _define(
         self, streams: StreamsLike | None, decoders: Decoders
     ) -> tuple[StreamDefs, dict[str, Feature]]:
-        """Return the wanted streams with their dtypes, and what each is read from."""
+        """Return the wanted streams with their dtypes, and the feature of each."""
         if streams is None and not self.features:
             raise ValueError(
                 f"{self.info.data_dirs[0]} has no features.json; declare the streams"

@@ -1,4 +1,4 @@
-"""What the JSON files of a prepared TFDS folder say."""
+"""Contents of the JSON files of a prepared TFDS folder."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ _DEFAULT_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 
 @dataclass(frozen=True)
 class SplitInfo:
-    """One split, or a selection of some.
+    """One split, or a selection of several.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Splits(Mapping[str, SplitInfo]):
         return len(self._stored)
 
     def __getitem__(self, split: SplitLike) -> SplitInfo:
-        """Return what a split expression selects.
+        """Return the shards and examples that a split expression selects.
 
         Raises
         ------
@@ -130,7 +130,7 @@ class Splits(Mapping[str, SplitInfo]):
 
 @dataclass(frozen=True)
 class BuilderInfo:
-    """What there is in a prepared folder, or in several of one data set.
+    """Information on a prepared folder, or on several of one data set.
 
     Attributes
     ----------
@@ -256,7 +256,7 @@ def _read_folder(folder: AnyPath) -> BuilderInfo:
 
 
 def _join(infos: Sequence[BuilderInfo]) -> BuilderInfo:
-    """Put the shards of all folders one after the other, split by split."""
+    """Join the shards of all folders, split by split."""
     first = infos[0]
     for info in infos[1:]:
         for name in ("name", "file_format", "features"):
@@ -286,7 +286,7 @@ def _join(infos: Sequence[BuilderInfo]) -> BuilderInfo:
 def builder_info(
     data_dir: str | PathLike[str] | Sequence[str | PathLike[str]],
 ) -> BuilderInfo:
-    """Read what a prepared folder says of itself. No shard is opened.
+    """Read the information of a prepared folder. No shard is opened.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ class Dataset(Deserializer):
 
     @property
     def file_instructions(self) -> list[FileInstruction]:
-        """What is read of which file, in the order before any shuffle of files."""
+        """Ranges that are read of each file, in the order before any shuffle of files."""
         return list(self._order.rows)
 
     @property
@@ -226,7 +226,7 @@ def _refuse_size_stream(infos: Sequence[StreamInfo]) -> None:
 
 
 class _Ids(SequenceIds):
-    """The ids of TFDS by number: the rows one after the other."""
+    """The ids of TFDS by number: row by row."""
 
     def __init__(self, ids: ExampleIds, row_starts: NDArray[np.int64]) -> None:
         self._ids = ids

@@ -1,4 +1,4 @@
-"""Reads examples of a folder by number, and decodes them as its features say."""
+"""Reads examples of a folder by number, and decodes them by their features."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ExampleReader:
         return make_chunk(columns, owned=owned, skipped=sorted(wrong))
 
     def read(self, numbers: NDArray[np.int64]) -> tuple[list[ColumnData], dict[int, DataError]]:
-        """Return the streams of some examples, and what is wrong with which of them."""
+        """Return the streams of examples, and the errors of damaged ones."""
         rows = np.searchsorted(self._starts, numbers, side="right") - 1
         in_row = numbers - self._starts[rows]
         places = in_row + self._skips[rows]
@@ -84,7 +84,7 @@ class ExampleReader:
         records = self._files.read(files, places)
 
         def locate(error: DataError) -> DataError:
-            """Tell where in its file an example is that was gathered with others."""
+            """Locate in its file an example that was gathered with others."""
             at = int(error.sequence or 0)
             path, place = self._files.paths[files[at]], int(places[at])
             offset = None if records.places is None else int(records.places[at])
@@ -127,7 +127,7 @@ def _to_field(name: str, feature: Feature) -> ExampleField:
 def _unpack(
     name: str, feature: Feature, column: ColumnData, wrong: dict[int, DataError]
 ) -> ColumnData:
-    """Return a column as its feature says: unsigned again, or out of its bytes."""
+    """Return a column in the type of its feature: unsigned again, or unpacked from bytes."""
     if not feature.is_packed:
         if feature.dtype == np.uint64 and column.values is not None:
             values = column.values.view(np.uint64)
@@ -172,7 +172,7 @@ def _decode(feature: Feature, content: bytes) -> NDArray[np.generic]:
 
 
 def _call_decoder(feature: Feature, decoder: Decoder, content: bytes) -> NDArray[np.generic]:
-    """Return what the user's decoder makes of a value; an error if it is not as declared."""
+    """Return the result of the user's decoder; an error if it is not as declared."""
     try:
         found = np.asarray(unmasked("its array", own_result(decoder, content)))
     except Exception as error:  # whatever it raises: where it happened is what is known here

@@ -1,4 +1,4 @@
-"""What ``features.json`` says of the streams that examples hold."""
+"""Features of ``features.json``, and the streams that examples hold."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Feature:
 
     @property
     def is_packed(self) -> bool:
-        """Whether one value of bytes holds the whole tensor."""
+        """True if one value of bytes holds the whole tensor."""
         return self.encoding is not None or self.decoder is not None
 
     @property
@@ -66,7 +66,7 @@ class Feature:
 
     @property
     def stored(self) -> str:
-        """What the examples hold: "int64", "float32" or "bytes"."""
+        """Type of the stored values: "int64", "float32" or "bytes"."""
         if self.dtype.hasobject or self.is_packed:
             return "bytes"
         return "float32" if self.dtype.kind == "f" else "int64"
@@ -133,7 +133,7 @@ def _image(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
 
 
 def _file(node: JsonFields, path: str, outer: list[int], dtype: str) -> Iterator[Feature]:
-    """Yield a file in one value of bytes, and the array that it stands for."""
+    """Yield a file in one value of bytes, and the array that it holds."""
     declared = _dtype_of(node.text("dtype") or dtype)
     shape = tuple(node.nested("shape").signed_list("dimensions"))
     decoded = (declared, shape) if declared is not None and shape else None

@@ -60,7 +60,7 @@ def make_file_instructions(
 
 
 def name_files(files: Sequence[str]) -> list[str]:
-    """Return short names that tell the files apart, for the ids of their examples.
+    """Return short and distinct names of the files, for the ids of their examples.
 
     The name is that of the file; of files in several folders it starts at the deepest part of
     the path that differs between the folders.

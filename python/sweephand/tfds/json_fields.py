@@ -11,7 +11,7 @@ Value = TypeVar("Value", str, bool, list[object], dict[str, object])
 
 
 class JsonFields:
-    """The fields of one JSON object. What is left out has its default value."""
+    """The fields of one JSON object. Absent fields have their default values."""
 
     def __init__(self, file: AnyPath, values: object) -> None:
         if not isinstance(values, dict):
@@ -49,7 +49,7 @@ class JsonFields:
         return iter(self._values)
 
     def has(self, name: str) -> bool:
-        """Return whether a field is there."""
+        """Return True if a field is there."""
         return name in self._values
 
     def texts(self, name: str) -> list[str]:

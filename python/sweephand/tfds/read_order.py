@@ -121,7 +121,7 @@ class ReadOrder:
         return min(self._cycle_length, len(self.rows))
 
     def __str__(self) -> str:
-        """Return what decides the order besides the rows, for fingerprints."""
+        """Return the parameters that decide the order besides the rows, for fingerprints."""
         shuffle = self._shuffle_text if self._shuffle else "files in order"
         return f"cycle {self._cycle_length}, block {self._block_length}, {shuffle}"
 
@@ -148,7 +148,7 @@ class ReadOrder:
     def take(
         self, first: int, count: int, *, number: int = 0
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return what comes at positions ``[first, first + count)`` of a pass.
+        """Return the examples at positions ``[first, first + count)`` of a pass.
 
         Parameters
         ----------
@@ -221,7 +221,7 @@ class ExampleIds:
         yield from found
 
     def repeat(self) -> bool:
-        """Return whether an example is selected more than once."""
+        """Return True if an example is selected more than once."""
         runs = sorted(
             (name, row.skip, row.skip + row.take)
             for name, row in zip(self._names, self._rows, strict=True)

@@ -57,7 +57,7 @@ class Records(NamedTuple):
 
 
 class RecordFiles:
-    """The records of all files of some splits; where each lies is known.
+    """The records of all files of several splits, and their places.
 
     Every split has an index of its own, whatever of it is read.
 
@@ -120,7 +120,7 @@ class RecordFiles:
     def _fetch(
         self, files: NDArray[np.int64], begins: NDArray[np.uint64], sizes: NDArray[np.uint64]
     ) -> NDArray[np.uint8]:
-        """Read records of a store, by one request for those that lie one behind the other."""
+        """Read records of a store, with one request for each run of adjacent ones."""
         ends = begins + sizes
         follows = (files[1:] == files[:-1]) & (begins[1:] == ends[:-1])
         firsts = np.flatnonzero(np.append(True, ~follows))[: files.size].tolist()
@@ -164,7 +164,7 @@ def _find_frames(file: SourceFile, advance: Advance) -> Scan:
 
 
 def _check_frames(index: Index) -> None:
-    """Refuse what is kept of files if their records do not lie one behind the other in them."""
+    """Refuse an index of files if its records do not follow one another without gaps."""
     offsets, starts = check_array(index, "offsets", np.uint64), index.starts["offsets"]
     sizes = np.array([file.size for file in index.files], np.uint64)
     filled, firsts, lasts = check_ends(offsets, offsets, starts)

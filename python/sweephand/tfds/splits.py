@@ -30,7 +30,7 @@ class Interval(NamedTuple):
 
 
 class Split(ABC):
-    """Some examples of some splits. Splits can be added to one another, and to text.
+    """A selection of examples. Splits can be added to one another, and to text.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class ReadInstruction(Split):
 
     @classmethod
     def from_spec(cls, spec: str) -> Split:
-        """Return what a split expression such as ``"train[:75%]+test"`` means."""
+        """Return the split of an expression such as ``"train[:75%]+test"``."""
         return as_split(spec)
 
     def __str__(self) -> str:

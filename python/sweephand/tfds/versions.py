@@ -1,4 +1,4 @@
-"""Which version of a data set a folder without one stands for, as TFDS chooses.
+"""The default version of a data set, chosen as TFDS does.
 
 ::
 
@@ -20,7 +20,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
 def is_dataset(path: AnyPath) -> bool:
-    """Return whether a path is the folder of a version, or holds such folders."""
+    """Return True if a path is the folder of a version, or holds such folders."""
     if (path / _INFO).exists():
         return True
     return path.is_dir() and bool(_versions_in(path) or _configs_in(path))
@@ -47,9 +47,9 @@ def newest_version(folder: AnyPath) -> AnyPath:
         versions = _versions_in(folder)
     *others, newest = versions
     if others:
-        told = ", ".join(one.name for one in versions)
+        names = ", ".join(one.name for one in versions)
         warnings.warn(
-            f"{str(folder)!r} holds the versions {told}: {newest.name} is read; name the "
+            f"{str(folder)!r} holds the versions {names}: {newest.name} is read; name the "
             "folder of another one to have that",
             stacklevel=4,
         )
@@ -77,9 +77,9 @@ def _default_config(folder: AnyPath) -> AnyPath:
     configs = _configs_in(folder)
     if len(configs) == 1:
         return configs[0]
-    told = folder / ".config" / "metadata.json"
-    if told.exists():
-        name = json.loads(read_file(told)).get("default_config_name")
+    metadata = folder / ".config" / "metadata.json"
+    if metadata.exists():
+        name = json.loads(read_file(metadata)).get("default_config_name")
         for one in configs:
             if one.name == name:
                 return one

@@ -1,4 +1,4 @@
-"""What needs PyTorch: tensors and masks, loaders, learners, buckets, many processes.
+"""PyTorch: tensors and masks, loaders, learners, buckets, many processes.
 
 This package is the only place that imports torch.
 """
@@ -19,7 +19,7 @@ __all__ = sorted({*_names, "Learner"} - {"TorchLearner"})
 
 
 def __dir__() -> list[str]:
-    """Return what is public."""
+    """Return the public names."""
     return __all__
 
 

@@ -1,4 +1,4 @@
-"""What Megatron-Core's training loop takes: a data iterator, and `get_batch`."""
+"""Inputs of Megatron-Core's training loop: a data iterator, and `get_batch`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Batch: TypeAlias = dict[str, torch.Tensor | None]
 
 
 class ParallelState(Protocol):
-    """What is asked of ``megatron.core.parallel_state``."""
+    """The used part of ``megatron.core.parallel_state``."""
 
     def get_data_parallel_world_size(self) -> int:
         """Return how many ranks have data of their own."""
@@ -39,15 +39,15 @@ class ParallelState(Protocol):
         """Return which of them this is."""
 
     def is_pipeline_first_stage(self, ignore_virtual: bool, vp_stage: int | None) -> bool:
-        """Return whether this stage has the embedding."""
+        """Return True if this stage has the embedding."""
 
     def is_pipeline_last_stage(self, ignore_virtual: bool, vp_stage: int | None) -> bool:
-        """Return whether this stage has the loss."""
+        """Return True if this stage has the loss."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rank stands, as far as data are concerned; its tensor-parallel peers are alike.
+    """Place of a rank in the data; its tensor-parallel peers are alike.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Place:
 
     @classmethod
     def of(cls, mpu: ParallelState, vp_stage: int | None = None) -> Self:
-        """Return the place that ``megatron.core.parallel_state`` tells."""
+        """Return the place in ``megatron.core.parallel_state``."""
         return cls(
             mpu.get_data_parallel_world_size(),
             mpu.get_data_parallel_rank(),
@@ -87,7 +87,7 @@ class Place:
 
     @property
     def is_middle_stage(self) -> bool:
-        """Whether neither tokens nor labels are wanted here."""
+        """True if neither tokens nor labels are wanted here."""
         return not (self.is_first_stage or self.is_last_stage)
 
 
@@ -177,7 +177,7 @@ class DataIterator(Iterator[Batch]):
         return batch
 
     def _read(self, batch: Batch) -> torch.Tensor:
-        """Put in what this stage needs of the next minibatch, and return its positions."""
+        """Fill in the next minibatch's tensors for this stage, and return its positions."""
         place = self._place
         share = self._source.next_minibatch(
             self._size, None, None, place.dp_world_size, place.dp_rank
@@ -197,7 +197,7 @@ class DataIterator(Iterator[Batch]):
         return positions
 
     def _pass_over(self) -> torch.Tensor:
-        """Pass over the next minibatch, as its plan tells the positions, and return them."""
+        """Pass over the next minibatch by its plan, and return its positions."""
         if self._plans is None:
             self._plans = self._source.plan(
                 self._size,
@@ -209,13 +209,13 @@ class DataIterator(Iterator[Batch]):
         return positions_of(share, self._rows, self._length)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where training stands: that of the source, the same on all ranks."""
+        """Return the state of the source at the training's position, the same on all ranks."""
         if self._plans is None:
             return self._source.state_dict()
         return self._source.timeline.state_at(self._passed)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go to where a state was taken, with as many ranks or others."""
+        """Go to the position of a state, with any number of ranks."""
         self._source.load_state_dict(state)
         self._plans = None
 
@@ -223,7 +223,7 @@ class DataIterator(Iterator[Batch]):
 def get_batch(
     data_iterator: Iterator[Batch], vp_stage: int | None = None, *, place: Place | None = None
 ) -> list[torch.Tensor | None]:
-    """Return what a forward step of Megatron takes, without sending anything.
+    """Return the inputs of a forward step of Megatron, without sending anything.
 
     It stands in the place of ``get_batch`` of ``pretrain_gpt.py``. Rows with boundaries become
     one, as kernels for packed sequences want them. Then each context-parallel rank r of c keeps
@@ -266,7 +266,7 @@ def get_batch(
 
 
 def _boundaries(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return where sequences begin in each row, its length repeated behind, and the longest."""
+    """Return the starts of sequences in each row, padded by its length, and the longest."""
     rows, length = positions.shape
     is_begin = positions == 0
     counts = is_begin.sum(1)
@@ -277,7 +277,7 @@ def _boundaries(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _mask(positions: torch.Tensor) -> torch.Tensor:
-    """Return where cells must not look: at other sequences, and at what is behind them."""
+    """Return the cells that attention masks: other sequences, and later cells."""
     numbers = (positions == 0).cumsum(1)
     same = numbers[:, :, None] == numbers[:, None, :]
     return ~same.tril()[:, None]
@@ -304,5 +304,5 @@ def _head_and_tail(values: torch.Tensor, dim: int, count: int, index: int) -> to
 
 
 def __dir__() -> list[str]:
-    """Return what is public."""
+    """Return the public names."""
     return __all__

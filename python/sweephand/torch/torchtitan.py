@@ -118,7 +118,7 @@ class DataLoader(_DataLoader):
         super().__init__(dataset, **options)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go to where a state was taken, with as many ranks or others; {} changes nothing."""
+        """Go to the position of a state, with any number of ranks; {} changes nothing."""
         if state:  # torchtitan's checkpoints may have none
             super().load_state_dict(state)
 
@@ -146,5 +146,5 @@ class _ToItem:
 
 
 def __dir__() -> list[str]:
-    """Return what is public."""
+    """Return the public names."""
     return __all__

@@ -1,1 +1,1 @@
-"""A cache of what stores sent, on the disk of a node, for all its processes."""
+"""A cache of data from stores, on the disk of a node, for all its processes."""

@@ -1,4 +1,4 @@
-"""Who fetches what: one process at a time, whatever becomes of it."""
+"""Claims on entries: one process at a time fetches, and a kill releases its claim."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Patience:
         return min(_LITTLE_PATIENCE, self._most) if lost else self._most
 
     def lose(self) -> None:
-        """Wait less for some time, as somebody has not come."""
+        """Wait less for a while, as another process has not answered."""
         self._lost_until = time.monotonic() + _HURRY
 
 
 class Claim:
-    """The right to fetch an entry, or the wait for whoever has it; it ends with the process.
+    """The right to fetch an entry, or the wait for its holder; it ends with the process.
 
     Attributes
     ----------
@@ -57,14 +57,14 @@ class Claim:
         self._is_open = True
 
     def take(self) -> None:
-        """Take it, or tell whoever has it that somebody waits. Only in one's turn."""
+        """Take it, or signal to its holder that we wait. Only under the folder's lock."""
         self.is_mine = self._lock.lock(self._byte)
         if not self.is_mine:
             self._lock.lock(self._byte + 1, shared=True)
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody else waits for what is fetched."""
+        """True if another process waits for the entry."""
         return self._lock.is_locked(self._byte + 1)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Chunks that one process of a node has decoded, and others map.
+"""Chunks that one process of a node has decoded, and the rest map.
 
 A chunk lies in memory that has no name in any file system (memfd). A note in the folder says
 which process has it, as which descriptor; others open it under /proc. The kernel frees it when
@@ -35,7 +35,7 @@ _FIRST_DELAY, _LAST_DELAY = 0.0005, 0.01
 
 
 class DecodedChunks:
-    """What a process offers to the others of its node, and takes from them.
+    """Decoded chunks that a process shares with its node.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class DecodedChunks:
             claim.close()
 
     def _wait(self, claim: Claim) -> Chunk | None:
-        """Wait until somebody else has decoded a chunk, or nobody else does, but not long."""
+        """Wait a little until another process has decoded a chunk, or has given up."""
         delay, end = _FIRST_DELAY, time.monotonic() + self._patience.seconds
         while time.monotonic() < end:
             claim.take()
@@ -96,7 +96,7 @@ class DecodedChunks:
         return None
 
     def _map(self, key: Key) -> Chunk | None:
-        """Return a chunk that another process has decoded, if one says so."""
+        """Return a chunk that another process has decoded, if its note exists."""
         try:
             process, number = map(int, self._note(key).read_text().split())
             fd = os.open(f"/proc/{process}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)
@@ -119,7 +119,7 @@ class DecodedChunks:
         return chunk
 
     def _offer(self, key: Key, chunk: Chunk) -> Chunk:
-        """Return the same chunk where others can map it, if that can be."""
+        """Return the same chunk in shared memory, if that is possible."""
         packed_bytes = _core.read.packed_bytes(chunk)
         size = packed_bytes + _DIGEST_BYTES
         with self._guard:
@@ -147,7 +147,7 @@ class DecodedChunks:
 
 
 class _Offer:
-    """Memory that others can map as long as this lives."""
+    """Memory that other processes can map as long as this lives."""
 
     def __init__(self, chunks: DecodedChunks, name: str, size: int) -> None:
         self._chunks, self._size, self._process = chunks, size, os.getpid()
@@ -161,14 +161,14 @@ class _Offer:
         return np.frombuffer(mmap.mmap(self._fd, self._size), np.uint8)
 
     def seal(self) -> NDArray[np.uint8]:
-        """Return the memory, which nobody can write or cut any more."""
+        """Return the memory, sealed against writes and cuts."""
         import fcntl  # not everywhere
 
         fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, _sealed() | fcntl.F_SEAL_SEAL)
         return _mapped(self._fd)
 
     def publish(self, note: Path) -> None:
-        """Say where the memory is."""
+        """Publish the place of the memory."""
         temporary = note.with_suffix(f".{self._process}-{self._fd}")
         temporary.write_text(f"{self._process} {self._fd}")
         temporary.rename(note)
@@ -186,14 +186,14 @@ class _Offer:
 
 
 def _fill(memory: NDArray[np.uint8], key: Key, chunk: Chunk) -> None:
-    """Write a chunk, and behind it the digest of its key and of all its bytes."""
+    """Write a chunk, and after it the digest of its key and of all its bytes."""
     packed = memory[:-_DIGEST_BYTES]
     _core.read.pack(chunk, packed)
     memory[-_DIGEST_BYTES:] = np.frombuffer(_digest(key, packed), np.uint8)
 
 
 def _checked(key: Key, fd: int) -> NDArray[np.uint8] | None:
-    """Return the chunk in some memory if nobody can change it and it is as it was written."""
+    """Return the chunk in sealed memory if it is as it was written."""
     import fcntl  # not everywhere
 
     if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & _sealed() != _sealed():
@@ -234,13 +234,13 @@ def _memory_at(descriptor: str) -> str:
 
 
 def _remove_old_notes(folder: Path) -> None:
-    """Remove what processes have left that are gone, or that others have the numbers of."""
+    """Remove notes of processes that have ended, or whose numbers were given to new ones."""
     for note in folder.iterdir():
         with suppress(OSError, ValueError):
-            told = note.read_text().split()
+            words = note.read_text().split()
             key = bytes.fromhex(note.stem)
-            if len(key) != 16 or len(told) != 2:
+            if len(key) != 16 or len(words) != 2:
                 continue
-            process, number = map(int, told)
+            process, number = map(int, words)
             if _memory_at(f"/proc/{process}/fd/{number}") != _name_of(key):
                 note.unlink()

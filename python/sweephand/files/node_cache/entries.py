@@ -64,17 +64,17 @@ class Entries:
             is_whole = is_whole and _read_all(fd, head, content[:size].data)
         finally:
             os.close(fd)
-        told = _head_of(key, content[:size])
-        if not is_whole or head != told:
+        expected = _head_of(key, content[:size])
+        if not is_whole or head != expected:
             raise ValueError(f"the entry {key.hex()} is damaged")
         return content
 
     def holds(self, key: Key) -> bool:
-        """Return whether there is an entry."""
+        """Return True if there is an entry."""
         return os.path.lexists(self._path(key))
 
     def write(self, key: Key, content: NDArray[np.uint8], writer: int) -> Unfinished:
-        """Write an entry; `writer` tells it from those of other processes until it is whole."""
+        """Write an entry; until it is whole its name holds the number of its writer."""
         self._number += 1
         unfinished = Unfinished(
             f"{self.folder}/unfinished-{writer}-{self._number}", self._path(key)
@@ -97,7 +97,7 @@ class Entries:
         return {bytes.fromhex(name) for name in self._names() if _ENTRY.fullmatch(name)}
 
     def unfinished(self) -> Iterator[tuple[int, str]]:
-        """Iterate over the writers of entries that are not whole, and what removes each."""
+        """Iterate over the writers of unfinished entries, and their paths."""
         for name in self._names():
             if match := _UNFINISHED.fullmatch(name):
                 yield int(match[1]), f"{self.folder}/{name}"
@@ -130,7 +130,7 @@ def _head_of(key: Key, content: NDArray[np.uint8]) -> bytes:
 
 
 def _read_all(fd: int, head: bytearray, content: memoryview) -> bool:
-    """Fill both, and return whether there was enough."""
+    """Fill both, and return True if there was enough."""
     done = os.preadv(fd, [head, content], 0) - HEAD_BYTES
     while 0 <= done < len(content):
         count = os.preadv(fd, [content[done:]], HEAD_BYTES + done)

@@ -1,4 +1,4 @@
-"""The folder of a cache: who uses it, what is in it, and what stays.
+"""The folder of a cache: its users, its entries, and which of them stay.
 
     sweephand-node-cache   says whose folder it is; bytes far behind its end are locked
     ranks                  where every process stands: 32 bytes for each
@@ -40,7 +40,7 @@ _MANY_RECORDS = 10_000
 
 
 class Busy(Exception):
-    """Somebody has the lock of the folder, and does not let go of it."""
+    """Another process holds the lock of the folder for too long."""
 
 
 class Uses(Protocol):
@@ -70,7 +70,7 @@ class Uses(Protocol):
 
 
 class CacheFolder:
-    """What one process knows of the folder, and does in it. Safe for several threads.
+    """View of the folder for one process. Safe for several threads.
 
     Raises
     ------
@@ -107,7 +107,7 @@ class CacheFolder:
             raise
 
     def _begin(self) -> None:
-        """Take over what is there, and remove what a killed process left."""
+        """Take over the entries, and remove files that a killed process left."""
         for writer, path in self.entries.unfinished():
             if not self._ranks.lives(writer):
                 os.unlink(path)  # noqa: PTH108
@@ -131,7 +131,7 @@ class CacheFolder:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Have the folder alone for a moment, and know what the others did.
+        """Hold the folder's lock, and apply the records of the other processes.
 
         Raises
         ------
@@ -160,7 +160,7 @@ class CacheFolder:
             self._threads.release()
 
     def stand(self, time: int, num_workers: int, worker: int) -> None:
-        """Tell the others where this process stands."""
+        """Publish the position of this process."""
         before = self._rank
         self._rank = Rank(self.uses.timeline, time, num_workers, worker)
         if not before.time <= time <= before.time + self.uses.sweep // 2:
@@ -170,7 +170,7 @@ class CacheFolder:
                 self._ranks.tell(self._rank)
 
     def try_to_take(self, claim: Claim) -> bool:
-        """Take a claim if nobody else has it; return False where the entry is there already.
+        """Take a claim if it is free; return False where the entry is there already.
 
         Raises
         ------
@@ -183,7 +183,7 @@ class CacheFolder:
             return True
 
     def note_use(self, key: Key, chunk: int) -> None:
-        """Tell when an entry is needed next, that was just used."""
+        """Record the next use of an entry that was just used."""
         with self._turn():
             self._hear()
             if key in self._kept:
@@ -192,7 +192,7 @@ class CacheFolder:
                 self._journal.append([self._record(key, chunk)])
 
     def store(self, chunk: int, content: NDArray[np.uint8], claim: Claim) -> None:
-        """Keep what was fetched, if it is needed sooner than something else, or waited for."""
+        """Keep fetched bytes, if they are needed sooner than kept ones, or waited for."""
         key, size = claim.key, content.size + HEAD_BYTES
         with self._turn():
             self._hear()
@@ -230,7 +230,7 @@ class CacheFolder:
             self._remove([key], is_eviction=False)
 
     def close(self) -> None:
-        """Leave the folder to the others."""
+        """Leave the folder."""
         with self._threads, self._standing:
             if not self._is_closed:
                 self._is_closed = True
@@ -240,7 +240,7 @@ class CacheFolder:
                 self._lock.close()
 
     def _hear(self) -> int:
-        """Take in what the others have told, and return how many records that were."""
+        """Apply the records of the other processes, and return their number."""
         records = list(self._journal.news())
         for record in records:
             key = record.key
@@ -258,7 +258,7 @@ class CacheFolder:
         return len(records)
 
     def _look_again(self) -> None:
-        """Ask anew for the time of what was not used when it should have been."""
+        """Look up the next time of entries that were not used when they should have been."""
         keys = self._kept.take_overdue(self._rank.time)
         if self._has_moved:
             keys = list(self._chunks)

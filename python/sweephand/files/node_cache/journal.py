@@ -1,4 +1,4 @@
-"""What the processes of a node tell each other of a cache: what is kept, and what is gone.
+"""Journal of a node's cache: the entries that its processes keep and remove.
 
 A file of records (`run/records.py`), appended under the lock of the folder. A block is what was
 appended at once; its payload has 64 bytes of each record, little-endian:
@@ -24,7 +24,7 @@ _RECORD = struct.Struct("<B7x16sQQQQQ")
 
 
 class JournalRecord(NamedTuple):
-    """What is told of an entry.
+    """JournalRecord of an entry.
 
     Attributes
     ----------

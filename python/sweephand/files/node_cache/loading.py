@@ -1,4 +1,4 @@
-"""Which chunk a thread is loading, so that what it reads meanwhile can be told to be of it."""
+"""The chunk that a thread is loading, to which its reads belong."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Loading(Protocol):
         """Return bytes of an object as `SourceFile.fetch` does."""
 
     def check_unchanged(self, file: RequestedFile) -> None:
-        """Raise StaleError if what was asked of the store is not of the listed object."""
+        """Raise StaleError if bytes from the store are not of the listed object."""
 
 
 _threads = threading.local()
 
 
 def current() -> Loading | None:
-    """Return what this thread is loading."""
+    """Return the loading of this thread, or None."""
     return getattr(_threads, "loading", None)
 
 

@@ -1,4 +1,4 @@
-"""The file that says that a folder is one of a cache, and whose bytes processes lock."""
+"""The file that marks a folder as a cache, and whose bytes processes lock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WORDS = b"sweephand node cache 2: this folder and all in it may be deleted\n"
 
 
 def prepare(path: Path) -> Path:
-    """Make the folder if need be, and return the file that says whose it is.
+    """Make the folder if need be, and return its marker file.
 
     Raises
     ------
@@ -35,6 +35,6 @@ def prepare(path: Path) -> Path:
         finally:
             os.close(fd)
     except OSError as error:
-        told = f"the node cache cannot be kept here: {error.strerror}"
-        raise type(error)(error.errno, told, str(path)) from None
+        reason = f"the node cache cannot be kept here: {error.strerror}"
+        raise type(error)(error.errno, reason, str(path)) from None
     return mark

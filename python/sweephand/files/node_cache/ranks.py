@@ -1,4 +1,4 @@
-"""Where the processes of a node stand: 32 bytes each, and a lock that says that it lives."""
+"""Positions of the processes of a node: 32 bytes each, and a lock held while one lives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RANK = struct.Struct("<QQII8x")
 
 
 class Rank(NamedTuple):
-    """Where a process stands: its nominal time, and who it is of how many workers."""
+    """Position of a process: its nominal time, and its share of the workers."""
 
     timeline: int
     time: int
@@ -52,17 +52,17 @@ class Ranks(Descriptor):
         self.number = next((one for one in places if lock.lock(_FIRST + one)), None)
 
     def tell(self, rank: Rank) -> None:
-        """Tell where this process stands."""
+        """Publish the position of this process."""
         os.pwrite(self._fd, _RANK.pack(*rank), (self.number or 0) * _RANK.size)
 
     def lives(self, number: int) -> bool:
-        """Return whether a number is that of another process, which has not ended."""
+        """Return True if a number is that of another process, which has not ended."""
         return number < MOST_RANKS and self._lock.is_locked(_FIRST + number)
 
     def peers(self, timeline: int) -> list[Rank]:
-        """Return where the other processes of a timeline stand."""
-        told = os.pread(self._fd, MOST_RANKS * _RANK.size, 0)
-        ranks = enumerate(map(Rank._make, _RANK.iter_unpack(told)))
+        """Return the positions of the other processes of a timeline."""
+        stored = os.pread(self._fd, MOST_RANKS * _RANK.size, 0)
+        ranks = enumerate(map(Rank._make, _RANK.iter_unpack(stored)))
         return [
             rank
             for number, rank in ranks
@@ -72,6 +72,6 @@ class Ranks(Descriptor):
         ]
 
     def leave(self) -> None:
-        """Give the place back to others."""
+        """Release its place."""
         if self.number is not None:
             self._lock.unlock(_FIRST + self.number)

@@ -46,18 +46,18 @@ class RequestedFile(Protocol):
 
     @property
     def tells_apart(self) -> bool:
-        """Whether no other object has path, size and tag of this one."""
+        """True if no other object has path, size and tag of this one."""
 
     def request(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
         """Ask the store for bytes."""
 
     def look(self) -> None:
-        """Ask the store whether the object is still the one that was listed."""
+        """Ask the store if the object is still the listed one."""
 
 
 @dataclass
 class CacheStats:
-    """What came from where.
+    """Counts of hits and misses of a node's cache, and their bytes.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class CacheStats:
 
 
 class NodeReads:
-    """What the chunks of a source read of objects.
+    """Reads of objects by the chunks of a source, through a node's cache.
 
     A process that was forked has a place of its own in the folder.
 
@@ -111,19 +111,19 @@ class NodeReads:
             )
 
     def _own(self) -> CacheFolder | None:
-        """Return the folder, or None where nobody looks into it any more."""
+        """Return the folder, or None after it was closed."""
         if os.getpid() != self._process:
             self._begin()
         return None if self._is_closed else self._folder
 
     def stand(self, time: int, num_workers: int, worker: int) -> None:
-        """Tell at which nominal time the source stands, and for which of how many workers."""
+        """Publish the nominal time of the source, and its share of the workers."""
         folder = self._own()
         if folder is not None:
             folder.stand(time, num_workers, worker)
 
     def load(self, load: Callable[[], Result], chunk: int) -> Result:
-        """Do what loads a chunk; what it reads of objects may come from the cache."""
+        """Load a chunk; its reads of objects may come from the cache."""
         loading = ChunkReads(self, chunk)
         try:
             with entered(loading):
@@ -139,7 +139,7 @@ class NodeReads:
         return {**found, "cache_evictions": self._folder.evictions if self._folder else 0}
 
     def close(self) -> None:
-        """Leave the folder; what is read from now on comes from the store."""
+        """Leave the folder; later reads come from the store."""
         if os.getpid() == self._process and not self._is_closed:
             self._is_closed = True
             if self._folder is not None:
@@ -151,7 +151,7 @@ class NodeReads:
             setattr(self._stats, name, getattr(self._stats, name) + number)
 
     def read(self, key: Key, chunk: int, size: int, padding: int) -> NDArray[np.uint8] | None:
-        """Return what the cache holds of a range; None if that is nothing good."""
+        """Return a range from the cache; None if it is absent or damaged."""
         folder = self._own()
         if folder is None:
             return None
@@ -178,7 +178,7 @@ class NodeReads:
         return self._or_busy(lambda: Claim(folder.path / MARK, key))
 
     def try_to_take(self, claim: Claim) -> bool:
-        """Take a claim if nobody else has it; return False where the entry is there already.
+        """Take a claim if it is free; return False where the entry is there already.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class NodeReads:
         return self._or_busy(lambda: folder.try_to_take(claim))
 
     def store(self, chunk: int, content: NDArray[np.uint8], claim: Claim) -> None:
-        """Keep what was fetched, if it should be."""
+        """Keep fetched bytes, if they should be."""
         folder = self._own()
         if folder is not None and not self._takes_no_more:
             self._try(lambda: folder.store(chunk, content, claim))
@@ -207,7 +207,7 @@ class NodeReads:
             raise Busy from None
 
     def _give_up(self, error: OSError) -> None:
-        """Go on without keeping more, and say so once."""
+        """Go on without keeping more, and warn once."""
         if self._is_closed or self._takes_no_more:
             return
         self._takes_no_more = True
@@ -228,7 +228,7 @@ class _Fetched:
 
 @dataclass
 class ChunkReads:
-    """What is read while one chunk is loaded, by one thread or several."""
+    """Reads of one chunk while it is loaded, by one thread or several."""
 
     reads: NodeReads
     chunk: int
@@ -282,7 +282,7 @@ class ChunkReads:
         return None
 
     def check_unchanged(self, file: RequestedFile) -> None:
-        """Look whether an object is the listed one, and keep what was fetched of it.
+        """Check that an object is the listed one, and keep the bytes fetched from it.
 
         Nobody looks where all came from the cache: its entries are those of the listed object.
         """
@@ -300,7 +300,7 @@ class ChunkReads:
             _let_go(mine)
 
     def end(self) -> None:
-        """Let go of what was fetched and not looked at."""
+        """Release fetched bytes that were not checked."""
         with self._guard:
             left, self._waiting = self._waiting, []
         _let_go(left)
@@ -328,5 +328,5 @@ def _let_go(fetched: Sequence[_Fetched]) -> None:
 
 
 def _key_of(file: RequestedFile, offset: int, size: int) -> Key:
-    told = repr((file.path, file.size, file.tag, offset, size))
-    return blake2b(told.encode(), digest_size=16).digest()
+    identity = repr((file.path, file.size, file.tag, offset, size))
+    return blake2b(identity.encode(), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""The rule of a cache that knows the future: what is needed soonest stays."""
+"""Eviction by the future: entries that are needed soonest stay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 class SoonestKept(Generic[Item]):
-    """Say which items stay in some room, by the time at which each is needed next (Belady).
+    """Choose the items that stay in bounded room, by the time of their next use (Belady).
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class SoonestKept(Generic[Item]):
         return len(self._items)
 
     def put(self, item: Item, size: int, time: int) -> list[Item]:
-        """Keep an item, or tell when it is needed next if it is kept; return those that leave.
+        """Keep an item, or update its next use if it is kept; return those that leave.
 
         The item itself is one of them where everything else is needed sooner.
         """
@@ -65,7 +65,7 @@ class SoonestKept(Generic[Item]):
         self._forget_the_gone()
 
     def take_farthest(self) -> list[Item]:
-        """Return those that leave until the others fit, the last one first."""
+        """Return those that leave until the rest fits, the last needed first."""
         leaving = []
         while self.used > self.room:
             farthest, _, last = heapq.heappop(self._latest)

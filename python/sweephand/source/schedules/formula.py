@@ -55,7 +55,7 @@ class Formula:
             raise ValueError(f"values must be finite and at least 0, got {self!r}")
 
     def __call__(self, samples: int) -> float:
-        """Return the value when so many samples are seen."""
+        """Return the value after `samples` samples."""
         begin, first = 0, self.start
         for shape, end, last in self.pieces:
             if samples < end:

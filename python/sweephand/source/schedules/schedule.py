@@ -44,7 +44,7 @@ class Schedule(ABC, Generic[Number]):
 
     @abstractmethod
     def is_last_at(self, samples: int, sweeps: int) -> bool:
-        """Whether the last value holds by then."""
+        """Return True if the last value holds by then."""
 
     @property
     @abstractmethod
@@ -87,7 +87,7 @@ class StepSchedule(Schedule[Number]):
         return self[sweeps if self.epoch_size is None else samples]
 
     def is_last_at(self, samples: int, sweeps: int) -> bool:
-        """Whether the last value holds by then."""
+        """Return True if the last value holds by then."""
         position = sweeps if self.epoch_size is None else samples
         return not self._ends or position >= self._ends[-1]
 
@@ -122,7 +122,7 @@ class FormulaSchedule(Schedule[float]):
         return self.formula(samples)
 
     def is_last_at(self, samples: int, sweeps: int) -> bool:
-        """Whether the last value holds by then."""
+        """Return True if the last value holds by then."""
         return samples >= self.formula.end
 
     @property

@@ -59,14 +59,14 @@ def _checked(formula: Formula, read: Callable[[object], float]) -> Formula:
 
 
 def is_single(spec: object) -> bool:
-    """Whether a notation gives a single value for ever."""
+    """Return True if a notation gives a single value for ever."""
     return not isinstance(spec, Sequence)
 
 
 def read_steps(
     spec: object, check: Callable[[object], Number], number: type[Number]
 ) -> tuple[tuple[int, Number], ...]:
-    """Return each value behind the number of its epochs, or raise ValueError."""
+    """Return each value with the number of its epochs before it, or raise ValueError."""
     if isinstance(spec, str):
         entries: list[object] = list(_parse(spec, number))
     elif isinstance(spec, tuple):
@@ -98,7 +98,7 @@ _DIGITS: dict[type, str] = {int: r"\d+", float: r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]
 
 
 def _parse(text: str, number: type[Number]) -> list[tuple[int, Number]]:
-    """Read ``"128*2 + 1024"``; as in BrainScript ``:`` may stand for ``+``."""
+    """Read ``"128*2 + 1024"``; as in BrainScript ``:`` is allowed in place of ``+``."""
     digits = _DIGITS[number]
     entries = []
     for term in re.split(r"(?<![eE])[+:]", text):  # not at the sign of an exponent

@@ -10,5 +10,5 @@ __all__ = ["Control", "ElasticSteps", "WorkerError", "coordinate", "guard"]
 
 
 def __dir__() -> list[str]:
-    """Return what is public."""
+    """Return the public names."""
     return __all__

@@ -175,7 +175,7 @@ class Control(Workers):
         stop: bool = False,
         minibatch: object = None,
     ) -> Agreement:
-        """Return sums over the workers, or raise what one of them has met, on all.
+        """Return sums over the workers, or raise the error of any of them, on all.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class Control(Workers):
         return self._exchange.sum_floats(values if self.counts else [0.0] * len(values))
 
     def any(self, vote: bool) -> bool:
-        """Return whether any rank votes yes."""
+        """Return True if any rank votes yes."""
         return vote if self._exchange is None else self._exchange.sum([vote])[0] > 0
 
     def gather(self, state: Any, *, is_patient: bool = False) -> list[Any]:
@@ -246,7 +246,7 @@ class Control(Workers):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Tell the others of an error on this rank, or raise here what another has told."""
+        """Send an error of this rank to the others, or raise here the error of another rank."""
         if self._exchange is None or not isinstance(error, Exception):
             return
         if isinstance(error, _RAISED_BY_ALL) or self._exchange.knows(error):
@@ -260,16 +260,16 @@ class Control(Workers):
 
     def _raise_told(self, exchange: Exchange, error: Exception | None) -> NoReturn:
         """Raise the error of the first rank that has one, on all."""
-        told = exchange.gather(error and ToldError.of(error, exchange.rank))
-        first = next(one for one in told if one is not None)
+        errors = exchange.gather(error and ToldError.of(error, exchange.rank))
+        first = next(one for one in errors if one is not None)
         raise exchange.known(first.error()) from error
 
     def _raise_apart(self, exchange: Exchange, place: tuple[int, ...]) -> NoReturn:
-        told = exchange.gather(place)
-        others = [rank for rank, one in enumerate(told) if one != told[0]]
+        places = exchange.gather(place)
+        others = [rank for rank, one in enumerate(places) if one != places[0]]
         reason = "ranks of one worker have different shares of a minibatch"
         if others:
-            here, there = words_of(told[0]), words_of(told[others[0]])
+            here, there = words_of(places[0]), words_of(places[others[0]])
             reason = f"rank {others[0]} is to train on {there}, rank 0 on {here}"
         advice = "make all sources alike, as guard(source) checks, and ask for the same sizes"
         raise exchange.known(WorkerError(f"{reason}: {advice}", tuple(others)))
@@ -280,13 +280,13 @@ def _check(coordinates: Sequence[tuple[int, int]], count: int) -> None:
     each = len(coordinates) // count
     wanted = sorted((count, index) for index in range(count) for _ in range(each))
     if sorted(coordinates) != wanted:
-        told = ", ".join(f"{one} on rank {rank}" for rank, one in enumerate(coordinates[:16]))
+        listed = ", ".join(f"{one} on rank {rank}" for rank, one in enumerate(coordinates[:16]))
         raise ValueError(
             "the ranks do not share the data: each (K, index) with index of 0 to K - 1 must be "
-            f"there equally often, with one K, but there are {told}"
+            f"there equally often, with one K, but there are {listed}"
         )
 
 
 def _balance(ranks: Sequence[int], rank: int) -> int:
-    """Return a factor for each of some ranks, so that equal numbers times it sum up to 0."""
+    """Return a factor for each rank, such that equal numbers times it sum to 0."""
     return 1 - len(ranks) if rank == ranks[0] else 1

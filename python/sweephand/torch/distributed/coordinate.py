@@ -81,12 +81,12 @@ def coordinate(
 
 
 def has_group() -> bool:
-    """Return whether ``torch.distributed`` is initialised here."""
+    """Return True if ``torch.distributed`` is initialised here."""
     return dist.is_available() and dist.is_initialized()
 
 
 def num_processes() -> int:
-    """Return how many processes train together, as the group or else the launcher says."""
+    """Return the number of processes that train together, from the group or the launcher."""
     if has_group():
         return dist.get_world_size()
     launched = os.environ.get("WORLD_SIZE", "")
@@ -94,7 +94,7 @@ def num_processes() -> int:
 
 
 def _of_mesh(mesh: DeviceMesh, dims: str | Sequence[str] | None) -> tuple[int, int]:
-    """Return the coordinate over some dimensions, in the order of the mesh."""
+    """Return the coordinate over dimensions, in the order of the mesh."""
     names = mesh.mesh_dim_names or ("data",) * (mesh.ndim == 1)
     if not names:
         raise ValueError(

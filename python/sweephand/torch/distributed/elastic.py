@@ -105,7 +105,7 @@ class ElasticSteps:
         return self._committed.time
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the source behind the last step that was committed."""
+        """Return the state of the source after the last committed step."""
         return self._source.timeline.state_at(self._committed)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

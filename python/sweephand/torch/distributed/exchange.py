@@ -1,4 +1,4 @@
-"""Exchanges between ranks that end in time, and say of whom nothing was heard."""
+"""Exchanges between ranks that end in time, and name the silent ranks."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ class Exchange:
         return found
 
     def sum_floats(self, values: Sequence[float]) -> list[float]:
-        """Return the sum over all ranks of each of some numbers."""
+        """Return the sums of numbers over all ranks."""
         numbers = torch.tensor(values, dtype=torch.float64)
         self._reduce(numbers, self._sum)
         return numbers.tolist()
 
     def maximum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the largest of each of some numbers over all ranks, in their place."""
+        """Return the maxima of numbers over all ranks, in place."""
         self._reduce(torch.from_numpy(values), self._maximum)
         return values
 
@@ -102,15 +102,15 @@ class Exchange:
         return [pickle.loads(row.numpy().tobytes()) for row in rows]
 
     def tell(self, error: BaseException) -> None:
-        """Leave word of an error for the others, who find it when exchanges with us fail."""
+        """Leave an error for the other ranks, which find it when exchanges fail."""
         self._board.tell(self.number, ToldError.of(error, self.rank))
 
     def explain(self, error: BaseException, waited: timedelta | None = None) -> Exception:
         """Return why a collective has failed: the error of another rank, or who is silent."""
         seconds = (waited or self._sum.timeout).total_seconds()
-        told, silent = self._board.ask(self.number, self.rank, self.num_ranks)
-        if told is not None:
-            return self.known(told.error())
+        failure, silent = self._board.ask(self.number, self.rank, self.num_ranks)
+        if failure is not None:
+            return self.known(failure.error())
         who = "another rank"
         if silent:
             who = f"rank{'s' * (len(silent) > 1)} {', '.join(map(str, silent[:16]))}"
@@ -131,11 +131,11 @@ class Exchange:
         return error
 
     def knows(self, error: Exception) -> bool:
-        """Return whether there is nothing to tell of an error, and nothing to ask."""
+        """Return True if an error needs no message and no question to the others."""
         return getattr(error, _KNOWN, None) in (True, self)
 
     def _reduce(self, values: Tensor, how: dist.AllreduceOptions) -> None:
-        """Reduce small numbers in place, in main memory, so that no device is waited for."""
+        """Reduce small numbers in place, in main memory, without waiting for a device."""
         try:
             self._gloo.allreduce([values], how).wait()
         except RuntimeError as error:
@@ -153,7 +153,7 @@ def _options(
 
 
 def _in_main_memory(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
-    """Return a group of its own for all ranks; of others theirs, if it has main memory."""
+    """Return a group in main memory: the given one if it is, else a new one."""
     ranks = None
     if group is not None:
         try:
@@ -172,6 +172,6 @@ def _in_main_memory(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
 
 
 def is_broken(error: BaseException) -> bool:
-    """Return whether an error is that of a collective whose other end is gone."""
+    """Return True if an error is that of a collective whose other end is gone."""
     said = str(error).lower()
     return isinstance(error, RuntimeError) and any(word in said for word in _BROKEN)

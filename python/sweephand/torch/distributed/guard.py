@@ -38,18 +38,18 @@ def guard(source: MinibatchSource, control: Control | None = None) -> None:
     >>> sh.torch.distributed.guard(sh.MinibatchSource({"x": np.arange(6)}))
     """
     control = control or Control()
-    told, error = {}, None
+    mine, error = {}, None
     try:
-        told = fingerprint(source)
+        mine = fingerprint(source)
     except Exception as caught:
         error = caught
     control.agree(error=error)
-    if reason := differences(control.gather(told)):
+    if reason := differences(control.gather(mine)):
         raise ValueError(f"the sources of the ranks differ: {reason}")
 
 
 def fingerprint(source: MinibatchSource) -> dict[str, Any]:
-    """Return what must be the same on all ranks, by name."""
+    """Return the settings that must be the same on all ranks, by name."""
     try:
         mine = version("sweephand")
     except PackageNotFoundError:  # it runs from its sources
@@ -65,12 +65,12 @@ def fingerprint(source: MinibatchSource) -> dict[str, Any]:
     }
 
 
-def differences(told: list[dict[str, Any]]) -> str:
-    """Say which ranks differ from the first, and in what; "" if none does."""
+def differences(fingerprints: list[dict[str, Any]]) -> str:
+    """Describe how ranks differ from the first; "" if none does."""
     apart: dict[str, list[int]] = {}
-    for rank, theirs in enumerate(told):
-        for name in sorted(told[0].keys() | theirs.keys()):
-            here, there = told[0].get(name), theirs.get(name)
+    for rank, theirs in enumerate(fingerprints):
+        for name in sorted(fingerprints[0].keys() | theirs.keys()):
+            here, there = fingerprints[0].get(name), theirs.get(name)
             if here != there:
                 how = f"{name} is {there!r} there and {here!r} on rank 0"
                 apart.setdefault(how, []).append(rank)

@@ -1,8 +1,8 @@
-"""Where a minibatch lies, so that ranks can compare it."""
+"""Place of a minibatch, for comparison between ranks."""
 
 
 def place_of(minibatch: object) -> tuple[int, ...]:
-    """Return where a minibatch of a source lies, in integers: they hash alike on all ranks."""
+    """Return the place of a minibatch in integers, which hash alike on all ranks."""
     plan = getattr(minibatch, "_plan", None)
     if plan is None:
         return ()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 T = TypeVar("T")
-Answer: TypeAlias = tuple[ToldError | None, tuple[int, ...]]  # told, or who is silent
+Answer: TypeAlias = tuple[ToldError | None, tuple[int, ...]]  # a failure, or the silent ranks
 _NO_ANSWER: Answer = None, ()
 _PATIENCE = 2.0  # seconds for others to find out as well
 _PAUSE = 0.02
@@ -40,7 +40,7 @@ class NoticeBoard:
         _in_time(lambda: self._store.set("error", word), None)
 
     def ask(self, number: int, rank: int, count: int) -> Answer:
-        """Return what has failed around exchange `number`, or the ranks that are silent."""
+        """Return the failure around exchange `number`, or the ranks that are silent."""
         return _in_time(lambda: self._ask(number, rank, count), _NO_ANSWER)
 
     def _ask(self, number: int, rank: int, count: int) -> Answer:
@@ -49,9 +49,11 @@ class NoticeBoard:
         silent = [one for one in range(count) if one != rank]
         while silent:
             if self._store.check(["error"]):
-                told_at, told = pickle.loads(bytes.fromhex(self._store.get("error").decode()))
+                told_at, failure = pickle.loads(
+                    bytes.fromhex(self._store.get("error").decode())
+                )
                 if abs(told_at - number) <= 1:  # else it was outlived
-                    return told, ()
+                    return failure, ()
             silent = [one for one in silent if not self._store.check([f"here/{number}/{one}"])]
             if time.monotonic() > end:
                 break
@@ -60,7 +62,7 @@ class NoticeBoard:
 
 
 def _in_time(action: Callable[[], T], otherwise: T) -> T:
-    """Return what an action returns, or another value if it fails or does not return."""
+    """Return the result of an action, or another value if it fails or does not return."""
     found = [otherwise]
 
     def act() -> None:

@@ -141,7 +141,7 @@ def nested(data: MinibatchData, *, device: object = None) -> torch.Tensor:
 def _blocks(
     segments: NDArray[np.int32], size: int, causal: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which blocks (row, query, key) hold some pairs of cells, and which hold all."""
+    """Return blocks (row, query, key) with any pairs of cells, and those with all."""
     # Segments ascend along a row; gaps come last.
     ascending = np.where(segments == 0, np.iinfo(np.int32).max, segments)
     begins = np.arange(0, segments.shape[1], size)

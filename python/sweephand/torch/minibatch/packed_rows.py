@@ -17,7 +17,7 @@ from sweephand.torch.minibatch.tensors import to_tensor
 
 
 class PackedRows:
-    """The rows of a worker's share; at the end of data rows of padding make up what lacks.
+    """The rows of a worker's share; at the end of data, rows of padding complete them.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class PackedRows:
         return positions_of(self._minibatch, *self._shape)
 
     def _whole(self, found: NDArray[Any], fill: int) -> torch.Tensor:
-        """Return rows as int64, and rows of padding behind them."""
+        """Return rows as int64, with rows of padding after them."""
         whole = np.full(self._shape, fill, np.int64)
         whole[: len(found)] = found
         return to_tensor(whole)

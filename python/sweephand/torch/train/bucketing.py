@@ -17,7 +17,7 @@ Backend = str | Callable[..., Any]
 
 
 class ExecutorInfo(NamedTuple):
-    """How many executors were built, reused and evicted so far."""
+    """Counts of executors that were built, reused and evicted."""
 
     built: int = 0
     reused: int = 0
@@ -189,7 +189,7 @@ def _start_over(module: BucketingModule, _keys: object = None) -> None:
 
 
 class _Executor(NamedTuple):
-    """A callable, and the module behind it."""
+    """A callable, and its module."""
 
     call: Callable[..., Any]
     module: nn.Module
@@ -216,7 +216,7 @@ def _describe(tensor: torch.Tensor) -> str:
 
 
 def _tie(module: nn.Module, default: nn.Module) -> None:
-    """Replace parameters and persistent buffers by the default's, and move the others to it."""
+    """Replace parameters and persistent buffers by the default's, and move the rest to it."""
     owned = _tensors(default)
     for name, tensor in owned.items():
         owner, leaf = _owner(module, name)

@@ -83,7 +83,7 @@ class Criterion:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Set every module inside to evaluation mode, and back to what it was."""
+    """Set every module inside to evaluation mode, and restore it afterwards."""
     training = [one for one in module.modules() if one.training]
     module.eval()
     try:

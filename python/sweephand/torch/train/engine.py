@@ -1,4 +1,4 @@
-"""What makes many processes train one module: replicas, or shards of it."""
+"""Engines that train one module by many processes: replicas, or shards of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMIT = 540.0
 
 
 class Engine(Protocol):
-    """What averages the gradients of processes.
+    """Engine that averages the gradients of processes.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Engine(Protocol):
         """Return a context for a backward, in which gradients are exchanged if it is last."""
 
     def leaves(self, parameters: Iterable[Tensor]) -> list[Tensor]:
-        """Return what a backward gives the gradients of this process, after the forward."""
+        """Return the tensors to which a backward gives gradients, after the forward."""
 
 
 class Alone:
@@ -131,7 +131,7 @@ class Shards:
 
 
 def unwrapped(model: nn.Module) -> tuple[nn.Module, Engine]:
-    """Return the module without its wrappers, and what trains it on many processes.
+    """Return the module without its wrappers, and its engine for many processes.
 
     ValueError is raised if there are many, and nothing that makes them train together.
     """
@@ -156,7 +156,7 @@ def unwrapped(model: nn.Module) -> tuple[nn.Module, Engine]:
 
 
 def _shards_of(module: nn.Module) -> Shards | None:
-    """Return what shards a module, if anything does."""
+    """Return the shards of a module, if it is sharded."""
     if "torch.distributed.fsdp" not in sys.modules:  # it is heavy, and nobody has used it
         return None
     from torch.distributed.fsdp import FSDPModule

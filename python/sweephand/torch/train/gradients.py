@@ -21,7 +21,7 @@ LETTERS = {torch.float32: "f", torch.float16: "e", torch.bfloat16: "H", torch.fl
 
 
 def plain_memory(gradients: Sequence[object]) -> _core.train.Tensors | None:
-    """Return where gradients lie, if all are plain: with few looks, as they may be many.
+    """Return the memory of gradients if all are plain, with few looks at each.
 
     They are contiguous tensors of torch itself in main memory, and no two share any.
     """
@@ -56,7 +56,7 @@ def divide(
     num_threads: int,
     measure_underflow: bool,
 ) -> Findings:
-    """Divide dense gradients of any devices in place, and return what was found.
+    """Divide dense gradients of any devices in place, and return the findings.
 
     The divisor is positive and finite. Threads are for those in main memory. On accelerators
     underflow is measured by a pass of its own.
@@ -89,7 +89,7 @@ def in_own_memory(gradients: Sequence[Tensor]) -> list[Tensor]:
 
 
 def values_of(gradient: Tensor) -> Tensor:
-    """Return the dense values of a gradient that lie on this worker."""
+    """Return the dense values of a gradient on this worker."""
     if gradient.is_sparse:
         return gradient.coalesce().values()
     local: Tensor = gradient.to_local() if hasattr(gradient, "to_local") else gradient
@@ -129,7 +129,7 @@ def memory_of(gradient: Tensor) -> Array | None:
 
 
 class DeviceFindings(Findings):
-    """Gradients divided by torch's own kernels, as GradScaler does it, and what was found.
+    """Gradients divided by torch's own kernels, as GradScaler does it, and the findings.
 
     Only `cause` waits for the device; the figures wait when they are read.
     """
@@ -188,7 +188,7 @@ class DeviceFindings(Findings):
 
 
 def _divide_alike(gradients: list[Tensor], divisor: float) -> Tensor:
-    """Divide gradients of one device and type; return whether one was not finite before."""
+    """Divide gradients of one device and type; return True if one was not finite before."""
     device = gradients[0].device
     found = torch.zeros((), dtype=torch.float32, device=device)
     factor = torch.full((), 1.0 / divisor, dtype=torch.float32, device=device)

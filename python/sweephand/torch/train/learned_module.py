@@ -30,7 +30,7 @@ WEIGHTS = "model.safetensors"
 
 
 class LearnedModule:
-    """A module and its learners: what they are, are saved as, and continue from.
+    """A module and its learners: their names, their saved state, and its restore.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class LearnedModule:
         }
 
     def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Continue from what `tensors` and `describe` returned."""
+        """Continue from the results of `tensors` and `describe`."""
         self._check_learners(state)
         self._module.load_state_dict(tensors["model"])
         if tensors["has_begun"]:
@@ -123,7 +123,7 @@ class LearnedModule:
             )
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
-        """Continue from what was captured."""
+        """Continue from a captured state."""
         weights = load_tensors(files[WEIGHTS])
         self._module.load_state_dict(parts_like(self._tensors(), weights))
         for i, optimizer in enumerate(self._optimizers):
@@ -144,7 +144,7 @@ class LearnedModule:
             scale.discard()
 
     def _tensors(self) -> dict[str, Tensor]:
-        """Return what the module saves, by name."""
+        """Return the saved tensors of the module, by name."""
         found = self._module.state_dict()
         for name, value in found.items():
             if not isinstance(value, Tensor):

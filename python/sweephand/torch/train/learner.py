@@ -212,7 +212,7 @@ class TorchLearner(Learner):
     def _finish(
         self, num_samples: int, sweeps_ended: int, minibatch_ids: Sequence[str]
     ) -> StepResult | None:
-        """Take the step with mean gradients, or skip it if the loss scale says so."""
+        """Take the step with mean gradients, or skip it under the loss scale."""
         if self._loss_scale is not None:
             return self._loss_scale.finish(self, num_samples, sweeps_ended, minibatch_ids)
         self.take(num_samples, sweeps_ended)

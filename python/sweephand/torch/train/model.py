@@ -182,13 +182,13 @@ class TorchModel(LearnedModule):
                     part_sums = [a.double() + b for a, b in zip(sums, part_sums, strict=True)]
                 sums = part_sums
         num_sums = len(sums)
-        told = [*sums, *(meter.sums if meter else ())]
+        sums_of_all = [*sums, *(meter.sums if meter else ())]
         if self.workers.count > 1:
-            together = torch.stack([one.double() for one in told]) * self.workers.counts
+            together = torch.stack([one.double() for one in sums_of_all]) * self.workers.counts
             dist.all_reduce(together, group=self._engine.group)
-            told = list(together)
-        numbers = [number_of(one) for one in told[:num_sums]]
-        return numbers[0], numbers[1] if num_sums > 1 else None, *told[num_sums:]
+            sums_of_all = list(together)
+        numbers = [number_of(one) for one in sums_of_all[:num_sums]]
+        return numbers[0], numbers[1] if num_sums > 1 else None, *sums_of_all[num_sums:]
 
     def _check_gradients(self) -> None:
         """Warn, once, about parameters that the loss does not depend on."""
@@ -205,7 +205,7 @@ class TorchModel(LearnedModule):
 
 
 def is_module(model: object) -> bool:
-    """Tell whether a model is a torch module."""
+    """Return True for a torch module."""
     return isinstance(model, nn.Module)
 
 

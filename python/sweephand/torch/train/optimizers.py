@@ -33,7 +33,7 @@ _gradient = attrgetter("grad")
 
 
 def are_optimizers(objects: Sequence[object]) -> TypeGuard[Sequence[torch.optim.Optimizer]]:
-    """Tell whether all are torch optimizers."""
+    """Return True if all are torch optimizers."""
     return all(isinstance(one, torch.optim.Optimizer) for one in objects)
 
 
@@ -102,7 +102,7 @@ class TorchOptimizers(Optimizers):
         return (loss.float() if loss.dtype.itemsize < 4 else loss) * scale
 
     def is_nan(self, loss: Any) -> Any:
-        """Return whether the loss has a NaN, as a tensor on its device."""
+        """Return True if the loss has a NaN, as a tensor on its device."""
         if type(loss) is Tensor and loss.is_cpu and loss.numel() == 1:
             return math.isnan(loss.item())
         return loss.detach().isnan().any()
@@ -117,7 +117,7 @@ class TorchOptimizers(Optimizers):
             optimizer.zero_grad(set_to_none)
 
     def differentiate(self, loss: Any, parameters: Sequence[Any] | None) -> None:
-        """Give these parameters the gradients of the loss, and the others none."""
+        """Give these parameters the gradients of the loss, and no others any."""
         ours = self.parameters()
         chosen = ours if parameters is None else list(parameters)
         if foreign := {id(one) for one in chosen} - {id(one) for one in ours}:

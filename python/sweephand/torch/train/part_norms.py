@@ -15,7 +15,7 @@ from sweephand.train.trainer.noise_scale import PartNorms
 
 
 class PartNormMeter:
-    """Measures what each backward adds to the gradients, before workers exchange them.
+    """Measures the norm that each backward adds to the gradients, before workers exchange them.
 
     A hook sees the gradient of a parameter, which is neither kept nor changed. A parameter that
     gets its gradient in several pieces, as by reentrant checkpoints, makes the norm NaN.

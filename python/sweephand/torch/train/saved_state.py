@@ -35,7 +35,7 @@ def save_tensors(tensors: Mapping[str, Tensor]) -> SavedTensors:
 
 
 def load_tensors(saved: SavedTensors) -> dict[str, Tensor]:
-    """Return tensors over the memory of what was saved."""
+    """Return tensors over the saved memory."""
     return {
         name: torch.from_numpy(tensor.data)
         .view(TORCH_DTYPES[tensor.dtype])
@@ -68,7 +68,7 @@ class SavedState:
         torch.save(self.state, sink)  # type: ignore[arg-type]
 
     def copy(self) -> Any:
-        """Return a copy that others may change."""
+        """Return a copy that callers may change."""
         return copy.deepcopy(self.state)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """Return a tensor with all its parts; all processes that have some must ask."""
+    """Return a tensor with all its parts; all processes that hold parts must call it."""
     full: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
     return full
 

@@ -1,4 +1,4 @@
-"""Checkpoints written by a thread, so that training goes on meanwhile."""
+"""Checkpoints written by a thread while training goes on."""
 
 import threading
 from collections.abc import Collection

@@ -78,13 +78,13 @@ class Checkpoint:
         return str(self._files[name]["sha256"])
 
     def state(self) -> dict[str, Any]:
-        """Return what ``state.json`` holds."""
+        """Return the content of ``state.json``."""
         state: dict[str, Any] = of_json(read_json(self.folder / STATE))
         return state
 
 
 class _DigestingFile:
-    """A file that computes the size and SHA-256 of what is written to it."""
+    """A file that computes the size and SHA-256 of all bytes written to it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -143,7 +143,7 @@ class CheckpointStore:
         self._remove_leftovers()
 
     def remove(self, numbers: Collection[int]) -> None:
-        """Remove checkpoints, whatever the settings say, and what a kill has left behind.
+        """Remove checkpoints in spite of all settings, and the leftovers of kills.
 
         REQUIRES the lock. OSError is raised if one cannot be removed, or is a link.
         """
@@ -164,7 +164,7 @@ class CheckpointStore:
                 shutil.rmtree(entry, ignore_errors=True)
 
     def _is_own(self, number: int) -> bool:
-        """Whether a checkpoint is known to be of this run."""
+        """Return True if a checkpoint is known to be of this run."""
         folder = self.path(number)
         try:
             return not folder.is_symlink() and read_json(folder / MANIFEST)["run"] == self.run
@@ -195,7 +195,7 @@ def find(path: Path, overtaken: frozenset[int] = frozenset()) -> Checkpoint | No
 
 
 def _explained(error: OSError, what: str) -> OSError:
-    """Return an error of the same kind that also says what was being done."""
+    """Return an error of the same kind that also names the action that failed."""
     return OSError(
         error.errno,
         f"{what}, those that were there stay: {error.strerror or error}",

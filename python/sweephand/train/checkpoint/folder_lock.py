@@ -136,7 +136,7 @@ def _read(descriptor: int) -> dict[str, Any]:
 
 
 def _is_gone(holder: dict[str, Any]) -> bool:
-    """Whether the process that took a lock has certainly ended."""
+    """Return True if the process that took a lock has certainly ended."""
     pid, started = holder.get("pid"), holder.get("started")
     if holder.get("host") != socket.gethostname() or started is None or type(pid) is not int:
         return False

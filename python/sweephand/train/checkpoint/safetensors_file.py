@@ -55,7 +55,7 @@ class Sink(Protocol):
 
 
 def write_tensors(tensors: Mapping[str, TensorBytes], sink: Sink) -> None:
-    """Write tensors by name, widest elements first so that all are aligned."""
+    """Write tensors by name, widest elements first, which aligns them all."""
     order = sorted(tensors, key=lambda name: (-ITEM_BYTES[tensors[name].dtype], name))
     header = {}
     end = 0

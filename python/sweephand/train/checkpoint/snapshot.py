@@ -39,7 +39,7 @@ class Snapshot:
             ) from error
 
     def contents(self) -> Contents:
-        """Return what writes each file of a checkpoint."""
+        """Return the writer of each file of a checkpoint."""
         return {name: file.write for name, file in self.files.items()} | {STATE: self._write}
 
     def _write(self, sink: Sink) -> None:

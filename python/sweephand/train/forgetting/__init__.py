@@ -1,1 +1,1 @@
-"""Forgetting: what a run has seen when, and from which checkpoint it can go on without it."""
+"""Forgetting: when a run has seen sequences, and from which checkpoint it goes on without."""

@@ -1,4 +1,4 @@
-"""What it takes to forget sequences."""
+"""Plan of forgetting sequences."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Forgetting:
         return max(0.0, 1 - self.position / whole) if whole else 0.0
 
     def delete_holding(self) -> list[Path]:
-        """Delete the checkpoints that hold any of the sequences, and what kills have left.
+        """Delete the checkpoints that hold any of the sequences, and the leftovers of kills.
 
         Returns
         -------

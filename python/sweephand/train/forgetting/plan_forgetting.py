@@ -29,7 +29,7 @@ def plan_forgetting(
     *,
     minibatch_size: int | None = None,
 ) -> Forgetting:
-    """Say when sequences were first seen, and from which checkpoint to replay without them.
+    """Plan to forget sequences: when they were first seen, and where a replay begins.
 
     Nothing is changed, and no data are read. A run that goes on from that checkpoint with the
     ban is, to the bit, the run that had the ban from the start: a `training_session` does so by
@@ -126,14 +126,16 @@ class _Seen:
 
     def times(self, events: EventList, end: int) -> list[int | None]:
         """Return the first times before an end, None for those that do not come."""
-        if events.told not in self._found:
+        if events.fingerprint not in self._found:
             plan = self._source.timeline.with_events(events)
-            self._found[events.told] = first_times(plan, self._numbers, self._end, self._size)
-        found = self._found[events.told]
+            self._found[events.fingerprint] = first_times(
+                plan, self._numbers, self._end, self._size
+            )
+        found = self._found[events.fingerprint]
         return [time if time is not None and time < end else None for time in found]
 
     def held_by(self, moment: SavedMoment, events: EventList) -> bool:
-        """Whether a model has seen any of the sequences when it was saved."""
+        """Return True if a model has seen any of the sequences when it was saved."""
         return any(time is not None for time in self.times(events, moment.position))
 
 
@@ -149,12 +151,12 @@ def unknown_ids(ids: Sequence[str], source: MinibatchSource) -> list[str]:
 
 
 def _numbers(ids: Sequence[str], source: MinibatchSource) -> dict[str, list[int]]:
-    """Return the numbers of what was made of each sequence."""
+    """Return the numbers of the sequences made of each id."""
     names = Ban(at=0, ids=ids).ids  # type: ignore[arg-type] # checks that they are texts
     if unknown := unknown_ids(names, source):
-        told = ", ".join(map(repr, unknown[:_MOST_TOLD]))
+        names_shown = ", ".join(map(repr, unknown[:_MOST_TOLD]))
         more = f" and {len(unknown) - _MOST_TOLD} more" if len(unknown) > _MOST_TOLD else ""
-        raise ValueError(f"no sequence has the id {told}{more}")
+        raise ValueError(f"no sequence has the id {names_shown}{more}")
     if not names:
         raise ValueError("there are no ids to forget")
     return {name: _numbers_of(name, source) for name in names}
@@ -209,7 +211,7 @@ def _check(moment: SavedMoment, source: MinibatchSource) -> None:
 
 
 def _ban(source: MinibatchSource, numbers: dict[str, list[int]], at: int) -> Ban | None:
-    """Return what bans those that are not banned by then, or None."""
+    """Return the ban of sequences that are not banned by then, or None."""
     banned: dict[int, int] = {}
     for time, some in source.timeline.effects.bans:
         for number in some.tolist():

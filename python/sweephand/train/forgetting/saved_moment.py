@@ -1,4 +1,4 @@
-"""Where the checkpoints of a run stand, without their tensors."""
+"""Positions of the checkpoints of a run, without their tensors."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ class SavedMoment:
 
     @property
     def events(self) -> str:
-        """The events that were known, as a state tells them."""
+        """Events at that time, in the words of a state."""
         return str(self.source.get("events", ""))
 
 
 def _source_state(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the state of a source in that of a checkpoint, also among what a user gave."""
+    """Return the state of a source in that of a checkpoint, or in the user's part of it."""
     external = state.get("external")
     given = [external, *external.values()] if isinstance(external, dict) else []
     for one in (state.get("source"), *given):

@@ -10,7 +10,7 @@ from sweephand.train.learners.hyperparameters import HasEpsilon, check_rate
 
 @dataclass(eq=False, repr=False)
 class AdaGrad(HasEpsilon, ArrayLearner):
-    """Rates that fall with all gradients so far.
+    """Rates that fall with the sum of all past squared gradients.
 
     ``s = s + g * g`` for the mean gradient g, ``w -= rate * g / (sqrt(s) + eps)``.
 

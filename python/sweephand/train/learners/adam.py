@@ -55,7 +55,7 @@ class Adam(HasBetas, HasEpsilon, ArrayLearner):
         self._left = [(1.0, 1.0)] * len(self.parameters)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what an exact resume needs beside the parameters, as `Learner` does."""
+        """Return the state of an exact resume beside the parameters, as `Learner` does."""
         return super().state_dict() | {"left": [list(pair) for pair in self._left]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -87,13 +87,13 @@ class Adam(HasBetas, HasEpsilon, ArrayLearner):
             yield self._corrected_rule(constants, second), 1.0 / (1.0 - first), group
 
     def _corrected_rule(self, constants: Mapping[str, float], left: float) -> _core.train.Rule:
-        """Return the rule; `left` is what is left of the zeros of the mean square."""
+        """Return the rule; `left` is the weight of the initial zeros in the mean square."""
         return self.RULE(**constants, root_scale=1.0 / math.sqrt(1.0 - left))
 
 
 @dataclass(eq=False, repr=False)
 class AdamW(Adam):
-    """`Adam` with a decoupled weight decay of 0.01 unless told otherwise.
+    """`Adam` with a default decoupled weight decay of 0.01.
 
     References
     ----------

@@ -223,7 +223,7 @@ class ArrayLearner(Learner):
         self._arrays.name(names)
 
     def reload_parameters(self) -> None:
-        """Round the float32 weights of parameters of 16 bits to what these hold.
+        """Round the float32 weights of parameters of 16 bits to the values of these.
 
         An update does so by itself for those elements that someone else has written to.
         """
@@ -235,7 +235,7 @@ class ArrayLearner(Learner):
         return {name: value for name, value in own.items() if isinstance(value, Schedule)}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what an exact resume needs beside the parameters.
+        """Return the state of an exact resume beside the parameters.
 
         Returns
         -------

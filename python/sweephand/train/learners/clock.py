@@ -9,7 +9,7 @@ from sweephand.train.checkpoint.read_state import read_counts
 
 @dataclass
 class Clock:
-    """What one clock has counted."""
+    """Counts of one clock."""
 
     steps: int = 0
     samples: int = 0

@@ -1,4 +1,4 @@
-"""The finite check: one pass over the gradients of a step, and what it found."""
+"""The finite check: one pass over the gradients of a step, and its findings."""
 
 import math
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ class Cause(IntEnum):
 
 
 class Findings(ABC):
-    """What was found in the unscaled gradients of one step.
+    """Findings in the unscaled gradients of one step.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Findings(ABC):
 
 @dataclass(frozen=True)
 class ArrayFindings(Findings):
-    """What the core found, with one entry for each gradient.
+    """Findings of the core, with one entry for each gradient.
 
     Attributes
     ----------

@@ -88,7 +88,7 @@ class LearnedArrays:
         )
 
     def reload(self) -> None:
-        """Round the float32 weights of parameters of 16 bits to what these hold."""
+        """Round the float32 weights of parameters of 16 bits to the values of these."""
         for array, weights in zip(self.by_name.values(), self._weights, strict=True):
             weights[...] = array
 
@@ -125,7 +125,7 @@ class LearnedArrays:
                     array[...] = weights.astype(array.dtype)
 
     def _own(self) -> dict[str, Array]:
-        """Return what is kept beside the parameters, by kind and parameter."""
+        """Return the arrays that are kept beside the parameters, by kind and parameter."""
         arrays = {
             f"weights/{name}": weights
             for name, weights, image in zip(
@@ -139,7 +139,7 @@ class LearnedArrays:
 
 
 def _named(params: Sequence[Array] | Mapping[str, Array]) -> dict[str, Array]:
-    """Name the parameters and refuse what cannot be updated in place."""
+    """Name the parameters and refuse those that cannot be updated in place."""
     if isinstance(params, Mapping):
         named = dict(params)
     elif isinstance(params, Sequence):

@@ -61,7 +61,7 @@ class Pace(Clocks):
 
     @property
     def is_last_rate(self) -> bool:
-        """Whether the schedule has come to its last rate, or there is none."""
+        """True if the schedule has come to its last rate, or there is no schedule."""
         if self.schedule is None:
             return True
         return self.schedule.is_last_at(*self._position(self.schedule))

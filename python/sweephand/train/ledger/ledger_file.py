@@ -48,7 +48,7 @@ class LedgerFile:
             raise
 
     def _find_end(self) -> None:
-        """Learn what the file holds; a torn end is written over."""
+        """Read the end of the file; a torn end is written over."""
         content = self._file.content()
         blocks = blocks_of(content, str(self.path))
         names = MetNames()
@@ -60,7 +60,7 @@ class LedgerFile:
         self.last_step = last_step(blocks)
 
     def add(self, visits: StepVisits, ids: SequenceIds) -> None:
-        """Add what a step saw, at least one sequence; it is written soon."""
+        """Add the visits of a step, at least one sequence; they are written soon."""
         now = time.monotonic()
         if not self._waiting:
             self._since = now
@@ -72,7 +72,7 @@ class LedgerFile:
             self.flush()
 
     def flush(self, *, to_disk: bool = False) -> None:
-        """Write what waits, to the disk if that is wanted; what fails waits on."""
+        """Write waiting rows, to the disk on request; rows that fail wait on."""
         if not self._file.is_mine:  # a fork, whose parent will write the same
             return
         if self._waiting or self._new_names:
@@ -85,7 +85,7 @@ class LedgerFile:
             self._file.sync()
 
     def rewind(self, step: int) -> None:
-        """Drop all rows behind a step; behind step 0 all that there is."""
+        """Drop all rows after a step; after step 0 all rows."""
         self.flush()
         blocks = blocks_of(self._file.content(), str(self.path))
         kept = list(_until(blocks, step)) if step else []
@@ -97,7 +97,7 @@ class LedgerFile:
         self.flush(to_disk=True)
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write waiting rows, and close the file."""
         if not self._file.is_open:
             return
         try:
@@ -118,7 +118,7 @@ def last_step(blocks: list[LedgerBlock]) -> int:
 
 
 def _until(blocks: list[LedgerBlock], step: int) -> Iterator[LedgerBlock]:
-    """Yield the blocks before the first one whose rows all lie behind a step."""
+    """Yield the blocks before the first whose rows are all of later steps."""
     for block in blocks:
         if block.kind == Kind.VISITS and block.first_step > step:
             return

@@ -86,7 +86,7 @@ class LossLedger(StepLog[LedgerFile]):
         Raises
         ------
         FileExistsError
-            If the ledger has this step or later ones, was not told to go back (`rewind`,
+            If the ledger has this step or later ones, has not gone back (`rewind`,
             `load_state_dict`, a restored trainer), and is not to be overwritten.
         OSError
             If it cannot be written, or something else writes there.

@@ -1,4 +1,4 @@
-"""What a ledger holds, of all its workers."""
+"""Content of a ledger, of all its workers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _read_file(path: Path, names: SequenceNames) -> list[Visits]:
 
 
 def _rewind(parts: list[Visits], step: int) -> None:
-    """Drop the rows behind a step from parts that come in the order of steps."""
+    """Drop the rows after a step from parts in the order of steps."""
     while parts and parts[-1].steps[-1] > step:
         left = parts.pop().up_to(step)
         if left.steps.size:

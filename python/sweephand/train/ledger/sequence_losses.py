@@ -111,7 +111,7 @@ def _width(data: MinibatchData, shape: Shape) -> int | None:
 def _sums_of_cells(
     minibatch: Minibatch, data: MinibatchData, values: NDArray[np.float32], width: int
 ) -> NDArray[np.float64]:
-    """Return the sum of each sequence in so many columns of each row, and that of all cells."""
+    """Return the sum of each sequence in rows of `width` columns, and of all cells."""
     plan = minibatch.planned
     if minibatch.layout.has_rows:
         cells, sizes = plan.cells(), plan.sizes()
@@ -146,7 +146,7 @@ def _refuse_gaps(sums: NDArray[np.float64], total: float) -> None:
 
 
 def _fitting(minibatch: Minibatch) -> str:
-    """Say which shapes fit."""
+    """Describe the shapes that fit."""
     shapes = [f"({minibatch.num_sequences},) of its sequences"]
     for data in _streams(minibatch):
         name = data.info.name

@@ -1,6 +1,6 @@
-"""What sequences of a ledger are called, and which file or corpus they are of.
+"""Names of the sequences of a ledger, and the files or corpora that they are of.
 
-Ids that are numbers in shards are told once, by the shards; all others when they are met for
+Ids that are numbers in shards are stored once, by the shards; all others when they are met for
 the first time.
 """
 
@@ -19,36 +19,36 @@ from sweephand.train.ledger.blocks import Kind, LedgerBlock
 
 
 class MetNames:
-    """Which names a file of a ledger has told: what its writer must know of them."""
+    """Names that a file of a ledger already holds, for its writer."""
 
     def __init__(self) -> None:
         self._shards: ShardIds | None = None
-        self._is_told = np.zeros(0, np.bool_)  # by number
+        self._is_known = np.zeros(0, np.bool_)  # by number
 
     def read(self, block: LedgerBlock, payload: memoryview, path: str) -> None:
-        """Add what a block tells; DataError if it is none of names."""
-        told = _parse(block, payload, path)
-        if isinstance(told, ShardIds):
-            self._shards = told
+        """Add the names in a block; DataError if it holds none."""
+        names = _parse(block, payload, path)
+        if isinstance(names, ShardIds):
+            self._shards = names
         else:
-            self._mark(np.array([*told], np.uint64))
+            self._mark(np.array([*names], np.uint64))
 
     def meet(self, ids: SequenceIds, numbers: NDArray[np.uint64], step: int) -> bytes:
-        """Return the blocks that tell names which are not told yet, of sequences of a step."""
+        """Return blocks with the names of a step's sequences that are not in the file yet."""
         if isinstance(ids, ShardIds):
             return self._meet_shards(ids, step)
         self._reserve(numbers)
-        fresh = np.unique(numbers[~self._is_told[numbers]])
+        fresh = np.unique(numbers[~self._is_known[numbers]])
         if not fresh.size:
             return b""
         self._mark(fresh)
-        told = {
+        fields = {
             "numbers": fresh.tolist(),
             "names": ids.names(fresh),
             "corpora": ids.corpora(fresh),
         }
         return LedgerBlock(Kind.NAMES, step, step).packed(
-            json.dumps(told, allow_nan=False).encode()
+            json.dumps(fields, allow_nan=False).encode()
         )
 
     def _meet_shards(self, ids: ShardIds, step: int) -> bytes:
@@ -59,21 +59,21 @@ class MetNames:
             and np.array_equal(known.starts, ids.starts)
         ):
             return b""
-        told = {"shards": ids.shards, "starts": ids.starts.tolist()}
+        fields = {"shards": ids.shards, "starts": ids.starts.tolist()}
         return LedgerBlock(Kind.SHARDS, step, step).packed(
-            json.dumps(told, allow_nan=False).encode()
+            json.dumps(fields, allow_nan=False).encode()
         )
 
     def _mark(self, numbers: NDArray[np.uint64]) -> None:
         self._reserve(numbers)
-        self._is_told[numbers] = True
+        self._is_known[numbers] = True
 
     def _reserve(self, numbers: NDArray[np.uint64]) -> None:
         wanted = int(numbers.max(initial=0)) + 1
-        if wanted > len(self._is_told):
-            grown = np.zeros(max(wanted, 2 * len(self._is_told)), np.bool_)
-            grown[: len(self._is_told)] = self._is_told
-            self._is_told = grown
+        if wanted > len(self._is_known):
+            grown = np.zeros(max(wanted, 2 * len(self._is_known)), np.bool_)
+            grown[: len(self._is_known)] = self._is_known
+            self._is_known = grown
 
 
 class SequenceNames:
@@ -81,31 +81,31 @@ class SequenceNames:
 
     def __init__(self) -> None:
         self._shards: ShardIds | None = None
-        self._told: dict[int, tuple[str, str]] = {}  # name and corpus by number
+        self._named: dict[int, tuple[str, str]] = {}  # name and corpus by number
 
     def read(self, block: LedgerBlock, payload: memoryview, path: str) -> None:
-        """Add what a block tells; DataError if it is none of names."""
-        told = _parse(block, payload, path)
-        if isinstance(told, ShardIds):
-            self._shards = told
+        """Add the names in a block; DataError if it holds none."""
+        names = _parse(block, payload, path)
+        if isinstance(names, ShardIds):
+            self._shards = names
         else:
-            self._told |= told
+            self._named |= names
 
     def of(self, numbers: NDArray[np.uint64]) -> tuple[list[str], list[str]]:
         """Return names and corpora of sequences; its number is the name of an unknown one."""
         listed = numbers.tolist()
-        found = [self._told.get(number) or (str(number), "") for number in listed]
-        if self._shards is not None and len(self._told) < len(found):
+        found = [self._named.get(number) or (str(number), "") for number in listed]
+        if self._shards is not None and len(self._named) < len(found):
             self._fill(found, listed, self._shards)
         return [name for name, _ in found], [corpus for _, corpus in found]
 
     def _fill(
         self, found: list[tuple[str, str]], numbers: Sequence[int], shards: ShardIds
     ) -> None:
-        """Name the sequences that only shards tell of."""
+        """Name the sequences that only shards name."""
         end = int(shards.starts[-1])
         places = [
-            i for i, number in enumerate(numbers) if number < end and number not in self._told
+            i for i, number in enumerate(numbers) if number < end and number not in self._named
         ]
         left = np.array([numbers[i] for i in places], np.uint64)
         pairs = zip(shards.names(left), shards.corpora(left), strict=True)
@@ -116,12 +116,12 @@ class SequenceNames:
 def _parse(
     block: LedgerBlock, payload: memoryview, path: str
 ) -> ShardIds | dict[int, tuple[str, str]]:
-    """Return the shards, or the names and corpora by number, that a block tells."""
+    """Return the shards, or the names and corpora by number, of a block."""
     try:
-        told: Any = json.loads(bytes(payload))
+        fields: Any = json.loads(bytes(payload))
         if block.kind == Kind.SHARDS:
-            return ShardIds(told["shards"], told["starts"])
-        pairs = zip(told["names"], told["corpora"], strict=True)
-        return dict(zip(told["numbers"], pairs, strict=True))
+            return ShardIds(fields["shards"], fields["starts"])
+        pairs = zip(fields["names"], fields["corpora"], strict=True)
+        return dict(zip(fields["numbers"], pairs, strict=True))
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"no names of sequences: {error}", path, block.begin) from error

@@ -1,6 +1,6 @@
-"""What a run keeps of every step: a folder with a file for each worker.
+"""Log of every step of a run: a folder with a file for each worker.
 
-It knows its steps and is told where to go back to, so it is part of no checkpoint.
+It knows its steps and is given the step to go back to, so it is part of no checkpoint.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class StepFile(Protocol):
         """The last step that it holds, those that wait to be written included; 0 if none."""
 
     def rewind(self, step: int) -> None:
-        """Drop all behind a step; behind step 0 all that there is."""
+        """Drop all records after a step; after step 0 all records."""
 
     def flush(self, *, to_disk: bool = False) -> None:
-        """Write what waits, to the disk if that is wanted."""
+        """Write waiting records, to the disk on request."""
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write waiting records, and close the file."""
 
 
 File = TypeVar("File", bound=StepFile)
 
 
 class StepLog(Observer, ABC, Generic[File]):
-    """What is kept of every step of a run, in a folder with a file for each worker.
+    """Log of every step of a run, in a folder with a file for each worker.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class StepLog(Observer, ABC, Generic[File]):
         return workers.counts
 
     def share(self, num_data_partitions: int, partition_index: int) -> None:
-        """Say how many workers write, and which one this is, before the first step."""
+        """Set the number of writing workers and this one's index, before the first step."""
         count = check_int("num_data_partitions", num_data_partitions)
         index = check_int("partition_index", partition_index, 0, count)
         if self._file is not None and (count, index) != (self._num_workers, self._index):
@@ -110,11 +110,11 @@ class StepLog(Observer, ABC, Generic[File]):
         return self._step + 1 if step is None else check_int("step", step, max(self._step, 1))
 
     def begin(self, step: int) -> None:
-        """Be ready for the steps behind one, or raise as `record` does."""
+        """Prepare for the steps after a step, or raise as `record` does."""
         self._ready(step)
 
     def _ready(self, step: int) -> File:
-        """Return the file, once it is ready for the steps behind one."""
+        """Return the file, ready for the steps after a step."""
         if self._file is None:
             self._open(lambda file: self._prepare(file, step))
             self._step = step
@@ -122,7 +122,7 @@ class StepLog(Observer, ABC, Generic[File]):
         return self._file
 
     def rewind(self, step: int) -> None:
-        """Drop what is kept of the steps behind one, also by workers that are no more.
+        """Drop the records of all steps after a step, also by workers that are no more.
 
         A trainer calls it when it is restored. Every worker does.
         """
@@ -134,12 +134,12 @@ class StepLog(Observer, ABC, Generic[File]):
         self._step = step
 
     def flush(self, *, to_disk: bool = False) -> None:
-        """Write what waits, and return when the disk has it if that is wanted."""
+        """Write waiting records, and return when the disk has them on request."""
         if self._file is not None:
             self._file.flush(to_disk=to_disk)
 
     def close(self) -> None:
-        """Write what waits, and close the file; the next step opens it again.
+        """Write waiting records, and close the file; the next step opens it again.
 
         At the end of the program, or when nobody has this object any more, it happens by
         itself.
@@ -149,7 +149,7 @@ class StepLog(Observer, ABC, Generic[File]):
             closing()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where this stands, for loops without a trainer; all is on disk."""
+        """Return the last step, for loops without a trainer; all records are on disk."""
         self.flush(to_disk=True)
         return {"step": self._step}
 
@@ -206,7 +206,7 @@ class StepLog(Observer, ABC, Generic[File]):
         return [path for index, path in found.items() if index >= self._num_workers]
 
     def _prepare(self, file: File, step: int) -> None:
-        """Refuse, or drop, what is behind a step that nobody has gone back to."""
+        """Refuse, or drop, the records after a step that no run has gone back to."""
         if file.last_step <= step:
             return
         if not self._overwrite:

@@ -25,7 +25,7 @@ _ROW: tuple[np.dtype[Any], ...] = (
 
 
 class StepVisits(NamedTuple):
-    """What one step, or a part of it, saw.
+    """Sequences that one step, or a part of it, saw, with their losses.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Visits:
 
     @classmethod
     def joined(cls, parts: Sequence[Visits]) -> Visits:
-        """Return all rows of some visits, in the order of steps."""
+        """Return all rows of several visits, in the order of steps."""
         empty = cls(*(np.empty(0, dtype) for dtype in ("i8", "i8", "u8", "u4", "f4")))
         columns = [
             np.concatenate(column)
@@ -89,7 +89,7 @@ class Visits:
 
 
 def pack_visits(steps: Sequence[StepVisits]) -> bytes:
-    """Return a block of some steps, at least one."""
+    """Pack a block of steps, at least one."""
     numbers = np.concatenate([one.numbers for one in steps])
     width = 8 if int(numbers.max(initial=0)) >= 2**32 else 4
     columns = [

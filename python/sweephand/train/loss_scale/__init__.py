@@ -1,1 +1,1 @@
-"""A loss scale around an optimizer, so that small gradients survive in 16 bits."""
+"""A loss scale around an optimizer, by which small gradients survive in 16 bits."""

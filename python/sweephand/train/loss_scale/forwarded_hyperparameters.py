@@ -7,7 +7,7 @@ from sweephand.train.loss_scale.optimizers import Optimizers
 
 
 class ForwardsHyperparameters:
-    """A wrapper whose attributes include the hyperparameters of what it wraps.
+    """A wrapper whose attributes include the hyperparameters of the wrapped optimizers.
 
     A subclass sets ``_inner`` before all else.
     """

@@ -1,4 +1,4 @@
-"""A loss scale: the stages of a step under it, and what it decides about the step."""
+"""A loss scale: the stages of a step under it, and its decision about the step."""
 
 import logging
 import warnings
@@ -52,7 +52,7 @@ class LossScale:
 
     @property
     def dynamic(self) -> bool:
-        """Whether the scale moves."""
+        """True if the scale moves."""
         return self._scale.settings.dynamic
 
     @property
@@ -77,7 +77,7 @@ class LossScale:
 
     @property
     def is_unscaled(self) -> bool:
-        """Whether gradients are unscaled and wait for the step."""
+        """True if gradients are unscaled and wait for the step."""
         return self._stage is Stage.UNSCALED
 
     @contextmanager
@@ -94,7 +94,7 @@ class LossScale:
             self._is_accumulating = before
 
     def discard(self) -> None:
-        """Forget what was scaled since the last step, as after a backward that failed."""
+        """Forget losses scaled since the last step, as after a backward that failed."""
         self._stage = Stage.READY
         self._nan_loss = False
         self._verdict = None, Cause.OK
@@ -153,7 +153,7 @@ class LossScale:
             raise
 
     def _judge(self, findings: Findings | None, reduce: Reduce | None) -> None:
-        """Decide, together with all workers, whether the step is taken."""
+        """Decide with all workers to take the step or to skip it."""
         cause = Cause.OK
         if self._check_finite:
             cause = findings.cause if findings is not None else Cause.OK

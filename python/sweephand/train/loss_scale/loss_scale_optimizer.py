@@ -1,4 +1,4 @@
-"""A loss scale around an optimizer, so that small gradients survive in 16 bits."""
+"""A loss scale around an optimizer, by which small gradients survive in 16 bits."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar

@@ -52,7 +52,7 @@ class NumpyOptimizers(Optimizers):
             return np.multiply(loss.astype(dtype), scale, dtype=dtype)
 
     def is_nan(self, loss: Any) -> Any:
-        """Return whether the loss has a NaN."""
+        """Return True if the loss has a NaN."""
         return bool(np.isnan(loss).any())
 
     def hold(self, gradients: Sequence[Any]) -> None:
@@ -119,7 +119,7 @@ class NumpyOptimizers(Optimizers):
 
 
 def _written(gradient: Any, array: Array) -> Any:
-    """Return what holds the values of ``array``, made by `core_array` from ``gradient``."""
+    """Return the values of ``array``, made by `core_array` from ``gradient``, in its type."""
     values = array.view(gradient.dtype).reshape(gradient.shape)
     if not isinstance(gradient, np.ndarray):
         return values[()]

@@ -1,4 +1,4 @@
-"""What a loss scale asks of the optimizers it wraps."""
+"""Interface that a loss scale needs of the optimizers it wraps."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ ONLY_TORCH = (
 
 
 class StepUndone(Exception):
-    """Raised inside a step with a closure, so that its changes are undone."""
+    """Raised inside a step with a closure to undo its changes."""
 
 
 class Optimizers(ABC):
@@ -67,7 +67,7 @@ class Optimizers(ABC):
 
     @abstractmethod
     def is_nan(self, loss: Any) -> Any:
-        """Return whether the loss is NaN: a bool, or one that a device still computes."""
+        """Return True for a NaN loss: a bool, or a value that a device still computes."""
 
     def gradients(self) -> list[Any]:
         """Return the gradients that the parameters hold, None where there is none."""
@@ -78,7 +78,7 @@ class Optimizers(ABC):
         raise TypeError(ONLY_TORCH)
 
     def differentiate(self, loss: Any, parameters: Sequence[Any] | None) -> None:
-        """Give these parameters the gradients of the loss, and the others none."""
+        """Give these parameters the gradients of the loss, and no others any."""
         raise TypeError(ONLY_TORCH)
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Optimizers(ABC):
         return gradients
 
     def divide(self, gradients: list[Any], divisor: float) -> Findings | None:
-        """Divide those in a list that are not None, and return what was found in them."""
+        """Divide those in a list that are not None, and return the findings."""
         present = [i for i, gradient in enumerate(gradients) if gradient is not None]
         if not present:
             return None
@@ -125,7 +125,7 @@ class Optimizers(ABC):
     def divided(
         self, names: Sequence[str], gradients: Sequence[Any], divisor: float
     ) -> tuple[list[Any], Findings]:
-        """Divide gradients, in place where that is possible, and return what was found."""
+        """Divide gradients, in place where that is possible, and return the findings."""
 
     @abstractmethod
     def take(self, num_samples: int, sweeps_ended: int) -> None:
@@ -140,5 +140,5 @@ class Optimizers(ABC):
         """Count a step that is not taken."""
 
     def reduction(self) -> Reduce | None:
-        """Return what takes the maximum over all workers, or None for a single one."""
+        """Return the maximum over all workers as a function; None for a single worker."""
         return None

@@ -82,7 +82,7 @@ class ScaleLog:
         self._skips_in_a_row = state.get("skips_in_a_row", 0)
 
     def _describe(self, result: StepResult) -> str:
-        """Describe a skipped step: what happened, where, and what may help."""
+        """Describe a skipped step: its cause, its place, and a remedy."""
         where = f"first bad parameters: {', '.join(result.bad_parameters) or 'none here'}"
         if result.minibatch_ids:
             where += f"; minibatch: {', '.join(result.minibatch_ids[:5])}"

@@ -24,7 +24,7 @@ class StepResult:
     counter : int
         Applied steps in a row since the scale last changed.
     minibatch_ids : tuple of str
-        The sequences of the minibatch, as they were told.
+        The sequences of the minibatch, if they were given.
     findings : Findings or None
         Behind the properties below: on an accelerator they wait for it when they are read.
 

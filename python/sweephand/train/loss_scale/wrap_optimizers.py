@@ -1,4 +1,4 @@
-"""The choice of what a loss scale wraps; each optimizer is wrapped only once."""
+"""The choice of wrapper for each optimizer; each optimizer is wrapped only once."""
 
 import sys
 import weakref

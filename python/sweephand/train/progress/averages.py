@@ -82,5 +82,5 @@ class Averages:
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> Self:
-        """Return the averages of a state, or raise what is wrong with it."""
+        """Return the averages of a state, or raise the error in it."""
         return read_counts(cls, {"gradient_noise_scale": None, **state})

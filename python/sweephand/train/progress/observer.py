@@ -92,7 +92,7 @@ class WriterObserver(Observer):
         return self._writer
 
     def join(self, workers: Workers) -> bool:
-        """Return whether the writer follows this worker."""
+        """Return True if the writer follows this worker."""
         return workers.rank == 0 or bool(getattr(self._writer, "every_worker", False))
 
     def measured(self, step: Step) -> None:

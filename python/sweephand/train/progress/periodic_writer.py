@@ -1,4 +1,4 @@
-"""Progress writers that write a record every so many steps."""
+"""Progress writers that write a record every few steps."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from sweephand.train.progress.record import Record, Step
 
 
 class PeriodicWriter(ABC):
-    """A progress writer that averages steps and writes a record every so many.
+    """A progress writer that averages steps and writes a record every `freq` of them.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from sweephand.train.progress.record import Record
 
 
 class _Bar(Protocol):
-    """What shows how far training has come."""
+    """Display of the progress of training."""
 
     def update(self, samples: int, text: str) -> None:
         """Show how many samples were trained, and a text."""
@@ -125,7 +125,7 @@ class _TerminalBar:
 
 
 class _NotebookBar:
-    """An output of a cell that is replaced; no package is needed but what the notebook has."""
+    """An output of a cell that is replaced; it needs no package beyond the notebook's own."""
 
     def __init__(self, total: int | None) -> None:
         self._total = total
@@ -153,7 +153,7 @@ class _NotebookBar:
 
 
 def _is_notebook() -> bool:
-    """Return whether this runs in the kernel of a notebook."""
+    """Return True if this runs in the kernel of a notebook."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None

@@ -8,7 +8,7 @@ from sweephand.train.progress.record import Record
 
 
 class TensorBoardProgressWriter(PeriodicWriter):
-    """Write what TensorBoard shows, with training steps on the x-axis.
+    """Write summaries for TensorBoard, with training steps on the x-axis.
 
     Averages of minibatches are ``minibatch/avg_loss`` and ``minibatch/avg_metric``, summaries
     ``summary/avg_loss`` and so on, those of validation and test data
@@ -49,7 +49,7 @@ class TensorBoardProgressWriter(PeriodicWriter):
             self._writer.flush()
 
     def close(self) -> None:
-        """Write what is not written yet, and close the file."""
+        """Write waiting summaries, and close the file."""
         self._writer.close()
 
 

@@ -1,1 +1,1 @@
-"""Receipts: what every step was given, in a chain of hashes that anybody can check."""
+"""Receipts: the inputs of every step, in a chain of hashes that anybody can check."""

@@ -15,17 +15,17 @@ from sweephand.train.receipts.receipt import NO_CONTENT, Receipt
 
 
 class Derived(NamedTuple):
-    """What a step should have had: its plan for all workers, and its content if it was read."""
+    """Minibatch that a step should have had: its plan, and its content if it was read."""
 
     plan: _core.compose.Plan | _core.engine.Batch
     content: bytes = NO_CONTENT
 
 
 class Again(Protocol):
-    """What derives steps again."""
+    """Deriver of the minibatches of steps."""
 
     def at(self, position: Position, receipt: Receipt) -> Derived:
-        """Return the minibatch that begins at a place; ValueError for what is no request."""
+        """Return the minibatch that begins at a place; ValueError for an invalid request."""
 
 
 class Planned:
@@ -42,7 +42,7 @@ class Planned:
 
 
 class Read:
-    """Reads steps again, some of their streams."""
+    """Reads steps again, with a selection of their streams."""
 
     def __init__(self, source: MinibatchSource, streams: list[str]) -> None:
         self._source = copy.copy(source)  # at a place of its own

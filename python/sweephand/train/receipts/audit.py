@@ -1,4 +1,4 @@
-"""The audit of receipts: each is derived again, and what differs first is told."""
+"""The audit of receipts: each is derived again, and the first difference is reported."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Auditor:
         self.is_sealed = False
 
     def look(self) -> ReceiptMismatch | None:
-        """Return what is wrong first."""
+        """Return the first mismatch."""
         if differing := self._file.header.difference(order_of(self._plan)):
             return wrong(
                 None, "header", "the receipts are of another corpus or order", differing
@@ -133,7 +133,7 @@ class _Auditor:
     def _look_at(
         self, receipt: Receipt, step: int, position: Position, end: int | None
     ) -> tuple[ReceiptMismatch | None, Position]:
-        """Look at a receipt; return what is wrong, and where the next one begins."""
+        """Check a receipt; return its mismatch, and the place where the next one begins."""
         if receipt.step != step and not (self.allow_jumps and receipt.step > step):
             return wrong(step, "step", step, receipt.step), position
         is_wanted = self.only in (None, receipt.step)
@@ -150,18 +150,18 @@ class _Auditor:
                 self.jumps.append((receipt.step, plan.nominal_time, receipt.begin))
                 plan, content = self._again.at(there, receipt)
         except (ValueError, OverflowError) as error:
-            told = wrong(receipt.step, "request", "one that can be served", str(error))
-            return told, position
+            found = wrong(receipt.step, "request", "one that can be served", str(error))
+            return found, position
         if plan.end_of_data:
-            told = wrong(receipt.step, "begin", "before the end of the data", receipt.begin)
-            return told, position
+            found = wrong(receipt.step, "begin", "before the end of the data", receipt.begin)
+            return found, position
         mismatch = self._compare(receipt, plan, content) if is_wanted else None
         if is_wanted and mismatch is None:
             self._count(receipt, plan)
         return mismatch, Position.of(plan.next)
 
     def _can_serve(self, receipt: Receipt, end: int | None) -> bool:
-        """Whether a request is not beyond what came of it: nobody shall plan for ever."""
+        """Return False for a request far beyond its samples, whose plan would take for ever."""
         samples, crosses_sweeps = receipt.asked
         plan = self._plan
         is_of_one_sweep = samples == TO_SWEEP_END or not crosses_sweeps
@@ -245,7 +245,7 @@ class _Auditor:
 
 
 def _with_chain(mismatch: ReceiptMismatch | None, link: Link, step: int) -> ReceiptMismatch:
-    """Return what is wrong with a receipt whose chain is broken."""
+    """Return the mismatch of a receipt, with its broken chain."""
     if mismatch is None:
         return wrong(step, "chain", link.wanted, link.chain)
     parts = ("chain", *mismatch.parts)

@@ -1,4 +1,4 @@
-"""The header of a file of receipts: of which run they are, and what they hold."""
+"""The header of a file of receipts: its run, and the content of its receipts."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Header:
 
     def packed(self) -> bytes:
         """Return the line of JSON."""
-        told = {"format": FORMAT, "version": VERSION, **asdict(self), "parts": TOLD}
-        text = to_json(told, default=_plain).encode()
+        fields = {"format": FORMAT, "version": VERSION, **asdict(self), "parts": TOLD}
+        text = to_json(fields, default=_plain).encode()
         return text + b" " * (-(len(text) + 1) % BYTES) + b"\n"
 
     @classmethod
@@ -63,13 +63,13 @@ class Header:
         if end == 0:
             return None
         try:
-            told = json.loads(line[:end])
-            if told.pop("format") != FORMAT or end % BYTES:
+            fields = json.loads(line[:end])
+            if fields.pop("format") != FORMAT or end % BYTES:
                 raise ValueError("another format")
-            version = told.pop("version")
+            version = fields.pop("version")
             if version == VERSION:
-                del told["parts"]
-                return cls(**told)._checked(), end
+                del fields["parts"]
+                return cls(**fields)._checked(), end
         except (
             ValueError, KeyError, TypeError, AttributeError, RecursionError
         ) as error:  # fmt: skip
@@ -103,7 +103,7 @@ class Header:
         return self
 
     def difference(self, order: dict[str, Any]) -> str:
-        """Say what is of another order here than there; "" if nothing is."""
+        """Describe how the order here differs from that of the receipts; "" if it does not."""
         return "; ".join(
             f"{name} is {order.get(name, '')!r:.100} here and "
             f"{self.order.get(name, '')!r:.100} in the receipts"
@@ -119,7 +119,7 @@ def order_of(plan: Plan) -> dict[str, Any]:
 
 
 def _plain(value: object) -> object:
-    """Return what JSON holds of a value that it does not know."""
+    """Return the JSON of a value of another type."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     return list(value) if isinstance(value, set | frozenset) else str(value)

@@ -1,4 +1,4 @@
-"""The parts of a receipt: hashes of what a step was given."""
+"""The parts of a receipt: hashes of the inputs of a step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TOLD = {
 
 
 def ids_part(plan: _core.compose.Plan | _core.engine.Batch) -> bytes:
-    """Return the hash of what was planned, of a plan for all workers."""
+    """Return the hash of a plan for all workers."""
     found = hashlib.blake2b(plan.share_size.to_bytes(8, "little"), digest_size=8)
     found.update(plan.sequences().astype("<u8", copy=False).data)
     found.update(plan.sizes().astype("<u4", copy=False).data)
@@ -42,7 +42,7 @@ def ids_part(plan: _core.compose.Plan | _core.engine.Batch) -> bytes:
 
 
 def content_part(minibatch: Minibatch, streams: list[str]) -> bytes:
-    """Return the sum over what a share holds of some streams."""
+    """Return the sum of digests of a share's sequences in the given streams."""
     return sum_of_digests(minibatch, streams).to_bytes(8, "little")
 
 
@@ -53,7 +53,7 @@ def added(one: bytes, other: bytes) -> bytes:
 
 
 def events_part(plan: Plan, time: int) -> bytes:
-    """Return the hash of the events whose time is not behind a nominal time."""
+    """Return the hash of the events up to a nominal time."""
     events = plan.events
     if not events:
         return NO_EVENTS
@@ -62,7 +62,7 @@ def events_part(plan: Plan, time: int) -> bytes:
 
 
 def control_part(control: Mapping[str, Any] | None) -> bytes:
-    """Return the hash of what was decided."""
+    """Return the hash of the decisions."""
     if control is None:
         return NO_CONTROL
     text = to_json(control, sort_keys=True, separators=(",", ":"))

@@ -53,7 +53,7 @@ class ReceiptsOfWorker:
     begin: int  # of the first receipt
 
     def links(self) -> Iterator[Link]:
-        """Yield all receipts and the seal or mark, each chained to what stands before it."""
+        """Yield all receipts and the seal or mark, each chained to the bytes before it."""
         chain = first_chain(self.content[: self.begin])
         for number, (found, data) in enumerate(receipts_in(self.content, self.begin)):
             yield Link(number, Receipt.unpacked(data), found, next_chain(chain, data))

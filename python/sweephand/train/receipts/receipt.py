@@ -43,7 +43,7 @@ _MOST_SAMPLES = _ENDS_WITH_SWEEP - 1  # stands for all that is left of the sweep
 
 
 class Receipt(NamedTuple):
-    """What one step was given, or the end of the file: a seal or a mark.
+    """Receipt of one step, or the end of the file: a seal or a mark.
 
     Attributes
     ----------
@@ -70,28 +70,28 @@ class Receipt(NamedTuple):
 
     @property
     def is_seal(self) -> bool:
-        """Whether it ends the file."""
+        """True if it ends the file."""
         return self.step == 0 and self.events != _MARK
 
     @property
     def is_end(self) -> bool:
-        """Whether it is a seal or a mark, and not the receipt of a step."""
+        """True for a seal or a mark, and False for the receipt of a step."""
         return self.step == 0
 
     @classmethod
     def end(cls, position: int, num_receipts: int, *, is_mark: bool = False) -> Self:
-        """Return the seal of so many receipts, or the mark of a checkpoint."""
+        """Return the seal of `num_receipts` receipts, or the mark of a checkpoint."""
         return cls(0, position, num_receipts, events=_MARK if is_mark else NO_EVENTS)
 
     @property
     def asked(self) -> tuple[int, bool]:
-        """Samples that were asked for, and whether a minibatch may cross the end of a sweep."""
+        """Requested samples, and True if a minibatch may cross the end of a sweep."""
         samples = self.request & _MOST_SAMPLES
         crosses_sweeps = not self.request & _ENDS_WITH_SWEEP
         return TO_SWEEP_END if samples == _MOST_SAMPLES else samples, crosses_sweeps
 
     def packed(self) -> bytes:
-        """Return its bytes behind the chain."""
+        """Return its bytes after the chain."""
         return _LAYOUT.pack(
             self.step,
             self.events,
@@ -105,13 +105,13 @@ class Receipt(NamedTuple):
 
     @classmethod
     def unpacked(cls, data: bytes | memoryview) -> Self:
-        """Return a receipt by its bytes behind the chain."""
+        """Return a receipt by its bytes after the chain."""
         step, events, begin, request, ids, content, control, parameters = _LAYOUT.unpack(data)
         return cls(step, begin, request, ids, content, events, control, parameters)
 
 
 def request_of(num_samples: int, *, crosses_sweeps: bool) -> int:
-    """Return what a receipt holds of a request."""
+    """Return the request as a receipt holds it."""
     return min(num_samples, _MOST_SAMPLES) | (0 if crosses_sweeps else _ENDS_WITH_SWEEP)
 
 
@@ -121,11 +121,11 @@ def first_chain(header: bytes | memoryview) -> bytes:
 
 
 def next_chain(chain: bytes, data: bytes | memoryview) -> bytes:
-    """Return the chain of a receipt by that of the one before, and its bytes behind it."""
+    """Return the chain of a receipt by that of its predecessor, and its own bytes."""
     return hashlib.blake2b(chain + data, digest_size=CHAIN_BYTES).digest()
 
 
 def receipts_in(content: memoryview, begin: int) -> Iterator[tuple[bytes, memoryview]]:
-    """Yield chain and bytes behind it of each whole receipt in a file."""
+    """Yield the chain, and the bytes after it, of each whole receipt in a file."""
     for at in range(begin, len(content) - BYTES + 1, BYTES):
         yield bytes(content[at : at + CHAIN_BYTES]), content[at + CHAIN_BYTES : at + BYTES]

@@ -61,7 +61,7 @@ class ReceiptFile:
             raise
 
     def _find_end(self, step: int | None) -> None:
-        """Learn what the file holds, as far as its chain goes, or up to a step.
+        """Read the end of the file, as far as its chain goes, or up to a step.
 
         What lies behind is written over.
         """
@@ -108,7 +108,7 @@ class ReceiptFile:
             self.flush()
 
     def flush(self, *, to_disk: bool = False) -> None:
-        """Write what waits, to the disk if that is wanted; what fails waits on."""
+        """Write waiting receipts, to the disk on request; receipts that fail wait on."""
         if not self._file.is_mine:  # a fork, whose parent will write the same
             return
         if self._waiting:
@@ -133,7 +133,7 @@ class ReceiptFile:
         return next_chain(self.chain, data) + data
 
     def rewind(self, step: int) -> None:
-        """Drop all behind a step; behind step 0 all that there is.
+        """Drop all receipts after a step; after step 0 all receipts.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class ReceiptFile:
         self.flush(to_disk=True)
 
     def close(self) -> None:
-        """Write what waits and the seal, and close the file."""
+        """Write waiting receipts and the seal, and close the file."""
         if not self._file.is_open:
             return
         try:

@@ -50,7 +50,7 @@ class Receipts(StepLog[ReceiptFile]):
     ``sweephand audit``, derive them again from the corpus; ``docs/receipts.md`` says how to do
     so without this library.
 
-    As a progress writer of a `Trainer` it is told of every step. In other loops `record` is.
+    A `Trainer` calls it after every step, as a progress writer. Other loops call `record`.
     A run that is restored, or goes back, drops the receipts behind that step. The first worker
     writes; with `content` each writes what its own share held, to a file of its own.
 
@@ -123,7 +123,7 @@ class Receipts(StepLog[ReceiptFile]):
         return not self._is_copy and (self._content or self._index == 0)
 
     def wants_parameters(self, step: int) -> bool:
-        """Whether those after a step are to be hashed."""
+        """Return True if the parameters after a step are to be hashed."""
         return self._parameters_every > 0 and step % self._parameters_every == 0
 
     def record(
@@ -150,7 +150,7 @@ class Receipts(StepLog[ReceiptFile]):
         Raises
         ------
         FileExistsError
-            If there are receipts of this step or later ones, nobody has told to go back
+            If there are receipts of this step or later ones, nobody has gone back
             (`rewind`, `load_state_dict`, a restored trainer), and they are not to be
             overwritten.
         StateError
@@ -221,7 +221,7 @@ class Receipts(StepLog[ReceiptFile]):
         )
 
     def _whole(self, minibatch: Minibatch, plan: Plan) -> Any:
-        """Plan for all workers what this one has a share of."""
+        """Return the plan for all workers of a minibatch that is this one's share."""
         if self._plans is None or self._plans[0] is not plan:
             self._plans = plan, WholePlans(plan)
         plans, asked = self._plans[1], minibatch.planned.request
@@ -263,12 +263,12 @@ class Receipts(StepLog[ReceiptFile]):
         return header
 
     def begin(self, step: int) -> None:
-        """Be ready for the steps behind one, or raise as `record` does."""
+        """Prepare for the steps after a step, or raise as `record` does."""
         if self._writes:
             super().begin(step)
 
     def rewind(self, step: int) -> None:
-        """Drop the receipts behind a step, those of workers that are no more included.
+        """Drop the receipts after a step, those of workers that are no more included.
 
         A trainer calls it when it is restored. Every worker does.
         """
@@ -278,7 +278,7 @@ class Receipts(StepLog[ReceiptFile]):
 
     @property
     def head(self) -> str:
-        """The last link of the chain, which stands for all receipts: 32 hexadecimal digits.
+        """The last link of the chain, which authenticates all receipts: 32 hexadecimal digits.
 
         Whoever has it knows of a shorter or another file that it is not this one.
 
@@ -292,11 +292,11 @@ class Receipts(StepLog[ReceiptFile]):
         return read_file(file_of_worker(self._folder, self._index, SUFFIX)).head.hex()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where this stands, for loops without a trainer; all is on disk."""
-        told = super().state_dict()
+        """Return the last step, for loops without a trainer; all receipts are on disk."""
+        state = super().state_dict()
         if self._file is None or self._file.header is None:
-            return told
-        return told | {"head": self.head, "worker": self._index}
+            return state
+        return state | {"head": self.head, "worker": self._index}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go back to where this stood, or where another worker of the run did: `rewind`.

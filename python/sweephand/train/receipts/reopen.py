@@ -1,4 +1,4 @@
-"""A source with the options that receipts tell of."""
+"""A source with the options in a header of receipts."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def source_of(
         raise ValueError(f"the header of the receipts has no options: {error}") from error
 
 
-def _made(told: Any) -> Any:
-    """Return the layout or cost that a header tells of by its fields."""
-    if not isinstance(told, dict):
-        return told
-    values = dict(told)
+def _made(fields: Any) -> Any:
+    """Return the layout or cost that the fields of a header describe."""
+    if not isinstance(fields, dict):
+        return fields
+    values = dict(fields)
     kind = values.pop("kind")
     if kind == "Attention":
         return Attention(**values)

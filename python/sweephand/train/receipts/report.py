@@ -1,4 +1,4 @@
-"""What an audit of receipts has found."""
+"""Findings of an audit of receipts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ReceiptMismatch:
-    """What is wrong first.
+    """First mismatch of an audit.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class ReceiptMismatch:
 
 @dataclass(frozen=True)
 class ReceiptAudit:
-    """What an audit has found.
+    """Findings of an audit.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class ReceiptAudit:
 
     @property
     def ok(self) -> bool:
-        """Whether all is well."""
+        """True if all is well."""
         return self.mismatch is None
 
 
@@ -105,7 +105,7 @@ def wrong(
     ids: list[str] | None = None,
     worker: int = 0,
 ) -> ReceiptMismatch:
-    """Return what is wrong, of numbers or of bytes."""
+    """Return a mismatch of numbers or bytes."""
     expected, found = (
         one.hex() if isinstance(one, bytes) else str(one) for one in (expected, found)
     )

@@ -80,7 +80,7 @@ def learning_parameter_schedule_per_sample(
 
 
 class UnitType(Enum):
-    """Whether the rates of a `training_parameter_schedule` are per sample or minibatch.
+    """Unit of the rates of a `training_parameter_schedule`: per sample or per minibatch.
 
     Examples
     --------

@@ -144,7 +144,7 @@ def _begins(name: str, schedule: StepSchedule[Number]) -> Iterator[int]:
 
 
 def _peak(times: Sequence[int], rates: Sequence[float]) -> int:
-    """Return where the highest rate was last, or raise if rates do not fall behind it."""
+    """Return the last time of the highest rate, or raise if later rates do not fall."""
     peak = max(range(len(rates)), key=lambda i: (rates[i], i))
     for i in range(peak + 1, len(rates)):
         if rates[i] > rates[i - 1]:
@@ -174,7 +174,7 @@ def _grow(size: int, highest: float, rate: float, max_size: int | None) -> int:
 
 
 def _steps(times: Sequence[int], values: Sequence[Number]) -> tuple[tuple[int, Number], ...]:
-    """Return each value behind the number of samples for which it holds."""
+    """Return each value with the number of samples that it holds for before it."""
     pairs = zip(times, values, strict=True)
     begins = [next(same) for _, same in groupby(pairs, lambda pair: pair[1])]
     lengths: list[int] = [end - begin for (begin, _), (end, _) in pairwise(begins)]

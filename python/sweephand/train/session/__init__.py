@@ -1,1 +1,1 @@
-"""Training sessions: minibatches in a row, and what is due between them."""
+"""Training sessions: minibatches in a row, and the activities between them."""

@@ -66,11 +66,11 @@ class Activity:
             self.act()
 
     def is_due(self) -> bool:
-        """Whether it is due after a minibatch."""
+        """Return True if it is due after a minibatch."""
         return self._passed() != self.index
 
     def is_due_at_end(self) -> bool:
-        """Whether it is due at the end of training."""
+        """Return True if it is due at the end of training."""
         is_new = self._count("minibatch") != self._done_at
         return self.is_final and not self.frequency.is_never and is_new
 

@@ -15,7 +15,7 @@ Restore: TypeAlias = Literal["auto"] | bool | str | Path
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """Where and how often a session saves itself, and what it restores.
+    """Checkpoints of a session: where and how often it saves, and how it restores.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ LEAST_STEPS = 8  # of a branch
 
 
 class BatchSizeBranch(NamedTuple):
-    """What became of training with minibatches of one size.
+    """Result of training with minibatches of one size.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class BatchSizeBranch(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchSizeBranches:
-    """Branches of training with minibatches of B, 2 B, 4 B and so on.
+    """Branches of training with minibatches of B, 2 B, 4 B and larger.
 
     Attributes
     ----------
@@ -84,11 +84,11 @@ class BatchSizeBranches:
 
     @property
     def is_lower_bound(self) -> bool:
-        """Whether all sizes did as well, so that the critical one may be larger."""
+        """True if all sizes did as well: the critical size may be larger."""
         return all(map(self.is_within, self.branches))
 
     def is_within(self, branch: BatchSizeBranch) -> bool:
-        """Whether a branch did as well as the first, within the tolerance."""
+        """Return True if a branch did as well as the first, within the tolerance."""
         base = self.branches[0].loss
         return branch.loss <= base + self.tolerance * abs(base)  # not if one is NaN
 
@@ -216,13 +216,15 @@ class CriticalBatchSize:
             )
 
     def branch(self, run: TrainingRun, present: int) -> BatchSizeBranches:
-        """Return what became of the branches of a run with minibatches of a present size."""
+        """Return the results of the branches of a run with minibatches of a present size."""
         found = BatchSizeBranches((), self.tolerance)
         smoothing = self.smoothing_samples or max(1, self.num_samples // 8)
         for size in self._sizes(present):
             factor = self._rate_factor(size / present)
-            told = trial_branch(run, size, self.num_samples, size / present, factor, smoothing)
-            branch = BatchSizeBranch(size, factor, *told)
+            results = trial_branch(
+                run, size, self.num_samples, size / present, factor, smoothing
+            )
+            branch = BatchSizeBranch(size, factor, *results)
             found = BatchSizeBranches((*found.branches, branch), self.tolerance)
             if not found.is_within(branch):
                 break

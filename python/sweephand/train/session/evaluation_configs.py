@@ -15,7 +15,7 @@ ValidationCallback: TypeAlias = Callable[[int, float, int, int], bool | None]
 
 @dataclass(frozen=True)
 class CrossValidationConfig:
-    """How often a session validates, on what data, and which callback it calls.
+    """Validation of a session: how often, on which data, and its callback.
 
     Parameters
     ----------

@@ -50,5 +50,5 @@ class Frequency:
 
     @property
     def is_never(self) -> bool:
-        """Whether it is never due."""
+        """True if it is never due."""
         return self.count == 0

@@ -121,7 +121,7 @@ class RateController:
         return Decision(is_rejected, factor, ends)
 
     def is_too_low(self, rate: float) -> bool:
-        """Whether a rate ends training."""
+        """Return True if a rate ends training."""
         return rate < max(self._settings.min_learning_rate, LOWEST_RATE)
 
     def state_dict(self) -> dict[str, Any]:

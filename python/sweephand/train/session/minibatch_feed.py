@@ -10,7 +10,7 @@ from sweephand.train.trainer.trainer import Trainer
 
 
 class MinibatchFeed:
-    """Reads minibatches, and shares in one exchange what all workers must know.
+    """Reads minibatches, and exchanges the counts of all workers at once.
 
     `watch` is called before each exchange on every worker; what it raises ends training on all.
     """
@@ -71,5 +71,5 @@ class MinibatchFeed:
             raise Preempted
 
     def agree(self, vote: bool) -> bool:
-        """Return whether any worker votes yes."""
+        """Return True if any worker votes yes."""
         return self._workers.any(vote)

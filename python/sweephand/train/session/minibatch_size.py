@@ -25,7 +25,7 @@ class SizeRequest:
     cut: int | None
 
     def has_enough(self, run: TrainingRun) -> bool:
-        """Whether training has seen all the samples it should."""
+        """Return True if training has seen all the samples it should."""
         if self.max_samples == FULL_DATA_SWEEP:
             return run.count("sweep") > 0
         return run.count("sample") >= self.max_samples
@@ -42,7 +42,7 @@ class SizeRequest:
         return size if self.cut is None else _up_to(run, self.cut - seen % self.cut, size)
 
     def leaves_data(self, run: TrainingRun) -> bool:
-        """Whether a finite source has data beyond the one sweep that was asked for."""
+        """Return True if a finite source has data beyond the one sweep that was asked for."""
         return (
             self.max_samples == FULL_DATA_SWEEP
             and not run.source.is_infinite

@@ -43,7 +43,7 @@ class Saver:
 
     @property
     def restores(self) -> bool:
-        """Whether training may begin with a checkpoint."""
+        """True if training may begin with a checkpoint."""
         return self._config.restore is not False
 
     def begin_with(self, events: Events, say: Callable[[str], None]) -> Checkpoint | None:
@@ -88,11 +88,11 @@ class Saver:
         if newer:
             name = CheckpointStore(path).path
             event = overtaken[newer[-1]]
-            told = name(newer[0]).name
+            passed = name(newer[0]).name
             if len(newer) > 1:
-                told += f" to {name(newer[-1]).name}"
+                passed += f" to {name(newer[-1]).name}"
             say(
-                f"passing over {told}, taken without {event.name!r} at {event.at}, which "
+                f"passing over {passed}, taken without {event.name!r} at {event.at}, which "
                 "changes what came before; they stay, and count as the oldest"
             )
 
@@ -123,7 +123,7 @@ class Saver:
             self._tell(written)
 
     def close(self) -> None:
-        """Wait for what is being written, logging a failure, and unlock the folder."""
+        """Wait for the write in progress, logging a failure, and unlock the folder."""
         try:
             self._writer.wait()
         except (OSError, StateError) as error:
@@ -140,7 +140,7 @@ def _overtaken(path: Path, events: Events) -> dict[int, Event]:
         try:
             source = read_json(store.path(number) / STATE).get("source")
             event = None if source is None else events.overtaking(source)
-        except StateError:  # damaged, or of another version: told when it is read
+        except StateError:  # damaged, or of another version: reported when it is read
             continue
         if event is not None:
             found[number] = event

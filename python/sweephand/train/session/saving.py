@@ -46,7 +46,7 @@ class MemorySaving(Activity):
         """Restore the checkpoint to begin with, if there is one."""
 
     def is_due(self) -> bool:
-        """Whether the present moment is to be saved."""
+        """Return True if the present moment is to be saved."""
         return (self.is_to_accept or super().is_due()) and self.guard.is_healthy
 
     def act(self) -> None:
@@ -55,7 +55,7 @@ class MemorySaving(Activity):
 
     @property
     def has_accepted(self) -> bool:
-        """Whether the last accepted epoch, if there is one, is still there."""
+        """True if the last accepted epoch, if there is one, is still there."""
         return True
 
     def recall(self) -> Snapshot:
@@ -67,7 +67,7 @@ class MemorySaving(Activity):
         """Report a checkpoint that has become durable, or raise why it could not be saved."""
 
     def close(self) -> None:
-        """Finish what is being written."""
+        """Finish the write in progress."""
 
     def leave(self) -> NoReturn:
         """Save and exit after a signal."""
@@ -133,7 +133,7 @@ class Saving(MemorySaving):
 
     @property
     def has_accepted(self) -> bool:
-        """Whether the last accepted epoch, if there is one, is still there."""
+        """True if the last accepted epoch, if there is one, is still there."""
         number = self.accepted
         if not isinstance(number, int):
             return True
@@ -152,11 +152,11 @@ class Saving(MemorySaving):
         self._saver.watch()
 
     def close(self) -> None:
-        """Finish what is being written, and unlock the folder."""
+        """Finish the write in progress, and unlock the folder."""
         self._saver.close()
 
     def leave(self) -> NoReturn:
-        """Save and exit after a signal; what is due is done after the restore."""
+        """Save and exit after a signal; due activities are done after the restore."""
         run = self._run
         self._saver.wait()
         snapshot = self.guard.last_healthy or run.capture_session()

@@ -1,4 +1,4 @@
-"""The training session: minibatches in a row, and what is due between them."""
+"""The training session: minibatches in a row, and the activities between them."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class TrainingSession:
 
     @property
     def batch_size_branches(self) -> BatchSizeBranches | None:
-        """What the last measurement of the critical batch size has found."""
+        """Findings of the last measurement of the critical batch size."""
         return None if self._branching is None else self._branching.branches
 
     @property
@@ -230,7 +230,7 @@ class TrainingSession:
         self._run.begin()
 
     def _goes_on(self) -> bool:
-        """Train a minibatch and do what is due, or go back; return False at the end."""
+        """Train a minibatch and do the due activities, or go back; return False at the end."""
         try:
             if self._has_ended() or not self._step():
                 self._await_step()
@@ -278,7 +278,7 @@ class TrainingSession:
         self._guard.check()
 
     def _act(self) -> None:
-        """Do what is due between two minibatches."""
+        """Do the activities that are due between two minibatches."""
         for activity in self._run.activities:
             self._run.feed.raise_if_preempted()
             if activity.is_due():
@@ -291,7 +291,7 @@ class TrainingSession:
         self._trainer.pause()
 
     def _finish(self) -> None:
-        """Do what is due at the end of training."""
+        """Do the activities that are due at the end of training."""
         if self._why_ended is not None:
             self._run.say(f"training ends: {self._why_ended}")
         elif self._request.leaves_data(self._run):

@@ -47,7 +47,7 @@ class SessionSettings:
             check_kind(name, getattr(self, name), kind, optional=True)
 
     def request(self) -> SizeRequest:
-        """Return what minibatches are requested, and where training ends."""
+        """Return the sizes of requested minibatches, and the end of training."""
         cut = self.cut_minibatch_at
         return SizeRequest(
             session_sizes(self.mb_size, check_int("epoch_size", self.epoch_size)),
@@ -61,7 +61,7 @@ class SessionSettings:
 
     @property
     def saves(self) -> bool:
-        """Whether there are checkpoints."""
+        """True if there are checkpoints."""
         return (
             self.checkpoint_config is not None and self.checkpoint_config.filename is not None
         )

@@ -23,7 +23,7 @@ class StageVerdict(Activity):
             self._stats = self._run.source.stats()
 
     def is_due_at_end(self) -> bool:
-        """Whether there is a verdict: always."""
+        """Return True if there is a verdict: always."""
         return True
 
     def act(self) -> None:

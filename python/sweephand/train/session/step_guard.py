@@ -24,7 +24,7 @@ class StepGuard(Activity):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the last step was."""
+        """True if the last step was."""
         return True
 
     @property

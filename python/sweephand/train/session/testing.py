@@ -19,7 +19,7 @@ class FinalTest(Activity):
         self._config = config
 
     def is_due_at_end(self) -> bool:
-        """Whether there is a model that was not tested yet."""
+        """Return True if there is a model that was not tested yet."""
         is_tested = self._run.is_tested or not self._run.count("minibatch")
         return self._config is not None and not is_tested
 
@@ -32,7 +32,7 @@ class FinalTest(Activity):
         self._run.trainer.tell("test", result.figures())
 
     def session_state(self) -> dict[str, Any]:
-        """Return whether the model was tested."""
+        """Return True if the model was tested."""
         return {"is_tested": self._run.is_tested}
 
     def load_session_state(self, state: Mapping[str, Any]) -> None:

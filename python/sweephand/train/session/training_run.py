@@ -29,7 +29,7 @@ logger = logging.getLogger("sweephand")
 
 
 class TrainingRun:
-    """What a session trains, with all that an epoch or a trial changes.
+    """State of a session that an epoch or a trial changes.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class TrainingRun:
 
     @property
     def has_last_rates(self) -> bool:
-        """Whether the schedules of rates have come to their last values."""
+        """True if the schedules of rates have come to their last values."""
         return all(learner.pace.is_last_rate for learner in self.trainer.model.learners)
 
     def capture(self) -> Snapshot:

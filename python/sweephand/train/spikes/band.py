@@ -1,4 +1,4 @@
-"""The band in which a figure of healthy steps lies."""
+"""The band of a figure in healthy steps."""
 
 import math
 import sys
@@ -19,7 +19,7 @@ NORMAL = 1.4826  # what makes the MAD of normal figures their standard deviation
 
 
 class Band:
-    """The last figures of healthy steps: where they lie, and how far they scatter.
+    """The last figures of healthy steps: their middle, and their scatter.
 
     They lie at the median, of all or of the latest ones, whichever is lower: so a spike on a
     falling loss is seen, and a slow rise too. They scatter by the MAD of how far each lay above
@@ -44,7 +44,7 @@ class Band:
         self._known_middle: float | None = None
 
     def z_score(self, figure: float, num_samples: int) -> float:
-        """Return how many robust standard deviations a figure lies above the others.
+        """Return how many robust standard deviations a figure is above the band's middle.
 
         Fewer label samples than are usual scatter more: their figure is taken for that of a
         minibatch of the usual size, whose other samples are as they mostly are. It is infinite
@@ -68,7 +68,7 @@ class Band:
         return (figure - middle) / spread
 
     def add(self, figure: float, num_samples: int) -> None:
-        """Add the figure of a healthy step of so many label samples."""
+        """Add the figure of a healthy step with `num_samples` label samples."""
         ordered = self._figures.ordered
         if figure > 0 and ordered and ordered[0] > 0:
             self._excesses.add(math.log(figure) - math.log(self._middle))
@@ -78,7 +78,7 @@ class Band:
 
     @property
     def _middle(self) -> float:
-        """Where they lie."""
+        """Middle of the figures."""
         if self._known_middle is None:
             known = self._figures
             count = len(known.latest)
@@ -87,7 +87,7 @@ class Band:
         return self._known_middle
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is known, as JSON can hold it."""
+        """Return the known figures, as JSON can hold them."""
         return {
             "figures": list(self._figures.latest),
             "excesses": list(self._excesses.latest),

@@ -10,7 +10,7 @@ ALONE = 0.5  # of the threshold: one of several that spike together is beyond it
 
 
 class Look(NamedTuple):
-    """What a minibatch of some sequences has shown.
+    """Result of a trial minibatch.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ def _worst(
 
 
 def _rest(whole: Look | None, part: Look, score: Callable[[float, int], float]) -> Look | None:
-    """Return what the rest would show, if it follows from the sums."""
+    """Return the result for the rest, if it follows from the sums."""
     if whole is None or not math.isfinite(part.loss):
         return None
     loss, num_samples = whole.without(part)

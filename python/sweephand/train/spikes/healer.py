@@ -1,4 +1,4 @@
-"""Goes back from a spike, and leaves out what has caused it.
+"""Rollback from a loss spike, which leaves out its cause.
 
 snapshot      first suspect    first out of the band     alarm
 |.................|...................|....................|
@@ -35,11 +35,11 @@ DEFAULT_REPORT = "spikes.json"
 
 
 class Spiked(Exception):
-    """A spike was seen, so that training must go back."""
+    """A spike was seen, and training must go back."""
 
 
 class Suspicion(NamedTuple):
-    """What was seen, and the minibatches that may be the cause, the last one where it was.
+    """A suspected spike, and the minibatches that may be its cause, the last where it was seen.
 
     The watch has the band of then.
     """
@@ -52,7 +52,7 @@ class Suspicion(NamedTuple):
 
 
 class Healer(StepGuard):
-    """Heals a run: sees spikes, goes back, and leaves out what has caused them.
+    """Loss-spike rollback: sees spikes, goes back, and leaves out their causes.
 
     Parameters
     ----------
@@ -106,11 +106,11 @@ class Healer(StepGuard):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the last step was."""
+        """True if the last step was."""
         return self.watch.is_healthy
 
     def is_due(self) -> bool:
-        """Whether the present moment is to be kept."""
+        """Return True if the present moment is to be kept."""
         return self.watch.is_healthy and self.moments.is_due(self._run.trainer.consumed.steps)
 
     def act(self) -> None:
@@ -126,7 +126,7 @@ class Healer(StepGuard):
         return None if self.watch.is_healthy else self.moments.last.snapshot
 
     def before_step(self) -> None:
-        """Leave out what has caused a spike, and note where the source stands.
+        """Leave out the cause of a spike, and note the position of the source.
 
         Raises
         ------

@@ -26,7 +26,7 @@ class Moment(NamedTuple):
 
 
 class StepPlace(NamedTuple):
-    """Where in the source the minibatch of a step lies.
+    """StepPlace of a step's minibatch in the source.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Moments:
         self.places: list[StepPlace] = []
 
     def is_due(self, step: int) -> bool:
-        """Whether one is to be kept: at multiples, so that a run that goes on has the same."""
+        """Return True if a moment is due: at multiples, which a resumed run shares."""
         return not self._kept or step // self._every != self._kept[-1].step // self._every
 
     def keep(self, moment: Moment) -> None:
@@ -85,13 +85,13 @@ class Moments:
         return self._kept[-1]
 
     def note(self, place: StepPlace) -> None:
-        """Note where the minibatch of the next step lies."""
+        """Note the place of the next step's minibatch."""
         while self.places and self.places[-1].step >= place.step:  # training went back
             self.places.pop()
         self.places.append(place)
 
     def go_back(self, step: int, reach: int) -> tuple[Moment, list[StepPlace]] | None:
-        """Return where to go back to from a step, and it and so many places before it.
+        """Return the moment to go back to, and the places of a step and `reach` before it.
 
         What lies behind is forgotten. None if it is not known.
         """
@@ -104,5 +104,5 @@ class Moments:
         return kept[-1], found
 
     def _forget(self, first: int, last: int) -> None:
-        """Forget all places but those of some steps."""
+        """Forget all places except those of a range of steps."""
         self.places = [place for place in self.places if first <= place.step <= last]

@@ -1,4 +1,4 @@
-"""One spike: where it was, what was seen, and what was done about it."""
+"""One spike: its place, its figures, and the action against it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SpikeOutcome: TypeAlias = Literal["seen", "skipped", "banned", "ignored", "accep
 
 
 class SpikeError(RuntimeError):
-    """Training ends because of spikes; the report tells of all.
+    """Training ends because of spikes; the report lists all.
 
     Examples
     --------
@@ -95,15 +95,15 @@ class Spike:
         return f"step {self.step}, {seen}{cause}: {done}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON can hold it; what is not finite is a text."""
+        """Return it as JSON can hold it; figures that are not finite are texts."""
         state = asdict(self)
         for name in "figures", "z_scores":
-            state[name] = {key: _told(value) for key, value in state[name].items()}
+            state[name] = {key: _as_json(value) for key, value in state[name].items()}
         return state | {"ids": list(self.ids), "banned_ids": list(self.banned_ids)}
 
     @classmethod
     def of_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return the spike that `to_dict` has told, or raise what is wrong with it."""
+        """Return the spike of a dict of `to_dict`, or raise the error in it."""
         counts = ("step", "nominal_time", "end_time", "num_trials", "back_to_step")
         cause = state["cause_step"]
         return cls(
@@ -117,20 +117,20 @@ class Spike:
         )
 
 
-def _read_outcome(told: object) -> SpikeOutcome:
+def _read_outcome(name: object) -> SpikeOutcome:
     for outcome in get_args(SpikeOutcome):
-        if told == outcome:
+        if name == outcome:
             return cast(SpikeOutcome, outcome)
-    raise ValueError(f"an outcome is one of {', '.join(get_args(SpikeOutcome))}, got {told!r}")
+    raise ValueError(f"an outcome is one of {', '.join(get_args(SpikeOutcome))}, got {name!r}")
 
 
-def _told(figure: float) -> float | str:
+def _as_json(figure: float) -> float | str:
     """Return a figure, or where JSON has none of the kind, a text."""
     return figure if abs(figure) < float("inf") else str(figure)
 
 
-def _read(told: object) -> float:
-    return float(told) if isinstance(told, str) else check_number("a figure", told)
+def _read(figure: object) -> float:
+    return float(figure) if isinstance(figure, str) else check_number("a figure", figure)
 
 
 def _shortened(ids: tuple[str, ...]) -> str:

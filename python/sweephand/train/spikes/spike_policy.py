@@ -1,4 +1,4 @@
-"""What is a spike, and what a session does about it."""
+"""Definition of a spike, and the actions of a session against it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SpikeSignal: TypeAlias = Literal["loss", "gradient norm", "both"]
 
 @dataclass(frozen=True)
 class SpikePolicy:
-    """See a spike, go back before it, and leave out what has caused it.
+    """See a spike, go back before it, and leave out its cause.
 
     After every step its figures are compared with the last healthy ones: how many robust
     standard deviations (1.4826 MAD) they lie above the median, of logarithms while all are
@@ -115,7 +115,7 @@ class SpikePolicy:
 
     @property
     def has_gradient_norms(self) -> bool:
-        """Whether norms of gradients are measured."""
+        """True if norms of gradients are measured."""
         return self.signal in ("gradient norm", "both")
 
     def figures(self, step: Step) -> dict[str, float]:
@@ -133,8 +133,8 @@ class SpikePolicy:
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     if isinstance(value, str) and value in choices:
         return
-    told = f"{name} must be {', '.join(map(repr, choices))} or callable, got {value!r:.100}"
+    message = f"{name} must be {', '.join(map(repr, choices))} or callable, got {value!r:.100}"
     if isinstance(value, str):
-        raise ValueError(told)
+        raise ValueError(message)
     if not callable(value):
-        raise ArgumentTypeError(told)
+        raise ArgumentTypeError(message)

@@ -56,7 +56,7 @@ class SpikeReport:
 
     @classmethod
     def of_dict(cls, state: Any) -> Self:
-        """Return the report that `to_dict` has told, or raise StateError."""
+        """Return the report of a dict of `to_dict`, or raise StateError."""
         with reading("spikes"):
             spikes = tuple(map(Spike.of_dict, state["spikes"]))
             return cls(spikes, tuple(state["events"]))

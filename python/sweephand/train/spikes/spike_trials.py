@@ -1,4 +1,4 @@
-"""Trials that find what has caused a spike, and leave no trace."""
+"""Trials that find the cause of a spike, and leave no trace."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class SpikeTrials:
             return find_culprits(ids, whole, look, self._score, self._policy.threshold)
 
     def _heals(self, left_out: StepPlace) -> bool:
-        """Whether the model is healthy where the spike was seen, without one minibatch."""
+        """Return True if the run is healthy at the spike once a minibatch is left out."""
         *before, last = self._places
         with self._trained([one for one in before if one is not left_out]) as is_trained:
             if not is_trained:
@@ -113,7 +113,7 @@ class SpikeTrials:
         return healthy >= min(asked, HEALTHY)
 
     def _look(self, behind: Sequence[StepPlace] = ()) -> Look:
-        """Train the next minibatch without trace, and some behind it."""
+        """Train the next minibatch without trace, and those after it."""
         steps: list[Step] = []
         with self._run.without_trace(steps.append):
             try:
@@ -128,7 +128,7 @@ class SpikeTrials:
 
     @contextmanager
     def _trained(self, places: Sequence[StepPlace]) -> Iterator[bool]:
-        """Train some minibatches, and go back afterwards; False if that failed."""
+        """Train minibatches, and go back afterwards; False if that failed."""
         with self._run.without_trace():
             try:
                 self._train(places)

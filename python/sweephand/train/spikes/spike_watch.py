@@ -15,7 +15,7 @@ from sweephand.train.spikes.spike_policy import SpikePolicy
 
 
 class Seen(NamedTuple):
-    """What was seen in the first step that was out of the band."""
+    """Figures of the first step that was out of the band."""
 
     step: int
     figures: dict[str, float]
@@ -46,7 +46,7 @@ class SpikeWatch:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the last step was."""
+        """True if the last step was."""
         return not self._run and not self._is_skipping
 
     def update(self, step: Step) -> None:
@@ -72,7 +72,7 @@ class SpikeWatch:
                     self._bands[name].add(figure, step.num_samples)
 
     def look(self, step: Step) -> Seen:
-        """Return the figures of a step, and how far they lie above the band."""
+        """Return the figures of a step, and their distance above the band."""
         figures = self._policy.figures(step)
         scores = {}
         for name, figure in figures.items():
@@ -83,7 +83,7 @@ class SpikeWatch:
         return Seen(step.step, {name: float(one) for name, one in figures.items()}, scores)
 
     def is_out(self, seen: Seen) -> bool:
-        """Whether a step is out of the band."""
+        """Return True if a step is out of the band."""
         return max(seen.z_scores.values(), default=0.0) > self._policy.threshold
 
     def copy(self) -> SpikeWatch:
@@ -93,7 +93,7 @@ class SpikeWatch:
         return made
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it knows of healthy steps, as JSON can hold it."""
+        """Return the knowledge of healthy steps, as JSON can hold it."""
         bands = {name: band.state_dict() for name, band in self._bands.items()}
         return {"bands": bands, "last_applied": self.last_applied}
 

@@ -1,1 +1,1 @@
-"""What turns a minibatch into a step of a model."""
+"""Trainers: from a minibatch to a step of a model."""

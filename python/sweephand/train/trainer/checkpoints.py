@@ -20,7 +20,7 @@ from sweephand.train.trainer.workers import on_first
 
 
 class Checkpoints:
-    """Saves a trainer, and goes on from what was saved."""
+    """Saves a trainer, and restores it."""
 
     _model: TrainedModel
     _reporter: StepReporter
@@ -121,7 +121,7 @@ class Checkpoints:
         return self._state.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from such a state, of as many ranks or others.
+        """Restore such a state, saved by any number of ranks.
 
         Raises
         ------

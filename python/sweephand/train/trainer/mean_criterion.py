@@ -4,7 +4,7 @@ import math
 
 
 class MeanDetector:
-    """Detects from the losses of minibatches of different sizes whether they are means.
+    """Detects from the losses of minibatches of different sizes that they are means.
 
     The logarithm of a sum changes by as much as that of the number of samples, that of a mean
     does not change with it. So the slope of the one by the other is estimated over all pairs of
@@ -21,7 +21,7 @@ class MeanDetector:
         self._xx = self._xy = self._yy = 0.0
 
     def is_mean(self, loss: float, num_samples: int) -> bool:
-        """Add a minibatch and tell whether it is now sure that losses are means."""
+        """Add a minibatch, and return True once losses are surely means."""
         if not 0 < loss < math.inf:
             self._before = None
             return False

@@ -61,7 +61,7 @@ class GradientNoiseScale:
 
 
 class PartNorms(NamedTuple):
-    """What a step tells of the gradients of its parts, over all workers.
+    """Norms of the gradients of a step's parts, over all workers.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class PartNorms(NamedTuple):
 
 
 class SmoothedNoiseScale:
-    """The noise scale of the steps so far.
+    """The noise scale of the steps up to now.
 
     Variance and squared gradient are smoothed each by itself, as each estimate is too noisy for
     a quotient. Both begin at 0, which cancels out.
@@ -125,11 +125,11 @@ class SmoothedNoiseScale:
         self._gradient = 0.0
 
     def is_due(self, steps: int) -> bool:
-        """Whether the step behind so many is to be measured."""
+        """Return True if the step after `steps` is to be measured."""
         return steps % self._settings.frequency == 0
 
     def add(self, norms: PartNorms, num_samples: int) -> None:
-        """Add a step, unless it tells nothing."""
+        """Add a step, unless its estimate is not finite."""
         variance, gradient = norms.estimate(num_samples)
         if math.isfinite(variance) and math.isfinite(gradient):
             decay = self._settings.decay

@@ -134,7 +134,7 @@ class NumpyModel:
         return {WEIGHTS: weights, LEARNERS: self._learner_arrays()}
 
     def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Continue from what `tensors` and `describe` returned."""
+        """Continue from the results of `tensors` and `describe`."""
         files = {name: _saved(tensors[name]) for name in (WEIGHTS, LEARNERS)}
         self.check(files, state)
         self.restore(files, state)
@@ -156,7 +156,7 @@ class NumpyModel:
         files[LEARNERS].check("learner", _kinds(self._learner_arrays()))
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
-        """Continue from what was captured."""
+        """Continue from a captured state."""
         for name, tensor in files[WEIGHTS].tensors.items():
             self._arrays[name][...] = array_of_tensor(tensor)
         saved = {name: array_of_tensor(t) for name, t in files[LEARNERS].tensors.items()}
@@ -303,7 +303,7 @@ def _scale(updater: NumpyLearner) -> float:
 
 
 def _parameters(model: object) -> dict[str, Array]:
-    """Return the parameters that a model tells by name; none if it tells none."""
+    """Return the parameters of a model by name; none if it has no names."""
     found = model if isinstance(model, Mapping) else getattr(model, "parameters", None)
     if not isinstance(found, Mapping) and callable(found):
         found = found()
@@ -311,7 +311,7 @@ def _parameters(model: object) -> dict[str, Array]:
 
 
 def _learned(learners: Sequence[ArrayLearner]) -> dict[str, Array]:
-    """Return the parameters of learners by name; of several, behind the learner's number."""
+    """Return the parameters of learners by name; of several, after the learner's number."""
     if len(learners) == 1:
         return dict(learners[0].parameters)
     return _by_learner([learner.parameters for learner in learners])

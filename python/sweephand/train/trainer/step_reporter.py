@@ -37,13 +37,13 @@ class StepReporter:
         self._noise = noise
         self._scheduled = _scheduled(model)
         self._values: dict[str, float] = {}  # of the present step
-        self._told: dict[str, float] = {}  # those that were told last
+        self._reported: dict[str, float] = {}  # as last reported
         self._pending: tuple[Outcome, Step] | None = None  # its results are on their way
         self._last: Step | None = None
         self._mean_detector: MeanDetector | None = MeanDetector()
 
     def tell(self, kind: RecordKind, step: int, samples: int, figures: Figures) -> bool:
-        """Send a record to the observers; return whether one of them shows it."""
+        """Send a record to the observers; return True if any of them shows it."""
         record = Record(kind, step, samples, figures)
         shown = [one.tell(record) for one in self.observers]  # all of them receive it
         return any(shown)
@@ -54,21 +54,21 @@ class StepReporter:
             return
         for name, (read, least_change) in self._scheduled.items():
             value = self._values[name] = read()
-            told = self._told.get(name)
-            if told is None or (value != told and not abs(value - told) < least_change()):
-                self._told[name] = value
+            last = self._reported.get(name)
+            if last is None or (value != last and not abs(value - last) < least_change()):
+                self._reported[name] = value
                 self.tell("change", clock.steps + 1, clock.samples, {name: value})
 
     @contextmanager
     def reporting_only_to(self, calls: Sequence[Callable[[Step], object]]) -> Iterator[None]:
         """Call only these with each step inside; afterwards as if nothing had been reported."""
-        kept = self.observers, self._values, self._told, self._last, self._mean_detector
+        kept = self.observers, self._values, self._reported, self._last, self._mean_detector
         self.observers = [StepListener(call) for call in calls]
-        self._values, self._told, self._mean_detector = {}, {}, None
+        self._values, self._reported, self._mean_detector = {}, {}, None
         try:
             yield
         finally:
-            self.observers, self._values, self._told, self._last, self._mean_detector = kept
+            self.observers, self._values, self._reported, self._last, self._mean_detector = kept
 
     @contextmanager
     def reporting_also_to(self, calls: Sequence[Callable[[Step], object]]) -> Iterator[None]:
@@ -81,7 +81,7 @@ class StepReporter:
             self.observers = [one for one in self.observers if one not in added]
 
     def begin(self, steps: int) -> None:
-        """Prepare observers for the step after so many, or raise their errors."""
+        """Prepare observers for the next step, or raise their errors."""
         for one in self.observers:
             one.begin(steps)
 
@@ -92,7 +92,7 @@ class StepReporter:
             one.flush(to_disk=True)
 
     def rewind(self, steps: int) -> None:
-        """Let observers go back to the moment after so many steps."""
+        """Let observers go back to the moment after `steps` steps."""
         for one in self.observers:
             one.rewind(steps)
 

@@ -4,7 +4,7 @@ import time
 
 
 class Stopwatch:
-    """Measures what passes inside and outside of the trainer."""
+    """Measures the time inside and outside of the trainer."""
 
     def __init__(self) -> None:
         self._left: float | None = None  # when the trainer was last left
@@ -22,5 +22,5 @@ class Stopwatch:
         return now - left, self._entered - left
 
     def forget(self) -> None:
-        """Count nothing of what passed since the trainer was left: it was something else."""
+        """Discard the time since the trainer was left: it was spent on something else."""
         self._left = None

@@ -51,7 +51,7 @@ class ToldError(NamedTuple):
 
     @classmethod
     def of(cls, error: BaseException, rank: int) -> ToldError:
-        """Tell of an error on this rank."""
+        """Make the message of an error on this rank."""
         kind = type(error)
         try:
             pickled = pickle.dumps((kind, _arguments(error)))
@@ -82,9 +82,9 @@ def _arguments(error: BaseException) -> tuple[object, ...]:
 
 def _prefixed(where: str, arguments: tuple[object, ...]) -> list[object]:
     """Put the rank before the first text."""
-    told = list(arguments)
-    for i, one in enumerate(told):
+    extended = list(arguments)
+    for i, one in enumerate(extended):
         if isinstance(one, str):
-            told[i] = where + one
-            return told
-    return told
+            extended[i] = where + one
+            return extended
+    return extended

@@ -103,16 +103,16 @@ class TrainedModel(Protocol):
         """Return the file of parameters that `capture` makes; all processes ask for it."""
 
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return copies of all that is learned: `SavedFile` by name, and what JSON holds."""
+        """Return copies of all that is learned: `SavedFile` by name, and the part in JSON."""
 
     def describe(self) -> dict[str, Any]:
-        """Return what is learned but for tensors, as JSON can hold it."""
+        """Return the learned state except tensors, as JSON can hold it."""
 
     def tensors(self) -> dict[str, Any]:
         """Return the rest as it is: dicts of tensors, of sharded ones this process' shards."""
 
     def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Continue from what `tensors` and `describe` returned, or raise StateError."""
+        """Continue from the results of `tensors` and `describe`, or raise StateError."""
 
     def read(self, folder: Path) -> dict[str, Any]:
         """Return the files of a checkpoint, as `capture` made them, or raise StateError."""
@@ -121,7 +121,7 @@ class TrainedModel(Protocol):
         """Raise StateError if a checkpoint is of another model or other learners."""
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
-        """Continue from what was captured, which stays unchanged."""
+        """Continue from a captured state, which stays unchanged."""
 
     def capture_random_state(self) -> dict[str, Any]:
         """Return the states of all global random generators, as JSON can hold them."""

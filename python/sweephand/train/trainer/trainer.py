@@ -166,7 +166,7 @@ class Trainer(Checkpoints):
 
     @property
     def gradient_noise_scale(self) -> float:
-        """The noise scale of the steps so far, in label samples.
+        """The noise scale of the steps up to now, in label samples.
 
         NaN before the first one that tells it; infinite while no gradient is seen in the noise.
 
@@ -267,7 +267,7 @@ class Trainer(Checkpoints):
         return count_label_samples(minibatch, self._label_stream)
 
     def tell(self, kind: RecordKind, figures: Figures) -> bool:
-        """Send a record to the progress writers; return whether one of them shows it."""
+        """Send a record to the progress writers; return True if any of them shows it."""
         return self._reporter.tell(kind, self.consumed.steps, self.consumed.samples, figures)
 
     def drawing_again(self, error: type[Exception]) -> AbstractContextManager[None]:
@@ -275,7 +275,7 @@ class Trainer(Checkpoints):
         return self._state.drawing_again(error)
 
     def measure_gradient_norms(self) -> None:
-        """Measure the gradient norm of every step from now on, as `Step` tells it.
+        """Measure the gradient norm of every step from now on, in `Step`.
 
         It costs a pass over the gradients, and changes no bit of training.
 
@@ -296,7 +296,7 @@ class Trainer(Checkpoints):
         is_padded = self._model.workers.count > 1
         parts = split(minibatch, self._num_parts, is_padded=is_padded)
         try:
-            with self._model.workers:  # what fails here alone is told to all
+            with self._model.workers:  # a failure here alone ends all workers
                 self._reporter.begin(self.consumed.steps)
                 return self._model.train(
                     parts, num_samples, sweeps_ended, self._part_sizes(parts)
@@ -352,7 +352,7 @@ def _listed(some: Any) -> list[Any]:
 
 
 def _place(minibatch: Data) -> str:
-    """Describe where in the data a minibatch lies."""
+    """Describe the place of a minibatch in the data."""
     time = getattr(minibatch, "nominal_time", None)
     if time is None:
         return "of a minibatch that tells no place"

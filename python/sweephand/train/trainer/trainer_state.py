@@ -25,7 +25,7 @@ logger = logging.getLogger("sweephand")
 
 
 class TrainerState:
-    """Clocks, and what a trainer saves with them.
+    """Clocks, and the state that a trainer saves with them.
 
     Parameters
     ----------
@@ -64,13 +64,13 @@ class TrainerState:
 
     def _described(self, model: dict[str, Any]) -> dict[str, Any]:
         mine = self._model.capture_random_state(), self._reporter.state()
-        told = self._model.workers.gather(mine)
+        gathered = self._model.workers.gather(mine)
         state = {
             "trainer": self.clocks.state_dict(),
             "model": model,
             "stateful": capture_states(self._stateful),
-            "random": [random for random, _ in told],
-            "writers": told[0][1],
+            "random": [random for random, _ in gathered],
+            "writers": gathered[0][1],
         }
         if self._noise is not None:
             state["noise_scale"] = self._noise.state_dict()

@@ -11,7 +11,7 @@ from sweephand.train.trainer.told_error import ToldError
 
 
 class Agreement(NamedTuple):
-    """What all workers have agreed on before a step.
+    """Agreement of all workers before a step.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Workers:
         stop: bool = False,
         minibatch: object = None,
     ) -> Agreement:
-        """Return sums over the workers, or raise what one of them has met, on all.
+        """Return sums over the workers, or raise the error of any of them, on all.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class Workers:
         return list(values)
 
     def any(self, vote: bool) -> bool:
-        """Return whether any worker votes yes."""
+        """Return True if any worker votes yes."""
         return vote
 
     def gather(self, state: Any, *, is_patient: bool = False) -> list[Any]:
@@ -100,21 +100,21 @@ class Workers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Do nothing: there is nobody to tell."""
+        """Do nothing: there are no other workers."""
 
 
 def on_first(workers: Workers, action: Callable[[], object]) -> None:
-    """Run an action on rank 0 while the others wait; if it fails, all raise the same."""
+    """Run an action on rank 0 while all wait; if it fails, all raise the same."""
     error = None
     if workers.rank == 0:
         try:
             action()
         except Exception as caught:
             error = caught
-    told: ToldError | None = workers.gather(error and ToldError.of(error, 0), is_patient=True)[
-        0
-    ]
+    failure: ToldError | None = workers.gather(
+        error and ToldError.of(error, 0), is_patient=True
+    )[0]
     if error is not None:
         raise error
-    if told is not None:
-        raise told.error()
+    if failure is not None:
+        raise failure.error()
