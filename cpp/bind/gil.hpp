@@ -1,4 +1,4 @@
-// Taking and giving away the GIL, so that no thread is ended in the middle of what it does.
+// Taking and releasing the GIL without ending a thread in the middle of its work.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -22,7 +22,7 @@ auto or_stay(const Action& action) {
   }
 }
 
-// Whether the interpreter is at its end.
+// True if the interpreter is shutting down.
 inline bool interpreter_ends() {
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing() != 0;
@@ -61,7 +61,7 @@ class WithoutGil {
 
 using NoGil = py::call_guard<WithoutGil>;
 
-// What `action` returns, done without the GIL.
+// The result of `action`, called without the GIL.
 template <class Action>
 auto without_gil(const Action& action) {
   const WithoutGil nogil;

@@ -24,15 +24,15 @@ class Bans {
   // room.
   void add(std::uint64_t at, std::span<const std::uint64_t> sequences);
 
-  // Whether any ban holds at a nominal time.
+  // True if any ban holds at a nominal time.
   bool hold_at(std::uint64_t time) const noexcept {
     return !times_.empty() && times_.front() <= time;
   }
 
-  // Whether a sequence that begins at a nominal time is banned.
+  // True if a sequence that begins at a nominal time is banned.
   bool hold(std::uint64_t sequence, std::uint64_t time) const noexcept;
 
-  // Whether any begins to hold behind a nominal time.
+  // True if any begins to hold after a nominal time.
   bool begin_after(std::uint64_t time) const noexcept {
     return !times_.empty() && times_.back() > time;
   }

@@ -33,14 +33,14 @@ class ContextSplit {
   // Samples of the shortest piece of a sequence that is cut; 0 if whole rows are.
   std::uint32_t least_piece() const noexcept { return least_piece_; }
 
-  // What attention costs every rank.
+  // The cost of attention for every rank.
   const std::vector<std::uint64_t>& costs() const noexcept { return costs_; }
 
-  // What a rank has, in the order of the rows. REQUIRES: rank < num_ranks
+  // The runs of a rank, in the order of the rows. REQUIRES: rank < num_ranks
   std::vector<ContextRun> runs(std::uint32_t rank) const;
 
  private:
-  // What is behind one another in a row: its sequences, and its padding.
+  // The consecutive pieces of a row: its sequences, and its padding.
   struct Segment {
     std::uint64_t begin;
     std::uint64_t size;

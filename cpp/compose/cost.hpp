@@ -1,4 +1,4 @@
-// What a sequence costs whoever gets it, by its size alone.
+// The cost of a sequence for its worker, by its size alone.
 #pragma once
 
 #include "base/mix.hpp"

@@ -22,7 +22,7 @@ struct Skip {
   std::uint64_t end = 0;
 };
 
-// What happens, but for what another planner does.
+// The events of a timeline, except changes of the planner.
 struct Events {
   std::vector<Skip> skips;          // ascending, apart from each other
   std::vector<std::uint64_t> cuts;  // ascending: something changes here
@@ -47,7 +47,7 @@ class EventPlanner final : public Planner {
   std::uint64_t time() const override { return leg().time(); }
   Plan next(const Request& request) override;
 
-  // Of what is left out, where it would be.
+  // A sequence that is left out has the place where it would be.
   std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep,
                      std::uint64_t num_samples) const override;
   std::vector<std::uint64_t> sequences_in(std::uint64_t start, std::uint64_t stop,

@@ -1,4 +1,4 @@
-// What a minibatch will hold, and what of it one worker gets: numbers only, nothing read.
+// The plan of a minibatch and of one worker's share: numbers only, nothing read.
 #pragma once
 
 #include "compose/cost.hpp"
@@ -14,7 +14,7 @@ namespace sweephand {
 
 class Bans;
 
-// What a caller asks for.
+// A caller's request.
 struct Request {
   static constexpr std::uint64_t kToSweepEnd = std::numeric_limits<std::uint64_t>::max();
 
@@ -49,7 +49,7 @@ struct PieceCount {
   bool operator==(const PieceCount&) const = default;
 };
 
-// Where a planner stands: nominal time, and what some layouts need besides.
+// The position of a planner: nominal time, and the progress of a layout that has any.
 struct Position {
   std::uint64_t time = 0;
   std::vector<std::uint64_t> progress;

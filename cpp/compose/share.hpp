@@ -1,4 +1,4 @@
-// Who gets what of a minibatch: docs/order.md, section 7.
+// The shares of workers in a minibatch: docs/order.md, section 7.
 #pragma once
 
 #include "compose/cost.hpp"

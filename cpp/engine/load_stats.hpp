@@ -1,4 +1,4 @@
-// What loading took.
+// Time and bytes of loading.
 #pragma once
 
 #include "run/work_time.hpp"

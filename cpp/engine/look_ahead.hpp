@@ -24,7 +24,7 @@ class LookAhead {
   LookAhead(const std::shared_ptr<const Timeline>& timeline, std::uint64_t limit, bool by_lanes,
             bool with_open);
 
-  // A quarter of what a sweep has open at a time, in samples of nominal time.
+  // A quarter of the samples that a sweep has open at a time, in nominal time.
   std::uint64_t horizon() const noexcept { return parts_[0].horizon(); }
 
   // The chunks of blocks that will be open within the horizon and are not at `time`, about: the

@@ -22,7 +22,7 @@ class MadeSequences {
 
   virtual std::uint64_t num_sequences() const noexcept = 0;
 
-  // What the share of a plan wants. `numbers` are those of its sequences here.
+  // The wanted sequences of a plan's share. `numbers` are their numbers here.
   virtual Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
                          const Poll& poll) = 0;
 

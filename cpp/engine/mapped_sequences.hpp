@@ -2,9 +2,9 @@
 //
 //   share of the plan   17 4 4 90     pieces of sequences of the corpus that is planned
 //   wanted              17 4 90       each once, of one sweep
-//   origins              3 1 3        what they are made of, numbers in the stored corpus
-//   stored minibatch     3 1 3        whole, ragged; what is damaged is left out
-//   chunks              17 4 | 90     what the map gave
+//   origins              3 1 3        numbers of their origins in the stored corpus
+//   stored minibatch     3 1 3        whole, ragged; without damaged ones
+//   chunks              17 4 | 90     results of the map
 #pragma once
 
 #include "compose/plan.hpp"
@@ -72,7 +72,7 @@ class MappedSequences final : public MadeSequences {
   bool close(std::chrono::duration<double> limit) override { return members().close(limit); }
   bool runs_here() const override { return members().runs_here(); }
 
-  // What loading and mapping took.
+  // Time and bytes of loading and mapping.
   LoadStats stats() const override;
 
  private:

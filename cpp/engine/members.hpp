@@ -43,7 +43,7 @@ struct Member {
 // Loads chunks, and keeps those that are wanted again. Safe for several threads.
 class Members {
  public:
-  // A minibatch that is being made: what it wants is not let go meanwhile.
+  // A minibatch in the making: its chunks are kept meanwhile.
   class Making {
    public:
     Making(Members& members, const Plan& plan);
@@ -75,17 +75,17 @@ class Members {
   // All are in memory.
   bool all_resident() const noexcept;
 
-  // What one of them gives to a share.
+  // The part of one member in a share.
   Located locate(std::size_t number, const Plan& plan, const Poll& poll);
 
-  // Chunks are kept as long as blocks that plans tell are open.
+  // True if chunks are kept as long as their blocks are open in plans.
   bool keeps_chunks() const noexcept { return any_cached_; }
 
-  // Lets go of what nobody wants any more. `num_used`: chunks of the first member, by a
+  // Releases chunks that are not wanted any more. `num_used`: chunks of the first member, by a
   // minibatch.
   void settle(std::uint64_t num_used);
 
-  // Whether load_ahead does anything.
+  // True if load_ahead has an effect.
   bool loads_ahead() const noexcept { return loads_ahead_; }
 
   // Has chunks of the corpus loaded that no minibatch wants yet, and keeps those until the

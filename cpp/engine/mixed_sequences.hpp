@@ -16,7 +16,7 @@
 
 namespace sweephand {
 
-// What a corpus of a mixture gives.
+// The sequences of one corpus of a mixture.
 struct MixedMember {
   Member member;
   std::vector<StreamSpec> streams;       // of that member alone

@@ -1,4 +1,4 @@
-// What the cells of rows hold: the same for all streams.
+// Marks of the cells of rows, the same for all streams.
 #pragma once
 
 #include "compose/plan.hpp"

@@ -40,10 +40,10 @@ class CtfReader {
   CtfReader(const CtfFormat& format, std::uint64_t num_bytes);
 
   // A sequence that the index says to skip is there, without samples. Throws StaleError when
-  // the text is not what the index says.
+  // the text is not that of the index.
   void read(const ByteSource& source, const CtfPiece& piece, bool ignore_ids);
 
-  // What was read. REQUIRES: nothing more is read
+  // The sequences read. REQUIRES: nothing more is read
   std::shared_ptr<Chunk> take();
 
  private:

@@ -27,7 +27,7 @@ inline bool is_line_end(const char* text, const char* text_end) noexcept {
   return *text == '\n' || (*text == '\r' && text[1] == '\n' && text + 1 != text_end);
 }
 
-// What is wrong with a sample.
+// The error in a sample.
 struct CtfFault {
   enum class Kind : std::uint8_t {
     kNumber,       // no number

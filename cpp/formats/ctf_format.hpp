@@ -1,4 +1,4 @@
-// What the user declares of a file in CNTK's text format.
+// The user's declarations for a file in CNTK's text format.
 #pragma once
 
 #include "read/column.hpp"

@@ -1,4 +1,4 @@
-// What there is in a file of CNTK's text format: its sequences, and what is wrong with them.
+// The contents of a file in CNTK's text format: its sequences, and their errors.
 //
 //   | BOM | part 0          | part 1          | part 2    |     parts begin with a sequence, so
 //         begin             find_part()                         that threads can scan them

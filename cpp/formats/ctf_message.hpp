@@ -1,4 +1,4 @@
-// What messages say of a line in CNTK's text format.
+// Messages on a line in CNTK's text format.
 #pragma once
 
 #include "formats/ctf_column.hpp"
@@ -9,10 +9,10 @@
 
 namespace sweephand {
 
-// What was expected where the fault is.
+// The text expected at the fault.
 std::string describe_expected(CtfFault::Kind kind, const CtfStream& stream);
 
-// What stands there: the beginning of the rest of the line.
+// The text found there: the beginning of the rest of the line.
 std::string describe_found(std::string_view rest);
 
 // The text between quotation marks, cut after 80 bytes, with its odd bytes escaped.

@@ -31,7 +31,7 @@ struct LonePair {
   return {.end = colon + 2, .index = octet.value(size)};
 }
 
-// Whether each is greater than the one before.
+// True if each is greater than its predecessor.
 inline bool ascends(std::span<const std::int32_t> sample) {
   bool result = true;
   for (std::size_t i = 1; i < sample.size(); ++i) result &= sample[i - 1] < sample[i];
@@ -121,7 +121,7 @@ class SparseColumn final : public TypedColumn<T> {
     return text;
   }
 
-  // Whether there was one.
+  // Reads a run of ordinary pairs; true if there was one.
   bool read_ordinary_pairs(const char*& text, std::size_t& next) {
     const NumberRun run = read_pairs<T>(text, dimension_,
                                         {.values = values_.data() + next,

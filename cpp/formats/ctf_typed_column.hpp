@@ -1,4 +1,4 @@
-// Values of one type that lines of CNTK's text hold: what dense and sparse columns share.
+// Values of one type in lines of CNTK's text: the common part of dense and sparse columns.
 #pragma once
 
 #include "formats/ctf_column.hpp"

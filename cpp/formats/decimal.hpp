@@ -23,7 +23,7 @@ namespace sweephand {
 
 inline constexpr std::uint64_t kDecimalPadding = 16;
 
-// What is wrong with a number.
+// The error in a number.
 enum class DecimalFault : std::uint8_t {
   kNone,
   kShape,     // not a number; `end` is the byte that is none of one
@@ -190,7 +190,7 @@ bool is_tie(double value) noexcept {
          (std::bit_cast<std::uint64_t>(value) & 0x1fffffff) == 0x10000000;
 }
 
-// What sixteen bytes of text are; bit i for byte i.
+// The non-digits and points among sixteen bytes of text; bit i for byte i.
 struct Marks {
   std::uint32_t others;  // no digits
   std::uint32_t points;

@@ -44,7 +44,7 @@ struct ExampleStream {
   bool may_narrow = false;            // integers may be kept in a narrower type that holds them
 };
 
-// What a feature or a feature list holds.
+// The content of a feature or a feature list.
 struct FoundKind {
   FeatureKind kind = FeatureKind::kNone;  // kNone if it has no values
   std::uint64_t step_values = 0;          // in a step of a list; 0 of a feature
@@ -72,7 +72,7 @@ class ExampleDecoder {
   // Adds a sequence without samples to every column.
   void append_empty();
 
-  // What each stream's feature or list holds in a message, whatever was declared.
+  // The content of each stream's feature or list in a message, whatever was declared.
   // Throws DataError when the message is damaged.
   std::vector<FoundKind> kinds_of(std::span<const std::byte> message);
 
@@ -84,7 +84,7 @@ class ExampleDecoder {
 
  private:
   using Bytes = std::span<const std::byte>;
-  // What of a message belongs to a stream.
+  // The part of a message that belongs to a stream.
   struct Found {
     std::vector<Bytes> features;  // parts of one Feature message; empty if the key is not there
     bool is_steps = false;        // they are parts of a FeatureList

@@ -19,7 +19,7 @@ class JsonColumn {
 
   std::string_view key() const noexcept { return key_; }
 
-  // Whether the current line has the key already.
+  // True if the current line has the key already.
   bool is_filled() const noexcept { return is_filled_; }
 
   // Reads a value; null when it is not ordinary.
@@ -31,7 +31,7 @@ class JsonColumn {
   // nearest. Looked at when all are read, to keep the way of each short.
   bool is_exact() const;
 
-  // What it holds, as long as it lives.
+  // Its content, valid as long as it lives.
   Column borrow() const;
 
  private:

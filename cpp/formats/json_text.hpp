@@ -54,7 +54,7 @@ struct Escape {
 // `text` is what follows the backslash.
 Escape read_escape(const char* text) noexcept;
 
-// Behind a value that nobody asks for.
+// The end of a value that is skipped.
 const char* skip_value(const char* text) noexcept;
 
 }  // namespace sweephand

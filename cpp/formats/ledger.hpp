@@ -1,4 +1,4 @@
-// What is wrong in a file: counted, and listed up to a limit, within a budget.
+// Errors in a file: counted, and listed up to a limit, within a budget.
 #pragma once
 
 #include "base/error.hpp"
@@ -30,7 +30,7 @@ class Ledger {
   // from 0. `keys_are_lines` says that a sequence is known by the number of its line.
   void append(const Ledger& part, std::uint64_t first_line, bool keys_are_lines);
 
-  // Whether more was charged than the budget allows.
+  // True if more was charged than the budget allows.
   bool is_exhausted() const noexcept { return num_charged() > max_errors_; }
 
   // Throws the first item beyond the budget as a DataError.

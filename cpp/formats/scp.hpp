@@ -25,7 +25,7 @@ struct ScpEntries {
 // Throws DataError with the line that is none.
 ScpEntries parse_scp(std::span<const char> text);
 
-// What a path is called as a key: without the suffix of its last part.
+// The key of a path: the path without the suffix of its last part.
 std::string without_suffix(std::string_view path);
 
 }  // namespace sweephand

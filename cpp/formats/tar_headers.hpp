@@ -19,7 +19,7 @@
 
 namespace sweephand {
 
-// Whether these are the first bytes of an archive with a member.
+// True if these are the first bytes of an archive with a member.
 bool is_tar_header(std::span<const std::byte> head);
 
 struct TarMember {
@@ -29,7 +29,7 @@ struct TarMember {
   std::uint64_t size = 0;
 };
 
-// Goes from header to header and leaves out what lies between.
+// Goes from header to header and skips the content between.
 class TarWalk {
  public:
   // `source` must outlive this.

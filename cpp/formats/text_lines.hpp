@@ -1,4 +1,4 @@
-// Lines of plain text, without what ends them: LF, or CR and LF.
+// Lines of plain text, without their ends: LF, or CR and LF.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct TextLines {
   std::vector<std::int64_t> offsets;  // where each begins, and the end
 };
 
-// What stands behind the last LF is a line too, if it is not empty.
+// Text after the last LF is a line too, if it is not empty.
 TextLines split_lines(std::span<const std::uint8_t> text);
 
 }  // namespace sweephand

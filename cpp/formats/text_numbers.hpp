@@ -18,7 +18,7 @@
 
 namespace sweephand {
 
-// What is wrong with a cell.
+// The error in a cell.
 enum class CellFault : std::uint8_t {
   kNone,
   kEmpty,

@@ -26,7 +26,7 @@ inline std::string_view take_word(std::string_view& rest) {
   return word;
 }
 
-// The first line without what ends it, which is taken off `rest`.
+// The first line without its end; both are taken off `rest`.
 inline std::string_view take_line(std::string_view& rest) {
   const std::size_t size = std::min(rest.find('\n'), rest.size());
   const std::string_view line = rest.substr(0, size);

@@ -8,7 +8,7 @@
 
 namespace sweephand {
 
-// Whether all bytes are characters. REQUIRES: seven more bytes than `text` has can be read
+// True if all bytes are characters. REQUIRES: seven more bytes than `text` has can be read
 bool is_utf8(std::span<const char> text) noexcept;
 
 void append_utf8(std::uint32_t code_point, ColumnVector<char>& text);

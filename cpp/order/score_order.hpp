@@ -46,7 +46,7 @@ class ScoreOrder {
   // Of a sequence.
   std::uint32_t rank(std::uint64_t sequence) const noexcept { return ranks_[sequence]; }
 
-  // Whether sequences, or chunks, of a sweep have an order by score.
+  // True if sequences, or chunks, of a sweep have an order by score.
   bool orders(std::uint64_t sweep) const noexcept;
   bool orders_chunks(std::uint64_t sweep) const noexcept {
     return rules_.over_sweep && orders(sweep);

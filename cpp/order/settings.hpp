@@ -1,4 +1,4 @@
-// What decides the order besides the corpus: docs/order.md.
+// The settings that decide the order, beside the corpus: docs/order.md.
 #pragma once
 
 #include <cstdint>

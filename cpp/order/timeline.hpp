@@ -13,7 +13,7 @@
 
 namespace sweephand {
 
-// What there is in a sweep, by which it is cut into parts.
+// The extent of a sweep, by which it is cut into parts.
 struct SweepExtent {
   std::uint64_t samples;
   std::uint64_t sequences;
@@ -40,7 +40,7 @@ class Timeline {
   // corpus has it
   virtual std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep) const = 0;
 
-  // What tells visits of a sequence in sweeps of its corpus apart, in planned sequences that
+  // Mark that separates visits of a sequence in sweeps of its corpus, among planned ones that
   // stand side by side; 0 where the sweep of the plan does.
   virtual std::uint16_t sweep_mark(std::uint64_t /*sweep*/) const noexcept { return 0; }
 

@@ -18,7 +18,7 @@
 
 namespace sweephand {
 
-// What becomes of an element.
+// The change of every element.
 enum class Change : std::uint8_t { kNone, kMultiply, kDivide };
 
 struct ScanRule {

@@ -66,7 +66,7 @@ std::size_t num_elements(const std::ranges::range auto& parts) noexcept {
 
 inline constexpr std::size_t kPieceElements = 65536;
 
-// What a thread must have to do to be worth its start: some 50 microseconds.
+// The least work that is worth starting a thread: some 50 microseconds.
 inline constexpr std::size_t kThreadElements = 131072;
 
 // All elements of `tensors`, none longer than kPieceElements; an empty tensor has no piece.

@@ -10,7 +10,7 @@
 
 namespace sweephand {
 
-// What the pass saw in each tensor.
+// The findings of the pass in each tensor.
 struct Findings {
   std::vector<std::uint64_t> num_nan;  // among the unscaled values
   std::vector<std::uint64_t> num_inf;

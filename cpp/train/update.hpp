@@ -10,7 +10,7 @@
 
 namespace sweephand {
 
-// What belongs to one tensor: all of one size, the moments of the type of the weights.
+// The arrays of one tensor: all of one size, the moments of the type of the weights.
 struct Slot {
   Tensor weights;        // float or double: where the arithmetic happens
   Tensor parameter;      // what the model reads: the same memory, or a rounded copy of it
