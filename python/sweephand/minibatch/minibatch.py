@@ -296,11 +296,6 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return self.num_samples
 
     @property
-    def planned(self) -> _core.engine.Batch:
-        """The plan of the minibatch, carried out, as the core has it."""
-        return self._plan
-
-    @property
     def origin(self) -> Origin | None:
         """The plan that the minibatch is of; None if it came from another process."""
         return self._parts[1].origin

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.streams import StreamInfo, Streams, name_of
+from sweephand.errors import DataError
 from sweephand.layouts import Layout
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.source.cursor import Cursor
@@ -169,6 +170,42 @@ class Answers:
         is asked for, and the one before it; without threads none is ahead.
         """
         return self.timeline.memory_bound(minibatch_size_in_samples)
+
+    @property
+    def errors(self) -> list[DataError]:
+        """Damaged items that were skipped, within the budget of ``max_errors``."""
+        return list(self.timeline.opened.ledger.errors)
+
+    def stats(self) -> dict[str, float]:
+        """Return counts since the source was made.
+
+        Returns
+        -------
+        dict
+            ``minibatches`` and ``samples`` delivered to this worker; ``waited_seconds`` by
+            callers for minibatches that were not ready; what all threads of the source took:
+            ``read_seconds`` waiting while data were read, for a disk, a network or a lock,
+            ``decode_seconds`` making chunks of them and ``assemble_seconds`` minibatches;
+            ``bytes_assembled``; ``chunks_loaded``, ``chunk_hits``, ``bytes_loaded`` and
+            ``bytes_held`` of chunks that are not resident;
+            ``fill_ratio``, samples over the cells of dense arrays so far. Per sweep:
+            ``dropped_sequences`` by a join or the layout, ``dropped_samples`` of those that are
+            too long for the layout, and ``split_sequences`` with ``split_samples``. With a
+            `NodeCache` also the ranges of objects that this process has found in it and not,
+            ``cache_hits`` and ``cache_misses``, with ``cache_bytes_read`` from the disk and
+            ``cache_bytes_fetched`` from the store, ``cache_evictions`` to make room, and
+            ``cache_damaged`` entries, which were fetched again; and ``cache_chunks_mapped``,
+            ``cache_chunks_offered`` of decoded ones. Of a mixture ``share_of_<corpus>``, of all
+            samples before the position.
+        """
+        long = self.timeline.opened.long
+        return {
+            **self.cursor.stats(),
+            "dropped_sequences": self.timeline.corpus.num_dropped + long.dropped_sequences,
+            "dropped_samples": long.dropped_samples,
+            "split_sequences": long.split_sequences,
+            "split_samples": long.split_samples,
+        }
 
     def __repr__(self) -> str:
         plan = self.timeline

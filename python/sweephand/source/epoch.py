@@ -13,6 +13,17 @@ if TYPE_CHECKING:
     from sweephand.source.source import MinibatchSource
 
 
+def check_not_ended(source: MinibatchSource) -> None:
+    """Raise RuntimeError where a loop over a sweep could only be empty."""
+    time = source.cursor.time
+    if time >= source.timeline.limit:
+        raise RuntimeError(
+            f"the source has ended, at nominal time {time}, so there is nothing to iterate "
+            "over. An iteration is one sweep however many there are: make the source "
+            "without max_sweeps, or set source.current_position to go back"
+        )
+
+
 class Epoch:
     """One sweep of a source, or the rest of one, in minibatches; see `MinibatchSource.epoch`.
 
@@ -41,7 +52,7 @@ class Epoch:
             If the source has ended.
         """
         source, cursor = self._source, self._source.cursor
-        source.check_not_ended()
+        check_not_ended(source)
         self._begin = cursor.position
         end = cursor.plan.end_of_sweep(self._begin.time)
         try:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Self
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.streams import StreamInfo
-from sweephand.errors import DataError, StateError
+from sweephand.errors import StateError
 from sweephand.events.event import Event
 from sweephand.events.event_file import events_given
 from sweephand.events.event_list import EventList
@@ -270,16 +270,6 @@ class MinibatchSource(Answers):
         sizes = checked_size(self, size, num_data_partitions, partition_index)
         return Epoch(self, sizes, num_data_partitions, partition_index)
 
-    def check_not_ended(self) -> None:
-        """Raise RuntimeError where a loop over a sweep could only be empty."""
-        time = self._cursor.time
-        if time >= self.timeline.limit:
-            raise RuntimeError(
-                f"the source has ended, at nominal time {time}, so there is nothing to iterate "
-                "over. An iteration is one sweep however many there are: make the source "
-                "without max_sweeps, or set source.current_position to go back"
-            )
-
     @property
     def position(self) -> Position:
         """Position of the run: opaque, comparable, and a list as JSON. It can be set."""
@@ -330,42 +320,6 @@ class MinibatchSource(Answers):
     def events(self) -> Events:
         """The events on the timeline; its methods add to them."""
         return Events(self._cursor, self._events_path)
-
-    @property
-    def errors(self) -> list[DataError]:
-        """Damaged items that were skipped, within the budget of ``max_errors``."""
-        return list(self.timeline.opened.ledger.errors)
-
-    def stats(self) -> dict[str, float]:
-        """Return counts since the source was made.
-
-        Returns
-        -------
-        dict
-            ``minibatches`` and ``samples`` delivered to this worker; ``waited_seconds`` by
-            callers for minibatches that were not ready; what all threads of the source took:
-            ``read_seconds`` waiting while data were read, for a disk, a network or a lock,
-            ``decode_seconds`` making chunks of them and ``assemble_seconds`` minibatches;
-            ``bytes_assembled``; ``chunks_loaded``, ``chunk_hits``, ``bytes_loaded`` and
-            ``bytes_held`` of chunks that are not resident;
-            ``fill_ratio``, samples over the cells of dense arrays so far. Per sweep:
-            ``dropped_sequences`` by a join or the layout, ``dropped_samples`` of those that are
-            too long for the layout, and ``split_sequences`` with ``split_samples``. With a
-            `NodeCache` also the ranges of objects that this process has found in it and not,
-            ``cache_hits`` and ``cache_misses``, with ``cache_bytes_read`` from the disk and
-            ``cache_bytes_fetched`` from the store, ``cache_evictions`` to make room, and
-            ``cache_damaged`` entries, which were fetched again; and ``cache_chunks_mapped``,
-            ``cache_chunks_offered`` of decoded ones. Of a mixture ``share_of_<corpus>``, of all
-            samples before the position.
-        """
-        long = self.timeline.opened.long
-        return {
-            **self._cursor.stats(),
-            "dropped_sequences": self.timeline.corpus.num_dropped + long.dropped_sequences,
-            "dropped_samples": long.dropped_samples,
-            "split_sequences": long.split_sequences,
-            "split_samples": long.split_samples,
-        }
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a recipe for the same source at the same place."""

@@ -14,6 +14,7 @@ from sweephand.errors import StateError
 from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.printable import shown
+from sweephand.source.epoch import check_not_ended
 from sweephand.source.foreign_names import DATASET, names_ours
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
@@ -191,7 +192,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     def _check_not_ended(self) -> None:
         """Complain if an iteration could only be empty, unless it was to take what is left."""
         if self._samples is not None:
-            self.source.check_not_ended()
+            check_not_ended(self.source)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where this process stands: what its next minibatch begins with.

@@ -119,7 +119,7 @@ def _sums_of_cells(
         sizes = data.lengths.astype(np.uint32)
         cells = np.zeros((len(sizes), 4), np.uint32)
         cells[:, 0] = np.arange(len(sizes))
-        if plan.options.pad_left:
+        if minibatch.layout.assemble_options.pad_left:
             cells[:, 1] = data.dense_shape[1] - sizes
     return _core.train.row_sums(values.reshape(-1), cells, sizes, width)
 
