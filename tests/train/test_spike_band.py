@@ -9,7 +9,7 @@ import pytest
 
 import sweephand as sh
 from sweephand.train.spikes.band import LEAST_FIGURES, Band, median_and_deviation
-from sweephand.train.spikes.culprits import Look, find_culprits
+from sweephand.train.spikes.culprits import TrialResult, find_culprits
 from sweephand.train.spikes.spike_watch import SpikeWatch
 
 
@@ -114,15 +114,15 @@ def search(
         figure = 1 + num_samples / size * (loss / num_samples - 1)
         return math.log(figure) / 0.1
 
-    def look(ids: Sequence[str]) -> Look:
+    def look(ids: Sequence[str]) -> TrialResult:
         nonlocal looks
         looks += 1
         loss = sum(losses[one] for one in ids)
         if math.isnan(loss):
-            return Look(math.inf)
-        return Look(score(loss, len(ids)), loss if has_sums else math.nan, len(ids))
+            return TrialResult(math.inf)
+        return TrialResult(score(loss, len(ids)), loss if has_sums else math.nan, len(ids))
 
-    whole = look(list(losses)) if has_sums else Look(math.inf)
+    whole = look(list(losses)) if has_sums else TrialResult(math.inf)
     looks = 0
     return find_culprits(list(losses), whole, look, score, threshold), looks
 
@@ -165,11 +165,11 @@ class TestCulprits:
         assert search({f"s{i}": 1.0 for i in range(16)}) == ([], 0)
 
     def test_what_spikes_alone_but_not_among_others_is_let_go(self) -> None:
-        def look(ids: Sequence[str]) -> Look:
-            return Look(math.inf if "bad" in ids or len(ids) == 1 else 0.0)
+        def look(ids: Sequence[str]) -> TrialResult:
+            return TrialResult(math.inf if "bad" in ids or len(ids) == 1 else 0.0)
 
         ids = ["a", "b", "bad", "c"]
-        found = find_culprits(ids, Look(math.inf), look, lambda loss, n: 0.0, 8.0)
+        found = find_culprits(ids, TrialResult(math.inf), look, lambda loss, n: 0.0, 8.0)
         assert found == ["bad"]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 ALONE = 0.5  # of the threshold: one of several that spike together is beyond it
 
 
-class Look(NamedTuple):
+class TrialResult(NamedTuple):
     """Result of a trial minibatch.
 
     Attributes
@@ -29,15 +29,15 @@ class Look(NamedTuple):
     num_samples: int = 0
     is_trained: bool = True
 
-    def without(self, part: Look) -> tuple[float, int]:
+    def without(self, part: TrialResult) -> tuple[float, int]:
         """Return the loss sum and label samples of the rest."""
         return self.loss - part.loss, self.num_samples - part.num_samples
 
 
 def find_culprits(
     ids: Sequence[str],
-    whole: Look,
-    look: Callable[[Sequence[str]], Look],
+    whole: TrialResult,
+    look: Callable[[Sequence[str]], TrialResult],
     score: Callable[[float, int], float],
     threshold: float,
 ) -> list[str]:
@@ -51,7 +51,7 @@ def find_culprits(
     ----------
     ids : sequence of str
         Those of the minibatch, which spikes.
-    whole : Look
+    whole : TrialResult
         What the minibatch has shown when it was trained.
     look : callable
         Trains some of them, without trace.
@@ -70,7 +70,7 @@ def find_culprits(
             return []
         found.append(culprit)
         rest.remove(culprit)
-        whole = look(rest) if rest else Look(-math.inf)
+        whole = look(rest) if rest else TrialResult(-math.inf)
     if len(found) > 1:
         for one in list(found):  # it may spike alone, and yet not among others
             if look([*rest, one]).z_score <= threshold:
@@ -81,13 +81,13 @@ def find_culprits(
 
 def _worst(
     ids: Sequence[str],
-    whole: Look,
-    look: Callable[[Sequence[str]], Look],
+    whole: TrialResult,
+    look: Callable[[Sequence[str]], TrialResult],
     score: Callable[[float, int], float],
     threshold: float,
 ) -> str | None:
     """Return the sequence that is worst, or None if alone it is not beyond the threshold."""
-    seen: Look | None = whole  # of the ids; None if nothing is known
+    seen: TrialResult | None = whole  # of the ids; None if nothing is known
     while len(ids) > 1:
         half = len(ids) // 2
         left = look(ids[:half])
@@ -101,7 +101,9 @@ def _worst(
     return ids[0] if seen.z_score > threshold else None
 
 
-def _rest(whole: Look | None, part: Look, score: Callable[[float, int], float]) -> Look | None:
+def _rest(
+    whole: TrialResult | None, part: TrialResult, score: Callable[[float, int], float]
+) -> TrialResult | None:
     """Return the result for the rest, if it follows from the sums."""
     if whole is None or not math.isfinite(part.loss):
         return None
@@ -109,4 +111,4 @@ def _rest(whole: Look | None, part: Look, score: Callable[[float, int], float]) 
     if math.isnan(loss):
         return None
     z_score = score(loss, num_samples) if num_samples else -math.inf
-    return Look(z_score, loss, num_samples, is_trained=False)
+    return TrialResult(z_score, loss, num_samples, is_trained=False)

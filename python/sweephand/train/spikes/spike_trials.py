@@ -10,7 +10,7 @@ from sweephand.errors import LossScaleError
 from sweephand.events.event import Ban
 from sweephand.train.progress.record import Step
 from sweephand.train.session.training_run import TrainingRun
-from sweephand.train.spikes.culprits import Look, find_culprits
+from sweephand.train.spikes.culprits import TrialResult, find_culprits
 from sweephand.train.spikes.moments import StepPlace
 from sweephand.train.spikes.spike_policy import SpikePolicy
 from sweephand.train.spikes.spike_watch import Seen, SpikeWatch
@@ -82,16 +82,16 @@ class SpikeTrials:
         index = self._places.index(cause)
         behind = self._places[index + 1 :]
 
-        def look(kept: Sequence[str]) -> Look:
+        def look(kept: Sequence[str]) -> TrialResult:
             left_out = tuple(sorted(set(ids).difference(kept)))
             self._run.source.position = cause.begin
             with self._run.source.events.trying(Ban(ids=left_out, at=cause.nominal_time)):
                 return self._look(behind)
 
-        whole = Look(math.inf)
+        whole = TrialResult(math.inf)
         if self._policy.signal == "loss" and not behind:
             loss = seen.figures["loss"] * cause.num_samples
-            whole = Look(seen.z_scores["loss"], loss, cause.num_samples)
+            whole = TrialResult(seen.z_scores["loss"], loss, cause.num_samples)
         with self._trained(self._places[:index]):
             return find_culprits(ids, whole, look, self._score, self._policy.threshold)
 
@@ -112,7 +112,7 @@ class SpikeTrials:
                 source.position = planned.next_position
         return healthy >= min(asked, HEALTHY)
 
-    def _look(self, behind: Sequence[StepPlace] = ()) -> Look:
+    def _look(self, behind: Sequence[StepPlace] = ()) -> TrialResult:
         """Train the next minibatch without trace, and those after it."""
         steps: list[Step] = []
         with self._run.without_trace(steps.append):
@@ -120,11 +120,11 @@ class SpikeTrials:
                 self._step()
                 self._train(behind)
             except (FloatingPointError, LossScaleError):
-                return Look(math.inf)
+                return TrialResult(math.inf)
         worst = max(map(self._z_score, steps), default=-math.inf)
         if behind or not steps or self._policy.signal != "loss":
-            return Look(worst)  # what is left out does not follow from it
-        return Look(worst, steps[0].loss, steps[0].num_samples)
+            return TrialResult(worst)  # what is left out does not follow from it
+        return TrialResult(worst, steps[0].loss, steps[0].num_samples)
 
     @contextmanager
     def _trained(self, places: Sequence[StepPlace]) -> Iterator[bool]:

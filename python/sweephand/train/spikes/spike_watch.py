@@ -50,7 +50,7 @@ class SpikeWatch:
         return not self._run and not self._is_skipping
 
     def update(self, step: Step) -> None:
-        """Look at a step, unless a loss scale has skipped it."""
+        """TrialResult at a step, unless a loss scale has skipped it."""
         self._is_skipping = not step.applied
         if not step.applied:
             return
