@@ -101,7 +101,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         make_payload(self._payload, self.definitions, self.fields, {})  # refuses what it cannot
 
     def guess_streams(self) -> StreamDefs:
-        """Return what the first records hold."""
+        """Return the content of the first records."""
         records = self._first_records(_LOOKED_AT)
         if self._payload == "auto":
             self._payload = guess_payload(records)

@@ -74,7 +74,7 @@ def _read(file: SourceFile, *which: Any) -> list[bytes]:
 
 
 def _reader(file: SourceFile) -> Any:
-    """Return what reads a file in this thread."""
+    """Return the reader of a file in this thread."""
     key = (os.getpid(), file)  # a forked process has its own
     reader = _kept.readers.get(key)
     if reader is not None:
@@ -101,6 +101,6 @@ def _reader(file: SourceFile) -> Any:
 
 
 def _told(error: Exception) -> str:
-    """Return what its reader says, in one line and without the file."""
+    """Return the message of its reader, in one line and without the file."""
     text = " ".join(str(error).split())
     return re.sub(r" \(?reading file://.*| at `?/.*", "", text)[:300]

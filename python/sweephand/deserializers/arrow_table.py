@@ -58,7 +58,7 @@ class ArrowTable(ArrowUnits):
         return streams
 
     def load_index(self) -> Index:
-        """Learn what there is; nothing is read from a file."""
+        """Find the streams and rows; nothing is read from a file."""
         return join_scans(self.files, [self._scan(self.files[0], lambda num_bytes: None)])
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:

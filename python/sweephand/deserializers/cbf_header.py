@@ -33,7 +33,7 @@ class CbfStream:
 
     @property
     def kind(self) -> SampleType:
-        """What its samples are."""
+        """The type of its samples."""
         return SampleType(
             self.dtype, (self.dimension,), is_ragged=True, is_sparse=self.is_sparse
         )
@@ -75,7 +75,7 @@ def can_be(fact: Any) -> bool:
 
 @dataclass(frozen=True)
 class CbfHeader:
-    """What a file says of itself, at its end."""
+    """The description of a file, at its end."""
 
     streams: list[CbfStream]
     table: NDArray[Any]

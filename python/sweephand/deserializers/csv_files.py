@@ -123,7 +123,7 @@ class CSVDeserializer(LineUnits):
         return StreamDefs({name: StreamDef() for name in self._columns()})
 
     def _columns(self) -> dict[str, str]:
-        """Return what the columns of the first file hold, by their names."""
+        """Return the types of the columns of the first file, by their names."""
         if self._found is None:
             head = self.head(_HEAD_BYTES).removeprefix(_BOM)
             header, _, rows = head.partition(b"\n")
@@ -145,7 +145,7 @@ class CSVDeserializer(LineUnits):
             )
 
     def converter(self) -> LineConverter:
-        """Return what parses rows."""
+        """Return the parser of rows."""
         columns = self._columns()
         types = {
             name: _type_of(columns[field], self.definitions[name])
@@ -172,7 +172,7 @@ class _Rows:
         self._between = between
 
     def kinds(self) -> dict[str, SampleType]:
-        """Return what the streams are."""
+        """Return the types of the streams."""
         empty = convert(pa.array([], pa.binary()))[0]
         return {
             name: SampleType.of(empty if dtype is None else read_numbers(empty, dtype)[0])
@@ -182,7 +182,7 @@ class _Rows:
     def convert(
         self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace
     ) -> tuple[list[ColumnData], dict[int, DataError]]:
-        """Return the streams of some rows, and what is wrong with which."""
+        """Return the streams of rows, and the faults by row."""
         text = padded.tobytes()
         try:
             columns, wrong = self._parse(text)

@@ -131,7 +131,7 @@ class CTFDeserializer(SelfDescribed):
         return guess_streams(as_path(first.spec))
 
     def _complete(self, streams: StreamDefs) -> StreamDefs:
-        """Return the streams with what their definitions leave to the file."""
+        """Return the streams, completed by the file."""
         lacking = [name for name, one in streams.items() if one.shape is None]
         if not [name for name in lacking if not streams[name].is_sparse]:
             return streams
@@ -247,7 +247,7 @@ class CTFDeserializer(SelfDescribed):
         return brief([file.name for file in self._files], known)
 
     def _singled(self, infos: Sequence[StreamInfo], index: Index) -> list[StreamInfo]:
-        """Return the streams, with what the index says of their samples."""
+        """Return the streams, with their samples by the index."""
         found = [
             facts["single"] for facts in index.facts if facts["single"]
         ]  # not of empty files

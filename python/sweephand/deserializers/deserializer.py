@@ -199,7 +199,7 @@ class Deserializer(ABC):
         return f"{type(self).__name__}({self._told()})"
 
     def _told(self) -> str:
-        """Return in a few words what it serves; nothing is read for it."""
+        """Return a brief description of the data; nothing is read for it."""
         return ""
 
 

@@ -124,7 +124,7 @@ class Format:
 
 
 def _find(place: str) -> Callable[..., Any]:
-    """Return what ``module:name`` names."""
+    """Import the object of ``module:name``."""
     module, _, name = place.partition(":")
     found: Callable[..., Any] = getattr(import_module(module), name)
     return found

@@ -31,7 +31,7 @@ Described = TypeVar("Described", bound=SelfDescribed)
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a user says about a corpus that its files do not.
+    """Facts about a corpus that its user gives and its files lack.
 
     Attributes
     ----------

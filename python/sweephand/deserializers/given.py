@@ -94,7 +94,7 @@ def wrong_data(wanted: str, data: object) -> TypeError:
 
 
 def check_dict(wanted: str, data: object) -> None:
-    """Refuse what is no dict of streams, or has none.
+    """Refuse anything but a dict of streams that has streams.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def _what(data: object) -> str:
 
 
 def advice_for(data: object) -> str:
-    """Return what to write to have some data served."""
+    """Return the code that serves given data."""
     names = _names(data)
     if isinstance(data, type):
         return f"make one: {data.__name__}(...)"
@@ -176,5 +176,5 @@ def _advice_for_items(data: Any) -> str:
 
 
 def _names(data: object) -> set[str]:
-    """Return what the types of an object are called, without importing any."""
+    """Return the names of the types of an object, without importing any."""
     return {f"{one.__module__.partition('.')[0]}.{one.__name__}" for one in type(data).__mro__}

@@ -164,7 +164,7 @@ class _Features(IndexedDeserializer):
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process opens it with, the same before and after that."""
+        """Return the arguments that open it in another process, the same before and after."""
         return {**super().__getstate__(), "_headers": {}}
 
     def guess_streams(self) -> StreamDefs:
@@ -172,7 +172,7 @@ class _Features(IndexedDeserializer):
         return StreamDefs({self._name: StreamDef()})
 
     def chunk_bytes(self) -> int:
-        """Return what the frames of a chunk take."""
+        """Return the bytes of the frames of a chunk."""
         ((width,),) = (kind.shape for kind in self.kinds.values())
         return self._chunk_frames * width * 4
 

@@ -86,7 +86,7 @@ class JSONLDeserializer(LineUnits):
         return streams
 
     def converter(self) -> LineConverter:
-        """Return what parses lines."""
+        """Return the parser of lines."""
         return JsonLines(self.definitions, self.fields, self.kinds)
 
     def read_together(self, pieces: Sequence[Piece]) -> list[ColumnData] | None:
@@ -131,7 +131,7 @@ class JsonLines:
         }
 
     def kinds(self) -> dict[str, SampleType]:
-        """Return what the streams are of which something is known."""
+        """Return the types of the streams that are known."""
         return {
             name: SampleType(
                 "bytes" if field.dtype == object else field.dtype.name,
@@ -149,7 +149,7 @@ class JsonLines:
     def convert(
         self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace
     ) -> tuple[list[ColumnData], dict[int, DataError]]:
-        """Return the streams of some lines, and what is wrong with which of their rows."""
+        """Return the streams of lines, and the faults by row."""
         ordinary = self.read_ordinary(padded)
         if ordinary is not None:
             return ordinary, {}

@@ -31,7 +31,7 @@ _BOOL, _INT, _FLOAT = np.dtype(bool), np.dtype(np.int64), np.dtype(np.float64)
 
 
 class JsonField:
-    """One field of many rows, and what its values were so far.
+    """One field of many rows, and the types of its values so far.
 
     Parameters
     ----------

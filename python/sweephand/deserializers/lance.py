@@ -121,7 +121,7 @@ class LanceDeserializer(ArrowUnits):
         super().__init__(files, streams, index=index, ids=ids)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process opens the same version with."""
+        """Return the arguments that open the same version in another process."""
         return {**super().__getstate__(), "_opened": None}
 
     def _dataset(self) -> Any:

@@ -201,7 +201,7 @@ def _values_in(items: Sequence[Mapping[Any, Any]], field: str) -> list[Any]:
 
 
 def _no_dict(item: object) -> str:
-    """Return why an item has no values by name, and what to do."""
+    """Return the reason why an item has no values by name, with advice."""
     if isinstance(item, tuple):
         return (
             f"an item must be a dict, or a tuple of as many values as there are streams; this "

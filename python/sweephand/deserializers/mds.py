@@ -163,7 +163,7 @@ class MDSDeserializer(PlacedDeserializer):
         places: tuple[NDArray[np.int64], NDArray[np.int64]],
         faults: dict[int, DataError],
     ) -> tuple[SampleType | None, NDArray[np.int64]]:
-        """Return what a column holds, and how many samples each row has; moves arrays."""
+        """Return the type of a column, and the samples of each row; moves arrays."""
         begins, sizes = places
         definition = self.definitions[stream]
         lengths = np.ones(len(begins), np.int64)

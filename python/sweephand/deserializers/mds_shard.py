@@ -99,7 +99,7 @@ class MdsShard:
         return sizes
 
     def faults(self) -> dict[int, DataError]:
-        """Return what is wrong with which samples."""
+        """Return the faults by sample."""
         told = "the columns of the sample are not as long as the sample is"
         return {row: self.fault(row, told) for row in np.flatnonzero(~self._is_whole).tolist()}
 

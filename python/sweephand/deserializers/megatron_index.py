@@ -34,7 +34,7 @@ _FLOATS = {6: "float64", 7: "float32"}
 
 @dataclass(frozen=True)
 class MegatronUnits:
-    """What is served as sequences: those of the index, or its documents.
+    """Sequences that are served: those of the index, or its documents.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class MegatronUnits:
 
 @dataclass(frozen=True)
 class MegatronIndex:
-    """What the index says, all of it possible.
+    """Content of the index, checked to be possible.
 
     Attributes
     ----------

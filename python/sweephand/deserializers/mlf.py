@@ -133,7 +133,7 @@ class HTKMLFDeserializer(IndexedDeserializer):
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process opens it with, the same before and after that."""
+        """Return the arguments that open it in another process, the same before and after."""
         return {**super().__getstate__(), "_runs": None}
 
     def guess_streams(self) -> StreamDefs:
@@ -197,7 +197,7 @@ class HTKMLFDeserializer(IndexedDeserializer):
         return [column], {}
 
     def load_index(self) -> Index:
-        """Return what there is in the files, learnt now or before."""
+        """Return the facts of the files, found now or before."""
         index = super().load_index()
         self._runs = _Runs(index)
         return index

@@ -82,7 +82,7 @@ class RowGroup:
 
 
 def read_row_groups(file: SourceFile) -> list[RowGroup]:
-    """Read what the footer says of every row group.
+    """Read the row groups of the footer.
 
     Raises
     ------

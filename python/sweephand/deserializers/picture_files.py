@@ -64,7 +64,7 @@ class PictureFiles:
         return len(self.labels)
 
     def name(self, number: int) -> str:
-        """Return what a file is called."""
+        """Return the name of a file."""
         begin, end = self.offsets[number : number + 2].tolist()
         return os.fsdecode(self.names[begin:end].tobytes())
 
@@ -81,7 +81,7 @@ class PictureFiles:
 
     @cached_property
     def digest(self) -> str:
-        """What changes with any name or label."""
+        """A digest of all names and labels."""
         found = blake2b(digest_size=8)
         for array in (self.names, self.offsets, self.labels):
             found.update(np.ascontiguousarray(array).data)

@@ -30,7 +30,7 @@ Servable = Deserializer | Sequence[Deserializer] | Mapping[str, Any] | Table | R
 
 
 def deserializers_of(data: object) -> list[Deserializer]:
-    """Return the deserializers of what a source is given.
+    """Return the deserializers of the data given to a source.
 
     Raises
     ------

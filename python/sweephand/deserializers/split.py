@@ -116,7 +116,7 @@ class _Part(Deserializer):
     by: GroupOf | None
 
     def open(self, ledger: Ledger) -> Corpus:
-        """Open the corpus, and keep what is of this part."""
+        """Open the corpus, and keep the sequences of this part."""
         return self._part_of(self.whole.open(ledger))
 
     def open_for(self, opening: Opening) -> Corpus:
@@ -145,7 +145,7 @@ class _Part(Deserializer):
         return first, last - 1
 
     def __str__(self) -> str:
-        """Return what identifies the part, for the fingerprint of a source."""
+        """Return the identity of the part, for the fingerprint of a source."""
         others = ", ".join(f"{name}={float(share):g}" for name, share in self.shares.items())
         by = "" if self.by is None else ", by groups"
         return f"{self.name} of split({others}, seed={self.seed}{by})"

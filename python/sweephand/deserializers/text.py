@@ -94,7 +94,7 @@ class TextDeserializer(LineUnits):
         return one_stream(None, "text")
 
     def converter(self) -> LineConverter:
-        """Return what finds the ends of lines."""
+        """Return the finder of line ends."""
         (name,) = self.definitions
         return _TextLines(name, are_whole=self.are_whole)
 
@@ -109,7 +109,7 @@ class _TextLines:
         self._are_whole = are_whole
 
     def kinds(self) -> dict[str, SampleType]:
-        """Return what lines are."""
+        """Return the type of lines."""
         return {self._stream: SampleType("bytes")}
 
     def convert(

@@ -88,7 +88,7 @@ def messages_in(content: bytes) -> Iterator[bytes]:
 
 
 def _feed(finder: _core.formats.FrameFinder, offset: int, piece: bytes) -> DataError | None:
-    """Look at the next bytes; return what is wrong with the head of a record."""
+    """Feed the next bytes; return the fault of a record's head, or None."""
     try:
         finder.feed(offset, np.frombuffer(piece, np.uint8))
     except DataError as error:

@@ -142,7 +142,7 @@ class _Opening:
         return Corpus([reader], ShardIds([self._name], [0, num_sequences]), [self._name])
 
     def _bytes_of(self, data: ChunkData) -> int:
-        """Return the bytes of a chunk, or of what is delivered of it if that is more."""
+        """Return the bytes of a chunk, or of its delivered streams if those are more."""
         return max(
             data.num_bytes, sum(map(delivered_bytes, data.columns.values(), self._infos))
         )

@@ -118,7 +118,7 @@ class UserChunks:
         return ChunkData(columns, self._sizes(columns, chunk))
 
     def describe(self, chunk: int, data: ChunkData) -> list[StreamInfo]:
-        """Return what the streams of a chunk are."""
+        """Return the types of the streams of a chunk."""
         try:
             return [
                 # An array of one sample each says so of all chunks; lists may be of any length.

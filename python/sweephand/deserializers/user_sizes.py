@@ -48,7 +48,7 @@ class ToldSizes:
         return sizes[skipped : skipped + count].astype(np.uint32)
 
     def check(self, chunks: range, told: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
-        """Return what was told of chunks, one behind the other.
+        """Return the given sizes of chunks in order, once they are checked.
 
         Raises
         ------

@@ -133,7 +133,7 @@ def read_sidecar(file: SourceFile, heads: Mapping[str, int]) -> SidecarSamples |
 
 
 def _parse(text: bytes) -> _Members:
-    """Return what the index says."""
+    """Return the content of the index."""
     head, _, body = text.partition(b"\n")
     count, num_lines = head.split(b" ")[-1], body.count(b"\n")
     if count != str(num_lines).encode():

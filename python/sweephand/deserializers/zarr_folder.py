@@ -51,7 +51,7 @@ def _kind() -> Any:
 
 
 def _tag_of(path: Path) -> int:
-    """Return what changes with a file."""
+    """Return a fingerprint of a file."""
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):

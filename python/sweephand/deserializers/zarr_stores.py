@@ -89,7 +89,7 @@ class ZarrDeserializer(ArrayUnits):
         super().__init__(FileList(files, []), streams, offsets=offsets, index=None, ids=ids)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process opens it with."""
+        """Return the arguments that open it in another process."""
         return {**super().__getstate__(), "_groups": {}}
 
     @contextmanager
@@ -115,7 +115,7 @@ class ZarrStore(SourceFile):
 
     @property
     def spec(self) -> str:
-        """What finds the store again."""
+        """The path or URL of the store."""
         return os.fspath(self.root)
 
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
@@ -183,7 +183,7 @@ class _Group(ArrayGroup):
                 yield path, found
 
     def element(self, array: StoredArray, definition: StreamDef) -> SampleType:
-        """Return what an element is: a number or a text."""
+        """Return the type of an element: a number or a text."""
         return TEXT if array.dtype.hasobject else element_of(array.dtype)
 
 

@@ -29,7 +29,7 @@ class StoredArray(Protocol):
 
     @property
     def dtype(self) -> Any:
-        """The dtype of what is read."""
+        """The dtype of the values that are read."""
 
     @property
     def chunks(self) -> Sequence[int] | None:

@@ -91,7 +91,7 @@ class StoredStream:
 
     @property
     def kind(self) -> SampleType:
-        """What its sequences are."""
+        """The type of its sequences."""
         return self.rows if self.begins is None else replace(self.rows, is_ragged=True)
 
     @property

@@ -34,7 +34,7 @@ class ArrowUnits(IndexedDeserializer):
     def to_columns(
         self, batches: Sequence[Any], path: str
     ) -> tuple[list[ColumnData], dict[int, DataError]]:
-        """Return the streams of some batches, and what is wrong with which of their rows."""
+        """Return the streams of batches, and the faults by row."""
         wrong: dict[int, DataError] = {}
         columns = [
             concat_columns(self._convert_all(name, batches, path, wrong))

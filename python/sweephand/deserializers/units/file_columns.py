@@ -96,7 +96,7 @@ def read_columns(
     *,
     skipped: NDArray[np.int64] | None = None,
 ) -> Reader:
-    """Return what reads columns: of local files sequence by sequence, else chunk by chunk.
+    """Return the reader of columns: of local files by sequences, else by chunks.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ class IndexedDeserializer(SelfDescribed):
         self.kinds: Mapping[str, SampleType] = {}  # known when it is opened
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process opens it with, the same before and after that."""
+        """Return the arguments that open it in another process, the same before and after."""
         return {**self.__dict__, "kinds": {}}
 
     @property
@@ -137,7 +137,7 @@ class IndexedDeserializer(SelfDescribed):
 
     @abstractmethod
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
-        """Learn what units a file has, reading it at most once."""
+        """Find the units of a file, reading it at most once."""
 
     def read_units(
         self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
@@ -210,7 +210,7 @@ class IndexedDeserializer(SelfDescribed):
     def make_reader(
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
     ) -> Reader:
-        """Return what loads the rows."""
+        """Return the loader of rows."""
         loader = UnitLoader(self, rows, self.kinds, ledger, owned=not self.is_resident)
         return Reader(
             core=_core.read.CallbackDeserializer(loader.load),
@@ -239,7 +239,7 @@ class IndexedDeserializer(SelfDescribed):
         return alone.open(Ledger(_NO_LIMIT))
 
     def load_index(self) -> Index:
-        """Return what there is in the files, learnt now or before."""
+        """Return the facts of the files, found now or before."""
         definitions = {
             name: [self.fields[name], one.shape, str(one.dtype)]
             for name, one in self.definitions.items()

@@ -37,7 +37,7 @@ class LinePlace(NamedTuple):
 
 
 class LineConverter(Protocol):
-    """Makes columns of lines, and learns from line to line what they hold.
+    """Makes columns of lines, and learns their types from line to line.
 
     Attributes
     ----------
@@ -53,11 +53,11 @@ class LineConverter(Protocol):
         """Return the streams of some whole lines; see `IndexedDeserializer.read_units`."""
 
     def kinds(self) -> dict[str, SampleType]:
-        """Return what the streams are of which something is known."""
+        """Return the types of the streams that are known."""
 
 
 class LineScan:
-    """What is found in a file, piece by piece."""
+    """Result of the scan of a file, piece by piece."""
 
     def __init__(self, streams: list[str], file: SourceFile, converter: LineConverter) -> None:
         self.scan = UnitScan(lengths={name: [] for name in streams})
@@ -228,7 +228,7 @@ def _rest_of_quote(source: io.BufferedReader, file: SourceFile, at: int, quote: 
 
 
 def how_to_cut(name: str, compression: str) -> str:
-    """Return what is said of a file that cannot be entered but at its beginning."""
+    """Return the advice on a file that can be entered at its beginning alone."""
     tool, suffix = {"gzip": ("gzip", "gz"), "zstd": ("zstd", "zst")}[compression]
     part = {"gzip": "member of gzip", "zstd": "frame of zstd"}[compression]
     return (

@@ -65,7 +65,7 @@ class LineUnits(IndexedDeserializer):
     """The first line of each file is none of the others: `check_header` looks at it."""
 
     quote: bytes | None = None
-    """What line ends may stand between, that end no line."""
+    """Bytes between which line ends end no line."""
 
     def __init__(
         self,
@@ -82,14 +82,14 @@ class LineUnits(IndexedDeserializer):
         super().__init__(files, streams, index=index, ids=ids)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process opens it with, the same before and after that."""
+        """Return the arguments that open it in another process, the same before and after."""
         state = {**super().__getstate__(), "_known": []}
         state.pop("in_parts", None)  # as what was opened says
         return state
 
     @abstractmethod
     def converter(self) -> LineConverter:
-        """Return what converts lines: of one file, or of what is read at a time."""
+        """Return the converter of lines: of one file, or of the bytes read at a time."""
 
     def check_header(self, line: bytes, file: SourceFile) -> None:
         """Refuse a first line; see `has_header`."""
@@ -160,7 +160,7 @@ class LineUnits(IndexedDeserializer):
         return converter.convert(padded, file, first._replace(end=stop))
 
     def load_index(self) -> Index:
-        """Return what there is in the files, learnt now or before."""
+        """Return the facts of the files, found now or before."""
         index = super().load_index()
         facts = [one["format"] for one in index.facts]
         self._known = list(zip(index.files, facts, strict=True))

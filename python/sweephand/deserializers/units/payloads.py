@@ -33,17 +33,17 @@ Columns = tuple[list[ColumnData], dict[int, DataError]]
 
 
 class Payload(Protocol):
-    """Makes columns of records, and learns from one to the next what they hold."""
+    """Makes columns of records, and learns their types from one to the next."""
 
     def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
         """Return the streams of some records, of which the first has a number."""
 
     def kinds(self) -> dict[str, SampleType]:
-        """Return what the streams are of which something is known."""
+        """Return the types of the streams that are known."""
 
 
 def guess_payload(records: Sequence[bytes]) -> str:
-    """Return what records hold by the first: "example", "json" or "bytes"."""
+    """Return the content of records by the first: "example", "json" or "bytes"."""
     if not records:
         return "bytes"
     try:
@@ -73,7 +73,7 @@ def make_payload(
     fields: Mapping[str, str],
     kinds: Mapping[str, SampleType],
 ) -> Payload:
-    """Return what converts records; `kinds` is what is known of the streams."""
+    """Return the converter of records; `kinds` are the known types of streams."""
     if payload == "example":
         return ExamplePayload(definitions, fields, kinds)
     if payload == "json":
@@ -105,7 +105,7 @@ class ExamplePayload:
         return decode_examples(fields, content, file=file.path, first=first, offsets=offsets)
 
     def kinds(self) -> dict[str, SampleType]:
-        """Return what the streams are that have had values."""
+        """Return the types of the streams that have had values."""
         return self._kinds
 
 
@@ -132,7 +132,7 @@ class JsonPayload:
         }
 
     def kinds(self) -> dict[str, SampleType]:
-        """Return what the streams are that have had values."""
+        """Return the types of the streams that have had values."""
         return self._lines.kinds()
 
 
@@ -174,7 +174,7 @@ class BytesPayload:
         return [column], wrong
 
     def kinds(self) -> dict[str, SampleType]:
-        """Return what the stream is, which its definition tells."""
+        """Return the type of the stream, by its definition."""
         if self._dtype is None:
             return {self._name: SampleType("bytes")}
         return {self._name: SampleType(self._dtype.name, self._shape, is_ragged=True)}

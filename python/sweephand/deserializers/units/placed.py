@@ -58,7 +58,7 @@ class PlacedDeserializer(IndexedDeserializer):
     def make_reader(
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
     ) -> Reader:
-        """Return what reads rows in place, or chunks of them from a store."""
+        """Return the reader of rows in place, or of their chunks from a store."""
         columns: list[ColumnData] = []
         pieces: dict[int, Pieces] = {}  # by the number of the column
         for number, (name, kind) in enumerate(self.kinds.items()):

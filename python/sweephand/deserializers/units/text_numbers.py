@@ -39,7 +39,7 @@ _MOST_SHOWN = 40  # bytes of a text
 
 
 def read_numbers(texts: ColumnData, dtype: np.dtype[Any]) -> tuple[ColumnData, dict[int, str]]:
-    """Return texts as numbers, and what is wrong with which of them.
+    """Return texts as numbers, and the faults by text.
 
     Parameters
     ----------

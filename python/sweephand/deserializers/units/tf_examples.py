@@ -54,7 +54,7 @@ class ExampleField:
     is_ragged: bool = True
 
     def to_core(self, *, may_narrow: bool) -> _core.formats.ExampleStream:
-        """Return what the core decodes."""
+        """Return the columns that the core decodes."""
         return _core.formats.ExampleStream(
             key=self.key,
             kind=_KIND_OF[self.dtype],
@@ -194,7 +194,7 @@ def find_kinds(
 def example_fields(
     streams: Mapping[str, StreamDef], fields: Mapping[str, str], kinds: Mapping[str, SampleType]
 ) -> list[ExampleField]:
-    """Return what is decoded for streams; those without a value so far are of integers."""
+    """Return the columns of streams; those without a value so far are of integers."""
     found = []
     for name, one in streams.items():
         kind = kinds.get(name) or _sample_type(one, "int64")

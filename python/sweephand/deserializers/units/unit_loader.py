@@ -24,7 +24,7 @@ Piece = tuple[SourceFile, Mapping[str, Any], int, int]
 
 
 class Units(Protocol):
-    """What reads units; see `IndexedDeserializer`."""
+    """Reader of units; see `IndexedDeserializer`."""
 
     def read_units(
         self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int

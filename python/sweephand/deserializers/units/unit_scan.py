@@ -22,7 +22,7 @@ _MOST_SAMPLES = 2**32 - 1
 
 @dataclass(frozen=True)
 class SampleType:
-    """What the samples of a stream are: numbers of a dtype and shape, or bytes."""
+    """Type of the samples of a stream: numbers of a dtype and shape, or bytes."""
 
     dtype: str
     shape: tuple[int, ...] = ()
@@ -57,7 +57,7 @@ class SampleType:
 
     @classmethod
     def from_fact(cls, fact: Sequence[Any]) -> Self:
-        """Return what `to_fact` returned."""
+        """Read the JSON of `to_fact`."""
         dtype, shape, *flags = fact
         return cls(dtype, tuple(shape), *flags)
 
@@ -69,7 +69,7 @@ class SampleType:
 
 @dataclass
 class UnitScan:
-    """What a scan finds in one file.
+    """Result of the scan of one file.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class UnitScan:
         self.num_bytes.append(sum(column.num_bytes for column in columns.values()))
 
     def to_scan(self, file: SourceFile, streams: Iterable[str]) -> Scan:
-        """Return what an index keeps of the file."""
+        """Return the facts that an index keeps of the file."""
         arrays = {
             "rows": np.array(self.rows, np.int64),
             "num_bytes": np.array(self.num_bytes, np.int64),
@@ -163,7 +163,7 @@ def lengths_in(index: Index, name: str, kind: SampleType) -> NDArray[np.uint32] 
 
 
 def list_errors(index: Index, ledger: Ledger) -> None:
-    """Count what is damaged in the files."""
+    """Count the damaged items of the files."""
     for file, facts in zip(index.files, index.facts, strict=True):
         for reason, _, *place in facts["errors"]:
             ledger.add(DataError(reason, file.path, *place))

@@ -32,7 +32,7 @@ _TORCHS = set(signature(torch.utils.data.DataLoader.__init__).parameters) - _MAK
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
-    """Torch's loader over a source's minibatches, which counts what it hands out.
+    """Torch's loader over a source's minibatches, which counts those it hands out.
 
     The next iteration goes on behind the last item that was handed out, after a ``break`` too,
     with worker processes, persistent ones, forked or spawned. So do states, of the loader and

@@ -42,7 +42,7 @@ class _Carried:
 
 
 class Delivered(NamedTuple):
-    """What a process of `sh.torch.DataLoader` sends: an item, and the place behind it."""
+    """Message of a process of `sh.torch.DataLoader`: an item, and the place after it."""
 
     item: Any
     position: tuple[int, list[int]]
