@@ -71,7 +71,8 @@ def pack_chunk(chunk: MadeChunk) -> bytes:
         "arrays": [[array.dtype.str, array.size] for array in arrays],
         "several": chunk.several,
     }
-    parts = [part for one in arrays for part in (one.tobytes(), bytes(-one.nbytes % 8))]
+    plain = map(np.ascontiguousarray, arrays)
+    parts = [part for one in plain for part in (one.data, bytes(-one.nbytes % 8))]
     return pack_block(json.dumps(facts, allow_nan=False).encode(), b"".join(parts))
 
 

@@ -18,7 +18,7 @@ from sweephand.events.event_list import EventList
 from sweephand.layouts import Layout
 from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.contents import Contents, Keys
-from sweephand.minibatch.label_count import kind_of_corpus, kind_without_stream
+from sweephand.minibatch.label_count import LabelKind, kind_of_corpus, kind_without_stream
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.minibatch.position import Position
 from sweephand.source.balance import cost_of
@@ -176,8 +176,11 @@ class Plan:
 
     def contents_of(self, keys: Keys) -> Contents:
         """Return the parts that all minibatches share, with the streams under other names."""
-        unlabelled = kind_without_stream(self.corpus.streams, self.corpus.core)
-        return Contents(keys, self.layout, self.corpus.ids, self, unlabelled)
+        return Contents(keys, self.layout, self.corpus.ids, self, self._unlabelled)
+
+    @cached_property
+    def _unlabelled(self) -> LabelKind:
+        return kind_without_stream(self.corpus.streams, self.corpus.core)
 
     # Sweeps, and the corpora of a mixture
 
