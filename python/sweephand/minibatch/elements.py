@@ -14,7 +14,7 @@ from sweephand import _core
 from sweephand.corpus.streams import StreamInfo
 
 _MOST_INT32 = 2**31 - 1
-_SHAPES = 16  # of minibatches, whose empty matrices are kept
+_DIMENSIONS = 64  # of streams, whose empty matrices are kept
 
 
 def byte_strings(
@@ -34,25 +34,26 @@ def sparse_matrix(
     """Return every sample as a row of a SciPy CSR matrix; ImportError without SciPy."""
     shape = (stream.num_samples, *info.shape)
     try:
-        empty = _empty_matrix(shape)
+        empty = _empty_matrix(info.shape)
     except ImportError:
         raise ImportError(
             "sparse streams come as SciPy matrices: pip install 'sweephand[scipy]', or "
             "use asarray()"
         ) from None
     indices, starts = _places(stream)
-    if max(len(elements), *shape) > _MOST_INT32:
-        return type(empty)((elements, indices, starts), shape=shape)
     matrix = copy(empty)  # what SciPy would look for in the arrays has been seen to
+    matrix._shape = shape  # its setter reshapes, and its constructor takes five times as long
+    if max(len(elements), *shape) > _MOST_INT32 or matrix.shape != shape:
+        return type(empty)((elements, indices, starts), shape=shape)
     matrix.data, matrix.indices, matrix.indptr = elements, indices, starts.astype(np.int32)
     return matrix
 
 
-@lru_cache(_SHAPES)
-def _empty_matrix(shape: tuple[int, ...]) -> Any:
+@lru_cache(_DIMENSIONS)
+def _empty_matrix(dimension: tuple[int, ...]) -> Any:
     from scipy.sparse import csr_matrix
 
-    return csr_matrix(shape)
+    return csr_matrix((0, *dimension))
 
 
 def dense_rows(
