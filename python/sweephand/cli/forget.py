@@ -37,7 +37,7 @@ from sweephand.train.forgetting.plan_forgetting import plan_forgetting, unknown_
 from sweephand.train.forgetting.saved_moment import SavedMoment
 
 _ROWS = 20
-_MOST_TOLD = 4
+_MAX_NAMED = 4
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -117,7 +117,7 @@ def _check_ids(ids: Sequence[str], source: MinibatchSource) -> None:
     if unknown := unknown_ids(ids, source):
         message = unknown_id(unknown[0], source.timeline.corpus)
         if others := unknown[1:]:
-            some = ", ".join(map(repr, others[:_MOST_TOLD]))
+            some = ", ".join(map(repr, others[:_MAX_NAMED]))
             message += f"; {in_count(len(others))} more are unknown: {some}"
         raise ValueError(message)
 

@@ -34,7 +34,7 @@ PICTURE = "the losses that are shown"
 
 _ROWS = 20
 _BARS = 40  # of a picture
-_NO_CORPUS = "(not told)"
+_NO_CORPUS = "(unnamed)"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

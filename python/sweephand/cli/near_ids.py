@@ -10,7 +10,7 @@ import numpy as np
 from sweephand.corpus.corpus import Corpus
 
 _MOST_LOOKED_AT = 5000
-_MOST_TOLD = 3
+_MAX_NAMED = 3
 
 
 def unknown_id(wanted: str, corpus: Corpus) -> str:
@@ -25,7 +25,7 @@ def unknown_among(wanted: str, names: Sequence[str]) -> str:
     """Return the same message for sequences with these names."""
     message = f"no sequence here has the id {wanted!r}; ids look like {names[0]!r}"
     step = -(-len(names) // _MOST_LOOKED_AT)
-    near = get_close_matches(wanted, names[::step], _MOST_TOLD)
+    near = get_close_matches(wanted, names[::step], _MAX_NAMED)
     return f"{message}; near to it: {', '.join(map(repr, near))}" if near else message
 
 
@@ -36,9 +36,9 @@ def _near(wanted: str, corpus: Corpus, first: str) -> list[str]:
     count = corpus.num_sequences
     places = np.unique(np.linspace(0, count - 1, min(count, _MOST_LOOKED_AT)).astype(np.uint64))
     names = corpus.ids.names(places)
-    found += [name for name in names if name.endswith(f"/{wanted}")][:_MOST_TOLD]
-    found += get_close_matches(wanted, names, _MOST_TOLD)
-    return list(dict.fromkeys(found))[:_MOST_TOLD]
+    found += [name for name in names if name.endswith(f"/{wanted}")][:_MAX_NAMED]
+    found += get_close_matches(wanted, names, _MAX_NAMED)
+    return list(dict.fromkeys(found))[:_MAX_NAMED]
 
 
 def _is_there(name: str, corpus: Corpus) -> bool:

@@ -134,7 +134,7 @@ class ArrayDeserializer(Deserializer):
         keys = None if self._given is None else self._keys
         return Corpus([reader], self._ids, [self._name], keys=keys)
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         return brief([self._name], self._infos, self._num_sequences)
 
     def _keys(self) -> list[str]:
@@ -145,5 +145,5 @@ def check_same_sequences(columns: Mapping[str, ColumnData]) -> None:
     """Refuse streams with different numbers of sequences."""
     counts = {stream: column.num_sequences for stream, column in columns.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{stream!r} has {count}" for stream, count in counts.items())
-        raise ValueError(f"streams must have the same number of sequences: {told}")
+        listed = ", ".join(f"{stream!r} has {count}" for stream, count in counts.items())
+        raise ValueError(f"streams must have the same number of sequences: {listed}")

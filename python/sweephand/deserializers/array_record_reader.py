@@ -69,7 +69,7 @@ def _read(file: SourceFile, *which: Any) -> list[bytes]:
         found: list[bytes] = _reader(file).read(*which)
     except (RuntimeError, IndexError, ValueError) as error:
         _kept.readers.pop((os.getpid(), file), None)  # it has failed for good
-        raise DataError(_told(error), file.path) from error
+        raise DataError(_message_of(error), file.path) from error
     return found
 
 
@@ -88,7 +88,7 @@ def _reader(file: SourceFile) -> Any:
     try:
         reader = array_record.ArrayRecordReader(file.path, _RANDOM_ACCESS)
     except RuntimeError as error:
-        raise DataError(_told(error), file.path) from error
+        raise DataError(_message_of(error), file.path) from error
     if not reader.ok():
         raise DataError(
             "no ArrayRecord file, or cut short: the table of its records cannot be read",
@@ -100,7 +100,7 @@ def _reader(file: SourceFile) -> Any:
     return reader
 
 
-def _told(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     """Return the message of its reader, in one line and without the file."""
     text = " ".join(str(error).split())
     return re.sub(r" \(?reading file://.*| at `?/.*", "", text)[:300]

@@ -111,8 +111,8 @@ class ArrowDeserializer(SelfDescribed):
         """Return the corpus, ready to be planned and read."""
         return self._inner.open(ledger)
 
-    def _told(self) -> str:
-        return self._inner._told()
+    def _description(self) -> str:
+        return self._inner._description()
 
 
 def _is_dataset(source: object) -> bool:
@@ -133,9 +133,11 @@ def _table_of(source: Any) -> Any:
             "to MapDeserializer, or its data without the transform: dataset.with_format(None)"
         )
     if form["format_kwargs"]:
-        told = ", ".join(f"{name}={value!r}" for name, value in form["format_kwargs"].items())
+        options = ", ".join(
+            f"{name}={value!r}" for name, value in form["format_kwargs"].items()
+        )
         raise ValueError(
-            f"the dataset has the format {form['type']!r} with {told}, which is not applied "
+            f"the dataset has the format {form['type']!r} with {options}, which is not applied "
             "here: declare a dtype in a StreamDef, and give dataset.with_format(None)"
         )
     return table if form["output_all_columns"] else table.select(form["columns"])
@@ -158,8 +160,10 @@ def _read_stream(source: Any) -> Any:
         table = pa.RecordBatchReader.from_stream(source).read_all()
         return _with_nan(table, source) if _is_pandas(source) else table
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        told = "; ".join(map(str, error.args))
-        raise ValueError(f"the {type(source).__name__} is no table of Arrow: {told}") from error
+        reason = "; ".join(map(str, error.args))
+        raise ValueError(
+            f"the {type(source).__name__} is no table of Arrow: {reason}"
+        ) from error
 
 
 def _is_pandas(source: object) -> bool:

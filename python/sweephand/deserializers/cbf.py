@@ -15,7 +15,7 @@ from sweephand.deserializers.cbf_header import CbfStream, can_be, read_header
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import require
 from sweephand.deserializers.units.row_ids import RowIds
-from sweephand.deserializers.units.unit_scan import UnitScan, told_fields
+from sweephand.deserializers.units.unit_scan import UnitScan, known_fields
 from sweephand.errors import DataError, StaleError
 from sweephand.files.find import find_files
 from sweephand.files.index_file import Advance, Index
@@ -85,11 +85,11 @@ class CBFDeserializer(IndexedDeserializer):
         kinds = {one.name: one.kind for one in header.streams}
         for name, field in self.fields.items():
             if field not in kinds:
-                told = told_fields(lambda: kinds)
-                raise DataError(f"there is no field {field!r}{told}", file.path, stream=name)
+                known = known_fields(lambda: kinds)
+                raise DataError(f"there is no field {field!r}{known}", file.path, stream=name)
             scan.kinds[name] = kinds[field]
         chunks = []
-        row = told_bytes = 0
+        row = reported_bytes = 0
         for begin, end, num_sequences in header.chunks():
             if num_sequences == 0:
                 continue
@@ -116,9 +116,9 @@ class CBFDeserializer(IndexedDeserializer):
             scan.num_bytes.append(end - begin)
             chunks.append([begin, end, num_sequences])
             row += num_sequences
-            advance(end - told_bytes)
-            told_bytes = end
-        advance(file.size - told_bytes)
+            advance(end - reported_bytes)
+            reported_bytes = end
+        advance(file.size - reported_bytes)
         scan.facts = {
             "chunks": chunks,
             "streams": [one.to_fact() for one in header.streams],
@@ -136,8 +136,8 @@ class CBFDeserializer(IndexedDeserializer):
     def check_facts(self, index: Index) -> None:
         """Refuse chunks and streams that cannot be."""
         for number, (file, facts) in enumerate(zip(index.files, index.facts, strict=True)):
-            told = facts["format"]
-            chunks = told["chunks"]
+            header = facts["format"]
+            chunks = header["chunks"]
             require(
                 all(
                     [type(one) for one in chunk] == [int] * 3
@@ -149,8 +149,8 @@ class CBFDeserializer(IndexedDeserializer):
             units = slice(*index.starts["rows"][number : number + 2].tolist())
             rows = [chunk[2] for chunk in chunks]
             require(index.arrays["rows"][units].tolist() == rows, "chunks")
-            require(all(map(can_be, told["streams"])), "streams")
-            names = [one[0] for one in told["streams"]]
+            require(all(map(can_be, header["streams"])), "streams")
+            names = [one[0] for one in header["streams"]]
             require(set(self.fields.values()) <= set(names), "streams")
 
     def _read_chunk(

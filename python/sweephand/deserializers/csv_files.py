@@ -21,7 +21,7 @@ from sweephand.deserializers.units.line_scan import LineConverter, LinePlace, re
 from sweephand.deserializers.units.line_units import LineUnits
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.text_numbers import guess_dtype, read_numbers
-from sweephand.deserializers.units.unit_scan import SampleType, told_fields
+from sweephand.deserializers.units.unit_scan import SampleType, known_fields
 from sweephand.errors import DataError
 from sweephand.files.contents import MAX_EXPANSION
 from sweephand.files.index_places import Keep
@@ -109,8 +109,8 @@ class CSVDeserializer(LineUnits):
         self.options = {"delimiter": self._separator, "columns": list(columns.items())}
         for name, field in self.fields.items():
             if field not in columns:
-                told = told_fields(lambda: columns)
-                reason = f"there is no field {field!r}{told}"
+                known = known_fields(lambda: columns)
+                reason = f"there is no field {field!r}{known}"
                 raise DataError(reason, self.first_file.path, stream=name)
 
     @property
@@ -242,7 +242,7 @@ class _Rows:
                 good.append(row)
                 kept.append(record if record.endswith(b"\n") else record + b"\n")
         columns, empty = self._parse(b"".join(kept))
-        wrong |= {good[row]: told for row, told in empty.items()}
+        wrong |= {good[row]: reason for row, reason in empty.items()}
         rows = np.array(good, np.int64)
         return [spread(column, rows, len(records)) for column in columns], wrong
 

@@ -29,7 +29,7 @@ from sweephand.deserializers.ctf_index import (
 )
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.formats import SelfDescribed
-from sweephand.deserializers.units.unit_scan import told_fields
+from sweephand.deserializers.units.unit_scan import known_fields
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
 from sweephand.files.contents import MAX_EXPANSION, PACKINGS, FileContents, head_of_content
@@ -57,8 +57,8 @@ class CTFDeserializer(SelfDescribed):
     streams : StreamDefs, dict of StreamDef or list of str, optional
         Stream name to `StreamDef` with ``field``, the name in the file, and ``shape``, the
         dimension. Values are float32 unless ``dtype`` says float64 or an integer type. What is
-        not said is told by the first lines; the dimension of a sparse stream by all of them, as
-        the largest index and one more, so declare it if other files are to have the same.
+        not declared follows from the first lines; the dimension of a sparse stream from all of
+        them, as the largest index and one more. Declare it if other files are to have the same.
     skip_sequence_ids : bool
         Every line is a sequence of one sample, whatever id it has.
     chunk_size_in_bytes : int
@@ -135,19 +135,19 @@ class CTFDeserializer(SelfDescribed):
         lacking = [name for name, one in streams.items() if one.shape is None]
         if not [name for name in lacking if not streams[name].is_sparse]:
             return streams
-        told = self._guess()
+        guessed = self._guess()
         completed = dict(streams)
         for name in lacking:
             field = streams[name].field or name
-            if field not in told:
+            if field not in guessed:
                 raise DataError(
-                    f"the first lines have no field {field!r}, there are: {', '.join(told)}; "
-                    "what comes later needs its shape in a StreamDef",
+                    f"the first lines have no field {field!r}, there are: {', '.join(guessed)}"
+                    "; what comes later needs its shape in a StreamDef",
                     self._files[0].path,
                     stream=name,
                 )
             completed[name] = replace(
-                streams[name], shape=told[field].shape, is_sparse=told[field].is_sparse
+                streams[name], shape=guessed[field].shape, is_sparse=guessed[field].is_sparse
             )
         return StreamDefs(completed)
 
@@ -232,17 +232,17 @@ class CTFDeserializer(SelfDescribed):
         try:
             return load_index(files, self._meaning, scan, check=check, keep=self._keep)
         except DataError as error:
-            told = told_fields(self._guess)
+            known = known_fields(self._guess)
             absent = [
-                info for info in self._infos if f" {self._field(info)}," not in told + ","
+                info for info in self._infos if f" {self._field(info)}," not in known + ","
             ]
-            if not (told and absent):
+            if not (known and absent):
                 raise
             reason, *place = error.args
-            reason += f"; the first lines have no field {self._field(absent[0])!r}{told}"
+            reason += f"; the first lines have no field {self._field(absent[0])!r}{known}"
             raise type(error)(reason, *place) from None
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         known = [info.name if info.shape == _FREE else info for info in self._infos]
         return brief([file.name for file in self._files], known)
 
@@ -262,7 +262,7 @@ class CTFDeserializer(SelfDescribed):
         for info, *counts in zip(self._infos, *met, strict=True):
             if index.starts["sizes"][-1] and not any(counts):
                 reason = (
-                    f"no line has the field {self._field(info)!r}{told_fields(self._guess)}"
+                    f"no line has the field {self._field(info)!r}{known_fields(self._guess)}"
                 )
                 raise DataError(reason, index.files[0].path, stream=info.name)
 

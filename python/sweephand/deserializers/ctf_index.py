@@ -177,10 +177,12 @@ def _check_facts(facts: Sequence[Mapping[str, Any]], num_streams: int) -> None:
             require(all(type(one) is int and 0 <= one < 2**63 for one in numbers), "an item")
 
 
-def _per_stream(told: Sequence[Any], kind: type, num_streams: int) -> list[Any]:
-    """Return what is told of the streams of all files: nothing of one without lines."""
-    require({*map(type, told)} == {list} and {*map(len, told)} <= {0, num_streams}, "streams")
-    flat = list(chain.from_iterable(told))
+def _per_stream(by_file: Sequence[Any], kind: type, num_streams: int) -> list[Any]:
+    """Return the items of the streams of all files; a file without lines has none."""
+    require(
+        {*map(type, by_file)} == {list} and {*map(len, by_file)} <= {0, num_streams}, "streams"
+    )
+    flat = list(chain.from_iterable(by_file))
     require({*map(type, flat)} <= {kind}, "streams")
     return flat
 

@@ -196,9 +196,9 @@ class Deserializer(ABC):
         return FilteredDeserializer(self, make_filter(predicate, name, version))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._told()})"
+        return f"{type(self).__name__}({self._description()})"
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         """Return a brief description of the data; nothing is read for it."""
         return ""
 
@@ -222,7 +222,7 @@ class MappedDeserializer(Deserializer):
 
         return map_corpus(self.whole.open_for(opening), self.map_, opening)
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         return f"{self.whole!r}, {self.map_}"
 
 
@@ -249,7 +249,7 @@ class FilteredDeserializer(Deserializer):
         kept = filtered(corpus, self.filter_, opening)
         return replace(kept, names=[*corpus.names, self.filter_.fingerprint])
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         return f"{self.whole!r}, {self.filter_}"
 
 
@@ -266,5 +266,5 @@ def brief(
     first, *rest = names
     more = f" and {len(rest)} more" if rest else ""
     count = "" if num_sequences is None else f", {num_sequences} sequences"
-    told = ", ".join(one if isinstance(one, str) else one.brief for one in streams)
-    return f"{printable(first)}{more}{count}; {told}"
+    names_of_streams = ", ".join(one if isinstance(one, str) else one.brief for one in streams)
+    return f"{printable(first)}{more}{count}; {names_of_streams}"

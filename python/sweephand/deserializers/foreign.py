@@ -48,7 +48,7 @@ def advice_for_file(path: AnyPath) -> str | None:
     head = head_of(path, 64).lstrip() if path.is_file() else b""
     if path.is_file() and not head:
         return "nothing: the file is empty"
-    return next((told for magic, told in _BY_HEAD.items() if head.startswith(magic)), None)
+    return next((name for magic, name in _BY_HEAD.items() if head.startswith(magic)), None)
 
 
 def holds_zarr(path: AnyPath) -> bool:

@@ -20,7 +20,7 @@ class SelfDescribed(Deserializer):
     Attributes
     ----------
     definitions : StreamDefs
-        Those that are served, asked for or told.
+        Those that are served: asked for, or guessed.
     """
 
     definitions: StreamDefs
@@ -120,8 +120,8 @@ def the_only(paths: Sequence[AnyPath]) -> AnyPath:
         If there are several.
     """
     if len(paths) > 1:
-        told = ", ".join(repr(str(path)) for path in paths[:3])
+        names = ", ".join(repr(str(path)) for path in paths[:3])
         raise ValueError(
-            f"{len(paths)} corpora are given, {told}: open each, and give a source one of them"
+            f"{len(paths)} corpora are given, {names}: open each, and give a source one of them"
         )
     return paths[0]

@@ -67,10 +67,10 @@ def check_own(array: Any) -> None:
     if not array.is_virtual:
         return
     sources = array.virtual_sources()
-    told = f", of {sources[0].dset_name!r} in {sources[0].file_name!r}" if sources else ""
+    origin = f", of {sources[0].dset_name!r} in {sources[0].file_name!r}" if sources else ""
     raise ValueError(
-        f"it is a virtual data set{told}, and other data sets are not opened for it: give the "
-        "files that it is made of, or a copy that h5py has read"
+        f"it is a virtual data set{origin}, and other data sets are not opened for it: give "
+        "the files that it is made of, or a copy that h5py has read"
     )
 
 

@@ -115,7 +115,7 @@ class HTKFeatureDeserializer(SelfDescribed):
         """Return the corpus as a source asks for it, its streams joined as it says."""
         return join([one.open_for(opening) for one in self._streams], opening.missing)
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         return brief([one.files[0].name for one in self._streams], self.definitions)
 
 
@@ -191,8 +191,8 @@ class _Features(IndexedDeserializer):
         lengths = _whole(lengths, firsts, header.num_frames)
         for row in np.flatnonzero(firsts + lengths > header.num_frames).tolist():
             last = firsts[row] + lengths[row] - 1
-            told = f"the frames [{firsts[row]},{last}] of the list are not among the "
-            reason = f"{told}{header.num_frames} here"
+            frames = f"the frames [{firsts[row]},{last}] of the list are not among the "
+            reason = f"{frames}{header.num_frames} here"
             lost = DataError(reason, file.path, stream=self._name, sequence=row)
             scan.add_error(lost, [row])
             lengths[row] = 0
@@ -241,8 +241,8 @@ class _Features(IndexedDeserializer):
         index = super().load_index()
         known: tuple[int, int] | None = None
         for file, facts in zip(index.files, index.facts, strict=True):
-            if told := facts["format"]:
-                found = told["kind"], told["period"]
+            if header := facts["format"]:
+                found = header["kind"], header["period"]
                 known = known or found
                 if found != known:
                     raise DataError(
@@ -258,9 +258,9 @@ class _Features(IndexedDeserializer):
         counts = np.diff(index.starts["rows"])
         require(np.array_equal(counts, np.diff(self._starts)), "utterances")
         for facts in index.facts:
-            told = facts["format"]
+            header = facts["format"]
             known = {"kind": int, "period": int} if facts["kinds"] else {}
-            require({name: type(one) for name, one in told.items()} == known, "a header")
+            require({name: type(one) for name, one in header.items()} == known, "a header")
 
     def _header(self, file: SourceFile) -> tuple[_core.formats.HtkHeader, NDArray[np.uint8]]:
         """Return the header of a file, and the scale of compressed values; read once."""
@@ -338,7 +338,9 @@ def is_htk(path: AnyPath) -> bool:
 
 def open_features(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     """Return the corpus of feature files, or of lists of them."""
-    told = wanted.choose(lambda: StreamDefs(features=StreamDef()))
+    definitions = wanted.choose(lambda: StreamDefs(features=StreamDef()))
     lists = [file for file in files if _is_list(file)]  # which say what of the others is wanted
-    streams = {name: replace(one, scp=tuple(lists or files)) for name, one in told.items()}
+    streams = {
+        name: replace(one, scp=tuple(lists or files)) for name, one in definitions.items()
+    }
     return HTKFeatureDeserializer(StreamDefs(streams), index=wanted.index)

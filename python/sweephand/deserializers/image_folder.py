@@ -180,7 +180,7 @@ class ImageFolder(SelfDescribed):
         """Whether a stream is of pictures, and not only of labels."""
         return any((one.field or name) == "image" for name, one in self.definitions.items())
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         what = [f"{len(self.classes)} classes", *self.definitions]
         return brief([str(self._path.name)], what, len(self._files))
 

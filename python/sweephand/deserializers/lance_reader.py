@@ -30,8 +30,8 @@ def lance_errors(path: str, what: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, RuntimeError) and type(error).__name__ != _PANIC:
             raise
-        told = " ".join(str(error).split())[:300]
-        raise DataError(f"{what} cannot be decoded: {told}", path) from error
+        reason = " ".join(str(error).split())[:300]
+        raise DataError(f"{what} cannot be decoded: {reason}", path) from error
 
 
 def open_dataset(root: str, version: int | str | None) -> Any:

@@ -132,9 +132,9 @@ class MapDeserializer(Deserializer):
         )
         return Corpus([reader], ShardIds([items.name], [0, items.count]), [items.name])
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         if self._arrays is not None:
-            return self._arrays._told()
+            return self._arrays._description()
         return brief([self._items.name], self._definitions, self._items.count)
 
     def _sizes(self, ledger: Ledger) -> NDArray[np.uint32] | None:

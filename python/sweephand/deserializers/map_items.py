@@ -162,9 +162,9 @@ class MapItems:
             return own_result(getitem, self._dataset, number)
         except Exception as error:
             reason = f"reading the item raised {type(error).__name__}: {error}"
-            told = DataError(reason, self.name, sequence=number)
-            told.__cause__ = error
-            return told
+            failure = DataError(reason, self.name, sequence=number)
+            failure.__cause__ = error
+            return failure
 
     def _convert(self, number: int, item: object) -> Samples | DataError:
         members = _as_mapping(item, self._form.fields)

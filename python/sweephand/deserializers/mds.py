@@ -150,9 +150,11 @@ class MDSDeserializer(PlacedDeserializer):
                         stream=stream,
                     )
                 return column
-        told = ", ".join(one.name for one in self._columns)
+        known = ", ".join(one.name for one in self._columns)
         raise DataError(
-            f"there is no field {field!r}, there are: {told}", self.files[0].path, stream=stream
+            f"there is no field {field!r}, there are: {known}",
+            self.files[0].path,
+            stream=stream,
         )
 
     def _samples(
@@ -179,8 +181,8 @@ class MDSDeserializer(PlacedDeserializer):
         shape = definition.sample_shape or ()
         item = wanted.itemsize * int(np.prod(shape, dtype=np.int64))
         for row in np.flatnonzero(sizes % item).tolist():
-            told = f"{sizes[row]} bytes are no whole number of {item}"
-            faults.setdefault(row, shard.fault(row, told, stream))
+            reason = f"{sizes[row]} bytes are no whole number of {item}"
+            faults.setdefault(row, shard.fault(row, reason, stream))
         lengths = np.where(lengths == 1, sizes // item, 0)
         lengths[list(faults)] = 0
         return SampleType(wanted.name, shape, is_ragged=True), lengths
@@ -211,8 +213,8 @@ def _array_samples(
             if known is not None and kind != known:
                 raise ValueError(f"the array is {kind}, and {known} in other samples")
         except (ValueError, IndexError) as error:
-            told = f"the column {column.name!r} is damaged: {error}"
-            faults.setdefault(row, shard.fault(row, told, column.name))
+            reason = f"the column {column.name!r} is damaged: {error}"
+            faults.setdefault(row, shard.fault(row, reason, column.name))
             lengths[row] = 0
             continue
         known = kind

@@ -103,13 +103,13 @@ def read_mds_index(folders: Sequence[PathLike]) -> MdsIndex:
         If an index is none, a shard is not there, or the columns of shards differ.
     """
     columns: tuple[MdsColumn, ...] | None = None
-    told: list[tuple[AnyPath, dict[str, Any]]] = []
+    shards: list[tuple[AnyPath, dict[str, Any]]] = []
     for folder in folders:
         path = _index_at(as_path(folder))
         for shard in _shards_in(path):
             try:
                 own = _columns_of(shard)
-                told.append((path, shard))
+                shards.append((path, shard))
             except (KeyError, TypeError, ValueError) as error:
                 raise DataError(f"the index says what cannot be: {error}", str(path)) from None
             if columns is not None and own != columns:
@@ -121,7 +121,7 @@ def read_mds_index(folders: Sequence[PathLike]) -> MdsIndex:
             columns = own
     if columns is None:
         raise DataError("the index names no shards", str(_index_at(as_path(folders[0]))))
-    return _find_shards(columns, told)
+    return _find_shards(columns, shards)
 
 
 def _index_at(path: AnyPath) -> AnyPath:
@@ -154,11 +154,11 @@ def _shards_in(path: AnyPath) -> list[dict[str, Any]]:
 def _columns_of(shard: dict[str, Any]) -> tuple[MdsColumn, ...]:
     if shard["format"] != "mds":
         raise ValueError(f"a shard has the format {shard['format']!r:.20}, not 'mds'")
-    told = zip(
+    definitions = zip(
         shard["column_names"], shard["column_encodings"], shard["column_sizes"], strict=True
     )
     columns = []
-    for name, encoding, size in told:
+    for name, encoding, size in definitions:
         if not (isinstance(name, str) and isinstance(encoding, str)):
             raise TypeError("names and encodings of columns are texts")
         if not (size is None or (type(size) is int and 0 <= size < _MOST_BYTES)):
@@ -186,14 +186,14 @@ def _check_size(column: MdsColumn) -> None:
 
 
 def _find_shards(
-    columns: tuple[MdsColumn, ...], told: Sequence[tuple[AnyPath, dict[str, Any]]]
+    columns: tuple[MdsColumn, ...], shards: Sequence[tuple[AnyPath, dict[str, Any]]]
 ) -> MdsIndex:
     """Return the shards that are there: plain, or else compressed."""
     specs: list[str] = []
     sizes: list[int] = []
     packings: list[Compression | None] = []
     counts: list[int] = []
-    for path, shard in told:
+    for path, shard in shards:
         try:
             raw, packed = shard["raw_data"], shard.get("zip_data")
             counts.append(_count(shard["samples"]))
@@ -211,7 +211,7 @@ def _find_shards(
         found = find_files(specs, as_given=True)
     except FileNotFoundError as error:
         raise DataError(
-            f"the index names a shard that is not there: {error}", str(told[0][0])
+            f"the index names a shard that is not there: {error}", str(shards[0][0])
         ) from error
     files: list[SourceFile] = []
     for file, size, packing in zip(found.files, sizes, packings, strict=True):

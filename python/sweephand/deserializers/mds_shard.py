@@ -100,8 +100,10 @@ class MdsShard:
 
     def faults(self) -> dict[int, DataError]:
         """Return the faults by sample."""
-        told = "the columns of the sample are not as long as the sample is"
-        return {row: self.fault(row, told) for row in np.flatnonzero(~self._is_whole).tolist()}
+        reason = "the columns of the sample are not as long as the sample is"
+        return {
+            row: self.fault(row, reason) for row in np.flatnonzero(~self._is_whole).tolist()
+        }
 
     def fault(self, row: int, reason: str, stream: str | None = None) -> DataError:
         """Return an error for a sample."""

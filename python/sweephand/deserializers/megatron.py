@@ -117,7 +117,7 @@ class MegatronDeserializer(Deserializer):
             chunk_size_in_bytes=self._chunk_bytes,
         )
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         return brief([file.name for file in self.files], self._streams or ["tokens"])
 
 

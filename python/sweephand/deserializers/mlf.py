@@ -297,6 +297,6 @@ def read_states(place: PathLike) -> list[str]:
 
 def open_labels(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     """Return the corpus of label files."""
-    told = wanted.choose(lambda: StreamDefs(labels=StreamDef()))
-    streams = {name: replace(one, mlf=tuple(files)) for name, one in told.items()}
+    definitions = wanted.choose(lambda: StreamDefs(labels=StreamDef()))
+    streams = {name: replace(one, mlf=tuple(files)) for name, one in definitions.items()}
     return HTKMLFDeserializer(None, StreamDefs(streams), index=wanted.index)

@@ -154,7 +154,7 @@ class NpyDeserializer(Deserializer):
             shape = first.column.num_samples, *first.column.shape
             warn_of_tokens(first.files[0].path, shape, first.column.dtype)
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         names = [file.name for one in self._columns.values() for file in one.files]
         return brief(names, self._infos, self._num_sequences)
 

@@ -79,12 +79,12 @@ def served_dtype(
     native = stored.newbyteorder("=")
     is_number = native.kind == "c" or element_type(native) != _core.base.ElementType.opaque
     if native.kind not in "biufc" or not is_number:
-        told = "records" if stored.names else str(stored)
+        name = "records" if stored.names else str(stored)
         hint = ""
         if is_bare and stored.itemsize == 2:
             hint = "; if these are bfloat16, declare StreamDef(dtype='bfloat16')"
         raise DataError(
-            f"it holds {told:.80}, neither numbers nor texts{hint}", path, stream=stream
+            f"it holds {name:.80}, neither numbers nor texts{hint}", path, stream=stream
         )
     return native
 

@@ -64,9 +64,9 @@ def _open_documents(
     """Return the one row of tokens that an archive holds, cut as it was said."""
     rows = [name for name, one in arrays.items() if one.ndim == 1 and one.dtype.kind in "iu"]
     if len(rows) != 1:
-        told = ", ".join(rows) or "none"
+        listed = ", ".join(rows) or "none"
         raise ValueError(
-            f"{str(path)!r} is to hold one row of tokens, its rows of integers are: {told}; "
+            f"{str(path)!r} is to hold one row of tokens, its rows of integers are: {listed}; "
             "give ArrayDeserializer the one that is meant, with its offsets"
         )
     tokens = arrays[rows[0]]

@@ -129,8 +129,8 @@ def files_in_folders(folder: Path, keep: Keep) -> PictureFiles:
     counts = np.diff(index.starts["lengths"])
     if not counts.all():
         empty = [unit.name for unit, count in zip(units, counts, strict=True) if not count]
-        told = ", ".join(map(repr, empty[:3])) + (", ..." if len(empty) > 3 else "")
-        raise ValueError(f"{str(folder)!r}: there is no picture in {told}")
+        names = ", ".join(map(repr, empty[:3])) + (", ..." if len(empty) > 3 else "")
+        raise ValueError(f"{str(folder)!r}: there is no picture in {names}")
     return PictureFiles(
         folder,
         index.arrays["names"],
@@ -147,9 +147,9 @@ def _refuse_splits(folder: Path, inner: Sequence[Path]) -> None:
     if not inner or not all(one.name.lower() in _SPLITS for one in inner):
         return
     if split := next((one for one in inner if _holds_classes(one)), None):
-        told = ", ".join(one.name for one in inner)
+        names = ", ".join(one.name for one in inner)
         raise ValueError(
-            f"{str(folder)!r} holds the splits {told}, with a folder for each class in them: "
+            f"{str(folder)!r} holds the splits {names}, with a folder for each class in them: "
             f"open one of them, such as {str(split)!r}"
         )
 
@@ -180,7 +180,7 @@ def _look_at(folder: Path) -> LocalFile:
 
 
 def _scan(unit: SourceFile, advance: Advance) -> Scan:
-    """List the pictures of a class; folders within are told with their times."""
+    """List the pictures of a class; folders within with their times."""
     found: list[tuple[bytes, int]] = []
     inner: list[tuple[str, int]] = []
     pending = [""]

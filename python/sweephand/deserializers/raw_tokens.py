@@ -60,7 +60,7 @@ class RawTokensDeserializer(Deserializer):
         native byte order. With ``offsets`` it may be left to them: unsigned integers, as many
         as there are.
     sequence_length : int, optional
-        Numbers in a sequence; or else documents are told by one of the next two.
+        Numbers in a sequence; or else one of the next two delimits documents.
     offsets : str, path, or sequence of them, optional
         Of every file one, in the same order, that says where its documents end, in tokens: bare
         unsigned integers of 64 bits, as datatrove's ``.ds.index``, or ``.npy``; the first may
@@ -125,8 +125,8 @@ class RawTokensDeserializer(Deserializer):
             )
         headers = [_header_of(file) for file in self.files]
         self._begins = [0 if header is None else header.offset for header in headers]
-        told = next((header.dtype for header in headers if header is not None), None)
-        self._dtype = self._dtype_of(told if dtype is None else dtype)
+        stored = next((header.dtype for header in headers if header is not None), None)
+        self._dtype = self._dtype_of(stored if dtype is None else dtype)
         for file, header in zip(self.files, headers, strict=True):
             self._check(file, header)
 
@@ -192,7 +192,7 @@ class RawTokensDeserializer(Deserializer):
         begins = np.arange(0, count, self._length, dtype=np.int64)
         return np.append(begins, count)[1:] if count else begins
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         return brief([file.name for file in self.files], self._streams or ["tokens"])
 
     def _check(self, file: SourceFile, header: NpyHeader | None) -> None:
@@ -238,8 +238,8 @@ def open_numbers(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     """Return the corpus of files of bare numbers, cut into documents."""
     streams = wanted.choose(partial(one_stream, None))
     files = list(dict.fromkeys(map(_tokens_of, files)))  # of pairs one each
-    are_told = all(file.suffix == ".ds" and _index_of(file).exists() for file in files)
-    if are_told and not wanted.are_documents:
+    have_index = all(file.suffix == ".ds" and _index_of(file).exists() for file in files)
+    if have_index and not wanted.are_documents:
         return RawTokensDeserializer(files, wanted.dtype, streams=streams, offsets=".index")
     if wanted.dtype is None or not wanted.are_documents:
         raise ValueError(

@@ -42,7 +42,7 @@ from sweephand.errors import DataError, StaleError
 from sweephand.files.contents import FileContents, head_of_content
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
-from sweephand.files.inflate import Compression, told_by
+from sweephand.files.inflate import Compression, compression_by_head
 from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.source_file import Files, SourceFile
 
@@ -56,7 +56,7 @@ class TFRecordDeserializer(IndexedDeserializer):
     samples, one per value, or per `shape` values; a record that lacks the feature has an empty
     sequence. A feature list of a SequenceExample has one sample per step, of as many values as
     the first step has, or as `shape` says; a record of that kind lacks neither. What a feature
-    holds, integers, floats or bytes, is told by the first record that has values of it. All
+    holds, integers, floats or bytes, follows from the first record that has values of it. All
     records are decoded once for the index, and again when a chunk of about 8 MiB of them is
     loaded.
 
@@ -209,7 +209,7 @@ class TFRecordDeserializer(IndexedDeserializer):
         if self._compression != "auto":
             return self._compression
         head = file.read(0, min(file.size, HEAD)).tobytes()
-        return None if is_record_head(head) else _packing_told_by(head)
+        return None if is_record_head(head) else _packing_of(head)
 
     def _add_unit(self, scan: UnitScan, file: SourceFile, run: Run) -> None:
         scan.kinds = find_kinds(
@@ -242,8 +242,8 @@ class TFRecordDeserializer(IndexedDeserializer):
         )
 
 
-def _packing_told_by(head: bytes) -> Compression | None:
-    found = told_by(head)
+def _packing_of(head: bytes) -> Compression | None:
+    found = compression_by_head(head)
     return found if found in _PACKINGS else None
 
 

@@ -47,7 +47,7 @@ def find_runs(
     """
     finder = _core.formats.FrameFinder(file.path)
     pieces: list[bytes] = []  # from `begin` on
-    begin = num_records = at = told = 0
+    begin = num_records = at = reported = 0
     while piece := read_some(content, UNIT_BYTES):
         fault = _feed(finder, at, piece)
         at += len(piece)
@@ -63,8 +63,8 @@ def find_runs(
             raise fault
         if finder.num_records:
             _check_length(finder, file, size)
-        advance(taken_from(content) - told)
-        told = taken_from(content)
+        advance(taken_from(content) - reported)
+        reported = taken_from(content)
     finder.finish(at)
 
 

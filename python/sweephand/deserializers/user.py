@@ -23,7 +23,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.user_chunks import ChunkData, UserChunks
-from sweephand.deserializers.user_sizes import ToldSizes
+from sweephand.deserializers.user_sizes import UserSizes
 from sweephand.errors import DataError, StaleError
 
 
@@ -104,7 +104,7 @@ class UserDeserializer(Deserializer):
 
 
 class _Opening:
-    """What is told or measured of all chunks, and what is held against it later."""
+    """The sizes of all chunks, declared or measured, as the reference for later checks."""
 
     def __init__(self, user: UserDeserializer, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -114,18 +114,18 @@ class _Opening:
         check_int(f"{self._name}.num_chunks()", num_chunks, 1, 2**63)
         self._infos: list[StreamInfo] = []
         self._measured: NDArray[np.uint32] | None = None
-        told = self._told(num_chunks)
-        if told is None:
+        declared = self._declared(num_chunks)
+        if declared is None:
             self._sizes = self._measure(num_chunks)
         else:
-            self._sizes = self._say(told[:, 0], told[:, 1])
+            self._sizes = self._make_sizes(declared[:, 0], declared[:, 1])
             first = int(np.argmax(self._sizes.counts > 0))
             data = self._chunks.read(first)
             self._infos = self._chunks.describe(first, data)
-            self._sample_bytes = self._bytes_of(data) / max(1, int(told[first, 1]))
+            self._sample_bytes = self._bytes_of(data) / max(1, int(declared[first, 1]))
 
-    def _say(self, counts: NDArray[np.int64], samples: NDArray[np.int64]) -> ToldSizes:
-        return ToldSizes(self._name, counts, samples, self._chunks.lengths)
+    def _make_sizes(self, counts: NDArray[np.int64], samples: NDArray[np.int64]) -> UserSizes:
+        return UserSizes(self._name, counts, samples, self._chunks.lengths)
 
     def corpus(self) -> Corpus:
         reader = Reader(
@@ -147,11 +147,11 @@ class _Opening:
             data.num_bytes, sum(map(delivered_bytes, data.columns.values(), self._infos))
         )
 
-    def _told(self, num_chunks: int) -> NDArray[np.int64] | None:
-        told = self._chunks.call("chunk_infos")
-        if told is None:
+    def _declared(self, num_chunks: int) -> NDArray[np.int64] | None:
+        declared = self._chunks.call("chunk_infos")
+        if declared is None:
             return None
-        table = as_array(f"{self._name}.chunk_infos()", told)
+        table = as_array(f"{self._name}.chunk_infos()", declared)
         if table.shape != (num_chunks, 2) or table.dtype.kind not in "iu":
             raise ValueError(
                 f"{self._name}.chunk_infos() must give (sequences, samples) for {num_chunks} "
@@ -163,7 +163,7 @@ class _Opening:
             raise ValueError(f"{self._name}.chunk_infos() has a number of 2^63 or more")
         return table.astype(np.int64)
 
-    def _measure(self, num_chunks: int) -> ToldSizes:
+    def _measure(self, num_chunks: int) -> UserSizes:
         """Load every chunk once; the first one that is not empty describes the streams."""
         sizes: list[NDArray[np.int64]] = []
         num_bytes = 0
@@ -175,9 +175,9 @@ class _Opening:
             num_bytes += self._bytes_of(data)
         samples = np.array([part.sum() for part in sizes])
         self._sample_bytes = num_bytes / max(1, int(samples.sum()))
-        told = self._say(np.array([len(part) for part in sizes]), samples)
-        self._measured = told.check(range(num_chunks), sizes).astype(np.uint32)
-        return told
+        measured = self._make_sizes(np.array([len(part) for part in sizes]), samples)
+        self._measured = measured.check(range(num_chunks), sizes).astype(np.uint32)
+        return measured
 
     def _size(self) -> Sizing:
         samples = self._sizes.samples.astype(np.uint64)

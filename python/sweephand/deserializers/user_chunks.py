@@ -78,27 +78,27 @@ class UserChunks:
             return own_result(getattr(self._user, method))
 
     def lengths(self, chunks: range) -> list[NDArray[np.integer]]:
-        """Return the sizes of the sequences of chunks: what is told, or else measured."""
-        told: list[NDArray[np.integer]] = []
+        """Return the sizes of the sequences of chunks, declared or else measured."""
+        sizes: list[NDArray[np.integer]] = []
         for at in range(0, len(chunks), _CHUNKS_A_TURN):
-            told += self._lengths(chunks[at : at + _CHUNKS_A_TURN])
-        return told
+            sizes += self._lengths(chunks[at : at + _CHUNKS_A_TURN])
+        return sizes
 
     def _lengths(self, chunks: range) -> list[NDArray[np.integer]]:
         call = _Call(f"{self.name}.sequence_lengths", chunks[0])
-        told: list[Any] = []
-        untold = []
+        sizes: list[Any] = []
+        unknown = []
         with self.turn.take(call):
             for at, call.chunk in enumerate(chunks):
                 one = own_result(self._user.sequence_lengths, call.chunk)
                 if one is None:
-                    untold.append(at)
+                    unknown.append(at)
                 elif type(one) is not np.ndarray:
                     one = as_array(str(call), one)
-                told.append(one)
-        for at in untold:
-            told[at] = self.read(chunks[at]).sizes
-        return told
+                sizes.append(one)
+        for at in unknown:
+            sizes[at] = self.read(chunks[at]).sizes
+        return sizes
 
     def read(self, chunk: int) -> ChunkData:
         """Have a chunk made, and return it."""

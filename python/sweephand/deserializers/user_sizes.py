@@ -1,4 +1,4 @@
-"""The lengths of sequences that a user's code tells, held against what it told before."""
+"""The lengths of sequences that a user's code returns, checked against earlier calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sweephand.corpus.sizes import sum_chunks
 from sweephand.errors import DataError, StaleError
 
 
-class ToldSizes:
-    """Sequences and samples of every chunk, and the lengths of sequences when they are told.
+class UserSizes:
+    """Sequences and samples of every chunk, and the lengths of sequences on request.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class ToldSizes:
         Of the user's class, for errors.
     counts, samples : ndarray of int64, shape (chunks,)
     ask : callable
-        Returns the lengths of sequences that the user tells of chunks: one array each.
+        Returns the lengths of sequences that the user's code has for chunks: one array each.
     """
 
     def __init__(
@@ -47,7 +47,9 @@ class ToldSizes:
         skipped = first - int(self._starts[begin])
         return sizes[skipped : skipped + count].astype(np.uint32)
 
-    def check(self, chunks: range, told: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+    def check(
+        self, chunks: range, sizes_by_chunk: Sequence[NDArray[np.integer]]
+    ) -> NDArray[np.int64]:
         """Return the given sizes of chunks in order, once they are checked.
 
         Raises
@@ -55,12 +57,12 @@ class ToldSizes:
         DataError
             If it is not integers.
         StaleError
-            If it is not what was told before.
+            If it differs from an earlier call.
         """
-        self._check_types(chunks, told)
-        self._check_bounds(chunks, told)
-        sizes = np.concatenate(told, dtype=np.int64, casting="unsafe")
-        starts = offsets_of(np.fromiter(map(len, told), np.int64))
+        self._check_types(chunks, sizes_by_chunk)
+        self._check_bounds(chunks, sizes_by_chunk)
+        sizes = np.concatenate(sizes_by_chunk, dtype=np.int64, casting="unsafe")
+        starts = offsets_of(np.fromiter(map(len, sizes_by_chunk), np.int64))
         self._check_sums(chunks, sizes, starts)
         seen = self._seen[chunks.start : chunks.stop]
         keys = _core.index.fingerprint_runs(sizes, starts)
@@ -75,11 +77,13 @@ class ToldSizes:
         seen[:] = keys
         return sizes
 
-    def _check_types(self, chunks: range, told: Sequence[NDArray[np.integer]]) -> None:
-        kinds = {dtype.kind for dtype in {part.dtype for part in told}}
-        if kinds <= {"i", "u"} and {part.ndim for part in told} == {1}:
+    def _check_types(
+        self, chunks: range, sizes_by_chunk: Sequence[NDArray[np.integer]]
+    ) -> None:
+        kinds = {dtype.kind for dtype in {part.dtype for part in sizes_by_chunk}}
+        if kinds <= {"i", "u"} and {part.ndim for part in sizes_by_chunk} == {1}:
             return
-        for chunk, part in zip(chunks, told, strict=True):
+        for chunk, part in zip(chunks, sizes_by_chunk, strict=True):
             if part.ndim != 1 or part.dtype.kind not in "iu":
                 raise DataError(
                     f"sequence_lengths must be one row of integers, got {part.dtype} of shape "
@@ -88,8 +92,10 @@ class ToldSizes:
                     chunk=chunk,
                 )
 
-    def _check_bounds(self, chunks: range, told: Sequence[NDArray[np.integer]]) -> None:
-        for chunk, part in zip(chunks, told, strict=True):
+    def _check_bounds(
+        self, chunks: range, sizes_by_chunk: Sequence[NDArray[np.integer]]
+    ) -> None:
+        for chunk, part in zip(chunks, sizes_by_chunk, strict=True):
             if part.itemsize >= 8 and part.size and part.max() >= 2**32:
                 raise DataError(
                     f"sequence_lengths has {part.max()}; a sequence is below 2^32 samples",

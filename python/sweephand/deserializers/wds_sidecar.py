@@ -52,7 +52,7 @@ class _Members:
 
 
 class _OddError(Exception):
-    """The archive has what only its headers tell: they are walked, and nobody is told."""
+    """The index is of no use for this archive, which is then walked without a warning."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class SidecarSamples:
 
 
 def read_sidecar(file: SourceFile, heads: Mapping[str, int]) -> SidecarSamples | None:
-    """Return the samples that the index beside an archive tells; None if there is no use of it.
+    """Return the samples in the index beside an archive; None if the index is of no use.
 
     Parameters
     ----------
@@ -120,10 +120,10 @@ def read_sidecar(file: SourceFile, heads: Mapping[str, int]) -> SidecarSamples |
     except _OddError:
         return None
     except (ValueError, tarfile.TarError, DataError) as error:
-        told = error.reason if isinstance(error, DataError) else f"{error}"
+        reason = error.reason if isinstance(error, DataError) else f"{error}"
         warnings.warn(
-            f"{beside}: the index is passed over, as it is not of this archive: {told}; delete "
-            "it, or make it anew by wds2idx",
+            f"{beside}: the index is passed over, as it is not of this archive: {reason}; "
+            "delete it, or make it anew by wds2idx",
             SweephandHint,
             stacklevel=2,
         )
@@ -182,7 +182,7 @@ def _begins(members: _Members, size: int) -> NDArray[np.int64]:
 
 
 def _check(file: SourceFile, members: _Members, most: int) -> None:
-    """Refuse what is not told of these bytes: the first headers, the last ones, and the end."""
+    """Refuse an index that contradicts the first headers, the last ones, or the end."""
     end, last = int(members.ends[-1]), members.names[-1]
     if end + _BLOCK > file.size:
         raise ValueError(f"{last} ends at byte {end}, the archive at {file.size}")

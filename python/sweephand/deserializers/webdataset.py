@@ -100,8 +100,8 @@ class WebDatasetDeserializer(PlacedDeserializer):
         """Return the archives, unpacked where they are compressed."""
         files: list[SourceFile] = []
         for file, facts in zip(index.files, index.facts, strict=True):
-            if (told := facts["format"].get("unpacked")) is not None:
-                compression, size, members = told
+            if (unpacked := facts["format"].get("unpacked")) is not None:
+                compression, size, members = unpacked
                 require(compression in PACKINGS and type(size) is int and size >= 0, "a size")
                 check_members(members, file.size)
                 file = self._contents.as_file(file, compression, size, members)
@@ -175,17 +175,17 @@ def _walk_over(
 ) -> Any:
     """Return what the headers of a whole archive tell, which is stored in so many bytes."""
     with _walk(file, heads) as samples:
-        told = 0
+        reported = 0
         try:
             while samples.walk(samples.at + _STEP_BYTES):
                 now = samples.at * stored // max(1, file.size)
-                advance(now - told)
-                told = now
+                advance(now - reported)
+                reported = now
         except StaleError:
             raise
         except DataError as error:
             scan.add_error(error)  # what follows cannot be found
-        advance(stored - told)
+        advance(stored - reported)
     return samples
 
 

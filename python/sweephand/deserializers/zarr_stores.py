@@ -150,9 +150,9 @@ def _expand(place: PathLike) -> list[AnyPath]:
 def _store_at(path: AnyPath) -> ZarrStore:
     metadata = metadata_at(path)
     if metadata is None:
-        told = ", ".join(_METADATA)
+        names = ", ".join(_METADATA)
         raise FileNotFoundError(
-            f"there is no Zarr store {str(path)!r}: none of {told} is in it"
+            f"there is no Zarr store {str(path)!r}: none of {names} is in it"
         )
     content = read_file(metadata)
     tag = hashlib.sha256(content).hexdigest()

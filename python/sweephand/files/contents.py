@@ -16,8 +16,8 @@ from sweephand.files.inflate import (
     Compression,
     InflatedFile,
     InflatedStream,
+    compression_by_head,
     find_compression,
-    told_by,
 )
 from sweephand.files.paths import AnyPath, head_of, stat_all
 from sweephand.files.range_reader import open_to_scan
@@ -75,7 +75,7 @@ class FileContents:
     def open_text(self, file: SourceFile) -> tuple[io.BufferedReader, Compression | None]:
         """Open a file as text, and return its compression by its first bytes."""
         stream = open_to_scan(file)
-        compression = told_by(stream.peek(4)[:4])
+        compression = compression_by_head(stream.peek(4)[:4])
         if compression not in PACKINGS:
             return stream, None
         raw = self.inflated(file, compression).open(packed=stream)
@@ -156,7 +156,7 @@ def taken_from(stream: io.BufferedReader) -> int:
 def head_of_content(path: AnyPath, size: int, among: Collection[Compression]) -> bytes:
     """Return the first bytes of a file's content, unpacked if compressed as `among`."""
     head = head_of(path, size)
-    compression = told_by(head)
+    compression = compression_by_head(head)
     if compression not in among:
         return head
     if isinstance(path, RemotePath):

@@ -289,10 +289,10 @@ class InflatedStream(io.RawIOBase):
 
 def find_compression(file: SourceFile) -> Compression | None:
     """Return the compression of a file by its first bytes."""
-    return told_by(file.read(0, min(4, file.size)).tobytes())
+    return compression_by_head(file.read(0, min(4, file.size)).tobytes())
 
 
-def told_by(head: bytes) -> Compression | None:
+def compression_by_head(head: bytes) -> Compression | None:
     """Return the compression of which these are the first bytes."""
     if head[:2] == b"\x1f\x8b":
         return "gzip"

@@ -173,12 +173,12 @@ def _describe(
     path: str, mode: int, size: int, mtime_ns: int, device: int, inode: int
 ) -> LocalFile:
     if not mode:
-        raise _why_untold(path)
+        raise _stat_error(path)
     refuse_irregular(path, mode)
     return LocalFile(path, path.rpartition(os.sep)[2], size, str(mtime_ns), device, inode)
 
 
-def _why_untold(path: str) -> OSError:
+def _stat_error(path: str) -> OSError:
     try:
         Path(path).stat()
     except FileNotFoundError:

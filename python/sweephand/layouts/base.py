@@ -15,7 +15,7 @@ LongPolicy = Literal["error", "split", "drop"]
 
 # In the metadata of a field: the value that descriptions leave out, as those from before the
 # field existed did.
-UNTOLD = "untold"
+UNDESCRIBED = "undescribed"
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,14 @@ class Layout:
         shown = [
             field
             for field in fields(self)
-            if getattr(self, field.name) != field.metadata.get(UNTOLD, field.default)
+            if getattr(self, field.name) != field.metadata.get(UNDESCRIBED, field.default)
         ]
         return self._spelled(shown, shortest_first=True)
 
     def _is_shown(self, field: Field[Any]) -> bool:
         return (
-            UNTOLD not in field.metadata or getattr(self, field.name) != field.metadata[UNTOLD]
+            UNDESCRIBED not in field.metadata
+            or getattr(self, field.name) != field.metadata[UNDESCRIBED]
         )
 
     def _spelled(self, shown: Collection[Field[Any]], *, shortest_first: bool = False) -> str:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.layouts.base import UNTOLD, Layout, LengthLimit, LongPolicy
+from sweephand.layouts.base import UNDESCRIBED, Layout, LengthLimit, LongPolicy
 from sweephand.layouts.padding import GapLayout, PadValue
 
 
@@ -68,8 +68,10 @@ class Packed(GapLayout):
     pad_value: PadValue = 0
     look_ahead: int = 64
     cu_seqlens_capacity: int | None = None
-    lanes: Literal["together", "apart"] = field(default="together", metadata={UNTOLD: "apart"})
-    micro_batch_rows: int | None = field(default=None, metadata={UNTOLD: None})
+    lanes: Literal["together", "apart"] = field(
+        default="together", metadata={UNDESCRIBED: "apart"}
+    )
+    micro_batch_rows: int | None = field(default=None, metadata={UNDESCRIBED: None})
 
     form: ClassVar[_core.engine.Form] = _core.engine.Form.ROWS
     has_segments: ClassVar[bool] = True

@@ -223,7 +223,7 @@ class Mixture(Deserializer):
         )
         return f"mixture {' '.join(names)} {self._at_end} {legs}"
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         shares = ", ".join(f"{name} {at:.3g}" for name, at in self.weights_at(0).items())
         return f"{shares}; at_end={self._at_end!r}"
 

@@ -198,7 +198,7 @@ class Dataset(Deserializer):
             index=files.index_path,
         )
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         return brief(self._split_names, self._definitions, len(self))
 
     def _chunk_starts(self, chunk_size: int) -> NDArray[np.int64]:

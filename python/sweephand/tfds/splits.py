@@ -18,7 +18,7 @@ ShardLengths = Mapping[str, Sequence[int]]
 Unit = Literal["abs", "%", "shard"]
 Rounding = Literal["closest", "pct1_dropremainder"]
 _ROUNDINGS = get_args(Rounding)
-_ROUNDINGS_TOLD = "rounding must be 'closest' or 'pct1_dropremainder'"
+_ROUNDING_CHOICES = "rounding must be 'closest' or 'pct1_dropremainder'"
 
 
 class Interval(NamedTuple):
@@ -131,7 +131,7 @@ class ReadInstruction(Split):
         if self.unit not in ("abs", "%", "shard"):
             raise ValueError(f"unit must be 'abs', '%' or 'shard', got {self.unit!r}")
         if self.rounding not in _ROUNDINGS:
-            raise ValueError(f"{_ROUNDINGS_TOLD}, got {self.rounding!r}")
+            raise ValueError(f"{_ROUNDING_CHOICES}, got {self.rounding!r}")
         for name, bound in (("from_", self.from_), ("to", self.to)):
             if bound is None:
                 continue
@@ -338,7 +338,7 @@ def _parse_part(spec: str, text: str) -> Split:
     )
     rounding = found["rounding"] or "closest"
     if rounding not in _ROUNDINGS:
-        raise ValueError(f"split {spec!r}: {_ROUNDINGS_TOLD}, got {rounding!r}")
+        raise ValueError(f"split {spec!r}: {_ROUNDING_CHOICES}, got {rounding!r}")
     return ReadInstruction(name, from_, to, unit, cast(Rounding, rounding))
 
 

@@ -51,8 +51,8 @@ def element_of(dtype: np.dtype[Any]) -> SampleType:
         return TEXT
     native = dtype.newbyteorder("=")
     if dtype.kind not in "biuf" or element_type(native) == _core.base.ElementType.opaque:
-        told = "records" if dtype.names else str(dtype)
-        raise ValueError(f"it holds {told:.80}, neither numbers nor texts")
+        name = "records" if dtype.names else str(dtype)
+        raise ValueError(f"it holds {name:.80}, neither numbers nor texts")
     return SampleType(native.name)
 
 

@@ -21,7 +21,7 @@ from sweephand.deserializers.units.array_elements import StoredArray, kind_of, r
 from sweephand.deserializers.units.unit_scan import SampleType
 
 _OFFSETS = "_offsets"
-_MOST_TOLD = 20
+_MAX_NAMED = 20
 
 Offsets = str | Mapping[str, str]
 """The array that says where sequences begin: of all that have as many samples, or of each."""
@@ -67,9 +67,11 @@ class ArrayGroup(ABC):
         if found is not None:
             return found
         paths = [known for known, _ in self.walk()]
-        more = ", ..." if len(paths) > _MOST_TOLD else ""
-        told = f"there are: {', '.join(paths[:_MOST_TOLD])}{more}" if paths else "there is none"
-        raise LookupError(f"there is no array {path!r}, {told}")
+        more = ", ..." if len(paths) > _MAX_NAMED else ""
+        known_paths = (
+            f"there are: {', '.join(paths[:_MAX_NAMED])}{more}" if paths else "there is none"
+        )
+        raise LookupError(f"there is no array {path!r}, {known_paths}")
 
 
 @dataclass(frozen=True)

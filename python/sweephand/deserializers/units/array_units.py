@@ -91,8 +91,8 @@ class ArrayUnits(IndexedDeserializer):
         with self._opened(file) as group:
             found, self.left_out = find_streams(group, self._offsets)
         if not found:
-            told = "; ".join(f"{path!r}: {why}" for path, why in self.left_out.items())
-            raise DataError(f"no array can be served: {told or 'there is none'}", file.path)
+            reasons = "; ".join(f"{path!r}: {why}" for path, why in self.left_out.items())
+            raise DataError(f"no array can be served: {reasons or 'there is none'}", file.path)
         return StreamDefs({path: StreamDef() for path in found})
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
@@ -184,17 +184,17 @@ class ArrayUnits(IndexedDeserializer):
         except LookupError as error:
             raise DataError(str(error), file.path, stream=name) from error
         except ValueError as error:
-            told = f"the array {path!r} cannot be served: {error}"
-            raise DataError(told, file.path, stream=name) from error
+            reason = f"the array {path!r} cannot be served: {error}"
+            raise DataError(reason, file.path, stream=name) from error
 
     def _cut(self, found: Mapping[str, StoredStream], file: SourceFile) -> NDArray[np.int64]:
         """Return the first sequence of every unit, and the end."""
         counts = {self.fields[name]: one.num_sequences for name, one in found.items()}
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"{path} {count}" for path, count in counts.items())
+            counted = ", ".join(f"{path} {count}" for path, count in counts.items())
             raise DataError(
-                f"the arrays differ in their number of sequences: {told:.400}; name those that "
-                "belong together, or the offsets of those that have several rows in one",
+                f"the arrays differ in their number of sequences: {counted:.400}; name those "
+                "that belong together, or the offsets of those that have several rows in one",
                 file.path,
             )
         (count,) = set(counts.values())
@@ -232,8 +232,8 @@ def _measure(
         try:
             lengths.append(column_of(np.asarray(one.array[begin:end]), one.rows).lengths)
         except (OSError, RuntimeError, ValueError) as error:
-            told = f"rows {begin} to {end - 1} cannot be read: {error}"
-            scan.add_error(DataError(told, file.path, stream=name), range(begin, end))
+            reason = f"rows {begin} to {end - 1} cannot be read: {error}"
+            scan.add_error(DataError(reason, file.path, stream=name), range(begin, end))
             lengths.append(np.zeros(end - begin, np.int64))
     return np.concatenate(lengths)
 

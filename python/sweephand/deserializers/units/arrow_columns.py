@@ -241,8 +241,8 @@ def _as_lists(array: Any, shape: tuple[int, ...] | None) -> tuple[Any, tuple[int
         kind.extension_name
     ):
         return array, shape
-    told = tuple(kind.shape)
-    own = told[1:] if told[0] is None else told
+    stored = tuple(kind.shape)
+    own = stored[1:] if stored[0] is None else stored
     return array.storage, own if shape is None else shape
 
 

@@ -59,8 +59,8 @@ class ArrowUnits(IndexedDeserializer):
             if scan.kinds[name].is_ragged:
                 scan.lengths.setdefault(name, []).extend(one.lengths for one in columns)
         for row, error in sorted(wrong.items()):
-            told = DataError(error.reason, path, stream=error.stream, sequence=first + row)
-            scan.add_error(told, [first + row])
+            located = DataError(error.reason, path, stream=error.stream, sequence=first + row)
+            scan.add_error(located, [first + row])
 
     def add_lost_rows(self, scan: UnitScan, num_rows: int, error: DataError) -> None:
         """Add the rows of a unit that cannot be read."""
@@ -79,8 +79,8 @@ class ArrowUnits(IndexedDeserializer):
             column, reasons = self._convert(name, batch, path)
             columns.append(column)
             for number, reason in reasons.items():
-                told = f"the field {self.fields[name]!r} {reason}"
-                error = DataError(told, path, stream=name, sequence=row + number)
+                message = f"the field {self.fields[name]!r} {reason}"
+                error = DataError(message, path, stream=name, sequence=row + number)
                 wrong.setdefault(row + number, error)
             row += batch.num_rows
         return columns
@@ -151,6 +151,8 @@ def streams_of(schema: Any, path: str) -> tuple[StreamDefs, dict[str, str]]:
         if not name.startswith(_PANDAS_INDEX):
             streams[name] = StreamDef()
     if not streams:
-        told = "; ".join(f"{one!r}: {why}" for one, why in refused.items()) or "there is none"
-        raise DataError(f"no column can be served by itself: {told}", path)
+        reasons = (
+            "; ".join(f"{one!r}: {why}" for one, why in refused.items()) or "there is none"
+        )
+        raise DataError(f"no column can be served by itself: {reasons}", path)
     return StreamDefs(streams), refused

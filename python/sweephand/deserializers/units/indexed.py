@@ -102,10 +102,10 @@ class IndexedDeserializer(SelfDescribed):
         self.leftovers = found.leftovers
         self.definitions = choose_streams(streams, self.guess_streams)
         if streams is None and self.left_out:
-            told = "; ".join(f"{name!r}: {why}" for name, why in self.left_out.items())
+            reasons = "; ".join(f"{name!r}: {why}" for name, why in self.left_out.items())
             warnings.warn(
                 f"{self.files[0].path}: what cannot be served by itself is left out, "
-                f"{told:.400}; give the names of the streams that are wanted",
+                f"{reasons:.400}; give the names of the streams that are wanted",
                 stacklevel=3,
             )
         self.fields = {name: one.field or name for name, one in self.definitions.items()}
@@ -225,7 +225,7 @@ class IndexedDeserializer(SelfDescribed):
             holds_stored=True,
         )
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         return brief([file.name for file in self.files], self.definitions)
 
     def _open_ids(self, field: str) -> Corpus:

@@ -62,7 +62,7 @@ def _check_damaged(index: Index, num_rows: NDArray[np.float64]) -> None:
     require(_is_within(damaged, spread(num_rows - 1, starts)) and is_rising, "damaged rows")
     for number in np.flatnonzero(np.diff(starts)).tolist():
         errors = index.facts[number]["errors"]
-        require(bool(errors), "damage of which nothing is told")
+        require(bool(errors), "damage without an error")
 
 
 def _check_facts(

@@ -107,7 +107,7 @@ class LineUnits(IndexedDeserializer):
         scan = found.scan
         with source:
             raw = source.raw
-            told = 0
+            reported = 0
             try:
                 begin = find_begin(source, file)
                 if self.has_header:
@@ -122,8 +122,8 @@ class LineUnits(IndexedDeserializer):
                 )
                 for text, begins_unit in pieces:
                     found.add(text, begins_unit)
-                    advance(taken_from(source) - told)
-                    told = taken_from(source)
+                    advance(taken_from(source) - reported)
+                    reported = taken_from(source)
             except StaleError:
                 raise
             except DataError as error:

@@ -52,7 +52,7 @@ class PlacedDeserializer(IndexedDeserializer):
         """Return whether the index holds the values of a stream, rather than their places."""
 
     def contents(self, index: Index) -> Sequence[SourceFile]:
-        """Return the files as places are told in them: what those hold that are compressed."""
+        """Return the files that places refer to: the content of those that are compressed."""
         return index.files
 
     def make_reader(

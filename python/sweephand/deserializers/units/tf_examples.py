@@ -171,7 +171,7 @@ def find_kinds(
     fields : mapping of str
         The key of each.
     known : mapping of SampleType
-        What earlier records have told of some.
+        The types that earlier records gave.
     records, verify_checksums, offsets
         See `decode_examples`.
     """
@@ -184,9 +184,9 @@ def find_kinds(
     return {
         **known,
         **{
-            name: _sample_type(streams[name], KINDS[told.kind], told.step_values)
-            for name, told in zip(lacking, found, strict=True)
-            if told.kind in KINDS
+            name: _sample_type(streams[name], KINDS[one.kind], one.step_values)
+            for name, one in zip(lacking, found, strict=True)
+            if one.kind in KINDS
         },
     }
 
@@ -213,12 +213,12 @@ def _sample_type(stream: StreamDef, dtype: str, step_values: int = 0) -> SampleT
 def keys_of_records(records: Iterable[bytes]) -> list[str]:
     """Return the names of the features and feature lists of the first of some messages.
 
-    A name that both have is told as ``context/NAME`` and ``feature_lists/NAME``.
+    A name that both have is returned as ``context/NAME`` and ``feature_lists/NAME``.
     """
     context: set[str] = set()
     lists: set[str] = set()
     for record in islice(records, _MOST_LOOKED_AT):
-        with suppress(ValueError, IndexError):  # a damaged one is told when all are read
+        with suppress(ValueError, IndexError):  # reported when all are read
             message = _fields(record)
             found = _keys(message.get(1, [])), _keys(message.get(2, []))
             context.update(found[0])

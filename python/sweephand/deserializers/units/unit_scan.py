@@ -16,7 +16,7 @@ from sweephand.files.index_file import Index, Scan
 from sweephand.files.source_file import SourceFile
 
 _MOST_ERRORS = 10_000
-_MOST_TOLD = 20  # fields in a message
+_MAX_NAMED = 20  # fields in a message
 _MOST_SAMPLES = 2**32 - 1
 
 
@@ -147,14 +147,14 @@ class UnitScan:
         return Scan(arrays, facts)
 
 
-def told_fields(guess: Callable[[], Iterable[str]]) -> str:
-    """Return which fields there are, to end a message with."""
+def known_fields(guess: Callable[[], Iterable[str]]) -> str:
+    """Return the list of known fields, as the end of a message."""
     try:
         names = list(guess())
-    except DataError:  # the first file tells of none
+    except DataError:  # the first file has none
         return ""
-    told = ", ".join(names[:_MOST_TOLD])
-    return f", there are: {told}{', ...' if len(names) > _MOST_TOLD else ''}"
+    listed = ", ".join(names[:_MAX_NAMED])
+    return f", there are: {listed}{', ...' if len(names) > _MAX_NAMED else ''}"
 
 
 def lengths_in(index: Index, name: str, kind: SampleType) -> NDArray[np.uint32] | None:
@@ -197,6 +197,6 @@ def common_types(
                 )
     for name, field_name in fields.items():
         if name not in found:
-            reason = f"no row has the field {field_name!r}{told_fields(guess)}"
+            reason = f"no row has the field {field_name!r}{known_fields(guess)}"
             raise DataError(reason, index.files[0].path, stream=name)
     return {name: found[name][0] for name in fields}

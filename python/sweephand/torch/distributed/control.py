@@ -204,7 +204,7 @@ class Control(Workers):
             ]
         )
         if failed:
-            self._raise_told(self._exchange, error)
+            self._raise_shared(self._exchange, error)
         if apart or alike_apart:
             self._raise_apart(self._exchange, place)
         self.is_stopped = stops > 0
@@ -258,7 +258,7 @@ class Control(Workers):
         else:
             self._exchange.tell(error)
 
-    def _raise_told(self, exchange: Exchange, error: Exception | None) -> NoReturn:
+    def _raise_shared(self, exchange: Exchange, error: Exception | None) -> NoReturn:
         """Raise the error of the first rank that has one, on all."""
         errors = exchange.gather(error and ToldError.of(error, exchange.rank))
         first = next(one for one in errors if one is not None)

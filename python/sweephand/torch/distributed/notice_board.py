@@ -49,10 +49,10 @@ class NoticeBoard:
         silent = [one for one in range(count) if one != rank]
         while silent:
             if self._store.check(["error"]):
-                told_at, failure = pickle.loads(
+                posted_at, failure = pickle.loads(
                     bytes.fromhex(self._store.get("error").decode())
                 )
-                if abs(told_at - number) <= 1:  # else it was outlived
+                if abs(posted_at - number) <= 1:  # else it was outlived
                     return failure, ()
             silent = [one for one in silent if not self._store.check([f"here/{number}/{one}"])]
             if time.monotonic() > end:

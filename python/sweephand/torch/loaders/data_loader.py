@@ -105,16 +105,16 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         self._places.append(position)
         if self.num_workers:
             place.move(position)  # persistent processes stand elsewhere
-            place.tell(position)
+            place.note_consumed(position)
         for item in self._items():
             if isinstance(item, Delivered):
-                if not place.is_told(position):
+                if not place.is_consumed_to(position):
                     raise RuntimeError(
                         "the source was moved, or iterated over otherwise, while processes of "
                         "this loader deliver its minibatches; begin a new iteration"
                     )
                 item, position = item.item, Position(*item.position)
-                place.tell(position)
+                place.note_consumed(position)
             else:
                 position = source.position
             self._places.append(position)

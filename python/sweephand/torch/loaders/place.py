@@ -56,7 +56,7 @@ class _Record(NamedTuple):
 class LoaderPlace:
     """Shared by a dataset and its copies in a loader's processes, of which the first delivers.
 
-    A loader of ours tells here how much was consumed. Other loaders do not: then it is known
+    A loader of ours notes here how much was consumed. Other loaders do not: then it is known
     where the last iteration ends that a process has begun since the source was placed. An
     iteration that is one sweep leads to the next, whatever was consumed of it.
 
@@ -65,7 +65,7 @@ class LoaderPlace:
     """
 
     def __init__(self) -> None:
-        self._told: Position | None = None
+        self._consumed: Position | None = None
         self._has_begun = False  # an iteration of this process, that nobody counts
         self._share_anew(_Record())
 
@@ -99,7 +99,7 @@ class LoaderPlace:
     def is_known(self) -> bool:
         """The next minibatch begins at a known place."""
         self._own()
-        return self._told is not None or self._read().begun != 1 + self._placings
+        return self._consumed is not None or self._read().begun != 1 + self._placings
 
     def position(self) -> Position | None:
         """Return where the next minibatch begins, or None if the source itself knows.
@@ -111,18 +111,18 @@ class LoaderPlace:
         """
         if not self.is_known:
             raise RuntimeError(UNKNOWN)
-        return self._told
+        return self._consumed
 
     def come_back(self) -> Position | None:
         """Return the same, and leave it to the source from now on."""
         position = self.position()
-        self._told = None
+        self._consumed = None
         return position
 
     def move(self, position: Position) -> None:
         """Begin at another place, also where processes deliver that were started before."""
         self._own()
-        self._told = None
+        self._consumed = None
         with self._locked() as record:
             self._placings += 1
             place = array("q", [position.time, *position.progress]).tobytes()
@@ -136,17 +136,17 @@ class LoaderPlace:
             self._changes += 1
             self._write(record._replace(changes=self._changes))
 
-    def tell(self, position: Position) -> None:
+    def note_consumed(self, position: Position) -> None:
         """Note that everything before `position` was consumed."""
-        self._told = position
+        self._consumed = position
 
-    def is_told(self, position: Position) -> bool:
-        """Return whether it was this object that was told last."""
-        return self._told is position
+    def is_consumed_to(self, position: Position) -> bool:
+        """Return True if this object was noted last."""
+        return self._consumed is position
 
     def begin(self) -> Position:
-        """Return where an iteration begins whose loader tells how much was consumed."""
-        self._told = None
+        """Return where an iteration begins whose loader notes how much was consumed."""
+        self._consumed = None
         with self._locked() as record:
             self._check_unchanged(record)
             return self._placed(record)
@@ -161,7 +161,7 @@ class LoaderPlace:
         end_of : callable
             Gives the nominal time at which an iteration ends that begins at one.
         """
-        own, self._told = self._told or own, None
+        own, self._consumed = self._consumed or own, None
         is_first, self._has_begun = not self._has_begun, True
         with self._locked() as record:
             self._check_unchanged(record)
@@ -203,9 +203,9 @@ class LoaderPlace:
 
     def __getstate__(self) -> dict[str, object]:
         self.before_start()
-        # The source that goes with it is at the place that was told.
-        known = {} if self._told is None else {"begun": 0}
-        state = self.__dict__ | {"_told": None, "_has_begun": False}
+        # The source that goes with it is at the place that was noted.
+        known = {} if self._consumed is None else {"begun": 0}
+        state = self.__dict__ | {"_consumed": None, "_has_begun": False}
         state["_at_start"] = self._at_start._replace(**known)
         is_copy = get_spawning_popen() is None  # which shares nothing
         return state | {"_descriptor": None if is_copy else DupFd(self._descriptor)}

@@ -19,7 +19,7 @@ from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
 from sweephand.train.forgetting.forgetting import Forgetting
 from sweephand.train.forgetting.saved_moment import SavedMoment
 
-_MOST_TOLD = 5
+_MAX_NAMED = 5
 
 
 def plan_forgetting(
@@ -154,8 +154,8 @@ def _numbers(ids: Sequence[str], source: MinibatchSource) -> dict[str, list[int]
     """Return the numbers of the sequences made of each id."""
     names = Ban(at=0, ids=ids).ids  # type: ignore[arg-type] # checks that they are texts
     if unknown := unknown_ids(names, source):
-        names_shown = ", ".join(map(repr, unknown[:_MOST_TOLD]))
-        more = f" and {len(unknown) - _MOST_TOLD} more" if len(unknown) > _MOST_TOLD else ""
+        names_shown = ", ".join(map(repr, unknown[:_MAX_NAMED]))
+        more = f" and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
         raise ValueError(f"no sequence has the id {names_shown}{more}")
     if not names:
         raise ValueError("there are no ids to forget")

@@ -29,7 +29,7 @@ class LearnedArrays:
     ) -> None:
         self.by_name = _named(params)
         self._names = list(self.by_name)
-        self._told_names = self._names
+        self._given_names = self._names
         self._images = [core_array(array, name) for name, array in self.by_name.items()]
         self._weights = [
             image if image.dtype in (np.float32, np.float64) else array.astype(np.float32)
@@ -41,11 +41,11 @@ class LearnedArrays:
 
     def name(self, names: Sequence[str]) -> None:
         """Use these names, in order, in results and errors."""
-        self._told_names = [name for name, _ in zip(names, self._names, strict=True)]
+        self._given_names = [name for name, _ in zip(names, self._names, strict=True)]
 
     def names_of(self, members: Iterable[int]) -> list[str]:
         """Return the names of parameters, which are given by number."""
-        return [self._told_names[i] for i in members]
+        return [self._given_names[i] for i in members]
 
     def collect(self, gradients: Sequence[Array | None]) -> dict[int, Array]:
         """Return the gradients that are there as the core takes them, by parameter number.
@@ -59,7 +59,7 @@ class LearnedArrays:
             )
         collected = {}
         shapes = [array.shape for array in self.by_name.values()]
-        for i, (name, gradient) in enumerate(zip(self._told_names, gradients, strict=True)):
+        for i, (name, gradient) in enumerate(zip(self._given_names, gradients, strict=True)):
             if gradient is None:
                 continue
             if np.shape(gradient) != shapes[i]:
@@ -69,7 +69,7 @@ class LearnedArrays:
                 )
             collected[i] = core_array(gradient, f"the gradient of {name}")
         if not collected:
-            raise ValueError(f"no parameter has a gradient: {', '.join(self._told_names[:5])}")
+            raise ValueError(f"no parameter has a gradient: {', '.join(self._given_names[:5])}")
         return collected
 
     def update(

@@ -30,7 +30,7 @@ class Optimizers(ABC):
 
     def __init__(self, num_threads: int) -> None:
         self._num_threads = num_threads
-        self._told_names: list[str] = []
+        self._given_names: list[str] = []
 
     @abstractmethod
     def hyperparameters(self) -> set[str]:
@@ -54,12 +54,12 @@ class Optimizers(ABC):
 
     def names(self) -> list[str]:
         """Return the names of the parameters."""
-        return self._told_names or self.own_names()
+        return self._given_names or self.own_names()
 
     def name_parameters(self, names: Mapping[int, str]) -> None:
         """Use these names, which are keyed by ``id``, where there is one."""
         own = zip(self.parameters(), self.own_names(), strict=True)
-        self._told_names = [names.get(id(parameter), name) for parameter, name in own]
+        self._given_names = [names.get(id(parameter), name) for parameter, name in own]
 
     @abstractmethod
     def scaled(self, loss: Any, scale: float) -> Any:

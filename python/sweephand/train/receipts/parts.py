@@ -17,8 +17,8 @@ from sweephand.source.plan import Plan
 from sweephand.train.receipts.receipt import NO_CONTROL, NO_EVENTS
 from sweephand.train.trainer.trained_model import SavedFile
 
-# What the header says of each part, for who finds a file and nothing else.
-TOLD = {
+# The description of each part in the header, for readers who have only the file.
+PARTS = {
     "chain": "BLAKE2b-128 of the chain before (first: of this header) and the next 48 bytes",
     "step": "u32, from 1; 0 in the seal that ends a closed file",
     "events": "first 4 bytes of the digest of events that are not behind begin; 0 if none",
