@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 import sweephand as sh
-from sweephand.train.trainer.told_error import ToldError, WorkerError
+from sweephand.train.trainer.worker_error import ErrorMessage, WorkerError
 
 
 def told(error: Exception) -> Exception:
     """Return what rank 0 makes of an error on rank 3."""
-    return pickle.loads(pickle.dumps(ToldError.of(error, 3))).error()
+    return pickle.loads(pickle.dumps(ErrorMessage.of(error, 3))).error()
 
 
 class Odd(Exception):

@@ -17,7 +17,7 @@ from sweephand.source.source import MinibatchSource
 from sweephand.torch.distributed.coordinate import coordinate, has_group
 from sweephand.torch.distributed.exchange import Exchange, is_broken
 from sweephand.torch.distributed.minibatch_place import place_of, share_of, words_of
-from sweephand.train.trainer.told_error import ToldError, WorkerError
+from sweephand.train.trainer.worker_error import ErrorMessage, WorkerError
 from sweephand.train.trainer.workers import Agreement, Workers
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ class Control(Workers):
 
     def _raise_shared(self, exchange: Exchange, error: Exception | None) -> NoReturn:
         """Raise the error of the first rank that has one, on all."""
-        errors = exchange.gather(error and ToldError.of(error, exchange.rank))
+        errors = exchange.gather(error and ErrorMessage.of(error, exchange.rank))
         first = next(one for one in errors if one is not None)
         raise exchange.known(first.error()) from error
 

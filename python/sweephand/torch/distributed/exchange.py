@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sweephand.torch.distributed.notice_board import NoticeBoard
-from sweephand.train.trainer.told_error import ToldError, WorkerError
+from sweephand.train.trainer.worker_error import ErrorMessage, WorkerError
 
 # What the errors of collectives say whose other end is gone.
 _BROKEN = (
@@ -103,7 +103,7 @@ class Exchange:
 
     def tell(self, error: BaseException) -> None:
         """Leave an error for the other ranks, which find it when exchanges fail."""
-        self._board.tell(self.number, ToldError.of(error, self.rank))
+        self._board.tell(self.number, ErrorMessage.of(error, self.rank))
 
     def explain(self, error: BaseException, waited: timedelta | None = None) -> Exception:
         """Return why a collective has failed: the error of another rank, or who is silent."""

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from sweephand.train.trainer.told_error import ToldError
+from sweephand.train.trainer.worker_error import ErrorMessage
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 T = TypeVar("T")
-Answer: TypeAlias = tuple[ToldError | None, tuple[int, ...]]  # a failure, or the silent ranks
+Answer: TypeAlias = tuple[
+    ErrorMessage | None, tuple[int, ...]
+]  # a failure, or the silent ranks
 _NO_ANSWER: Answer = None, ()
 _PATIENCE = 2.0  # seconds for others to find out as well
 _PAUSE = 0.02
@@ -34,7 +36,7 @@ class NoticeBoard:
         store = distributed_c10d._get_default_store()
         self._store: Any = distributed_c10d.PrefixStore(f"sweephand/{group.group_name}", store)
 
-    def tell(self, number: int, error: ToldError) -> None:
+    def tell(self, number: int, error: ErrorMessage) -> None:
         """Leave word of an error that this rank has met after exchange `number`."""
         word = pickle.dumps((number, error)).hex()
         _in_time(lambda: self._store.set("error", word), None)

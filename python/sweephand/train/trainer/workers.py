@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.train.trainer.told_error import ToldError
+from sweephand.train.trainer.worker_error import ErrorMessage
 
 
 class Agreement(NamedTuple):
@@ -111,8 +111,8 @@ def on_first(workers: Workers, action: Callable[[], object]) -> None:
             action()
         except Exception as caught:
             error = caught
-    failure: ToldError | None = workers.gather(
-        error and ToldError.of(error, 0), is_patient=True
+    failure: ErrorMessage | None = workers.gather(
+        error and ErrorMessage.of(error, 0), is_patient=True
     )[0]
     if error is not None:
         raise error

@@ -32,7 +32,7 @@ class WorkerError(RuntimeError):
         return str(self.args[0])
 
 
-class ToldError(NamedTuple):
+class ErrorMessage(NamedTuple):
     """An error, as bytes that other ranks can read.
 
     Attributes
@@ -50,7 +50,7 @@ class ToldError(NamedTuple):
     pickled: bytes | None
 
     @classmethod
-    def of(cls, error: BaseException, rank: int) -> ToldError:
+    def of(cls, error: BaseException, rank: int) -> ErrorMessage:
         """Make the message of an error on this rank."""
         kind = type(error)
         try:
