@@ -33,7 +33,7 @@ from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.read_through import digest_of
-from sweephand.files.node_cache import claims, decoded
+from sweephand.files.node_cache import decoded, fetch_lock
 from sweephand.files.node_cache.decoded import DecodedChunks
 
 FILES: dict[Any, Callable[[Path], sh.Deserializer]] = {
@@ -264,7 +264,7 @@ def test_who_is_stopped_while_it_decodes_is_not_waited_for_long(
         os.kill(process, signal.SIGSTOP)
         mine = DecodedChunks(tmp_path / "node", 1 << 20)
         with monkeypatch.context() as patch:
-            for module in (decoded, claims):
+            for module in (decoded, fetch_lock):
                 patch.setattr(module, "time", clock)
             for wait in (2.0, 0.1):  # once it did not come it is waited for less
                 begin = clock.now

@@ -19,8 +19,8 @@ from tests.read.test_remote import OPEN, store, upload
 
 import sweephand as sh
 from sweephand.files.node_cache import folder, reads
+from sweephand.files.node_cache.belady import BeladySet
 from sweephand.files.node_cache.entries import HEAD_BYTES
-from sweephand.files.node_cache.soonest import SoonestKept
 
 __all__ = ["store"]  # a fixture
 
@@ -56,7 +56,7 @@ def test_what_is_kept_is_what_a_search_through_the_future_would_keep(
         later = [j for j in range(after + 1, len(needs)) if needs[j] == item]
         return later[0] if later else len(needs)
 
-    kept, model = SoonestKept[int](room), set[int]()
+    kept, model = BeladySet[int](room), set[int]()
     for j, item in enumerate(needs):
         leaving = kept.put(item, 1, next_need(item, j))
         model |= {item}

@@ -162,13 +162,13 @@ def test_two_writers_of_one_file_are_refused(folder: Path) -> None:
 
 
 def test_numbers_beyond_32_bits_are_kept(tmp_path: Path) -> None:
-    from sweephand.train.ledger.visits import StepVisits, pack_visits, unpack_visits
+    from sweephand.train.ledger.loss_rows import StepRows, pack_rows, unpack_rows
 
     numbers = np.array([3, 2**40], np.uint64)
-    step = StepVisits(7, 2**50, numbers, np.array([1, 2], np.uint32), np.float32([0.5, 2]))
-    content = memoryview(LEDGER.head + pack_visits([step]))
+    step = StepRows(7, 2**50, numbers, np.array([1, 2], np.uint32), np.float32([0.5, 2]))
+    content = memoryview(LEDGER.head + pack_rows([step]))
     [block] = blocks_of(content, "")
-    visits = unpack_visits(block, block.payload(content), "")
+    visits = unpack_rows(block, block.payload(content), "")
     assert visits.numbers.tolist() == numbers.tolist()
     assert visits.times.tolist() == [2**50] * 2
 

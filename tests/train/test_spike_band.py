@@ -9,7 +9,7 @@ import pytest
 
 import sweephand as sh
 from sweephand.train.spikes.band import LEAST_FIGURES, Band, median_and_deviation
-from sweephand.train.spikes.culprits import TrialResult, find_culprits
+from sweephand.train.spikes.bisection import TrialResult, find_spiking
 from sweephand.train.spikes.spike_watch import SpikeWatch
 
 
@@ -124,10 +124,10 @@ def search(
 
     whole = look(list(losses)) if has_sums else TrialResult(math.inf)
     looks = 0
-    return find_culprits(list(losses), whole, look, score, threshold), looks
+    return find_spiking(list(losses), whole, look, score, threshold), looks
 
 
-class TestCulprits:
+class TestBisection:
     @pytest.mark.parametrize("has_sums", [True, False])
     @pytest.mark.parametrize("count", [1, 2, 3, 8, 13, 16, 100])
     @pytest.mark.parametrize("loss", [500.0, math.nan])
@@ -169,7 +169,7 @@ class TestCulprits:
             return TrialResult(math.inf if "bad" in ids or len(ids) == 1 else 0.0)
 
         ids = ["a", "b", "bad", "c"]
-        found = find_culprits(ids, TrialResult(math.inf), look, lambda loss, n: 0.0, 8.0)
+        found = find_spiking(ids, TrialResult(math.inf), look, lambda loss, n: 0.0, 8.0)
         assert found == ["bad"]
 
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.files.node_cache.soonest import SoonestKept
+from sweephand.files.node_cache.belady import BeladySet
 
 CHUNKS = 512  # of the corpus that is simulated
 _ACCESSES = 12_000
@@ -30,7 +30,7 @@ def hits_of_known_future(order: NDArray[np.int64], room: int) -> float:
     following, seen = np.full(never, never), np.full(CHUNKS, never)
     for j in range(never - 1, -1, -1):
         following[j], seen[order[j]] = seen[order[j]], j
-    kept, hits = SoonestKept[int](room), 0
+    kept, hits = BeladySet[int](room), 0
     for j, chunk in enumerate(order.tolist()):
         hits += _counts(j, never) and chunk in kept
         kept.put(chunk, 1, int(following[j]))

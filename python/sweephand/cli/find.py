@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from sweephand.cli.near_ids import unknown_id
 from sweephand.cli.options import (
     add_corpus,
     add_order,
@@ -20,6 +19,7 @@ from sweephand.cli.options import (
     whole,
 )
 from sweephand.cli.steps import step_at_time
+from sweephand.cli.unknown_ids import unknown_id
 from sweephand.corpus.ledger import Ledger
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.terminal.numbers import in_count

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from sweephand.cli.answers import Answer, WrongUsage
 from sweephand.cli.forget_report import facts_of, show
-from sweephand.cli.near_ids import unknown_id
 from sweephand.cli.options import add_corpus, add_scores, add_size, count, open_corpus
 from sweephand.cli.script_corpus import of_script
 from sweephand.cli.source_of_state import source_of_state
+from sweephand.cli.unknown_ids import unknown_id
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import StateError
 from sweephand.events.event import Event

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.cli.near_ids import unknown_among
+from sweephand.cli.unknown_ids import unknown_among
+from sweephand.train.ledger.loss_rows import LossRows
 from sweephand.train.ledger.read_ledger import read_ledger
-from sweephand.train.ledger.visits import Visits
 
 BY = ("mean", "per-sample", "last", "sum")
 
@@ -31,7 +31,7 @@ class Totals:
 
     names: list[dict[str, str]]
     places: NDArray[np.intp]
-    visits: Visits
+    visits: LossRows
 
     def ranked(self, by: str, *, lowest: bool) -> list[dict[str, Any]]:
         """Return the groups with their figures, the highest first; NaN leads."""
@@ -62,7 +62,7 @@ class LedgerRows:
 
     Attributes
     ----------
-    visits : Visits
+    visits : LossRows
     numbers : ndarray of uint64, shape (sequences,)
         The sequences that were visited.
     ids, corpora : list of str

@@ -83,7 +83,7 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Again:
+class _Replay:
     """Makes the source anew and goes to places that were passed."""
 
     corpus: Deserializer
@@ -109,9 +109,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         size = minibatch_size(arguments, source)
         mapped = _check_maps(corpus, arguments, size)
         once, as_planned, places = _read_sweep(source, size, arguments.places, screen)
-    again = _Again(corpus, arguments, size)
-    resumed = _check_resume(again, places, screen)
-    shared = _check_shares(again, places, arguments.workers, screen)
+    replay = _Replay(corpus, arguments, size)
+    resumed = _check_resume(replay, places, screen)
+    shared = _check_shares(replay, places, arguments.workers, screen)
     checks = [*mapped, once, as_planned, resumed, shared]
     facts: dict[str, Any] = {
         "ok": not any(check.broken for check in checks),
@@ -196,11 +196,11 @@ def _read_sweep(
     return once, as_planned, places
 
 
-def _check_resume(again: _Again, places: list[_Place], screen: Screen) -> _Check:
+def _check_resume(replay: _Replay, places: list[_Place], screen: Screen) -> _Check:
     check = _Check("a restored state goes on with the same minibatches", "minibatches")
     with screen.progress("resume", len(places)) as advance:
         for number, place in enumerate(places):
-            minibatches = again.minibatches(place, num_threads=number % 3)
+            minibatches = replay.minibatches(place, num_threads=number % 3)
             pairs = zip(place.digests, minibatches, strict=True)
             for step, (digest, minibatch) in enumerate(pairs, place.step):
                 check.look(digest_of(minibatch) == digest, f"step {step}, from {place.step}")
@@ -208,12 +208,14 @@ def _check_resume(again: _Again, places: list[_Place], screen: Screen) -> _Check
     return check
 
 
-def _check_shares(again: _Again, places: list[_Place], workers: int, screen: Screen) -> _Check:
+def _check_shares(
+    replay: _Replay, places: list[_Place], workers: int, screen: Screen
+) -> _Check:
     check = _Check(f"the shares of {workers} workers unite to the minibatch", "minibatches")
     with screen.progress("shares", len(places)) as advance:
         for place in places:
-            whole = again.minibatches(place)
-            shares = [again.minibatches(place, workers, rank) for rank in range(workers)]
+            whole = replay.minibatches(place)
+            shares = [replay.minibatches(place, workers, rank) for rank in range(workers)]
             for step, (minibatch, *parts) in enumerate(
                 zip(whole, *shares, strict=True), place.step
             ):

@@ -22,8 +22,8 @@ from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import chunk_starts, size_columns
 from sweephand.corpus.streams import size_stream
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
+from sweephand.deserializers.data_in_memory import check_dict
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.given import check_dict
 
 
 class ArrayDeserializer(Deserializer):

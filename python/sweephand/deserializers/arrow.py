@@ -17,9 +17,9 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.arrow_files import ArrowFiles
 from sweephand.deserializers.arrow_table import ArrowTable
+from sweephand.deserializers.data_in_memory import is_table, wrong_data
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import SelfDescribed, Wanted, the_only
-from sweephand.deserializers.given import is_table, wrong_data
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files.index_places import Keep, check_keep

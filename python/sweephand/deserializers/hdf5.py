@@ -14,7 +14,7 @@ import numpy as np
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.hdf5_links import (
-    ArrayElsewhere,
+    ExternalArray,
     check_own,
     elsewhere,
     find_object,
@@ -142,7 +142,7 @@ class _Group(ArrayGroup):
                 f"its raw bytes are in the file {pieces[0][0]!r}: external_files=True reads "
                 "them there, of local HDF5 files"
             )
-        return ArrayElsewhere(array, self._folder)
+        return ExternalArray(array, self._folder)
 
     def walk(self) -> Iterator[tuple[str, StoredArray]]:
         """Iterate over the data sets, by name."""
@@ -171,7 +171,7 @@ class _Group(ArrayGroup):
 
     def places(self, array: Any) -> Places | None:
         """Return where a data set without filters lies."""
-        if isinstance(array, ArrayElsewhere):
+        if isinstance(array, ExternalArray):
             return None
         made = array.id.get_create_plist()
         width = array.dtype.itemsize * math.prod(array.shape[1:])

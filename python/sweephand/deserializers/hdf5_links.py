@@ -82,7 +82,7 @@ def elsewhere(array: Any) -> list[tuple[str, int, int]]:
 
 
 @dataclass(frozen=True)
-class ArrayElsewhere:
+class ExternalArray:
     """A data set whose raw bytes lie in other files, which a user has allowed.
 
     Attributes

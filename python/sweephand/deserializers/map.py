@@ -21,8 +21,8 @@ from sweephand.corpus.sample_form import Samples
 from sweephand.corpus.sizes import Sizing, chunk_starts
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.array import ArrayDeserializer
+from sweephand.deserializers.data_in_memory import arrays_of, is_map_style, wrong_data
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.given import arrays_of, is_map_style, wrong_data
 from sweephand.deserializers.map_items import MapDataset, MapItems, names_for
 from sweephand.errors import DataError, StaleError
 from sweephand.files.local import open_regular

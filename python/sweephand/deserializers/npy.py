@@ -15,9 +15,9 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import chunk_starts
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.array import check_same_sequences
+from sweephand.deserializers.data_in_memory import check_dict
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Wanted
-from sweephand.deserializers.given import check_dict
 from sweephand.deserializers.npy_columns import (
     Column,
     are_sequences,

@@ -92,7 +92,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             for other, (_, info) in self._keys.items():
                 if info.name == key.name and other != key:
                     return other
-        raise KeyError(_Said(self._described(key)))
+        raise KeyError(_UnquotedMessage(self._described(key)))
 
     @property
     def _keys(self) -> Keys:
@@ -382,7 +382,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return Pieces(self._plan, self.layout).costs()
 
 
-class _Said(str):
+class _UnquotedMessage(str):
     """A message that a KeyError shows without quotes."""
 
     __slots__ = ()

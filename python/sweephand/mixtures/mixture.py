@@ -13,7 +13,7 @@ from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.mixing import Mixing, ShareChange, mix
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.serve import Servable, deserializers_of
+from sweephand.deserializers.source_data import SourceData, deserializers_of
 from sweephand.maps.opening import Opening
 from sweephand.mixtures.weights import (
     Weights,
@@ -94,7 +94,7 @@ class Mixture(Deserializer):
 
     def __init__(
         self,
-        corpora: Mapping[str, Servable],
+        corpora: Mapping[str, SourceData],
         weights: Weights,
         *,
         at_end: AtEnd = "repeat",
@@ -136,7 +136,7 @@ class Mixture(Deserializer):
         whole._changes = self._changes
         return whole
 
-    def with_added(self, added: Mapping[str, Servable]) -> Mixture:
+    def with_added(self, added: Mapping[str, SourceData]) -> Mixture:
         """Return the mixture with corpora that have no share before an event gives them one.
 
         They are mapped and filtered as the mixture was.

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 from sweephand.checks import check_flag, check_int, check_number
 from sweephand.corpus.node_cache import NodeCache
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.serve import Servable, deserializers_of
+from sweephand.deserializers.source_data import SourceData, deserializers_of
 from sweephand.events.event import Event
 from sweephand.layouts import Frames, Layout, Ragged
 from sweephand.printable import shown
@@ -44,7 +44,7 @@ class SourceOptions:
         counterpart here.
     """
 
-    deserializers: Servable
+    deserializers: SourceData
     _: KW_ONLY
     max_samples: int = INFINITELY_REPEAT
     max_sweeps: int = INFINITELY_REPEAT

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.files.node_cache.claims import Claim, Patience
 from sweephand.files.node_cache.entries import Key
+from sweephand.files.node_cache.fetch_lock import FetchLock, Patience
 from sweephand.files.node_cache.marker import prepare
 from sweephand.run.locks import check_byte_locks
 
@@ -71,24 +71,24 @@ class DecodedChunks:
         chunk = self._map(key)
         if chunk is not None:
             return chunk
-        claim = Claim(self._mark, key)
+        lock = FetchLock(self._mark, key)
         try:
-            chunk = self._wait(claim)
+            chunk = self._wait(lock)
             if chunk is None:
                 chunk = decode()
-                if claim.is_mine:
+                if lock.is_mine:
                     chunk = self._offer(key, chunk)
             return chunk
         finally:
-            claim.close()
+            lock.close()
 
-    def _wait(self, claim: Claim) -> Chunk | None:
+    def _wait(self, lock: FetchLock) -> Chunk | None:
         """Wait a little until another process has decoded a chunk, or has given up."""
         delay, end = _FIRST_DELAY, time.monotonic() + self._patience.seconds
         while time.monotonic() < end:
-            claim.take()
-            chunk = self._map(claim.key)
-            if chunk is not None or claim.is_mine:
+            lock.take()
+            chunk = self._map(lock.key)
+            if chunk is not None or lock.is_mine:
                 return chunk
             time.sleep(delay)
             delay = min(2 * delay, _LAST_DELAY)

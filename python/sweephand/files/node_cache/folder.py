@@ -23,12 +23,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.files.node_cache.claims import Claim
+from sweephand.files.node_cache.belady import BeladySet
 from sweephand.files.node_cache.entries import HEAD_BYTES, Entries, Key
+from sweephand.files.node_cache.fetch_lock import FetchLock
 from sweephand.files.node_cache.journal import Journal, JournalRecord
 from sweephand.files.node_cache.marker import prepare
 from sweephand.files.node_cache.ranks import MOST_RANKS, Rank, Ranks
-from sweephand.files.node_cache.soonest import SoonestKept
 from sweephand.run.locks import ByteLocks, check_byte_locks
 
 _TURN = 1 << 20  # the byte that is locked
@@ -85,7 +85,7 @@ class CacheFolder:
     def __init__(self, path: Path, max_bytes: int, uses: Uses) -> None:
         check_byte_locks()
         self.path, self.uses, self.evictions = path, uses, 0
-        self._kept = SoonestKept[Key](max_bytes)
+        self._kept = BeladySet[Key](max_bytes)
         self._chunks: dict[Key, set[int]] = {}  # of this corpus, that an entry is a part of
         self._threads, self._standing = threading.Lock(), threading.Lock()
         self._shunned_until, self._is_closed = 0.0, False
@@ -169,17 +169,17 @@ class CacheFolder:
             if not self._is_closed:
                 self._ranks.tell(self._rank)
 
-    def try_to_take(self, claim: Claim) -> bool:
-        """Take a claim if it is free; return False where the entry is there already.
+    def try_to_take(self, lock: FetchLock) -> bool:
+        """Take a lock if it is free; return False where the entry is there already.
 
         Raises
         ------
         Busy
         """
         with self._turn():
-            if self.entries.holds(claim.key):
+            if self.entries.holds(lock.key):
                 return False
-            claim.take()
+            lock.take()
             return True
 
     def note_use(self, key: Key, chunk: int) -> None:
@@ -191,19 +191,19 @@ class CacheFolder:
                 self._kept.set(key, size, self._time_of_next(key, chunk))
                 self._journal.append([self._record(key, chunk)])
 
-    def store(self, chunk: int, content: NDArray[np.uint8], claim: Claim) -> None:
+    def store(self, chunk: int, content: NDArray[np.uint8], lock: FetchLock) -> None:
         """Keep fetched bytes, if they are needed sooner than kept ones, or waited for."""
-        key, size = claim.key, content.size + HEAD_BYTES
+        key, size = lock.key, content.size + HEAD_BYTES
         with self._turn():
             self._hear()
             self._look_again()
             now = self._rank.time
-            wanted = now if claim.is_waited_for else self._time_of_next(key, chunk)
+            wanted = now if lock.is_waited_for else self._time_of_next(key, chunk)
             leaving = self._kept.put(key, size, wanted)
             if key in leaving:
                 leaving.remove(key)
                 self._chunks.pop(key, None)
-                claim.close()  # within the turn: who comes later fetches it
+                lock.close()  # within the turn: who comes later fetches it
             else:
                 self._chunks.setdefault(key, set()).add(chunk)
             self._remove(leaving)

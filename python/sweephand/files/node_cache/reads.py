@@ -16,8 +16,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.files.node_cache.claims import Claim, Patience
 from sweephand.files.node_cache.entries import HEAD_BYTES, Key
+from sweephand.files.node_cache.fetch_lock import FetchLock, Patience
 from sweephand.files.node_cache.folder import Busy, CacheFolder, Uses
 from sweephand.files.node_cache.loading import entered
 from sweephand.files.node_cache.marker import MARK
@@ -170,15 +170,15 @@ class NodeReads:
             self._try(lambda: folder.note_use(key, chunk))
         return content
 
-    def open_claim(self, key: Key) -> Claim:
-        """Return a claim that is to be taken; Busy where nothing is kept any more."""
+    def open_lock(self, key: Key) -> FetchLock:
+        """Return the lock of an entry, not yet taken; Busy where nothing is kept any more."""
         folder = self._own()
         if folder is None or self._takes_no_more:
             raise Busy
-        return self._or_busy(lambda: Claim(folder.path / MARK, key))
+        return self._or_busy(lambda: FetchLock(folder.path / MARK, key))
 
-    def try_to_take(self, claim: Claim) -> bool:
-        """Take a claim if it is free; return False where the entry is there already.
+    def try_to_take(self, lock: FetchLock) -> bool:
+        """Take a lock if it is free; return False where the entry is there already.
 
         Raises
         ------
@@ -187,13 +187,13 @@ class NodeReads:
         folder = self._own()
         if folder is None:
             raise Busy
-        return self._or_busy(lambda: folder.try_to_take(claim))
+        return self._or_busy(lambda: folder.try_to_take(lock))
 
-    def store(self, chunk: int, content: NDArray[np.uint8], claim: Claim) -> None:
+    def store(self, chunk: int, content: NDArray[np.uint8], lock: FetchLock) -> None:
         """Keep fetched bytes, if they should be."""
         folder = self._own()
         if folder is not None and not self._takes_no_more:
-            self._try(lambda: folder.store(chunk, content, claim))
+            self._try(lambda: folder.store(chunk, content, lock))
 
     def _try(self, action: Callable[[], None]) -> None:
         with suppress(Busy):
@@ -223,7 +223,7 @@ class NodeReads:
 class _Fetched:
     file: RequestedFile
     content: NDArray[np.uint8]
-    claim: Claim
+    lock: FetchLock
 
 
 @dataclass
@@ -247,33 +247,33 @@ class ChunkReads:
         if found is not None:
             return found
         try:
-            claim = self.reads.open_claim(key)
+            lock = self.reads.open_lock(key)
         except Busy:
             return self._request(file, offset, size, padding)
         is_kept = False
         try:
-            found = self._wait(claim, size, padding)
+            found = self._wait(lock, size, padding)
             if found is None:
                 found = self._request(file, offset, size, padding)
-                is_kept = claim.is_mine
+                is_kept = lock.is_mine
                 if is_kept:
                     with self._guard:
-                        self._waiting.append(_Fetched(file, found[:size], claim))
+                        self._waiting.append(_Fetched(file, found[:size], lock))
             return found
         finally:
             if not is_kept:
-                claim.close()
+                lock.close()
 
-    def _wait(self, claim: Claim, size: int, padding: int) -> NDArray[np.uint8] | None:
-        """Wait until the claim is one's own, or the entry is there, but not for long."""
+    def _wait(self, lock: FetchLock, size: int, padding: int) -> NDArray[np.uint8] | None:
+        """Wait until the lock is one's own, or the entry is there, but not for long."""
         end, delay = time.monotonic() + self.reads.patience.seconds, _FIRST_DELAY
         with suppress(Busy):
             while time.monotonic() < end:
-                if not self.reads.try_to_take(claim):
-                    found = self.reads.read(claim.key, self.chunk, size, padding)
+                if not self.reads.try_to_take(lock):
+                    found = self.reads.read(lock.key, self.chunk, size, padding)
                     if found is not None:
                         return found
-                elif claim.is_mine:
+                elif lock.is_mine:
                     return None
                 self._keep_all()  # nobody waits while somebody waits for him
                 time.sleep(delay)
@@ -295,7 +295,7 @@ class ChunkReads:
         try:
             file.look()
             for one in mine:
-                self.reads.store(self.chunk, one.content, one.claim)
+                self.reads.store(self.chunk, one.content, one.lock)
         finally:
             _let_go(mine)
 
@@ -324,7 +324,7 @@ class ChunkReads:
 
 def _let_go(fetched: Sequence[_Fetched]) -> None:
     for one in fetched:
-        one.claim.close()
+        one.lock.close()
 
 
 def _key_of(file: RequestedFile, offset: int, size: int) -> Key:

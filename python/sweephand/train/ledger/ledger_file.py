@@ -8,9 +8,9 @@ from pathlib import Path
 
 from sweephand.corpus.ids import SequenceIds
 from sweephand.train.ledger.blocks import LEDGER, Kind, LedgerBlock, blocks_of
+from sweephand.train.ledger.loss_rows import StepRows, pack_rows
 from sweephand.train.ledger.sequence_names import MetNames
 from sweephand.train.ledger.step_file import open_alone
-from sweephand.train.ledger.visits import StepVisits, pack_visits
 
 _MOST_ROWS = 1 << 16  # that wait to be written
 _MOST_SECONDS = 5.0  # that they wait
@@ -36,7 +36,7 @@ class LedgerFile:
         self.path = path
         self.last_step = 0
         self._names = MetNames()
-        self._waiting: list[StepVisits] = []
+        self._waiting: list[StepRows] = []
         self._num_waiting = 0
         self._new_names = b""
         self._since = 0.0  # when the first of them came
@@ -59,7 +59,7 @@ class LedgerFile:
         self._file.end = blocks[-1].end if blocks else 0
         self.last_step = last_step(blocks)
 
-    def add(self, visits: StepVisits, ids: SequenceIds) -> None:
+    def add(self, visits: StepRows, ids: SequenceIds) -> None:
         """Add the visits of a step, at least one sequence; they are written soon."""
         now = time.monotonic()
         if not self._waiting:
@@ -78,7 +78,7 @@ class LedgerFile:
         if self._waiting or self._new_names:
             blocks = self._new_names if self._file.end else LEDGER.head + self._new_names
             if self._waiting:
-                blocks += pack_visits(self._waiting)
+                blocks += pack_rows(self._waiting)
             self._file.append(blocks)
             self._waiting, self._num_waiting, self._new_names = [], 0, b""
         if to_disk:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.optional import OptionalModule
+from sweephand.train.ledger.loss_rows import LossRows
 from sweephand.train.ledger.sequence_names import SequenceNames
-from sweephand.train.ledger.visits import Visits
 
 if TYPE_CHECKING:
     import pyarrow
@@ -20,7 +20,7 @@ pa = OptionalModule("pyarrow", extra="parquet")
 pq = OptionalModule("pyarrow.parquet", extra="parquet")
 
 
-def to_table(visits: Visits, names: SequenceNames) -> pyarrow.Table:
+def to_table(visits: LossRows, names: SequenceNames) -> pyarrow.Table:
     """Return visits as a table; see `LossLedger.table`."""
     numbers, places = np.unique(visits.numbers, return_inverse=True)
     ids, corpora = names.of(numbers)

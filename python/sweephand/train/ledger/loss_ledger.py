@@ -11,10 +11,10 @@ from sweephand.minibatch.minibatch import Minibatch
 from sweephand.train.arguments import check_path
 from sweephand.train.ledger.ledger_file import LedgerFile
 from sweephand.train.ledger.ledger_table import to_table, write_parquet
+from sweephand.train.ledger.loss_rows import StepRows
 from sweephand.train.ledger.read_ledger import SUFFIX, read_ledger
 from sweephand.train.ledger.sequence_losses import sequence_losses
 from sweephand.train.ledger.step_log import StepLog
-from sweephand.train.ledger.visits import StepVisits
 from sweephand.train.progress.observer import TakenStep
 from sweephand.train.progress.record import Step
 
@@ -103,7 +103,7 @@ class LossLedger(StepLog[LedgerFile]):
         self._step = step
         plan = minibatch.planned
         if len(found):
-            visits = StepVisits(step, plan.nominal_time, plan.sequences(), plan.sizes(), found)
+            visits = StepRows(step, plan.nominal_time, plan.sequences(), plan.sizes(), found)
             file.add(visits, minibatch._ids)
 
     def table(self) -> pa.Table:

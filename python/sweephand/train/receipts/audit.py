@@ -9,11 +9,11 @@ from sweephand import _core
 from sweephand.minibatch.position import Position
 from sweephand.source.plan import Plan
 from sweephand.source.source import MinibatchSource
-from sweephand.train.receipts.again import Again, Planned, Read
+from sweephand.train.receipts.hashes import hash_events, hash_ids, sum_contents
 from sweephand.train.receipts.header import order_of
-from sweephand.train.receipts.parts import added, events_part, ids_part
 from sweephand.train.receipts.read_receipts import Link, ReceiptsOfWorker, read_receipts
 from sweephand.train.receipts.receipt import BYTES, NO_CONTENT, TO_SWEEP_END, Receipt
+from sweephand.train.receipts.replay import DataReplay, PlanReplay, Replay
 from sweephand.train.receipts.report import ReceiptAudit, ReceiptMismatch, wrong
 
 _IDS_SHOWN = 5
@@ -41,8 +41,10 @@ def audit(
         raise ValueError(
             "these receipts have no content: they were not written with content=True"
         )
-    again = Read(source, streams) if content and streams is not None else Planned(source)
-    auditor = _Auditor(first, others, source, again)
+    replay = (
+        DataReplay(source, streams) if content and streams is not None else PlanReplay(source)
+    )
+    auditor = _Auditor(first, others, source, replay)
     auditor.only, auditor.allow_jumps = step, allow_jumps
     auditor.allow_unsealed = allow_unsealed
     if against is not None:
@@ -73,11 +75,11 @@ class _Auditor:
         file: ReceiptsOfWorker,
         others: list[ReceiptsOfWorker],
         source: MinibatchSource,
-        again: Again,
+        replay: Replay,
     ) -> None:
         self._file, self._others = file, others
         self._plan: Plan = source.timeline
-        self._again = again
+        self._replay = replay
         # A step may depend on those before it, and not on its place alone.
         self._walks = source.layout.depends_on_size
         self.only: int | None = None
@@ -145,10 +147,10 @@ class _Auditor:
         there = Position(receipt.begin)
         try:
             walks = self.only is None or self._walks
-            plan, content = self._again.at(position if walks else there, receipt)
+            plan, content = self._replay.at(position if walks else there, receipt)
             if plan.nominal_time != receipt.begin and walks and self.allow_jumps:
                 self.jumps.append((receipt.step, plan.nominal_time, receipt.begin))
-                plan, content = self._again.at(there, receipt)
+                plan, content = self._replay.at(there, receipt)
         except (ValueError, OverflowError) as error:
             found = wrong(receipt.step, "request", "one that can be served", str(error))
             return found, position
@@ -184,18 +186,18 @@ class _Auditor:
     ) -> ReceiptMismatch | None:
         pairs: dict[str, tuple[object, object]] = {
             "begin": (plan.nominal_time, receipt.begin),
-            "events": (events_part(self._plan, plan.nominal_time), receipt.events),
-            "ids": (ids_part(plan), receipt.ids),
+            "events": (hash_events(self._plan, plan.nominal_time), receipt.events),
+            "ids": (hash_ids(plan), receipt.ids),
         }
         if self._file.header.streams is None:
             pairs["content"] = NO_CONTENT, receipt.content
-        elif isinstance(self._again, Read):
+        elif isinstance(self._replay, DataReplay):
             pairs["content"] = content, self._content_of(receipt)
         if self.replayed is not None:
-            again = self.replayed.by_step.get(receipt.step)
+            other = self.replayed.by_step.get(receipt.step)
             for name in ("control", "parameters"):
                 mine = getattr(receipt, name)
-                theirs = getattr(again, name) if again else "of no step of the other run"
+                theirs = getattr(other, name) if other else "of no step of the other run"
                 pairs[name] = theirs, mine
         differing = [name for name, (wanted, found) in pairs.items() if wanted != found]
         if not differing:
@@ -208,7 +210,7 @@ class _Auditor:
         found = receipt.content
         for other in self._others:
             theirs = other.by_step.get(receipt.step)
-            found = found if theirs is None else added(found, theirs.content)
+            found = found if theirs is None else sum_contents(found, theirs.content)
         return found
 
     def _look_at_end(self, file: ReceiptsOfWorker, is_sealed: bool) -> ReceiptMismatch | None:

@@ -11,7 +11,7 @@ import numpy as np
 from sweephand.errors import DataError
 from sweephand.run.strict_json import to_json
 from sweephand.source.plan import Plan
-from sweephand.train.receipts.parts import PARTS
+from sweephand.train.receipts.hashes import PART_DESCRIPTIONS
 from sweephand.train.receipts.receipt import BYTES
 
 FORMAT = "sweephand receipts"
@@ -45,7 +45,12 @@ class Header:
 
     def packed(self) -> bytes:
         """Return the line of JSON."""
-        fields = {"format": FORMAT, "version": VERSION, **asdict(self), "parts": PARTS}
+        fields = {
+            "format": FORMAT,
+            "version": VERSION,
+            **asdict(self),
+            "parts": PART_DESCRIPTIONS,
+        }
         text = to_json(fields, default=_plain).encode()
         return text + b" " * (-(len(text) + 1) % BYTES) + b"\n"
 

@@ -18,14 +18,14 @@ from sweephand.train.checkpoint.read_state import read_count, reading
 from sweephand.train.ledger.step_log import StepLog, file_of_worker
 from sweephand.train.progress.observer import TakenStep
 from sweephand.train.receipts.audit import audit
-from sweephand.train.receipts.header import Header, order_of
-from sweephand.train.receipts.parts import (
-    content_part,
-    control_part,
-    events_part,
-    ids_part,
-    parameters_part,
+from sweephand.train.receipts.hashes import (
+    hash_content,
+    hash_control,
+    hash_events,
+    hash_ids,
+    hash_parameters,
 )
+from sweephand.train.receipts.header import Header, order_of
 from sweephand.train.receipts.read_receipts import SUFFIX, read_file
 from sweephand.train.receipts.receipt import (
     NO_CONTENT,
@@ -166,16 +166,16 @@ class Receipts(StepLog[ReceiptFile]):
         """
         found = NO_PARAMETERS
         if parameters is not None:
-            found = parameters_part(file_of_tensors(parameters))
-        self.add(minibatch, control_part(control), found, step)
+            found = hash_parameters(file_of_tensors(parameters))
+        self.add(minibatch, hash_control(control), found, step)
 
     def stepped(self, taken: TakenStep) -> None:
         """Give a step its receipt."""
         parameters = NO_PARAMETERS
         if self.wants_parameters(taken.step):
-            parameters = parameters_part(taken.parameters())
+            parameters = hash_parameters(taken.parameters())
         if self._writes:
-            self.add(taken.minibatch, control_part(taken.values), parameters, taken.step)
+            self.add(taken.minibatch, hash_control(taken.values), parameters, taken.step)
 
     def add(
         self, minibatch: object, control: bytes, parameters: bytes, step: int | None = None
@@ -213,9 +213,9 @@ class Receipts(StepLog[ReceiptFile]):
             step,
             planned.nominal_time,
             request_of(asked.num_samples, crosses_sweeps=asked.crosses_sweeps),
-            ids_part(whole),
-            NO_CONTENT if header.streams is None else content_part(minibatch, header.streams),
-            events_part(plan, planned.nominal_time),
+            hash_ids(whole),
+            NO_CONTENT if header.streams is None else hash_content(minibatch, header.streams),
+            hash_events(plan, planned.nominal_time),
             control,
             parameters,
         )

@@ -29,7 +29,7 @@ from sweephand.train.session.summaries import EpochEnds, Summaries
 from sweephand.train.session.testing import FinalTest
 from sweephand.train.session.training_run import TrainingRun
 from sweephand.train.session.validation import Validation
-from sweephand.train.spikes.healer import Healer, Spiked
+from sweephand.train.spikes.rollback import Spiked, SpikeRollback
 from sweephand.train.spikes.spike_policy import SpikePolicy
 from sweephand.train.spikes.spike_report import SpikeReport
 from sweephand.train.trainer.trainer import Trainer
@@ -171,9 +171,9 @@ class TrainingSession:
             self._branching = Branching(run, critical_batch_size, sizes)
             run.activities.append(self._branching)
         if spike_policy is not None:
-            healer = Healer(run, spike_policy, self._next_size, self._saving, folder)
-            self._saving.guard = healer
-            self._listeners.append(healer.watch.update)
+            rollback = SpikeRollback(run, spike_policy, self._next_size, self._saving, folder)
+            self._saving.guard = rollback
+            self._listeners.append(rollback.watch.update)
         self._guard = self._saving.guard
         run.activities += [
             FinalTest(run, test_config),

@@ -1,1 +1,1 @@
-"""Spikes of the loss: seen, gone back from, and healed."""
+"""Loss-spike rollback: the watch, the trials, the policy and the report."""

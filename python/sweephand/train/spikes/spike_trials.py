@@ -10,7 +10,7 @@ from sweephand.errors import LossScaleError
 from sweephand.events.event import Ban
 from sweephand.train.progress.record import Step
 from sweephand.train.session.training_run import TrainingRun
-from sweephand.train.spikes.culprits import TrialResult, find_culprits
+from sweephand.train.spikes.bisection import TrialResult, find_spiking
 from sweephand.train.spikes.moments import StepPlace
 from sweephand.train.spikes.spike_policy import SpikePolicy
 from sweephand.train.spikes.spike_watch import Seen, SpikeWatch
@@ -66,10 +66,10 @@ class SpikeTrials:
 
         The first that was out of the band is asked first, then those before it, backwards.
         """
-        return next(filter(self._heals, reversed(self._places)), None)
+        return next(filter(self._recovers_without, reversed(self._places)), None)
 
-    def find_culprits(self, cause: StepPlace, ids: Sequence[str], seen: Seen) -> list[str]:
-        """Return the sequences of a minibatch that spike alone; see `find_culprits`.
+    def find_spiking(self, cause: StepPlace, ids: Sequence[str], seen: Seen) -> list[str]:
+        """Return the sequences of a minibatch that spike alone; see `find_spiking`.
 
         Parameters
         ----------
@@ -93,9 +93,9 @@ class SpikeTrials:
             loss = seen.figures["loss"] * cause.num_samples
             whole = TrialResult(seen.z_scores["loss"], loss, cause.num_samples)
         with self._trained(self._places[:index]):
-            return find_culprits(ids, whole, look, self._score, self._policy.threshold)
+            return find_spiking(ids, whole, look, self._score, self._policy.threshold)
 
-    def _heals(self, left_out: StepPlace) -> bool:
+    def _recovers_without(self, left_out: StepPlace) -> bool:
         """Return True if the run is healthy at the spike once a minibatch is left out."""
         *before, last = self._places
         with self._trained([one for one in before if one is not left_out]) as is_trained:

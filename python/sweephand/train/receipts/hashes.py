@@ -1,4 +1,4 @@
-"""The parts of a receipt: hashes of the inputs of a step."""
+"""The hashes of a receipt: of the inputs of a step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sweephand.train.receipts.receipt import NO_CONTROL, NO_EVENTS
 from sweephand.train.trainer.trained_model import SavedFile
 
 # The description of each part in the header, for readers who have only the file.
-PARTS = {
+PART_DESCRIPTIONS = {
     "chain": "BLAKE2b-128 of the chain before (first: of this header) and the next 48 bytes",
     "step": "u32, from 1; 0 in the seal that ends a closed file",
     "events": "first 4 bytes of the digest of events that are not behind begin; 0 if none",
@@ -31,7 +31,7 @@ PARTS = {
 }
 
 
-def ids_part(plan: _core.compose.Plan | _core.engine.Batch) -> bytes:
+def hash_ids(plan: _core.compose.Plan | _core.engine.Batch) -> bytes:
     """Return the hash of a plan for all workers."""
     found = hashlib.blake2b(plan.share_size.to_bytes(8, "little"), digest_size=8)
     found.update(plan.sequences().astype("<u8", copy=False).data)
@@ -41,18 +41,18 @@ def ids_part(plan: _core.compose.Plan | _core.engine.Batch) -> bytes:
     return found.digest()
 
 
-def content_part(minibatch: Minibatch, streams: list[str]) -> bytes:
+def hash_content(minibatch: Minibatch, streams: list[str]) -> bytes:
     """Return the sum of digests of a share's sequences in the given streams."""
     return sum_of_digests(minibatch, streams).to_bytes(8, "little")
 
 
-def added(one: bytes, other: bytes) -> bytes:
+def sum_contents(one: bytes, other: bytes) -> bytes:
     """Return the content of two shares together."""
     total = int.from_bytes(one, "little") + int.from_bytes(other, "little")
     return (total % 2**64).to_bytes(8, "little")
 
 
-def events_part(plan: Plan, time: int) -> bytes:
+def hash_events(plan: Plan, time: int) -> bytes:
     """Return the hash of the events up to a nominal time."""
     events = plan.events
     if not events:
@@ -61,7 +61,7 @@ def events_part(plan: Plan, time: int) -> bytes:
     return bytes.fromhex(digest_of(events.in_time[:count]))[:4] or NO_EVENTS
 
 
-def control_part(control: Mapping[str, Any] | None) -> bytes:
+def hash_control(control: Mapping[str, Any] | None) -> bytes:
     """Return the hash of the decisions."""
     if control is None:
         return NO_CONTROL
@@ -85,7 +85,7 @@ class _Hash:
         return self._found.digest()
 
 
-def parameters_part(parameters: SavedFile) -> bytes:
+def hash_parameters(parameters: SavedFile) -> bytes:
     """Return the hash of the file of parameters of a checkpoint."""
     found = _Hash()
     parameters.write(found)

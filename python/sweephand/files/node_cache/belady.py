@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 
 
-class SoonestKept(Generic[Item]):
+class BeladySet(Generic[Item]):
     """Choose the items that stay in bounded room, by the time of their next use (Belady).
 
     Parameters
@@ -19,7 +19,7 @@ class SoonestKept(Generic[Item]):
 
     Examples
     --------
-    >>> kept = SoonestKept[str](room=2)
+    >>> kept = BeladySet[str](room=2)
     >>> kept.put("a", 1, time=5), kept.put("b", 1, time=9)
     ([], [])
     >>> kept.put("c", 1, time=7), kept.put("d", 1, time=8)

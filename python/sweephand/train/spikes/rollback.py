@@ -51,7 +51,7 @@ class Suspicion(NamedTuple):
     back_to_step: int
 
 
-class Healer(StepGuard):
+class SpikeRollback(StepGuard):
     """Loss-spike rollback: sees spikes, goes back, and leaves out their causes.
 
     Parameters
@@ -209,7 +209,7 @@ class Healer(StepGuard):
         action: SpikeAction | None = self._action(spike) if cause else None
         banned: Sequence[str] = ()
         if cause and action == "bisect":
-            banned = trials.find_culprits(cause, spike.ids, seen)
+            banned = trials.find_spiking(cause, spike.ids, seen)
         outcome: SpikeOutcome = "banned" if banned else _OUTCOMES[action]
         if self._has_too_many(outcome):
             outcome = "stopped"

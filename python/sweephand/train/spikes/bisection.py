@@ -34,7 +34,7 @@ class TrialResult(NamedTuple):
         return self.loss - part.loss, self.num_samples - part.num_samples
 
 
-def find_culprits(
+def find_spiking(
     ids: Sequence[str],
     whole: TrialResult,
     look: Callable[[Sequence[str]], TrialResult],
@@ -63,13 +63,13 @@ def find_culprits(
     rest = list(ids)
     found: list[str] = []
     while whole.z_score > threshold:
-        culprit = None
+        worst = None
         if len(found) <= len(ids) // 2:
-            culprit = _worst(rest, whole, look, score, ALONE * threshold)
-        if culprit is None:
+            worst = _worst(rest, whole, look, score, ALONE * threshold)
+        if worst is None:
             return []
-        found.append(culprit)
-        rest.remove(culprit)
+        found.append(worst)
+        rest.remove(worst)
         whole = look(rest) if rest else TrialResult(-math.inf)
     if len(found) > 1:
         for one in list(found):  # it may spike alone, and yet not among others

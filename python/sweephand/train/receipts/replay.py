@@ -1,4 +1,4 @@
-"""Steps of receipts, planned or read again."""
+"""Replay of the steps of receipts, from the plan or from the data."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.position import Position
 from sweephand.source.source import MinibatchSource
 from sweephand.source.whole_plans import WholePlans
-from sweephand.train.receipts.parts import content_part
+from sweephand.train.receipts.hashes import hash_content
 from sweephand.train.receipts.receipt import NO_CONTENT, Receipt
 
 
-class Derived(NamedTuple):
+class ReplayedMinibatch(NamedTuple):
     """Minibatch that a step should have had: its plan, and its content if it was read."""
 
     plan: _core.compose.Plan | _core.engine.Batch
     content: bytes = NO_CONTENT
 
 
-class Again(Protocol):
+class Replay(Protocol):
     """Deriver of the minibatches of steps."""
 
-    def at(self, position: Position, receipt: Receipt) -> Derived:
+    def at(self, position: Position, receipt: Receipt) -> ReplayedMinibatch:
         """Return the minibatch that begins at a place; ValueError for an invalid request."""
 
 
-class Planned:
+class PlanReplay:
     """Plans steps again; nothing is read."""
 
     def __init__(self, source: MinibatchSource) -> None:
         self._plans = WholePlans(source.timeline)
 
-    def at(self, position: Position, receipt: Receipt) -> Derived:
+    def at(self, position: Position, receipt: Receipt) -> ReplayedMinibatch:
         """Return the minibatch that begins at a place."""
         samples, crosses_sweeps = receipt.asked
         self._plans.go_to(position)
-        return Derived(self._plans.next(samples, crosses_sweeps=crosses_sweeps))
+        return ReplayedMinibatch(self._plans.next(samples, crosses_sweeps=crosses_sweeps))
 
 
-class Read:
+class DataReplay:
     """Reads steps again, with a selection of their streams."""
 
     def __init__(self, source: MinibatchSource, streams: list[str]) -> None:
         self._source = copy.copy(source)  # at a place of its own
         self._streams = streams
 
-    def at(self, position: Position, receipt: Receipt) -> Derived:
+    def at(self, position: Position, receipt: Receipt) -> ReplayedMinibatch:
         """Return the minibatch that begins at a place."""
         source, (samples, crosses_sweeps) = self._source, receipt.asked
         if source.position != position:
@@ -56,6 +56,6 @@ class Read:
         request = source.timeline.whole_request(samples, crosses_sweeps=crosses_sweeps)
         batch = source.cursor.next(request)
         if batch.end_of_data:
-            return Derived(batch)
+            return ReplayedMinibatch(batch)
         minibatch = Minibatch(batch, source.timeline.contents)
-        return Derived(batch, content_part(minibatch, self._streams))
+        return ReplayedMinibatch(batch, hash_content(minibatch, self._streams))

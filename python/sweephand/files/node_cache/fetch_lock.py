@@ -1,4 +1,4 @@
-"""Claims on entries: one process at a time fetches, and a kill releases its claim."""
+"""Locks on fetching an entry: held by one process at a time, released when it is killed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Patience:
         self._lost_until = time.monotonic() + _HURRY
 
 
-class Claim:
+class FetchLock:
     """The right to fetch an entry, or the wait for its holder; it ends with the process.
 
     Attributes

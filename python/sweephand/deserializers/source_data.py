@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from sweephand.deserializers.array import ArrayDeserializer
+from sweephand.deserializers.data_in_memory import is_saved_split, is_table, wrong_data
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.given import is_saved_split, is_table, wrong_data
 
 
 class Table(Protocol):
@@ -25,7 +25,7 @@ class Rows(Protocol):
         """Return the names of its columns."""
 
 
-Servable = Deserializer | Sequence[Deserializer] | Mapping[str, Any] | Table | Rows
+SourceData = Deserializer | Sequence[Deserializer] | Mapping[str, Any] | Table | Rows
 """Deserializers, a dict of arrays as `ArrayDeserializer` takes it, or a table."""
 
 

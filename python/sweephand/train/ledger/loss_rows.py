@@ -1,4 +1,4 @@
-"""Visits of sequences: which one, when, and with which loss."""
+"""LossRows of sequences: which one, when, and with which loss."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROW: tuple[np.dtype[Any], ...] = (
 )  # samples, loss; a number stands before them
 
 
-class StepVisits(NamedTuple):
+class StepRows(NamedTuple):
     """Sequences that one step, or a part of it, saw, with their losses.
 
     Attributes
@@ -44,8 +44,8 @@ class StepVisits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Visits:
-    """Visits of many steps, each column an array of shape (visits,).
+class LossRows:
+    """LossRows of many steps, each column an array of shape (visits,).
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Visits:
     losses: NDArray[np.float32]
 
     @classmethod
-    def joined(cls, parts: Sequence[Visits]) -> Visits:
+    def joined(cls, parts: Sequence[LossRows]) -> LossRows:
         """Return all rows of several visits, in the order of steps."""
         empty = cls(*(np.empty(0, dtype) for dtype in ("i8", "i8", "u8", "u4", "f4")))
         columns = [
@@ -79,16 +79,16 @@ class Visits:
         """Return the columns in the order of the attributes."""
         return self.steps, self.times, self.numbers, self.samples, self.losses
 
-    def where(self, chosen: NDArray[Any]) -> Visits:
+    def where(self, chosen: NDArray[Any]) -> LossRows:
         """Return the rows that a mask, or their numbers, choose."""
-        return Visits(*(column[chosen] for column in self.columns()))
+        return LossRows(*(column[chosen] for column in self.columns()))
 
-    def up_to(self, step: int) -> Visits:
+    def up_to(self, step: int) -> LossRows:
         """Return the rows of the steps up to one."""
         return self.where(self.steps <= step)
 
 
-def pack_visits(steps: Sequence[StepVisits]) -> bytes:
+def pack_rows(steps: Sequence[StepRows]) -> bytes:
     """Pack a block of steps, at least one."""
     numbers = np.concatenate([one.numbers for one in steps])
     width = 8 if int(numbers.max(initial=0)) >= 2**32 else 4
@@ -111,7 +111,7 @@ def _columns(dtypes: Sequence[np.dtype[Any]], rows: Any) -> list[NDArray[Any]]:
     ]
 
 
-def unpack_visits(block: LedgerBlock, payload: memoryview, path: str) -> Visits:
+def unpack_rows(block: LedgerBlock, payload: memoryview, path: str) -> LossRows:
     """Return the rows of a block, as views where they can be.
 
     Raises
@@ -134,7 +134,7 @@ def unpack_visits(block: LedgerBlock, payload: memoryview, path: str) -> Visits:
     ):
         raise DataError("this block of the ledger has other columns", path, block.begin)
     steps, times, rows, numbers, samples, losses = columns
-    return Visits(
+    return LossRows(
         np.repeat(steps.astype(np.int64), rows),
         np.repeat(times.astype(np.int64), rows),
         numbers.astype(np.uint64),
