@@ -59,7 +59,16 @@ napoleon_use_ivar = True
 FACADES = [
     f"sweephand{room}"
     for room in (
-        *("", ".mxnet", ".numpy", ".tfds", ".tfrecord", ".torch", ".torch.distributed"),
+        *(
+            "",
+            ".mxnet",
+            ".numpy",
+            ".tfds",
+            ".tfrecord",
+            ".torch",
+            ".torch.distributed",
+            ".train",
+        ),
         *(".torch.megatron", ".torch.torchtitan", ".torchft", ".ray"),
     )
 ]
@@ -109,7 +118,7 @@ def public_bases(
     """Name the public class that a class extends, and no private ones between them."""
     facade = name.rpartition(".")[0]
     base = public_base(facade, thing)
-    bases[:] = [f":py:class:`~{facade}.{base}`"] if base else bases
+    bases[:] = [f":py:class:`~{base}`"] if base else bases
 
 
 class LinkNames(SphinxTransform):
@@ -141,6 +150,8 @@ def target_of(code: str) -> str | None:
     prefix, room, name = found.groups()
     if prefix is None and name.islower() and "_" not in name:
         return None
+    if room in (None, "train"):
+        room = None if name in sh.__all__ else "train"
     owner = sh if room is None else getattr(sh, room, None)
     if name not in getattr(owner, "__all__", []):
         return None

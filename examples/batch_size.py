@@ -54,7 +54,7 @@ def train(log: Path, rates: object, sizes: object, num_samples: int, **options: 
         sh.numpy.Adam(model, rates),
         sh.JSONLProgressWriter(log, freq=100),
         sub_minibatches=4,
-        gradient_noise_scale=sh.GradientNoiseScale(decay=0.999),
+        gradient_noise_scale=sh.train.GradientNoiseScale(decay=0.999),
     )
     sh.training_session(
         trainer,
@@ -80,8 +80,8 @@ def main() -> None:
     arguments.add_argument("--figure", type=Path, help="picture to draw")
     options = arguments.parse_args()
     total = options.samples
-    cosine = sh.cosine_schedule(0.005, total)
-    branches = sh.CriticalBatchSize(total // 8, tolerance=0.005, max_size=8192)
+    cosine = sh.train.cosine_schedule(0.005, total)
+    branches = sh.train.CriticalBatchSize(total // 8, tolerance=0.005, max_size=8192)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.output or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def main() -> None:
         steps = train(fixed, cosine, SIZE, total, critical_batch_size=branches)
         noise = curve(fixed, "training", "gradient_noise_scale")
         critical = curve(fixed, "change", "critical_batch_size")
-        rates, sizes, saved = sh.seesaw(cosine, SIZE, total, max_size=max(critical[1]))
+        rates, sizes, saved = sh.train.seesaw(cosine, SIZE, total, max_size=max(critical[1]))
         fewer = train(grown, rates, sizes, total)
         losses = {
             name: curve(log, "validation", "loss")

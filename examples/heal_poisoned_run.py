@@ -64,7 +64,7 @@ def cross_entropy(model: dict, minibatch: sh.Minibatch) -> tuple[float, list]:
 
 def train(
     corpus: sh.ArrayDeserializer, folder: Path, policy: sh.SpikePolicy | None
-) -> sh.TrainingSession:
+) -> sh.train.TrainingSession:
     """Train with checkpoints in a folder, and return the session."""
     model = {"w": np.zeros((LETTERS, LETTERS), np.float32)}
     learner = sh.numpy.Adam(model, sh.learning_parameter_schedule(0.02))

@@ -58,7 +58,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         corpus = make_corpus(np.random.default_rng(0), folder)
         model = {"w": np.zeros(4, np.float32)}
-        receipts = sh.Receipts(
+        receipts = sh.train.Receipts(
             folder / "receipts", content=True, parameters_every=10, overwrite=True
         )
         learner = sh.numpy.Adam(model, sh.learning_parameter_schedule(0.05))

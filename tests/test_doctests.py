@@ -35,7 +35,7 @@ MODULES = ["sweephand"] + [
 PUBLIC = ["sweephand"] + [
     f"sweephand.{name}"
     for name in (
-        *("decode", "images", "mxnet", "numpy", "ray", "tfds", "tfrecord", "torchft"),
+        *("decode", "images", "mxnet", "numpy", "ray", "tfds", "tfrecord", "torchft", "train"),
         *("torch", "torch.distributed", "torch.megatron", "torch.torchtitan"),
     )
 ]

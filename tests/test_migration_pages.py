@@ -25,7 +25,7 @@ def public(thing: object) -> list[tuple[str, object]]:
 def vocabulary() -> set[str]:
     """Return every name of a module, of its classes, and of what they take."""
     found: set[str] = set()
-    for module in (sh, sh.numpy, sh.mxnet, sh.tfds, sh.torch):
+    for module in (sh, sh.train, sh.numpy, sh.mxnet, sh.tfds, sh.torch):
         for name, thing in public(module):
             found.add(name)
             if isinstance(thing, ModuleType) or not callable(thing):

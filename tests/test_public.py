@@ -14,7 +14,17 @@ import sweephand as sh
 @pytest.mark.parametrize(
     "name",
     [
-        *("", ".decode", ".images", ".tfds", ".numpy", ".ray", ".tfrecord", ".torchft"),
+        *(
+            "",
+            ".decode",
+            ".images",
+            ".tfds",
+            ".numpy",
+            ".ray",
+            ".tfrecord",
+            ".torchft",
+            ".train",
+        ),
         *(".torch", ".torch.distributed", ".torch.megatron", ".torch.torchtitan"),
     ],
 )
@@ -25,6 +35,34 @@ not_by_star = {{"torch"}} if room.__name__ == "sweephand" else set()
 assert set(dir(room)) == {{*room.__all__, *not_by_star}}, set(dir(room)) ^ set(room.__all__)
 assert dir(room) == sorted(dir(room))
 assert all(getattr(room, public) is not None for public in room.__all__)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_names_of_training_are_flat_only_where_that_is_how_they_are_documented() -> None:
+    flat = {
+        *("CSVProgressWriter", "CheckpointConfig", "CrossValidationConfig"),
+        *("JSONLProgressWriter", "LearningRateControl", "LossLedger", "LossScaleOptimizer"),
+        *("MinibatchScaling", "PREEMPTED_EXIT_CODE", "ProgressPrinter", "SpikePolicy"),
+        *("StepResult", "TensorBoardProgressWriter", "TestConfig", "Trainer"),
+        *("learning_parameter_schedule", "learning_parameter_schedule_per_sample"),
+        *("momentum_as_time_constant_schedule", "momentum_schedule"),
+        *("momentum_schedule_per_sample", "training_session"),
+    }
+    assert {*dir(sh)} & {*dir(sh.train)} == flat
+    assert all(getattr(sh, name) is getattr(sh.train, name) for name in flat)
+    with pytest.raises(AttributeError, match=r"'Receipts'; it is sweephand\.train\.Receipts"):
+        sh.Receipts  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_importing_the_package_imports_no_training() -> None:
+    code = """
+import sys, sweephand as sh
+assert "sweephand.train" not in sys.modules
+sh.train, dir(sh.train)
+assert not [name for name in sys.modules if name.startswith("sweephand.train.")]
+assert sh.train.Receipts.__module__ == "sweephand.train.receipts.receipts"
+assert "sweephand.train.session.session" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -197,7 +197,7 @@ class ByHand:
         self.losses += loss.item()
 
 
-def make_trainer(*writers: sh.ProgressWriter) -> sh.Trainer:
+def make_trainer(*writers: sh.train.ProgressWriter) -> sh.Trainer:
     model, optimizer = make_model()
     learner = sh.torch.Learner(optimizer, sh.learning_parameter_schedule(RATE))
     return sh.Trainer(model, squared_error, learner, writers)
@@ -317,7 +317,7 @@ def give_receipts(
     minibatch, _ = minibatch_and_losses(size, layout)
     with (
         TemporaryDirectory() as folder,
-        sh.Receipts(Path(folder) / "receipts", content=content) as receipts,
+        sh.train.Receipts(Path(folder) / "receipts", content=content) as receipts,
     ):
         yield 0
         while True:

@@ -18,11 +18,11 @@ class Record:
         self.ends = [0]
         self.epochs: list[int] = []
 
-    def update(self, step: sh.Step) -> None:
+    def update(self, step: sh.train.Step) -> None:
         """Keep the end of a minibatch."""
         self.ends.append(step.samples)
 
-    def write(self, record: sh.Record) -> None:
+    def write(self, record: sh.train.Record) -> None:
         """Keep when an epoch ended."""
         if record.kind == "summary":
             self.epochs.append(record.samples)

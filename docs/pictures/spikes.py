@@ -19,11 +19,11 @@ class Losses:
     def __init__(self) -> None:
         self.by_step: dict[int, float] = {}
 
-    def update(self, step: sh.Step) -> None:
+    def update(self, step: sh.train.Step) -> None:
         """Keep a step."""
         self.by_step[step.step] = step.loss / step.num_samples
 
-    def write(self, record: sh.Record) -> None:
+    def write(self, record: sh.train.Record) -> None:
         """Do nothing."""
 
 
@@ -39,7 +39,7 @@ def cross_entropy(model: dict, minibatch: sh.Minibatch) -> tuple[float, list]:
     return float(loss), [x.T @ p]
 
 
-def train(policy: sh.SpikePolicy | None) -> tuple[dict[int, float], sh.SpikeReport]:
+def train(policy: sh.SpikePolicy | None) -> tuple[dict[int, float], sh.train.SpikeReport]:
     """Train a classifier, and return its losses and the report."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 4, SEQUENCES)

@@ -48,13 +48,20 @@ def public_names(facade: str, rooms: list[str]) -> list[str]:
         that are neither class nor function.
     """
     module = importlib.import_module(facade)
-    found = {name: room_of(getattr(module, name)) for name in module.__all__}
+    found = {name: room_of(getattr(module, name)) for name in own_names(facade)}
     wanted = {name: room for name, room in found.items() if room is not None}
     return [
         name
         for name, room in wanted.items()
         if not rooms or any(f"{room}.".startswith(f"{one}.") for one in rooms)
     ]
+
+
+def own_names(facade: str) -> list[str]:
+    """Return the names to document under a module: a flat name is not repeated below."""
+    names: list[str] = importlib.import_module(facade).__all__
+    flat = importlib.import_module("sweephand").__all__ if facade == "sweephand.train" else ()
+    return [name for name in names if name not in flat]
 
 
 def room_of(thing: object) -> str | None:
@@ -99,16 +106,19 @@ def _directive(facade: str, name: str) -> list[str]:
         return [f".. {kind}:: {facade}.{name}"]
     base = public_base(facade, thing)
     elsewhere = [one.__name__ for one in thing.__mro__ if not _is_ours(one)]
-    elsewhere += [base] if base else []
+    elsewhere += [base.rpartition(".")[2]] if base else []
     lines = [f".. autoclass:: {facade}.{name}", "   :members:"]
     lines += [f"   :inherited-members: {', '.join(elsewhere)}"]
     return [*lines, "   :show-inheritance:"] if base else lines
 
 
 def public_base(facade: str, thing: type) -> str | None:
-    """Return the name of the nearest class that another one extends and its module shows."""
-    module = importlib.import_module(facade)
-    shown = {id(getattr(module, name)): name for name in module.__all__}
+    """Return the full name of the nearest public class that another one extends."""
+    shown = {
+        id(getattr(importlib.import_module(one), name)): f"{one}.{name}"
+        for one in dict.fromkeys(["sweephand.train", "sweephand", facade])
+        for name in own_names(one)
+    }
     return next((shown[id(base)] for base in thing.__mro__[1:] if id(base) in shown), None)
 
 

@@ -16,7 +16,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name, or explain the replacement of a name of CNTK's."""
+    """Return a public name, or explain where a name is, or the replacement of CNTK's."""
     if name == "__version__":
         return import_module("importlib.metadata").version("sweephand")
     if name in _names:
@@ -30,4 +30,6 @@ def __getattr__(name: str) -> object:
             ) from error
     elsewhere = import_module("sweephand.source.old_names").ELSEWHERE
     hint = f"; {elsewhere[name]}" if name in elsewhere else ""
+    if name[0] != "_" and name in import_module("sweephand.train").__all__:
+        hint = f"; it is sweephand.train.{name}"
     raise AttributeError(f"module 'sweephand' has no attribute {name!r}{hint}")

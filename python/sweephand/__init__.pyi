@@ -1,6 +1,6 @@
 """Where each public name lies; `import sweephand` reads this and imports none of them."""
 
-from . import decode, events, images, mxnet, numpy, ray, tfds, tfrecord, torchft
+from . import decode, events, images, mxnet, numpy, ray, tfds, tfrecord, torchft, train
 from . import torch as torch
 from .corpus.node_cache import NodeCache
 from .corpus.stream_defs import StreamDef, StreamDefs
@@ -51,51 +51,28 @@ from .source.schedules.formula import cosine, linear, warmup, warmup_stable_deca
 from .source.schedules.minibatch_sizes import minibatch_size_schedule
 from .source.source import MinibatchSource
 from .source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
-from .train.forgetting.forgetting import Forgetting
-from .train.forgetting.plan_forgetting import plan_forgetting
-from .train.forgetting.saved_moment import SavedMoment
 from .train.ledger.loss_ledger import LossLedger
 from .train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from .train.loss_scale.step_result import StepResult
 from .train.progress.file_writers import CSVProgressWriter, JSONLProgressWriter
-from .train.progress.periodic_writer import PeriodicWriter
 from .train.progress.printer import ProgressPrinter
-from .train.progress.progress_bar import ProgressBar
-from .train.progress.record import ProgressWriter, Record, Step
 from .train.progress.tensorboard_writer import TensorBoardProgressWriter
-from .train.progress.tracker_writers import MLflowProgressWriter, WandbProgressWriter
-from .train.receipts.receipts import Receipts
-from .train.receipts.report import ReceiptAudit, ReceiptMismatch
-from .train.schedules.cosine import cosine_schedule
 from .train.schedules.learning_rates import (
-    UnitType,
     learning_parameter_schedule,
     learning_parameter_schedule_per_sample,
-    learning_rate_schedule,
-    training_parameter_schedule,
 )
 from .train.schedules.momenta import (
     momentum_as_time_constant_schedule,
     momentum_schedule,
     momentum_schedule_per_sample,
 )
-from .train.schedules.seesaw import Seesaw, seesaw
 from .train.session.checkpoint_config import CheckpointConfig
-from .train.session.critical_batch_size import (
-    BatchSizeBranch,
-    BatchSizeBranches,
-    CriticalBatchSize,
-)
 from .train.session.evaluation_configs import CrossValidationConfig, TestConfig
 from .train.session.learning_rate_control import LearningRateControl
 from .train.session.minibatch_scaling import MinibatchScaling
 from .train.session.preemption import PREEMPTED_EXIT_CODE
-from .train.session.session import TrainingSession, training_session
-from .train.spikes.spike import Spike, SpikeError
+from .train.session.session import training_session
 from .train.spikes.spike_policy import SpikePolicy
-from .train.spikes.spike_report import SpikeReport
-from .train.trainer.noise_scale import GradientNoiseScale
-from .train.trainer.parameter_digest import parameter_digest
 from .train.trainer.trainer import Trainer
 
 __version__: str
@@ -109,8 +86,6 @@ __all__ = [
     "ArrayRecordDeserializer",
     "ArrowDeserializer",
     "Attention",
-    "BatchSizeBranch",
-    "BatchSizeBranches",
     "Bucketed",
     "ByScore",
     "CBFDeserializer",
@@ -119,13 +94,10 @@ __all__ = [
     "CTFDeserializer",
     "CheckpointConfig",
     "ContextPart",
-    "CriticalBatchSize",
     "CrossValidationConfig",
     "DataError",
     "Deserializer",
-    "Forgetting",
     "Frames",
-    "GradientNoiseScale",
     "HDF5Deserializer",
     "HTKFeatureDeserializer",
     "HTKMLFDeserializer",
@@ -140,7 +112,6 @@ __all__ = [
     "LossScaleError",
     "LossScaleOptimizer",
     "MDSDeserializer",
-    "MLflowProgressWriter",
     "MapDeserializer",
     "MegatronDeserializer",
     "Minibatch",
@@ -154,25 +125,12 @@ __all__ = [
     "Packed",
     "Padded",
     "ParquetDeserializer",
-    "PeriodicWriter",
-    "ProgressBar",
     "ProgressPrinter",
-    "ProgressWriter",
     "Ragged",
     "RawTokensDeserializer",
-    "ReceiptAudit",
-    "ReceiptMismatch",
-    "Receipts",
-    "Record",
-    "SavedMoment",
-    "Seesaw",
-    "Spike",
-    "SpikeError",
     "SpikePolicy",
-    "SpikeReport",
     "StaleError",
     "StateError",
-    "Step",
     "StepResult",
     "StreamDef",
     "StreamDefs",
@@ -184,22 +142,17 @@ __all__ = [
     "TestConfig",
     "TextDeserializer",
     "Trainer",
-    "TrainingSession",
     "TruncatedBPTT",
-    "UnitType",
     "UserDeserializer",
-    "WandbProgressWriter",
     "WebDatasetDeserializer",
     "ZarrDeserializer",
     "__version__",
     "cosine",
-    "cosine_schedule",
     "decode",
     "events",
     "images",
     "learning_parameter_schedule",
     "learning_parameter_schedule_per_sample",
-    "learning_rate_schedule",
     "linear",
     "minibatch_size_schedule",
     "momentum_as_time_constant_schedule",
@@ -208,16 +161,13 @@ __all__ = [
     "mxnet",
     "numpy",
     "open",
-    "parameter_digest",
-    "plan_forgetting",
     "ray",
-    "seesaw",
     "sequence_to_cntk_text_format",
     "split",
     "tfds",
     "tfrecord",
     "torchft",
-    "training_parameter_schedule",
+    "train",
     "training_session",
     "warmup",
     "warmup_stable_decay",

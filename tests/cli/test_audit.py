@@ -18,7 +18,7 @@ def receipts(tokens: Path, tmp_path: Path) -> Path:
     source = sh.MinibatchSource(
         sh.open(tokens), layout=sh.Packed(64), randomization_seed=5, num_lanes=4
     )
-    with sh.Receipts(tmp_path / "receipts", content=True) as made:
+    with sh.train.Receipts(tmp_path / "receipts", content=True) as made:
         for _ in range(40):
             made.record(source.next_minibatch(320))
     return tmp_path / "receipts"
@@ -86,7 +86,7 @@ def test_a_script_may_name_the_source(tmp_path: Path, call: Call) -> None:
         "    source.events.ban(['a/array__7'], at=40)\n"
         "    return source\n"
         "if __name__ == '__main__':\n"
-        f"    with sh.Receipts({str(tmp_path / 'run')!r}, content=True) as receipts:\n"
+        f"    with sh.train.Receipts({str(tmp_path / 'run')!r}, content=True) as receipts:\n"
         "        made = source()\n"
         "        made.events.save('events.json')\n"
         "        for _ in range(20):\n"

@@ -67,21 +67,21 @@ def test_from_command_to_proof(
     assert set(facts["seen"]) == set(ids)
     assert facts["position"] <= min(facts["seen"].values())
     assert 0 < facts["share"] < 1
-    assert facts["newest"]["parameters"] == sh.parameter_digest(run)
+    assert facts["newest"]["parameters"] == sh.train.parameter_digest(run)
     assert sorted(run.iterdir()) == before
     assert not events.exists()
     assert call(*words, "--write", events).code == 0
     assert sh.events.load(events) == [sh.events.Ban(at=facts["position"], ids=tuple(ids))]
     again = train(tokens, run, events, **options)
     never = train(tokens, tmp_path / "never", [sh.events.Ban(at=0, ids=ids)], **options)
-    assert sh.parameter_digest(again) == sh.parameter_digest(never)
+    assert sh.train.parameter_digest(again) == sh.train.parameter_digest(never)
     facts = call(*words, "--write", events, "--delete", "--json").facts
     assert facts["ban"] is None
     assert facts["seen"] == {}
     assert facts["minibatches"] == 0
     assert len(facts["deleted"]) == len(facts["holding"]) > 0
     assert not any(Path(folder).exists() for folder in facts["deleted"])
-    assert sh.parameter_digest(run) == sh.parameter_digest(never)
+    assert sh.train.parameter_digest(run) == sh.train.parameter_digest(never)
     assert call(*words, "--write", events, "--json").facts["holding"] == []
 
 

@@ -144,13 +144,13 @@ def test_progress_that_is_not_finite_is_strict(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     writer = sh.JSONLProgressWriter(path)
     figures = {"loss": math.nan, "metric": -math.inf, "num_samples": 3}
-    writer.write(sh.Record("training", 1, 3, figures))
+    writer.write(sh.train.Record("training", 1, 3, figures))
     assert strict(path.read_text())["loss"] == "nan"
 
 
 def test_receipts_of_a_rate_that_is_not_finite_are_hashed(tmp_path: Path) -> None:
     source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(8.0)}))
-    with sh.Receipts(tmp_path) as receipts:
+    with sh.train.Receipts(tmp_path) as receipts:
         receipts.record(source.next_minibatch(4), control={"loss": math.inf})
         receipts.record(source.next_minibatch(4), control={"loss": math.nan})
-    assert sh.Receipts(tmp_path).audit(source).ok
+    assert sh.train.Receipts(tmp_path).audit(source).ok

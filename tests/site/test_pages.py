@@ -12,13 +12,15 @@ from docs.tools.pages import (
     as_markdown,
     escaped,
     listed,
+    own_names,
     read_docstring,
     with_contents,
 )
 
 DOCS = Path(__file__).parents[2] / "docs"
 FACADES = [
-    *("", ".decode", ".images", ".mxnet", ".numpy", ".ray", ".tfds", ".tfrecord", ".torchft")
+    *("", ".decode", ".images", ".mxnet", ".numpy", ".ray", ".tfds", ".tfrecord", ".torchft"),
+    ".train",
 ]
 OF_TORCH = [".torch", ".torch.distributed", ".torch.megatron", ".torch.torchtitan"]
 
@@ -39,7 +41,8 @@ def test_the_reference_has_every_public_name_once(facade: str) -> None:
     if facade.startswith("sweephand.torch") and facade != "sweephand.torchft":
         pytest.importorskip("torch")
     module = importlib.import_module(facade)
-    public = [name for name in module.__all__ if not inspect.ismodule(getattr(module, name))]
+    names = own_names(facade)
+    public = [name for name in names if not inspect.ismodule(getattr(module, name))]
     assert sorted(reference(facade)) == sorted(public)
 
 

@@ -42,7 +42,7 @@ def branches(is_shared: bool) -> list[Any]:
     model = DistributedDataParallel(module) if is_shared else module
     optimizer = torch.optim.Adam(module.parameters(), 0.01)
     trainer = sh.Trainer(model, torch_error, sh.torch.Learner(optimizer, 0.01))
-    measuring = sh.CriticalBatchSize(300, tolerance=9.0)
+    measuring = sh.train.CriticalBatchSize(300, tolerance=9.0)
     found = measuring.measure(trainer, source_of_lengths(LENGTHS), 9)
     return [*found.branches, trainer.consumed.steps, module.weight.tolist()]
 
@@ -77,7 +77,7 @@ def noise_scales(rank: int, parts: int, engine: str) -> list[float]:
     model, alone = make(engine)
     told: list[Any] = [None, None]
     dist.all_gather_object(told, [by_itself(alone, one) for one in split(share(rank), parts)])
-    noise = sh.GradientNoiseScale(decay=0.0)
+    noise = sh.train.GradientNoiseScale(decay=0.0)
     trainer = trained(model, parts, share(rank), gradient_noise_scale=noise)
     return [trainer.gradient_noise_scale, by_hand([pair for pairs in told for pair in pairs])]
 
@@ -85,7 +85,7 @@ def noise_scales(rank: int, parts: int, engine: str) -> list[float]:
 def weights(rank: int, parts: int, engine: str, measures: bool) -> list[float]:
     """Return what this worker has of the parameters after a step."""
     model, _ = make(engine)
-    noise = sh.GradientNoiseScale() if measures else None
+    noise = sh.train.GradientNoiseScale() if measures else None
     trained(model, parts, share(rank), gradient_noise_scale=noise)
     own = [getattr(p, "_local_tensor", p).detach().flatten() for p in model.parameters()]
     found: list[float] = torch.cat(own).tolist()

@@ -68,12 +68,12 @@ class Telling:
         self._model = model
         self._ids = ids
 
-    def update(self, step: sh.Step) -> None:
+    def update(self, step: sh.train.Step) -> None:
         ids = hashlib.sha256(" ".join(self._ids).encode()).hexdigest()[:16]
         line = f"{step.step} {ids} {step.loss.hex()} {digest(self._model)}\n"
         os.write(self._pipe, line.encode())
 
-    def write(self, record: sh.Record) -> None:
+    def write(self, record: sh.train.Record) -> None:
         pass
 
 

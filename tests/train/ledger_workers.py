@@ -29,7 +29,7 @@ def squared_errors(model: Any, minibatch: sh.Minibatch) -> torch.Tensor:
     return error.square()
 
 
-def make(ledger: sh.LossLedger, heard: Heard, *writers: sh.Receipts) -> sh.Trainer:
+def make(ledger: sh.LossLedger, heard: Heard, *writers: sh.train.Receipts) -> sh.Trainer:
     torch.manual_seed(0)
     model: nn.Module = nn.Linear(2, 1)
     learner = sh.torch.Learner(torch.optim.SGD(model.parameters(), 0.1), 0.1)
@@ -48,8 +48,8 @@ def work(folder: Path, rank: int) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
     heard = Heard()
-    receipts = sh.Receipts(folder / "receipts", content=True, parameters_every=2)
-    planned = sh.Receipts(folder / "planned", parameters_every=3)
+    receipts = sh.train.Receipts(folder / "receipts", content=True, parameters_every=2)
+    planned = sh.train.Receipts(folder / "planned", parameters_every=3)
     trainer = make(sh.LossLedger(folder / "ledger"), heard, receipts, planned)
     train(trainer, rank, 2)
     trainer.save_checkpoint(folder / "saved")

@@ -50,7 +50,7 @@ def squared_error_and_misses(
 
 
 def line_trainer(
-    writers: Sequence[sh.ProgressWriter] = (), rate: object = None, **options: object
+    writers: Sequence[sh.train.ProgressWriter] = (), rate: object = None, **options: object
 ) -> sh.Trainer:
     """Make a trainer of a `Line`."""
     model = Line()
@@ -65,16 +65,16 @@ class Heard:
     """A progress writer that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.steps: list[sh.Step] = []
-        self.records: list[sh.Record] = []
+        self.steps: list[sh.train.Step] = []
+        self.records: list[sh.train.Record] = []
 
-    def update(self, step: sh.Step) -> None:
+    def update(self, step: sh.train.Step) -> None:
         self.steps.append(step)
 
-    def write(self, record: sh.Record) -> None:
+    def write(self, record: sh.train.Record) -> None:
         self.records.append(record)
 
-    def of(self, kind: str) -> list[sh.Record]:
+    def of(self, kind: str) -> list[sh.train.Record]:
         return [record for record in self.records if record.kind == kind]
 
 
@@ -92,7 +92,7 @@ def in_order(lengths: Sequence[int] = CNTK_LENGTHS, **options: object) -> sh.Min
 
 
 def trained_back_and_forth(
-    writers: Sequence[sh.ProgressWriter], checkpoints: Path, **options: object
+    writers: Sequence[sh.train.ProgressWriter], checkpoints: Path, **options: object
 ) -> tuple[sh.Trainer, sh.MinibatchSource]:
     """Train a `Line` in a session that rejects an epoch, and tries sizes of minibatches."""
     rate = sh.learning_parameter_schedule_per_sample(0.03)  # an epoch is worse

@@ -26,7 +26,7 @@ def torch_error(model: nn.Module, minibatch: sh.Minibatch) -> torch.Tensor:
 
 
 def torch_trainer(
-    writers: Sequence[sh.ProgressWriter] = (),
+    writers: Sequence[sh.train.ProgressWriter] = (),
     *,
     model: nn.Module | None = None,
     loss_scale: dict[str, Any] | None = None,

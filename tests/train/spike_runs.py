@@ -87,7 +87,7 @@ def bigram_loss(model: dict[str, Any], minibatch: sh.Minibatch) -> Any:
 class Run(NamedTuple):
     """A session with its model and source."""
 
-    session: sh.TrainingSession
+    session: sh.train.TrainingSession
     model: dict[str, Any]
     source: sh.MinibatchSource
     trainer: sh.Trainer

@@ -60,7 +60,7 @@ def heal(share: Any, policy: sh.SpikePolicy | None, **options: Any) -> dict[str,
     ended = ""
     try:
         session.train()
-    except sh.SpikeError as error:
+    except sh.train.SpikeError as error:
         ended = str(error)
     weight = module.weight
     whole = weight.full_tensor() if hasattr(weight, "full_tensor") else weight
@@ -82,7 +82,7 @@ def tell(folder: Path, rank: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
 
-    def first_says_stop(spike: sh.Spike) -> Any:
+    def first_says_stop(spike: sh.train.Spike) -> Any:
         return "stop" if rank == 0 else "skip"
 
     bisect = sh.SpikePolicy(action="bisect", signal="both", frequency=30)

@@ -23,9 +23,9 @@ NAN = math.nan
 RATE = sh.learning_parameter_schedule_per_sample(0.01)
 
 
-def branches(losses: dict[int, float], tolerance: float = 0.01) -> sh.BatchSizeBranches:
-    made = [sh.BatchSizeBranch(size, 1.0, 10, loss) for size, loss in losses.items()]
-    return sh.BatchSizeBranches(tuple(made), tolerance)
+def branches(losses: dict[int, float], tolerance: float = 0.01) -> sh.train.BatchSizeBranches:
+    made = [sh.train.BatchSizeBranch(size, 1.0, 10, loss) for size, loss in losses.items()]
+    return sh.train.BatchSizeBranches(tuple(made), tolerance)
 
 
 class TestBranches:
@@ -62,7 +62,7 @@ def test_the_loss_is_smoothed_over_samples() -> None:
         window = SmoothedLoss(20.0)
         for i in range(100 // size):
             total = sum(float(i * size + j >= 50) for j in range(size))
-            window.update(sh.Step(i + 1, 0, size, total, None, i != count, 0.1, 0.0))
+            window.update(sh.train.Step(i + 1, 0, size, total, None, i != count, 0.1, 0.0))
         return window.value
 
     assert smoothed(1, -1) == pytest.approx(1 - math.exp(-50 / 20), abs=0.01)
@@ -81,7 +81,9 @@ class TestMeasure:
             return squared_error(model, minibatch)
 
         trainer = line_trainer(rate=1e-5, criterion=criterion)
-        found = sh.CriticalBatchSize(100, max_size=13).measure(trainer, in_order([1] * 30), 3)
+        found = sh.train.CriticalBatchSize(100, max_size=13).measure(
+            trainer, in_order([1] * 30), 3
+        )
         assert [b[:3] for b in found.branches] == [
             (3, 1.0, 34),
             (6, math.sqrt(2), 17),
@@ -107,7 +109,7 @@ class TestMeasure:
 
         schedule = sh.learning_parameter_schedule(1e-5, minibatch_size=reference)
         trainer = line_trainer(rate=schedule, criterion=criterion)
-        measuring = sh.CriticalBatchSize(64, learning_rate_rule=rule, tolerance=9.0)
+        measuring = sh.train.CriticalBatchSize(64, learning_rate_rule=rule, tolerance=9.0)
         measuring.measure(trainer, in_order([1] * 30), 2)
         [small], [double], [fourfold] = rates[2], rates[4], rates[8]
         assert double == pytest.approx(small * factor)
@@ -115,7 +117,7 @@ class TestMeasure:
 
     def test_a_branch_that_diverges_ends_the_search(self) -> None:
         trainer = line_trainer(rate=sh.learning_parameter_schedule(0.5, minibatch_size=8))
-        measuring = sh.CriticalBatchSize(4000, learning_rate_rule="linear", tolerance=0.1)
+        measuring = sh.train.CriticalBatchSize(4000, learning_rate_rule="linear", tolerance=0.1)
         with np.errstate(over="ignore", invalid="ignore"):
             found = measuring.measure(trainer, in_order([1] * 64), 2)
         *good, last = found.branches
@@ -135,7 +137,7 @@ class TestMeasure:
             return float(error @ error), [2 * error.sum(keepdims=True)]
 
         trainer = sh.Trainer(model, criterion, sh.numpy.SGD(model, 1e-4))
-        measuring = sh.CriticalBatchSize(2000, max_size=64, learning_rate_rule="linear")
+        measuring = sh.train.CriticalBatchSize(2000, max_size=64, learning_rate_rule="linear")
         found = measuring.measure(trainer, sh.MinibatchSource(corpus), 4)
         assert (found.critical_batch_size, found.is_lower_bound) == (64, True)
         assert len(found.branches) == 5
@@ -143,7 +145,7 @@ class TestMeasure:
     def test_without_data_there_is_none(self) -> None:
         source = source_of_lengths([1] * 4, max_sweeps=1)
         source.current_position = 4
-        found = sh.CriticalBatchSize(64).measure(line_trainer(), source, 2)
+        found = sh.train.CriticalBatchSize(64).measure(line_trainer(), source, 2)
         assert found.critical_batch_size is None
 
 
@@ -187,14 +189,16 @@ class TestTrace:
                 [heard],
                 stateful={"rng": rng},
                 sub_minibatches=2,
-                gradient_noise_scale=sh.GradientNoiseScale(),
+                gradient_noise_scale=sh.train.GradientNoiseScale(),
             )
             source = source_of_lengths([1, 2, 3] * 11, randomization_seed=3)
             for i in range(20):
                 trainer.train_minibatch(source.next_minibatch(7))
                 if measures and i in (0, 9, 10):
                     before = moment(trainer, source)
-                    found = sh.CriticalBatchSize(160, tolerance=9.0).measure(trainer, source, 7)
+                    found = sh.train.CriticalBatchSize(160, tolerance=9.0).measure(
+                        trainer, source, 7
+                    )
                     assert len(found.branches) == 2
                     assert moment(trainer, source) == before
             return moment(trainer, source)
@@ -214,7 +218,7 @@ class TestTrace:
                 for _ in range(3):
                     trainer.train_minibatch(source.next_minibatch(4))
                     if name == "measured":
-                        sh.CriticalBatchSize(80).measure(trainer, source, 4)
+                        sh.train.CriticalBatchSize(80).measure(trainer, source, 4)
                 tables.append(ledger.table())
         assert tables[0].equals(tables[1])
 
@@ -233,11 +237,11 @@ class TestTrace:
         trainer.train_minibatch(source.next_minibatch(4))
         before = moment(trainer, source)
         with pytest.raises(KeyError, match="broken"):
-            sh.CriticalBatchSize(80).measure(trainer, source, 4)
+            sh.train.CriticalBatchSize(80).measure(trainer, source, 4)
         assert moment(trainer, source) == before
 
 
-def session(heard: Heard, measuring: sh.CriticalBatchSize | None, **options: Any) -> Any:
+def session(heard: Heard, measuring: sh.train.CriticalBatchSize | None, **options: Any) -> Any:
     return sh.training_session(
         line_trainer([heard], RATE),
         source_of_lengths([1] * 40),
@@ -250,7 +254,7 @@ def session(heard: Heard, measuring: sh.CriticalBatchSize | None, **options: Any
 
 
 class TestSession:
-    MEASURING = sh.CriticalBatchSize(128, frequency=(2, "epoch"))
+    MEASURING = sh.train.CriticalBatchSize(128, frequency=(2, "epoch"))
 
     def test_it_measures_as_often_as_asked_and_changes_nothing(self) -> None:
         plain, measured = Heard(), Heard()
@@ -274,13 +278,13 @@ class TestSession:
         session(plain, None, checkpoint_config=config).train()
         later = Heard()
         one = session(
-            later, sh.CriticalBatchSize(128, frequency=None), checkpoint_config=config
+            later, sh.train.CriticalBatchSize(128, frequency=None), checkpoint_config=config
         )
         one.train()
         assert not later.steps
         assert one.batch_size_branches.branches[0].num_steps == 16
         assert [r.samples for r in later.of("change")] == [160]
-        first = session(Heard(), sh.CriticalBatchSize(128, frequency=None))
+        first = session(Heard(), sh.train.CriticalBatchSize(128, frequency=None))
         first.train()  # measures at its end
         assert first.batch_size_branches == one.batch_size_branches
 
@@ -290,7 +294,7 @@ class TestSession:
             line_trainer([heard], RATE),
             source_of_lengths([1] * 40, max_sweeps=1),
             8,
-            critical_batch_size=sh.CriticalBatchSize(128, frequency=None),
+            critical_batch_size=sh.train.CriticalBatchSize(128, frequency=None),
         )
         one.train()
         lines = [r.figures["message"] for r in heard.of("event")]
@@ -316,11 +320,11 @@ class TestSession:
 )
 def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        sh.CriticalBatchSize(**({"num_samples": 100} | settings))
+        sh.train.CriticalBatchSize(**({"num_samples": 100} | settings))
 
 
 def test_wrong_arguments_are_refused() -> None:
-    measuring = sh.CriticalBatchSize(100)
+    measuring = sh.train.CriticalBatchSize(100)
     trainer, source = line_trainer(), in_order()
     with pytest.raises(TypeError, match="trainer must be a Trainer"):
         measuring.measure(Line(), source, 4)  # type: ignore[arg-type]

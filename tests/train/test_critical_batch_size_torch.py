@@ -45,14 +45,16 @@ def test_branches_leave_no_trace(loss_scale: Any) -> None:
             loss_scale=loss_scale,
             rate=0.01,
             sub_minibatches=2,
-            gradient_noise_scale=sh.GradientNoiseScale(),
+            gradient_noise_scale=sh.train.GradientNoiseScale(),
         )
         source = source_of_lengths([2, 3] * 16, randomization_seed=3)
         for i in range(12):
             trainer.train_minibatch(source.next_minibatch(8))
             if measures and i in (0, 7):
                 before = moment(model, trainer, source)
-                found = sh.CriticalBatchSize(160, tolerance=9.0).measure(trainer, source, 8)
+                found = sh.train.CriticalBatchSize(160, tolerance=9.0).measure(
+                    trainer, source, 8
+                )
                 assert [one.minibatch_size for one in found.branches] == [8, 16]
                 assert found.branches[1].rate_factor == 2**0.5
                 assert moment(model, trainer, source) == before
@@ -66,4 +68,4 @@ def test_rates_that_others_set_are_refused() -> None:
     learner = sh.torch.Learner(torch.optim.SGD(model.parameters(), 0.1), None)
     trainer = sh.Trainer(model, lambda model, minibatch: 0, learner)
     with pytest.raises(ValueError, match="its rates are set by others"):
-        sh.CriticalBatchSize(100).measure(trainer, source_of_lengths([1]), 4)
+        sh.train.CriticalBatchSize(100).measure(trainer, source_of_lengths([1]), 4)

@@ -74,7 +74,7 @@ class Everything:
             ],
             sub_minibatches=2,
             stateful={"rng": rng},
-            gradient_noise_scale=sh.GradientNoiseScale(frequency=2),
+            gradient_noise_scale=sh.train.GradientNoiseScale(frequency=2),
         )
         self.session = sh.training_session(
             self.trainer,
@@ -89,7 +89,7 @@ class Everything:
             ),
             lr_control=sh.LearningRateControl(0.3, min_learning_rate=0.002),
             mb_scaling=sh.MinibatchScaling(trial_minibatches=3, max_size=14),
-            critical_batch_size=sh.CriticalBatchSize(70, frequency=(3, "epoch")),
+            critical_batch_size=sh.train.CriticalBatchSize(70, frequency=(3, "epoch")),
             test_config=sh.TestConfig(source_of_lengths([2] * 4, max_sweeps=1), 4),
         )
 
@@ -126,7 +126,7 @@ def steps_of(heard: Heard) -> list[Any]:
     return [step[:6] for step in heard.steps]
 
 
-def told(records: list[sh.Record]) -> list[Any]:
+def told(records: list[sh.train.Record]) -> list[Any]:
     """Return what does not depend on time or on having been stopped."""
     return [
         (r.kind, r.step, r.samples, {k: v for k, v in r.figures.items() if k not in TIMES})
@@ -135,7 +135,7 @@ def told(records: list[sh.Record]) -> list[Any]:
     ]
 
 
-def changes(records: list[sh.Record]) -> list[Any]:
+def changes(records: list[sh.train.Record]) -> list[Any]:
     """Return each value that changed, in order; a start tells all of them again."""
     found: dict[str, list[Any]] = {}
     for record in records:

@@ -122,11 +122,11 @@ def test_a_replay_with_the_ban_is_a_run_that_had_it_from_the_start(
     never = bed.train("never", [sh.events.Ban(at=0, ids=ids)])
     bed.train("seen")
     with bed.source() as source:
-        found = sh.plan_forgetting(ids, tmp_path / "seen", source)
+        found = sh.train.plan_forgetting(ids, tmp_path / "seen", source)
     assert found.ban is not None
     heard = Heard()
     again = bed.train("seen", [found.ban], [heard])
-    assert sh.parameter_digest(again) == sh.parameter_digest(never)
+    assert sh.train.parameter_digest(again) == sh.train.parameter_digest(never)
     assert files(tmp_path / "seen") == files(tmp_path / "never")
     told = " ".join(str(one.figures["message"]) for one in heard.of("event"))
     if found.replay_from is None:
@@ -146,15 +146,15 @@ class Killer:
     def __init__(self, step: int) -> None:
         self._step = step
 
-    def update(self, step: sh.Step) -> None:
+    def update(self, step: sh.train.Step) -> None:
         if step.step == self._step:
             raise Killed
 
-    def write(self, record: sh.Record) -> None:
+    def write(self, record: sh.train.Record) -> None:
         pass
 
 
-def line(tmp_path: Path, seed: int = 1) -> tuple[Bed, list[str], sh.Forgetting]:
+def line(tmp_path: Path, seed: int = 1) -> tuple[Bed, list[str], sh.train.Forgetting]:
     """A finished run, and what it takes to forget what came in the middle."""
     bed = Bed(seed, tmp_path)
     bed.layout, bed.is_mixture, bed.scaled = None, False, False
@@ -162,7 +162,7 @@ def line(tmp_path: Path, seed: int = 1) -> tuple[Bed, list[str], sh.Forgetting]:
     bed.train("run")
     with bed.source() as source:
         ids = source.sequence_ids(100, 110)
-        return bed, ids, sh.plan_forgetting(ids, tmp_path / "run", source)
+        return bed, ids, sh.train.plan_forgetting(ids, tmp_path / "run", source)
 
 
 def test_what_is_passed_over_is_said_and_makes_room_first(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_run_killed_in_its_replay_goes_on_with_it(tmp_path: Path) -> None:
     heard = Heard()
     again = bed.train("run", [found.ban], [heard])
     assert "passing over" not in str(heard.of("event")[0].figures["message"])
-    assert sh.parameter_digest(again) == sh.parameter_digest(never)
+    assert sh.train.parameter_digest(again) == sh.train.parameter_digest(never)
 
 
 def test_without_a_checkpoint_that_fits_a_run_begins_afresh_or_says_so(tmp_path: Path) -> None:
@@ -201,7 +201,9 @@ def test_without_a_checkpoint_that_fits_a_run_begins_afresh_or_says_so(tmp_path:
         bed.train("run", [ban], restore=True)
     never = bed.train("never", [ban])
     number = len(list((tmp_path / "run").iterdir()))
-    assert sh.parameter_digest(bed.train("run", [ban])) == sh.parameter_digest(never)
+    assert sh.train.parameter_digest(bed.train("run", [ban])) == sh.train.parameter_digest(
+        never
+    )
     assert len(list((tmp_path / "run").iterdir())) > number
 
 
@@ -211,15 +213,15 @@ def test_requests_after_each_other_go_back_as_far_as_each_needs(tmp_path: Path) 
     bed.train("run", events)
     with bed.source(events) as source:
         earlier = source.sequence_ids(40, 50)
-        second = sh.plan_forgetting(earlier, tmp_path / "run", source)
+        second = sh.train.plan_forgetting(earlier, tmp_path / "run", source)
     assert second.ban is not None
     assert second.ban.at <= 40
     events.append(second.ban)
     again = bed.train("run", events)
     never = bed.train("never", [sh.events.Ban(at=0, ids=[*ids, *earlier])])
-    assert sh.parameter_digest(again) == sh.parameter_digest(never)
+    assert sh.train.parameter_digest(again) == sh.train.parameter_digest(never)
     with bed.source(events) as source:
-        last = sh.plan_forgetting([*ids, *earlier], tmp_path / "run", source)
+        last = sh.train.plan_forgetting([*ids, *earlier], tmp_path / "run", source)
     assert last.ban is None
     assert last.num_minibatches == 0
     assert set(last.first_seen.values()) == {None}
@@ -236,14 +238,14 @@ def test_a_digest_is_that_of_the_file_of_a_checkpoint(tmp_path: Path) -> None:
     assert found.newest is not None
     data = (found.newest.folder / "model.safetensors").read_bytes()
     digest = hashlib.sha256(data).hexdigest()
-    assert sh.parameter_digest(found.newest.folder) == digest
-    assert sh.parameter_digest(str(tmp_path / "run")) == digest
+    assert sh.train.parameter_digest(found.newest.folder) == digest
+    assert sh.train.parameter_digest(str(tmp_path / "run")) == digest
     w = np.frombuffer(data[-8:], np.float32)
-    assert sh.parameter_digest({"w": w}) == digest
+    assert sh.train.parameter_digest({"w": w}) == digest
     with pytest.raises(TypeError, match="trainer, arrays or tensors by name"):
-        sh.parameter_digest(3)  # type: ignore[arg-type]
+        sh.train.parameter_digest(3)  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError):
-        sh.parameter_digest(tmp_path / "elsewhere")
+        sh.train.parameter_digest(tmp_path / "elsewhere")
 
 
 def test_a_plan_says_what_is_wrong(tmp_path: Path) -> None:
@@ -251,22 +253,22 @@ def test_a_plan_says_what_is_wrong(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with bed.source() as source:
         with pytest.raises(ValueError, match="no sequence has the id 'x'") as error:
-            sh.plan_forgetting(["x", *ids, *(f"y{n}" for n in range(9))], folder, source)
+            sh.train.plan_forgetting(["x", *ids, *(f"y{n}" for n in range(9))], folder, source)
         assert "and 5 more" in str(error.value)
         with pytest.raises(TypeError, match="texts"):
-            sh.plan_forgetting("a__1", folder, source)
+            sh.train.plan_forgetting("a__1", folder, source)
         with pytest.raises(FileNotFoundError, match="no checkpoint"):
-            sh.plan_forgetting(ids, tmp_path, source)
+            sh.train.plan_forgetting(ids, tmp_path, source)
     bed.seed += 1
     with bed.source() as source, pytest.raises(sh.StateError, match="seed is"):
-        sh.plan_forgetting(ids, folder, source)
+        sh.train.plan_forgetting(ids, folder, source)
     bed.seed -= 1
     bed.train("run", [found.ban])
     with (
         bed.source() as source,
         pytest.raises(sh.StateError, match="1 in the state and 0 here"),
     ):
-        sh.plan_forgetting(ids, folder, source)
+        sh.train.plan_forgetting(ids, folder, source)
 
 
 def test_a_damaged_checkpoint_is_no_place_to_replay_from(tmp_path: Path) -> None:
@@ -274,12 +276,12 @@ def test_a_damaged_checkpoint_is_no_place_to_replay_from(tmp_path: Path) -> None
     assert found.replay_from is not None
     (found.replay_from.folder / "model.safetensors").write_bytes(b"")
     with bed.source() as source:
-        again = sh.plan_forgetting(ids, tmp_path / "run", source)
+        again = sh.train.plan_forgetting(ids, tmp_path / "run", source)
     assert found.replay_from.folder in again.unread
     assert again.position < found.position
     never = bed.train("never", [sh.events.Ban(at=0, ids=ids)])
     replayed = bed.train("run", [again.ban])
-    assert sh.parameter_digest(replayed) == sh.parameter_digest(never)
+    assert sh.train.parameter_digest(replayed) == sh.train.parameter_digest(never)
 
 
 def test_a_loop_by_hand_and_frames_are_understood(tmp_path: Path) -> None:
@@ -302,7 +304,7 @@ def test_a_loop_by_hand_and_frames_are_understood(tmp_path: Path) -> None:
 
     with source() as one:
         train(one, tmp_path / "run")
-        found = sh.plan_forgetting(["array__7"], tmp_path / "run", one)
+        found = sh.train.plan_forgetting(["array__7"], tmp_path / "run", one)
     with source() as one:
         times = [
             minibatch.nominal_time

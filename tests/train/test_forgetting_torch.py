@@ -39,12 +39,16 @@ def test_torch_replays_to_the_bit_on_one_thread(tmp_path: Path) -> None:
         never, _ = train("never", [sh.events.Ban(at=0, ids=ids)])
         train("seen", None)
         with source_of_lengths(LENGTHS, layout=sh.Packed(16)) as source:
-            found = sh.plan_forgetting(ids, tmp_path / "seen", source)
+            found = sh.train.plan_forgetting(ids, tmp_path / "seen", source)
         assert found.replay_from is not None
         assert found.num_minibatches > 0
         again, trainer = train("seen", [found.ban])
     finally:
         torch.set_num_threads(threads)
-    digest = sh.parameter_digest(never.state_dict())
-    assert sh.parameter_digest(again.state_dict()) == digest
-    assert sh.parameter_digest(trainer) == sh.parameter_digest(tmp_path / "seen") == digest
+    digest = sh.train.parameter_digest(never.state_dict())
+    assert sh.train.parameter_digest(again.state_dict()) == digest
+    assert (
+        sh.train.parameter_digest(trainer)
+        == sh.train.parameter_digest(tmp_path / "seen")
+        == digest
+    )

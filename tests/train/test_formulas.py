@@ -225,7 +225,7 @@ def test_writers_are_told_changes_of_a_fiftieth_of_the_highest_rate(tmp_path: Pa
         (lambda: sh.momentum_as_time_constant_schedule(sh.warmup(5)), "time constants"),
         (lambda: sh.learning_parameter_schedule(sh.warmup(5), follows="me"), "follows"),
         (
-            lambda: sh.seesaw(sh.learning_parameter_schedule(sh.cosine(9)), 8, 100),
+            lambda: sh.train.seesaw(sh.learning_parameter_schedule(sh.cosine(9)), 8, 100),
             "learning_rates must fall in cuts",
         ),
     ],

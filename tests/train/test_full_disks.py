@@ -108,7 +108,10 @@ def step(log: Any, source: sh.MinibatchSource) -> None:
         log.record(minibatch)
 
 
-LOGS: dict[str, Callable[..., Any]] = {"0.receipts": sh.Receipts, "0.ledger": sh.LossLedger}
+LOGS: dict[str, Callable[..., Any]] = {
+    "0.receipts": sh.train.Receipts,
+    "0.ledger": sh.LossLedger,
+}
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -154,7 +157,7 @@ class TestWriters:
         path = tmp_path / name
         make = sh.JSONLProgressWriter if name == "run.jsonl" else sh.CSVProgressWriter
         writer = make(path)
-        record = sh.Record("training", 1, 3, {"loss": 0.5, "num_samples": 3})
+        record = sh.train.Record("training", 1, 3, {"loss": 0.5, "num_samples": 3})
         with no_room(30), pytest.raises(OSError, match="File too large; the lines") as caught:
             writer.write(record)
         assert caught.value.filename == str(path)
@@ -171,11 +174,11 @@ class TestWriters:
 
     def test_a_spike_report_stays_the_one_that_was_there(self, tmp_path: Path) -> None:
         path = tmp_path / "spikes.json"
-        spike = sh.Spike(1, 0, 3, figures={"loss": np.inf}, z_scores={"loss": np.inf})
-        sh.SpikeReport((spike,)).write(path)
+        spike = sh.train.Spike(1, 0, 3, figures={"loss": np.inf}, z_scores={"loss": np.inf})
+        sh.train.SpikeReport((spike,)).write(path)
         before = path.read_bytes()
         with no_room(50), pytest.raises(OSError, match="report that was there stays") as caught:
-            sh.SpikeReport((spike, spike)).write(path)
+            sh.train.SpikeReport((spike, spike)).write(path)
         assert caught.value.filename.startswith(str(tmp_path / "spikes."))
         assert path.read_bytes() == before
         assert len(list(tmp_path.iterdir())) == 2

@@ -118,7 +118,7 @@ class TestControl:
 
     def session(
         self, losses: list[float], writers: list[Any], epochs: int, **options: Any
-    ) -> tuple[sh.Trainer, sh.TrainingSession]:
+    ) -> tuple[sh.Trainer, sh.train.TrainingSession]:
         left = iter(losses)
 
         def criterion(model: Line, minibatch: sh.Minibatch) -> Any:

@@ -64,14 +64,16 @@ def test_receipts_of_two_workers_are_those_of_the_minibatches(folder: Path) -> N
     for kind in names:
         # The second loop begins anew, as the restored one does.
         content = kind == "receipts"
-        audit = sh.Receipts(folder / kind).audit(source, content=content, allow_jumps=True)
+        audit = sh.train.Receipts(folder / kind).audit(
+            source, content=content, allow_jumps=True
+        )
         assert audit.mismatch is None
         assert audit.num_steps == steps
         assert [step for step, _, _ in audit.jumps] == [len(SIZES) + 1]
-    with sh.Receipts(folder / "receipts", content=True) as receipts:
+    with sh.train.Receipts(folder / "receipts", content=True) as receipts:
         trainer = make(sh.LossLedger(folder / "other"), Heard(), receipts)
         trainer.restore_from_checkpoint(folder / "saved")
         train(trainer, 0, 1)
-    audit = sh.Receipts(folder / "receipts").audit(source, content=True, allow_jumps=True)
+    audit = sh.train.Receipts(folder / "receipts").audit(source, content=True, allow_jumps=True)
     assert audit.mismatch is None
     assert audit.num_steps == steps

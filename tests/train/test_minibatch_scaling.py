@@ -99,7 +99,7 @@ class TestScalingRule:
             MinibatchScaling(**settings)
 
 
-def moment(session: sh.TrainingSession) -> tuple[str, dict[str, bytes]]:
+def moment(session: sh.train.TrainingSession) -> tuple[str, dict[str, bytes]]:
     """Return everything that a session would save."""
     snapshot = session._run.capture_session()
     files = {
@@ -111,7 +111,7 @@ def moment(session: sh.TrainingSession) -> tuple[str, dict[str, bytes]]:
 
 
 class TestScaling:
-    def session(self, rule: str, heard: Heard, **options: Any) -> sh.TrainingSession:
+    def session(self, rule: str, heard: Heard, **options: Any) -> sh.train.TrainingSession:
         rng = np.random.default_rng(7)
 
         def noisy(model: Line, minibatch: sh.Minibatch) -> Any:

@@ -14,7 +14,7 @@ from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squa
 
 import sweephand as sh
 
-NOISE = sh.GradientNoiseScale()
+NOISE = sh.train.GradientNoiseScale()
 LENGTH = 30
 
 
@@ -39,7 +39,7 @@ def linear(model: dict[str, NDArray[Any]], minibatch: sh.Minibatch) -> Any:
 def trained(
     corpus: sh.ArrayDeserializer,
     size: int,
-    settings: sh.GradientNoiseScale = NOISE,
+    settings: sh.train.GradientNoiseScale = NOISE,
     parts: int = 4,
 ) -> sh.Trainer:
     model = {"w": np.zeros(LENGTH, np.float32)}
@@ -62,7 +62,7 @@ class TestEstimate:
     @pytest.mark.parametrize(("size", "parts"), [(32, 2), (64, 4), (256, 8), (100, 7)])
     def test_it_is_that_of_gaussian_gradients(self, size: int, parts: int) -> None:
         corpus, true = gaussian_corpus(60_000)
-        settings = sh.GradientNoiseScale(decay=0.9999)
+        settings = sh.train.GradientNoiseScale(decay=0.9999)
         found = trained(corpus, size, settings, parts).gradient_noise_scale
         assert found == pytest.approx(true, rel=0.12)
 
@@ -79,7 +79,7 @@ class TestEstimate:
             squared_error,
             sh.numpy.SGD([model.w], 0.0),
             sub_minibatches=4,
-            gradient_noise_scale=sh.GradientNoiseScale(decay=0.999),
+            gradient_noise_scale=sh.train.GradientNoiseScale(decay=0.999),
         )
         for minibatch in sh.MinibatchSource(corpus, max_sweeps=1).minibatches(200):
             trainer.train_minibatch(minibatch)
@@ -118,9 +118,9 @@ class TestEstimate:
 
     def test_every_so_many_steps_are_measured(self) -> None:
         corpus, _ = gaussian_corpus(64)
-        every = trained(corpus, 16, sh.GradientNoiseScale(decay=0.0)).gradient_noise_scale
+        every = trained(corpus, 16, sh.train.GradientNoiseScale(decay=0.0)).gradient_noise_scale
         third = trained(
-            corpus, 16, sh.GradientNoiseScale(0.0, frequency=3)
+            corpus, 16, sh.train.GradientNoiseScale(0.0, frequency=3)
         ).gradient_noise_scale
         assert every == third  # the fourth of four steps
 
@@ -218,7 +218,7 @@ class TestTold:
 
 
 def test_a_session_that_goes_on_tells_what_the_unbroken_one_tells(tmp_path: Path) -> None:
-    def session(folder: Path, max_samples: int, heard: Heard) -> sh.TrainingSession:
+    def session(folder: Path, max_samples: int, heard: Heard) -> sh.train.TrainingSession:
         trainer = line_trainer([heard], sub_minibatches=2, gradient_noise_scale=NOISE)
         return sh.training_session(
             trainer,
@@ -256,9 +256,17 @@ def test_a_checkpoint_without_the_measurement_begins_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda: sh.GradientNoiseScale(decay=1.0), ValueError, r"decay must lie in \[0, 1\)"),
-        (lambda: sh.GradientNoiseScale(frequency=0), ValueError, "frequency"),
-        (lambda: sh.GradientNoiseScale(decay="x"), TypeError, "decay"),  # type: ignore[arg-type]
+        (
+            lambda: sh.train.GradientNoiseScale(decay=1.0),
+            ValueError,
+            r"decay must lie in \[0, 1\)",
+        ),
+        (lambda: sh.train.GradientNoiseScale(frequency=0), ValueError, "frequency"),
+        (
+            lambda: sh.train.GradientNoiseScale(decay="x"),  # type: ignore[arg-type]
+            TypeError,
+            "decay",
+        ),
         (lambda: line_trainer(gradient_noise_scale=NOISE), ValueError, "sub_minibatches=2"),
         (
             lambda: line_trainer(sub_minibatches=2, gradient_noise_scale=True),
@@ -275,7 +283,7 @@ def test_wrong_settings_are_refused(
 
 
 def test_the_norm_of_a_step_is_that_of_its_mean_gradient_and_changes_no_noise_scale() -> None:
-    noise = sh.GradientNoiseScale(frequency=3)
+    noise = sh.train.GradientNoiseScale(frequency=3)
     told = []
     for measures in False, True:
         heard = Heard()

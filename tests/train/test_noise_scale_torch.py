@@ -13,7 +13,7 @@ from tests.train.small_torch import parameters, torch_error, torch_trainer  # no
 
 import sweephand.torch  # noqa: E402
 
-NOISE = sh.GradientNoiseScale()
+NOISE = sh.train.GradientNoiseScale()
 
 
 def line() -> Any:

@@ -22,7 +22,7 @@ class Diary(Observer):
         self.calls.append(("stepped", taken.step))
         self.values = dict(taken.values)
 
-    def measured(self, step: sh.Step) -> None:
+    def measured(self, step: sh.train.Step) -> None:
         self.calls.append(("measured", step.step))
 
     def rewind(self, step: int) -> None:

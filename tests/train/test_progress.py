@@ -25,9 +25,11 @@ from sweephand.train.progress.averages import Averages
 from sweephand.train.progress.progress_bar import ProgressBar
 
 
-def step(number: int, loss: float = 6.0, *, applied: bool = True, size: int = 4) -> sh.Step:
+def step(
+    number: int, loss: float = 6.0, *, applied: bool = True, size: int = 4
+) -> sh.train.Step:
     """Return a step of half a second, a tenth of it spent waiting."""
-    return sh.Step(number, number * size, size, loss, None, applied, 0.5, 0.05)
+    return sh.train.Step(number, number * size, size, loss, None, applied, 0.5, 0.05)
 
 
 def told(writer: Any, steps: int) -> list[int]:
@@ -102,9 +104,9 @@ class TestPrinter:
         printer.update(step(2, math.inf, applied=False))
         figures = {"loss": 0.5, "metric": 0.25, "num_samples": 8}
         for kind in ("summary", "validation", "test"):
-            printer.write(sh.Record(kind, 2, 8, figures))
-        printer.write(sh.Record("change", 3, 8, {"learning_rate": 0.01}))
-        printer.write(sh.Record("event", 3, 8, {"message": "saved"}))
+            printer.write(sh.train.Record(kind, 2, 8, figures))
+        printer.write(sh.train.Record("change", 3, 8, {"learning_rate": 0.01}))
+        printer.write(sh.train.Record("event", 3, 8, {"message": "saved"}))
         assert capsys.readouterr().out.splitlines() == [
             "run:  Minibatch[    1-    2]: loss = 2 * 4, 1 steps skipped and left out, "
             "8 samples/s, waiting 10%",
@@ -143,7 +145,7 @@ class TestPrinter:
         bar = ProgressBar(num_samples=40, freq=5, file=file)
         for number in range(1, 11):
             bar.update(step(number))
-        bar.write(sh.Record("event", 10, 40, {"message": "saved it"}))
+        bar.write(sh.train.Record("event", 10, 40, {"message": "saved it"}))
         bar.close()
         assert "40 samples" in file.getvalue()
         assert "saved it" in file.getvalue()
@@ -181,7 +183,7 @@ class TestNotebook:
         bar = ProgressBar(num_samples=4000, freq=5)
         for number in range(1, 11):
             bar.update(step(number, size=400))
-        bar.write(sh.Record("event", 10, 40, {"message": "saved <it>"}))
+        bar.write(sh.train.Record("event", 10, 40, {"message": "saved <it>"}))
         bar.close()
         assert notebook.num_outputs == 1
         assert (
@@ -219,7 +221,7 @@ class TestFiles:
         writer = sh.JSONLProgressWriter(tmp_path / "log.jsonl", freq=2)
         writer.update(step(1))
         writer.update(step(2))
-        writer.write(sh.Record("change", 3, 8, {"loss_scale": 4.0}))
+        writer.write(sh.train.Record("change", 3, 8, {"loss_scale": 4.0}))
         first, second = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
         assert (first["kind"], first["step"], first["samples"]) == ("training", 2, 8)
         assert first["loss"] == 1.5
@@ -231,7 +233,7 @@ class TestFiles:
             writer = sh.CSVProgressWriter(path, freq=1)
             writer.update(step(start))
             writer.update(step(start + 1))
-            writer.write(sh.Record("event", start, 0, {"message": "no average"}))
+            writer.write(sh.train.Record("event", start, 0, {"message": "no average"}))
         with path.open() as file:
             rows = list(csv.DictReader(file))
         assert [row["step"] for row in rows] == ["1", "2", "3", "4"]
@@ -247,9 +249,9 @@ class TestFiles:
         writer = sh.TensorBoardProgressWriter(freq=2, log_dir=tmp_path)
         for number in range(1, 5):
             writer.update(step(number))
-        writer.write(sh.Record("summary", 4, 16, {"loss": 0.5}))
-        writer.write(sh.Record("validation", 4, 16, {"metric": 0.25}))
-        writer.write(sh.Record("change", 5, 16, {"learning_rate": 0.01}))
+        writer.write(sh.train.Record("summary", 4, 16, {"loss": 0.5}))
+        writer.write(sh.train.Record("validation", 4, 16, {"metric": 0.25}))
+        writer.write(sh.train.Record("change", 5, 16, {"learning_rate": 0.01}))
         writer.close()
         [file] = tmp_path.iterdir()
         found = [
@@ -349,7 +351,7 @@ class TestTrainer:
 
     def test_a_writer_needs_two_methods(self) -> None:
         class HalfAWriter:
-            def update(self, step: sh.Step) -> None:
+            def update(self, step: sh.train.Step) -> None:
                 pass
 
         with pytest.raises(TypeError, match="the methods update and write"):

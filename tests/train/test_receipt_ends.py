@@ -28,7 +28,7 @@ def forked(work: Callable[[], object]) -> None:
 
 
 def is_sealed(folder: Path, source: sh.MinibatchSource) -> bool:
-    audit = sh.Receipts(folder).audit(source, allow_unsealed=True)
+    audit = sh.train.Receipts(folder).audit(source, allow_unsealed=True)
     assert audit.ok, audit.mismatch
     return audit.is_sealed
 
@@ -41,8 +41,8 @@ class TestKilled:
     ) -> None:
         folder, saved = tmp_path / "receipts", tmp_path / "saved"
 
-        def work() -> sh.Receipts:
-            receipts = sh.Receipts(folder, content=content)
+        def work() -> sh.train.Receipts:
+            receipts = sh.train.Receipts(folder, content=content)
             trainer, source = line_trainer([receipts]), source_of_lengths(LENGTHS)
             for step in range(5 + behind):
                 if step == 5:
@@ -52,8 +52,8 @@ class TestKilled:
                 trainer.save_checkpoint(saved)
             return receipts
 
-        def restore() -> sh.Receipts:
-            receipts = sh.Receipts(folder, content=content)
+        def restore() -> sh.train.Receipts:
+            receipts = sh.train.Receipts(folder, content=content)
             line_trainer([receipts]).restore_from_checkpoint(saved)
             return receipts
 
@@ -64,14 +64,14 @@ class TestKilled:
             forked(restore)
             assert not is_sealed(folder, source)
         restore().close()
-        audit = sh.Receipts(folder).audit(source, content=content)
+        audit = sh.train.Receipts(folder).audit(source, content=content)
         assert (audit.ok, audit.num_steps, audit.is_sealed) == (True, 5, True)
 
     def test_a_session_with_no_step_left_is_sealed(self, tmp_path: Path) -> None:
         folder = tmp_path / "receipts"
 
-        def train() -> sh.Receipts:
-            receipts = sh.Receipts(folder)
+        def train() -> sh.train.Receipts:
+            receipts = sh.train.Receipts(folder)
             sh.training_session(
                 line_trainer([receipts]),
                 source_of_lengths(LENGTHS),
@@ -87,11 +87,11 @@ class TestKilled:
         assert is_sealed(folder, source_of_lengths(LENGTHS))
 
     def test_workers_that_are_no_more_are_sealed(self, tmp_path: Path) -> None:
-        def work() -> list[sh.Receipts]:
+        def work() -> list[sh.train.Receipts]:
             kept = []
             for rank in range(3):
                 source = sh.MinibatchSource(arrays())
-                receipts = sh.Receipts(
+                receipts = sh.train.Receipts(
                     tmp_path, content=True, num_data_partitions=3, partition_index=rank
                 )
                 for _ in range(4):
@@ -101,9 +101,9 @@ class TestKilled:
             return kept
 
         forked(work)
-        with sh.Receipts(tmp_path, content=True) as receipts:
+        with sh.train.Receipts(tmp_path, content=True) as receipts:
             receipts.rewind(4)
-        audit = sh.Receipts(tmp_path).audit(sh.MinibatchSource(arrays()), content=True)
+        audit = sh.train.Receipts(tmp_path).audit(sh.MinibatchSource(arrays()), content=True)
         assert (audit.ok, audit.num_steps, audit.is_sealed) == (True, 4, True)
 
     def test_a_mark_holds_all_that_a_seal_does_and_is_written_over(
@@ -111,7 +111,7 @@ class TestKilled:
     ) -> None:
         source = sh.MinibatchSource(arrays())
         file = tmp_path / "0.receipts"
-        with sh.Receipts(tmp_path) as receipts:
+        with sh.train.Receipts(tmp_path) as receipts:
             receipts.record(source.next_minibatch(20))
             receipts.state_dict()
             marked = file.read_bytes()
@@ -120,10 +120,10 @@ class TestKilled:
         assert len(file.read_bytes()) == len(marked) + 64
         for at in range(len(marked) - 64, len(marked)):
             file.write_bytes(marked[:at] + bytes([marked[at] ^ 1]) + marked[at + 1 :])
-            audit = sh.Receipts(tmp_path).audit(source, allow_unsealed=True)
+            audit = sh.train.Receipts(tmp_path).audit(source, allow_unsealed=True)
             assert not audit.ok
         file.write_bytes(marked + marked[-64:])
-        mismatch = sh.Receipts(tmp_path).audit(source, allow_unsealed=True).mismatch
+        mismatch = sh.train.Receipts(tmp_path).audit(source, allow_unsealed=True).mismatch
         assert mismatch is not None
         assert mismatch.part == "seal"
 
@@ -133,7 +133,7 @@ class TestHeader:
         self, tmp_path: Path
     ) -> None:
         folder, source = tmp_path / "receipts", sh.MinibatchSource(arrays(), num_threads=0)
-        with sh.Receipts(folder) as receipts:
+        with sh.train.Receipts(folder) as receipts:
             for _ in range(3):
                 receipts.record(source.next_minibatch(20))
         file = folder / "0.receipts"
@@ -144,13 +144,13 @@ class TestHeader:
             flipped[place // 8] ^= 1 << place % 8
             file.write_bytes(flipped)
             try:
-                audit = sh.Receipts(folder).audit(source)
+                audit = sh.train.Receipts(folder).audit(source)
             except sh.DataError as error:
                 assert error.file == str(file)  # noqa: PT017
             else:
                 assert not audit.ok
             try:
-                with sh.Receipts(folder) as receipts:
+                with sh.train.Receipts(folder) as receipts:
                     receipts.rewind(3)
             except sh.DataError as error:
                 assert error.file == str(file)  # noqa: PT017
@@ -175,7 +175,7 @@ class TestHeader:
     ) -> None:
         folder, file = tmp_path / "receipts", tmp_path / "receipts" / "0.receipts"
         source = sh.MinibatchSource(arrays())
-        with sh.Receipts(folder) as receipts:
+        with sh.train.Receipts(folder) as receipts:
             receipts.record(source.next_minibatch(20))
         content = file.read_bytes()
         assert wanted in content
@@ -184,9 +184,9 @@ class TestHeader:
         header += b" " * (-(len(header) + 1) % 64)
         file.write_bytes(header + content[begin:])
         with pytest.raises(sh.DataError, match=r"0\.receipts @ 0: this is no file of receipts"):
-            sh.Receipts(folder).audit(source)
+            sh.train.Receipts(folder).audit(source)
         with pytest.raises(sh.DataError, match=r"0\.receipts @ 0: this is no file of receipts"):
-            sh.Receipts(folder).rewind(1)
+            sh.train.Receipts(folder).rewind(1)
         (tmp_path / "a.jsonl").write_text('{"x": 1}\n')
         assert main(["audit", str(folder), str(tmp_path / "a.jsonl")]) != 0
         assert "this is no file of receipts" in capsys.readouterr().err
@@ -194,8 +194,8 @@ class TestHeader:
 
 class TestStates:
     def test_the_state_of_any_worker_is_taken_by_all(self, tmp_path: Path) -> None:
-        def run(rank: int) -> tuple[sh.Receipts, sh.MinibatchSource]:
-            receipts = sh.Receipts(
+        def run(rank: int) -> tuple[sh.train.Receipts, sh.MinibatchSource]:
+            receipts = sh.train.Receipts(
                 tmp_path, content=True, num_data_partitions=3, partition_index=rank
             )
             return receipts, sh.MinibatchSource(arrays())
@@ -220,7 +220,9 @@ class TestStates:
         for one in range(3):
             del positions[1:]
             record(2, [states[one]] * 3)
-            audit = sh.Receipts(tmp_path).audit(sh.MinibatchSource(arrays()), content=True)
+            audit = sh.train.Receipts(tmp_path).audit(
+                sh.MinibatchSource(arrays()), content=True
+            )
             assert (audit.ok, audit.num_steps) == (True, 6)
 
     @pytest.mark.parametrize("rank", range(2))
@@ -231,7 +233,7 @@ class TestStates:
         for name, seed in (("one", 1), ("other", 2)):
             for worker in range(2):
                 source = sh.MinibatchSource(arrays(), randomization_seed=seed)
-                with sh.Receipts(
+                with sh.train.Receipts(
                     tmp_path / name,
                     content=True,
                     num_data_partitions=2,
@@ -240,7 +242,7 @@ class TestStates:
                     receipts.record(source.next_minibatch(20, None, None, 2, worker))
                     states.append(receipts.state_dict())
         with (
-            sh.Receipts(
+            sh.train.Receipts(
                 tmp_path / "one", content=True, num_data_partitions=2, partition_index=rank
             ) as receipts,
             pytest.raises(sh.StateError, match="they are of another run"),
@@ -249,7 +251,7 @@ class TestStates:
 
     @pytest.mark.parametrize("worker", ["0", -1, None, 0.5])
     def test_a_state_of_no_worker_is_refused(self, worker: object, tmp_path: Path) -> None:
-        with sh.Receipts(tmp_path) as receipts:
+        with sh.train.Receipts(tmp_path) as receipts:
             receipts.record(sh.MinibatchSource(arrays()).next_minibatch(20))
             state = receipts.state_dict() | {"worker": worker}
             with pytest.raises(sh.StateError, match="no state of receipts"):

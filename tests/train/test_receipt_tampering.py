@@ -27,7 +27,7 @@ def make_source(seed: int = 7) -> sh.MinibatchSource:
 def file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("receipts")
     source = make_source()
-    with sh.Receipts(folder, content=True) as receipts:
+    with sh.train.Receipts(folder, content=True) as receipts:
         for step in range(STEPS):
             receipts.record(source.next_minibatch(15), control={"rate": 1 / (step + 1)})
     return (folder / "0.receipts").read_bytes()
@@ -183,7 +183,7 @@ WAYS = [
 def is_found(folder: Path, source: sh.MinibatchSource, file: bytes, *, content: bool) -> bool:
     (folder / "0.receipts").write_bytes(file)
     try:
-        return not sh.Receipts(folder).audit(source, content=content).ok
+        return not sh.train.Receipts(folder).audit(source, content=content).ok
     except (sh.DataError, FileNotFoundError):  # no header any more
         return True
 
@@ -215,7 +215,7 @@ def test_every_truncation_is_found(file: bytes, tmp_path: Path) -> None:
 def test_what_a_forger_seals_again_is_found_by_its_head(file: bytes, tmp_path: Path) -> None:
     source, log = make_source(), Log(file)
     (tmp_path / "0.receipts").write_bytes(file)
-    receipts = sh.Receipts(tmp_path)
+    receipts = sh.train.Receipts(tmp_path)
     head = receipts.head
     assert receipts.audit(source, head=head).ok
     del log.records[-6:-1]
@@ -248,7 +248,7 @@ def test_the_first_bad_step_and_its_part_are_told(
 ) -> None:
     forged = way(file, np.random.default_rng(1))
     (tmp_path / "0.receipts").write_bytes(forged)
-    found = sh.Receipts(tmp_path).audit(make_source(), content=True).mismatch
+    found = sh.train.Receipts(tmp_path).audit(make_source(), content=True).mismatch
     assert found is not None
     assert found.part == part
     if part == "header":

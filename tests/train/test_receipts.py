@@ -40,13 +40,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def receipts(folder: Path) -> Iterator[sh.Receipts]:
-    with sh.Receipts(folder, content=True) as made:
+def receipts(folder: Path) -> Iterator[sh.train.Receipts]:
+    with sh.train.Receipts(folder, content=True) as made:
         yield made
 
 
 def check(folder: Path, source: sh.MinibatchSource, num_steps: int, **options: Any) -> None:
-    found = sh.Receipts(folder).audit(source, **options)
+    found = sh.train.Receipts(folder).audit(source, **options)
     assert found.mismatch is None
     assert found.num_steps == num_steps
 
@@ -85,7 +85,7 @@ class TestSources:
         def record(path: Path, workers: int) -> sh.MinibatchSource:
             for rank in range(workers):
                 source = sh.MinibatchSource(arrays(), layout=LAYOUTS[layout], balance=balance)
-                with sh.Receipts(
+                with sh.train.Receipts(
                     path, content=True, num_data_partitions=workers, partition_index=rank
                 ) as receipts:
                     for size in (30, 9, 30, 12, 200, 5):
@@ -108,7 +108,7 @@ class TestSources:
 
     @pytest.mark.parametrize("kind", CORPORA)
     def test_any_corpus_is_derived_again(
-        self, kind: str, folder: Path, receipts: sh.Receipts
+        self, kind: str, folder: Path, receipts: sh.train.Receipts
     ) -> None:
         source = sh.MinibatchSource(CORPORA[kind](), randomization_seed=3)
         for _ in range(12):
@@ -117,11 +117,13 @@ class TestSources:
         check(folder, sh.MinibatchSource(CORPORA[kind](), randomization_seed=3), 12)
         check(folder, source, 12, content=True)
         other = sh.MinibatchSource(CORPORA[kind](), randomization_seed=4)
-        found = sh.Receipts(folder).audit(other).mismatch
+        found = sh.train.Receipts(folder).audit(other).mismatch
         assert found is not None
         assert "seed is 4 here and 3 in the receipts" in str(found)
 
-    def test_a_join_has_all_its_streams(self, folder: Path, receipts: sh.Receipts) -> None:
+    def test_a_join_has_all_its_streams(
+        self, folder: Path, receipts: sh.train.Receipts
+    ) -> None:
         joined = [arrays(), sh.ArrayDeserializer({"y": np.arange(40)})]
         source = sh.MinibatchSource(joined, max_sweeps=1)
         for minibatch in source.minibatches(30):
@@ -132,7 +134,7 @@ class TestSources:
         assert header["streams"] == ["x", "y"]
 
     def test_other_values_under_the_same_ids_are_found_by_content(
-        self, folder: Path, receipts: sh.Receipts
+        self, folder: Path, receipts: sh.train.Receipts
     ) -> None:
         values = np.arange(30.0)
         source = sh.MinibatchSource(sh.ArrayDeserializer({"x": values}))
@@ -143,12 +145,12 @@ class TestSources:
         changed[int(source.sequence_ids(14, 15)[0].removeprefix("array__"))] += 1
         other = sh.MinibatchSource(sh.ArrayDeserializer({"x": changed}))
         check(folder, other, 5)
-        found = sh.Receipts(folder).audit(other, content=True).mismatch
+        found = sh.train.Receipts(folder).audit(other, content=True).mismatch
         assert found is not None
         assert (found.step, found.part) == (3, "content")
 
     def test_what_is_damaged_and_skipped_is_derived_again(
-        self, tmp_path: Path, folder: Path, receipts: sh.Receipts
+        self, tmp_path: Path, folder: Path, receipts: sh.train.Receipts
     ) -> None:
         lines = [f'{{"x": [{i}, {i}]}}\n' for i in range(20)]
         lines[7] = '{"x": [7, oh no\n'
@@ -165,7 +167,7 @@ class TestSources:
         check(folder, make(), 6, content=True)
 
     def test_sizes_and_ends_of_sweeps_are_those_that_were_asked_for(
-        self, folder: Path, receipts: sh.Receipts
+        self, folder: Path, receipts: sh.train.Receipts
     ) -> None:
         source = sh.MinibatchSource(arrays(), max_sweeps=5)
         receipts.record(source.next_minibatch(sh.FULL_DATA_SWEEP))
@@ -179,20 +181,20 @@ class TestSources:
         check(folder, source, 1, content=True, step=4)
 
     def test_a_minibatch_of_another_process_needs_the_source(
-        self, folder: Path, receipts: sh.Receipts
+        self, folder: Path, receipts: sh.train.Receipts
     ) -> None:
         source = sh.MinibatchSource(arrays())
         minibatches = [pickle.loads(pickle.dumps(source.next_minibatch(20))) for _ in range(3)]
         with pytest.raises(ValueError, match="give Receipts\\(path, source=source\\)"):
             receipts.record(minibatches[0])
         receipts.close()
-        with sh.Receipts(folder, source=source) as told:
+        with sh.train.Receipts(folder, source=source) as told:
             for minibatch in minibatches:
                 told.record(minibatch)
         check(folder, source, 3)
 
     def test_jumps_and_missing_steps_are_told(
-        self, folder: Path, receipts: sh.Receipts
+        self, folder: Path, receipts: sh.train.Receipts
     ) -> None:
         source = sh.MinibatchSource(arrays())
         receipts.record(source.next_minibatch(20))
@@ -201,14 +203,16 @@ class TestSources:
         jumped = source.current_position
         receipts.record(source.next_minibatch(20), step=4)
         receipts.close()
-        found = sh.Receipts(folder).audit(source).mismatch
+        found = sh.train.Receipts(folder).audit(source).mismatch
         assert found is not None
         assert (found.step, found.part, found.found) == (2, "step", "4")
-        audit = sh.Receipts(folder).audit(source, allow_jumps=True)
+        audit = sh.train.Receipts(folder).audit(source, allow_jumps=True)
         assert audit.ok
         assert audit.jumps == [(4, stood, jumped)]
 
-    def test_receipts_may_begin_anywhere(self, folder: Path, receipts: sh.Receipts) -> None:
+    def test_receipts_may_begin_anywhere(
+        self, folder: Path, receipts: sh.train.Receipts
+    ) -> None:
         source = sh.MinibatchSource(arrays(), layout=sh.Bucketed([2, 5, 9]))
         for size in (20, 7, 11):
             source.next_minibatch(size)
@@ -228,7 +232,7 @@ class TestEvents:
         events: Any = None
         for rank in range(workers):
             source = sh.MinibatchSource(arrays(), layout=LAYOUTS[layout])
-            with sh.Receipts(
+            with sh.train.Receipts(
                 folder, content=True, num_data_partitions=workers, partition_index=rank
             ) as receipts:
                 for step in range(12):
@@ -245,11 +249,13 @@ class TestEvents:
         check(folder, sh.MinibatchSource(arrays(), layout=LAYOUTS[layout], events=events), 12)
         check(folder, source, 12, content=True)
         without = sh.MinibatchSource(arrays(), layout=LAYOUTS[layout])
-        found = sh.Receipts(folder).audit(without).mismatch
+        found = sh.train.Receipts(folder).audit(without).mismatch
         assert found is not None
         assert (found.step, found.part) == (4, "events")
 
-    def test_an_event_is_told_by_its_digest(self, folder: Path, receipts: sh.Receipts) -> None:
+    def test_an_event_is_told_by_its_digest(
+        self, folder: Path, receipts: sh.train.Receipts
+    ) -> None:
         source = sh.MinibatchSource(arrays())
         receipts.record(source.next_minibatch(20))
         source.events.ban(["array__3"])
@@ -260,7 +266,7 @@ class TestEvents:
         assert behind.events == bytes.fromhex(source.events.digest)[:4]
 
     def test_weights_that_change_are_derived_again(
-        self, folder: Path, receipts: sh.Receipts
+        self, folder: Path, receipts: sh.train.Receipts
     ) -> None:
         def make(events: Any = None) -> sh.MinibatchSource:
             weights = {"a": 2, "b": 1}
@@ -279,7 +285,7 @@ class TestEvents:
 class TestTrainer:
     def test_every_step_has_one(self, folder: Path) -> None:
         source = source_of_lengths(LENGTHS)
-        with sh.Receipts(folder) as receipts:
+        with sh.train.Receipts(folder) as receipts:
             trainer = line_trainer([receipts])
             for _ in range(9):
                 trainer.train_minibatch(source.next_minibatch(12))
@@ -294,18 +300,18 @@ class TestTrainer:
             for _ in range(steps):
                 trainer.train_minibatch(source.next_minibatch(12))
 
-        whole = sh.Receipts(tmp_path / "whole", content=True, parameters_every=2)
+        whole = sh.train.Receipts(tmp_path / "whole", content=True, parameters_every=2)
         source = source_of_lengths(LENGTHS)
         train(line_trainer([whole]), source, 8)
         whole.close()
-        torn = sh.Receipts(tmp_path / "torn", content=True, parameters_every=2)
+        torn = sh.train.Receipts(tmp_path / "torn", content=True, parameters_every=2)
         trainer, source = line_trainer([torn]), source_of_lengths(LENGTHS)
         train(trainer, source, 5)
         state = source.get_checkpoint_state()
         trainer.save_checkpoint(tmp_path / "saved")
         train(trainer, source, 2)
         torn.close()
-        again = sh.Receipts(tmp_path / "torn", content=True, parameters_every=2)
+        again = sh.train.Receipts(tmp_path / "torn", content=True, parameters_every=2)
         trainer, source = line_trainer([again]), source_of_lengths(LENGTHS)
         trainer.restore_from_checkpoint(tmp_path / "saved")
         source.restore_from_checkpoint(state)
@@ -317,7 +323,7 @@ class TestTrainer:
     def test_a_session_that_goes_back_or_tries_sizes_leaves_those_that_it_keeps(
         self, tmp_path: Path, folder: Path
     ) -> None:
-        heard, receipts = Heard(), sh.Receipts(folder, content=True, parameters_every=3)
+        heard, receipts = Heard(), sh.train.Receipts(folder, content=True, parameters_every=3)
         trainer, source = trained_back_and_forth([heard, receipts], tmp_path / "saved")
         receipts.close()
         assert len(heard.steps) > trainer.consumed.steps, "an epoch was rejected"
@@ -331,7 +337,7 @@ class TestTrainer:
             {"x": (np.ones((16, 2), np.float32), offsets), "labels": labels}
         )
         source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=2)
-        with sh.Receipts(folder) as receipts:
+        with sh.train.Receipts(folder) as receipts:
             trainer = line_trainer([receipts], criterion=_no_gradient)
             for minibatch in source.minibatches(4):
                 trainer.train_minibatch(minibatch)
@@ -341,7 +347,7 @@ class TestTrainer:
     def test_torch_parameters_are_those_of_the_checkpoint(
         self, folder: Path, tmp_path: Path
     ) -> None:
-        with sh.Receipts(folder, parameters_every=1) as receipts:
+        with sh.train.Receipts(folder, parameters_every=1) as receipts:
             _, trainer = torch_trainer([receipts])
             source = source_of_lengths(LENGTHS)
             trainer.train_minibatch(source.next_minibatch(12))
@@ -351,7 +357,7 @@ class TestTrainer:
         assert one.parameters == model_receipts.blake(4, saved.read_bytes())
 
     def test_parameters_of_a_loop_are_those_of_the_same_file(
-        self, folder: Path, receipts: sh.Receipts
+        self, folder: Path, receipts: sh.train.Receipts
     ) -> None:
         import torch
 
@@ -370,12 +376,12 @@ class TestTrainer:
         for name, rate in (("one", 0.01), ("other", 0.02)):
             source = source_of_lengths(LENGTHS)
             schedule = sh.learning_parameter_schedule_per_sample([0.01, rate], epoch_size=31)
-            with sh.Receipts(tmp_path / name, parameters_every=1) as receipts:
+            with sh.train.Receipts(tmp_path / name, parameters_every=1) as receipts:
                 trainer = line_trainer([receipts], schedule)
                 for _ in range(6):
                     trainer.train_minibatch(source.next_minibatch(12))
         check(tmp_path / "one", source, 6, against=tmp_path / "one")
-        audit = sh.Receipts(tmp_path / "one").audit(source, against=tmp_path / "other")
+        audit = sh.train.Receipts(tmp_path / "one").audit(source, against=tmp_path / "other")
         assert audit.mismatch is not None
         assert audit.mismatch.parts == ("control", "parameters")
         assert audit.num_steps > 1
@@ -386,7 +392,9 @@ def _no_gradient(model: Any, minibatch: sh.Minibatch) -> tuple[float, list[Any]]
 
 
 class TestFiles:
-    def record(self, receipts: sh.Receipts, first: int, last: int, **options: Any) -> None:
+    def record(
+        self, receipts: sh.train.Receipts, first: int, last: int, **options: Any
+    ) -> None:
         source = sh.MinibatchSource(arrays(), **options)
         for step, minibatch in enumerate(source.minibatches(10), 1):
             if step > last:
@@ -395,15 +403,15 @@ class TestFiles:
                 receipts.record(minibatch, step=step)
 
     def test_a_fresh_start_over_receipts_is_refused(self, folder: Path) -> None:
-        with sh.Receipts(folder) as receipts:
+        with sh.train.Receipts(folder) as receipts:
             self.record(receipts, 1, 3)
         with (
-            sh.Receipts(folder) as receipts,
+            sh.train.Receipts(folder) as receipts,
             pytest.raises(FileExistsError, match="there are receipts up to step 3"),
         ):
             self.record(receipts, 1, 1)
         assert len(receipts_in(folder)) == 3
-        with sh.Receipts(folder, overwrite=True) as receipts:
+        with sh.train.Receipts(folder, overwrite=True) as receipts:
             self.record(receipts, 1, 1)
         assert len(receipts_in(folder)) == 1
 
@@ -411,9 +419,9 @@ class TestFiles:
     def test_receipts_of_another_run_are_refused(
         self, folder: Path, options: dict[str, Any]
     ) -> None:
-        with sh.Receipts(folder) as receipts:
+        with sh.train.Receipts(folder) as receipts:
             self.record(receipts, 1, 3)
-        with sh.Receipts(folder) as receipts:
+        with sh.train.Receipts(folder) as receipts:
             receipts.rewind(2)
             with pytest.raises(sh.StateError, match="is of another corpus or order"):
                 self.record(receipts, 3, 3, **options)
@@ -421,39 +429,39 @@ class TestFiles:
         check(folder, sh.MinibatchSource(arrays()), 4)
 
     def test_a_state_knows_its_receipts(self, folder: Path, tmp_path: Path) -> None:
-        with sh.Receipts(folder) as receipts:
+        with sh.train.Receipts(folder) as receipts:
             self.record(receipts, 1, 3)
             state = receipts.state_dict()
             self.record(receipts, 4, 5)
             receipts.load_state_dict(state)
             self.record(receipts, 4, 6)
         check(folder, sh.MinibatchSource(arrays()), 6)
-        with sh.Receipts(tmp_path / "other", overwrite=True) as receipts:
+        with sh.train.Receipts(tmp_path / "other", overwrite=True) as receipts:
             self.record(receipts, 1, 1, randomization_seed=3)
             with pytest.raises(sh.StateError, match="they are of another run"):
                 receipts.load_state_dict(state)
 
     @pytest.mark.parametrize("torn", [0, 1, 30, 63])
     def test_a_torn_end_is_written_over(self, folder: Path, torn: int) -> None:
-        with sh.Receipts(folder) as receipts:
+        with sh.train.Receipts(folder) as receipts:
             self.record(receipts, 1, 9)
         file = folder / "0.receipts"
         content = file.read_bytes()
         file.write_bytes(content[: len(content) - 3 * 64 + torn] + bytes(torn))
-        with sh.Receipts(folder) as receipts:
+        with sh.train.Receipts(folder) as receipts:
             receipts.rewind(5)
             self.record(receipts, 6, 9)
         assert file.read_bytes() == content
 
     def test_damage_before_the_place_of_a_checkpoint_is_an_error(self, folder: Path) -> None:
-        with sh.Receipts(folder) as receipts:
+        with sh.train.Receipts(folder) as receipts:
             self.record(receipts, 1, 9)
         file = folder / "0.receipts"
         content = bytearray(file.read_bytes())
         content[-6 * 64] ^= 1
         file.write_bytes(content)
         with (
-            sh.Receipts(folder) as receipts,
+            sh.train.Receipts(folder) as receipts,
             pytest.raises(sh.DataError, match="the chain of receipts breaks here"),
         ):
             receipts.rewind(7)
@@ -462,16 +470,16 @@ class TestFiles:
         folder.mkdir()
         (folder / "0.receipts").write_text('{"format": "other"}\n')
         with pytest.raises(sh.DataError, match="no file of receipts"):
-            self.record(sh.Receipts(folder, overwrite=True), 1, 1)
+            self.record(sh.train.Receipts(folder, overwrite=True), 1, 1)
         with pytest.raises(FileNotFoundError, match=r"no file 0.receipts in this folder"):
-            sh.Receipts(folder.parent).audit(sh.MinibatchSource(arrays()))
+            sh.train.Receipts(folder.parent).audit(sh.MinibatchSource(arrays()))
 
     def test_a_killed_run_has_no_seal(self, folder: Path) -> None:
         program = f"""
 import os, signal
 import sweephand as sh
 from tests.train.test_receipts import arrays
-receipts = sh.Receipts({str(folder)!r})
+receipts = sh.train.Receipts({str(folder)!r})
 source = sh.MinibatchSource(arrays(), num_threads=0)
 for _ in range(5):
     receipts.record(source.next_minibatch(10))
@@ -484,21 +492,21 @@ os.kill(os.getpid(), signal.SIGKILL)
         )
         assert ended.returncode == -signal.SIGKILL
         source = sh.MinibatchSource(arrays())
-        found = sh.Receipts(folder).audit(source).mismatch
+        found = sh.train.Receipts(folder).audit(source).mismatch
         assert found is not None
         assert found.part == "seal"
-        audit = sh.Receipts(folder).audit(source, allow_unsealed=True)
+        audit = sh.train.Receipts(folder).audit(source, allow_unsealed=True)
         assert (audit.ok, audit.num_steps, audit.is_sealed) == (True, 5, False)
 
     def test_workers_that_are_no_more_go_back_too(self, folder: Path) -> None:
         for rank in range(3):
             source = sh.MinibatchSource(arrays())
-            with sh.Receipts(
+            with sh.train.Receipts(
                 folder, content=True, num_data_partitions=3, partition_index=rank
             ) as receipts:
                 for _ in range(4):
                     receipts.record(source.next_minibatch(20, None, None, 3, rank))
-        with sh.Receipts(folder, content=True) as receipts:
+        with sh.train.Receipts(folder, content=True) as receipts:
             receipts.rewind(2)
             [*_, (_, plan)] = zip(range(2), source.plan(20, start=0), strict=False)
             source.current_position = plan.nominal_time + plan.global_num_samples
@@ -506,7 +514,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         check(folder, source, 3, content=True)
 
     def test_a_step_takes_64_bytes_and_one_has_one(
-        self, folder: Path, receipts: sh.Receipts
+        self, folder: Path, receipts: sh.train.Receipts
     ) -> None:
         self.record(receipts, 1, 1)
         receipts.flush()

@@ -33,7 +33,7 @@ MODEL = ModelCorpus.of([(3, 1, 4), (1, 5, 9), (2, 6, 5), (3, 5, 8)])
 
 
 def write(path: Path, source: sh.MinibatchSource, sizes: list[int], **options: Any) -> bytes:
-    with sh.Receipts(path, **options) as receipts:
+    with sh.train.Receipts(path, **options) as receipts:
         for size in sizes:
             receipts.record(source.next_minibatch(size))
     return (path / "0.receipts").read_bytes()
@@ -48,7 +48,7 @@ def test_the_model_derives_every_receipt(
     path = tmp_path_factory.mktemp("receipts")
     with serving("arrays", corpus, settings, num_threads=0) as source:
         file = write(path, source, [request_of(size) for size in sizes])
-        assert sh.Receipts(path).audit(source).ok
+        assert sh.train.Receipts(path).audit(source).ok
     plan = model_receipts.in_sequences(corpus, settings)
     assert len(model_receipts.audit(file, plan)) == len(sizes)
 
@@ -128,7 +128,7 @@ def test_a_mixture_is_that_of_the_model(tmp_path: Path) -> None:
 
 
 def test_control_and_parameters_are_told_by_hashlib(tmp_path: Path) -> None:
-    receipts, heard = sh.Receipts(tmp_path / "run", parameters_every=3), Heard()
+    receipts, heard = sh.train.Receipts(tmp_path / "run", parameters_every=3), Heard()
     rate = sh.learning_parameter_schedule_per_sample([0.01, 0.02], epoch_size=20)
     trainer = line_trainer([receipts, heard], rate)
     source = source_of_lengths([3, 1, 4, 1, 5, 9, 2, 6])

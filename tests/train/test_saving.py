@@ -23,7 +23,7 @@ class Releasing(Heard):
         self._after = after
         self.told_before: list[str] = []
 
-    def update(self, step: sh.Step) -> None:
+    def update(self, step: sh.train.Step) -> None:
         super().update(step)
         if step.step == self._after:
             self.told_before = messages(self)

@@ -167,7 +167,9 @@ def test_a_single_size_takes_no_epoch_size() -> None:
         lambda epoch_size: sh.momentum_schedule(0.5, epoch_size),
         lambda epoch_size: sh.momentum_schedule_per_sample(0.5, epoch_size),
         lambda epoch_size: sh.momentum_as_time_constant_schedule(0.5, epoch_size),
-        lambda epoch_size: sh.training_parameter_schedule(0.5, sh.UnitType.sample, epoch_size),
+        lambda epoch_size: sh.train.training_parameter_schedule(
+            0.5, sh.train.UnitType.sample, epoch_size
+        ),
     ],
 )
 def test_an_epoch_size_beside_a_single_rate_is_warned_about_as_in_cntk(make: Callable) -> None:
@@ -180,14 +182,16 @@ def test_an_epoch_size_beside_a_single_rate_is_warned_about_as_in_cntk(make: Cal
 
 def test_unit_types_are_reference_sizes() -> None:
     spec = [(2, 0.1), 0.01]
-    make = sh.training_parameter_schedule
-    assert make(spec, sh.UnitType.sample, 10) == sh.learning_parameter_schedule_per_sample(
-        spec, 10
-    )
-    assert make(schedule=0.1, unit=sh.UnitType.minibatch) == sh.learning_parameter_schedule(0.1)
-    assert sh.learning_rate_schedule(lr=spec, unit=sh.UnitType.minibatch, epoch_size=10) == (
-        sh.learning_parameter_schedule(spec, epoch_size=10)
-    )
+    make = sh.train.training_parameter_schedule
+    assert make(
+        spec, sh.train.UnitType.sample, 10
+    ) == sh.learning_parameter_schedule_per_sample(spec, 10)
+    assert make(
+        schedule=0.1, unit=sh.train.UnitType.minibatch
+    ) == sh.learning_parameter_schedule(0.1)
+    assert sh.train.learning_rate_schedule(
+        lr=spec, unit=sh.train.UnitType.minibatch, epoch_size=10
+    ) == (sh.learning_parameter_schedule(spec, epoch_size=10))
     with pytest.raises(TypeError, match=r"UnitType\.sample or UnitType\.minibatch, got 10"):
         make(0.1, 10)
 

@@ -59,7 +59,7 @@ class TestSeesaw:
         before = falling(rate, cuts, reference, unit)
         old = sh.minibatch_size_schedule([*given_sizes], 7)
         num_samples = 2 + unit * (2 + sum(length for length, _ in cuts))
-        rates, sizes, saved = sh.seesaw(before, old, num_samples, max_size=max_size)
+        rates, sizes, saved = sh.train.seesaw(before, old, num_samples, max_size=max_size)
         assert rates.minibatch_size == reference
         assert rates.follows == sizes.follows == "consumed"
         for time in range(0, num_samples, max(1, unit // 3)):
@@ -78,7 +78,7 @@ class TestSeesaw:
         self, reference: int | None
     ) -> None:
         halves = sh.learning_parameter_schedule([0.4, 0.2, 0.1], reference, 1000)
-        rates, sizes, saved = sh.seesaw(halves, 10, 3000)
+        rates, sizes, saved = sh.train.seesaw(halves, 10, 3000)
         assert sizes.steps == ((1000, 10), (1000, 20), (1, 40))
         assert saved == 300 - 100 - 50 - 25
         for time, factor in ((0, 1.0), (1000, 0.5**0.5), (2000, 0.5)):
@@ -87,25 +87,25 @@ class TestSeesaw:
 
     def test_rates_that_rise_at_first_keep_their_sizes(self) -> None:
         warm = sh.learning_parameter_schedule([0.1, 0.2, 0.4, 0.1], epoch_size=100)
-        rates, sizes, _ = sh.seesaw(warm, 8, 1000)
+        rates, sizes, _ = sh.train.seesaw(warm, 8, 1000)
         assert sizes.steps == ((300, 8), (1, 32))
         assert [rates[t] for t in (0, 100, 200, 300)] == [0.1, 0.2, 0.4, 0.2]
 
     def test_behind_the_largest_size_rates_fall_as_they_did(self) -> None:
         steep = sh.learning_parameter_schedule([1.0, 0.5, 0.25, 0.0], epoch_size=100)
-        rates, sizes, _ = sh.seesaw(steep, 8, 1000, max_size=16)
+        rates, sizes, _ = sh.train.seesaw(steep, 8, 1000, max_size=16)
         assert sizes.steps == ((100, 8), (1, 16))
         assert [rates[t] / 2**0.5 for t in (100, 200, 300)] == [0.5, 0.25, 0.0]
 
     def test_what_comes_behind_the_end_is_not_looked_at(self) -> None:
         late = sh.learning_parameter_schedule([1.0, 0.5, 2.0], epoch_size=100)
-        assert sh.seesaw(late, 8, 200).minibatch_sizes.steps == ((100, 8), (1, 16))
+        assert sh.train.seesaw(late, 8, 200).minibatch_sizes.steps == ((100, 8), (1, 16))
 
     def test_of_a_cosine_it_saves_half_of_the_steps(self) -> None:
         """The mean of (1 + cos) / 2 is 1/2: so many steps are left."""
-        cosine = sh.cosine_schedule(1.0, 10**7, cut=1.01, num_cuts=500)
+        cosine = sh.train.cosine_schedule(1.0, 10**7, cut=1.01, num_cuts=500)
         total = 10**7 // 64
-        saved = sh.seesaw(cosine, 64, 10**7).steps_saved
+        saved = sh.train.seesaw(cosine, 64, 10**7).steps_saved
         assert saved == pytest.approx(total / 2, rel=0.02)
 
     @pytest.mark.parametrize(
@@ -133,18 +133,18 @@ class TestSeesaw:
         rates = sh.learning_parameter_schedule(steps, epoch_size=100)
         arguments = {"minibatch_sizes": 8, "num_samples": 10**6} | options
         with pytest.raises(ValueError, match=message):
-            sh.seesaw(rates, **arguments)
+            sh.train.seesaw(rates, **arguments)
 
     def test_rates_by_sweeps_are_refused(self) -> None:
         with pytest.raises(ValueError, match="at the ends of sweeps: give epoch_size"):
-            sh.seesaw(sh.learning_parameter_schedule([0.4, 0.2]), 8, 1000)
+            sh.train.seesaw(sh.learning_parameter_schedule([0.4, 0.2]), 8, 1000)
 
     def test_what_is_no_schedule_is_refused(self) -> None:
         with pytest.raises(TypeError, match="learning_rates must be a Schedule, got 0"):
-            sh.seesaw(0.1, 8, 1000)  # type: ignore[arg-type]
+            sh.train.seesaw(0.1, 8, 1000)  # type: ignore[arg-type]
         rates = sh.learning_parameter_schedule([0.4, 0.2], epoch_size=100)
         with pytest.raises(TypeError, match="minibatch_sizes must be an int"):
-            sh.seesaw(rates, "8", 1000)  # type: ignore[arg-type]
+            sh.train.seesaw(rates, "8", 1000)  # type: ignore[arg-type]
 
 
 class TestCosine:
@@ -158,7 +158,7 @@ class TestCosine:
     def test_a_cut_comes_where_the_cosine_has_come_to_it(
         self, rate: float, length: int, cut: float, num_cuts: int, floor: float
     ) -> None:
-        schedule = sh.cosine_schedule(
+        schedule = sh.train.cosine_schedule(
             rate, length, min_rate=floor * rate, cut=cut, num_cuts=num_cuts
         )
         assert schedule[0] <= rate
@@ -174,7 +174,7 @@ class TestCosine:
                 assert schedule[time] <= cosine * cut * (1 + 1e-9) + slope * cut
 
     def test_it_has_a_reference_size_and_a_clock(self) -> None:
-        schedule = sh.cosine_schedule(0.1, 100, 32, follows="consumed")
+        schedule = sh.train.cosine_schedule(0.1, 100, 32, follows="consumed")
         assert (schedule.minibatch_size, schedule.follows) == (32, "consumed")
 
     @pytest.mark.parametrize(
@@ -192,13 +192,13 @@ class TestCosine:
     )
     def test_wrong_arguments_are_refused(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            sh.cosine_schedule(**({"rate": 0.1, "num_samples": 100} | options))
+            sh.train.cosine_schedule(**({"rate": 0.1, "num_samples": 100} | options))
 
 
 class TestTraining:
-    def session(self, folder: Path, heard: Heard, **options: Any) -> sh.TrainingSession:
-        cosine = sh.cosine_schedule(0.05, 400, num_cuts=4)
-        rates, sizes, _ = sh.seesaw(cosine, 4, 400, max_size=40)
+    def session(self, folder: Path, heard: Heard, **options: Any) -> sh.train.TrainingSession:
+        cosine = sh.train.cosine_schedule(0.05, 400, num_cuts=4)
+        rates, sizes, _ = sh.train.seesaw(cosine, 4, 400, max_size=40)
         return sh.training_session(
             line_trainer([heard], rates),
             source_of_lengths([1, 2, 3] * 15),
@@ -229,7 +229,7 @@ class TestTraining:
             sizes: Any = 5
             saved = 0
             if name == "seesaw":
-                rates, sizes, saved = sh.seesaw(rates, 5, 300)
+                rates, sizes, saved = sh.train.seesaw(rates, 5, 300)
             heard = Heard()
             source = source_of_lengths([1] * 70)
             sh.training_session(

@@ -124,7 +124,9 @@ class TestCheckpoints:
     def test_a_refused_checkpoint_changes_neither_model_nor_source(
         self, tmp_path: Path
     ) -> None:
-        def session(trainer: sh.Trainer, source: sh.MinibatchSource) -> sh.TrainingSession:
+        def session(
+            trainer: sh.Trainer, source: sh.MinibatchSource
+        ) -> sh.train.TrainingSession:
             config = sh.CheckpointConfig(tmp_path)
             return sh.training_session(
                 trainer, source, 4, max_samples=30, checkpoint_config=config
@@ -200,7 +202,7 @@ class TestPreemption:
             return trainer
 
         class Kill(Heard):
-            def update(self, step: sh.Step) -> None:
+            def update(self, step: sh.train.Step) -> None:
                 super().update(step)
                 if step.step == 5:
                     os.kill(os.getpid(), number)

@@ -173,8 +173,8 @@ class TestBisection:
         assert found == ["bad"]
 
 
-def step(number: int, loss: float, applied: bool = True) -> sh.Step:
-    return sh.Step(number, 8 * number, 8, 8 * loss, None, applied, 0.1, 0.0)
+def step(number: int, loss: float, applied: bool = True) -> sh.train.Step:
+    return sh.train.Step(number, 8 * number, 8, 8 * loss, None, applied, 0.1, 0.0)
 
 
 class TestWatch:

@@ -42,7 +42,7 @@ def test_two_workers_end_as_those_that_had_the_events(
 ) -> None:
     healed, replayed = stories[0]["ddp"], stories[0]["replayed"]
     assert healed["weights"] == replayed["weights"]
-    report = sh.SpikeReport.read(folder / "run" / "spikes.json")
+    report = sh.train.SpikeReport.read(folder / "run" / "spikes.json")
     assert list(report.events) == healed["events"]
 
 

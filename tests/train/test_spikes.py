@@ -66,7 +66,7 @@ class TestPlanted:
     def test_a_run_without_poison_has_no_spike(self, seed: int) -> None:
         data = planted(seed, None)
         run = trained(data, policy_for("n-grams", "bisect"), seed=seed)
-        assert run.session.spike_report == sh.SpikeReport()
+        assert run.session.spike_report == sh.train.SpikeReport()
         assert weights(run) == weights(trained(data, None, seed=seed))
 
 
@@ -113,7 +113,7 @@ class TestTrace:
         self, kind: str, action: str, tmp_path: Path
     ) -> None:
         data, heard = planted(3, kind), Heard()
-        with sh.Receipts(tmp_path, content=True, parameters_every=5) as receipts:
+        with sh.train.Receipts(tmp_path, content=True, parameters_every=5) as receipts:
             policy = policy_for(kind, action, frequency=20)
             run = trained(data, policy, writers=[receipts, heard])
             assert run.session.spike_report.spikes
@@ -143,10 +143,10 @@ class Killer:
     def __init__(self, word: str, count: int = 1) -> None:
         self.word, self.count = word, count
 
-    def update(self, step: sh.Step) -> None:
+    def update(self, step: sh.train.Step) -> None:
         pass
 
-    def write(self, record: sh.Record) -> None:
+    def write(self, record: sh.train.Record) -> None:
         if self.word in str(record.figures.get("message")):
             self.count -= 1
             if not self.count:
@@ -176,7 +176,7 @@ class TestResume:
         assert list(resumed.source.events) == list(whole.source.events)
         mine, other = resumed.session.spike_report, whole.session.spike_report
         assert mine.banned_ids == other.banned_ids
-        assert sh.SpikeReport.read(tmp_path / "killed" / "spikes.json") == mine
+        assert sh.train.SpikeReport.read(tmp_path / "killed" / "spikes.json") == mine
 
     def test_a_list_with_another_event_gets_those_of_the_spikes_besides(
         self, tmp_path: Path
@@ -241,7 +241,7 @@ class TestResume:
         assert whole.session.spike_report.spikes[0].step == 51
 
         class Signalling(Heard):
-            def update(self, step: sh.Step) -> None:
+            def update(self, step: sh.train.Step) -> None:
                 if step.step == 51:
                     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -268,13 +268,13 @@ class TestResume:
                 **options,
             )
 
-        assert one(None, 200).session.spike_report == sh.SpikeReport()
+        assert one(None, 200).session.spike_report == sh.train.SpikeReport()
         second = one(policy, 600)
         [spike] = second.session.spike_report.spikes
         assert spike.banned_ids == ("array__563",)
         with pytest.raises(sh.StateError, match="events differ"):
             one(None, 640)
-        last = one(None, 640, events=sh.SpikeReport.read(tmp_path / "spikes.json").events)
+        last = one(None, 640, events=sh.train.SpikeReport.read(tmp_path / "spikes.json").events)
         assert last.trainer.consumed.samples == 639
 
     def test_what_is_no_report_is_refused(self, tmp_path: Path) -> None:
@@ -282,11 +282,11 @@ class TestResume:
         for told in ("", "[]", '{"spikes": [{}], "events": []}', '{"spikes": [7]}'):
             path.write_text(told)
             with pytest.raises(sh.StateError):
-                sh.SpikeReport.read(path)
-        spike = sh.Spike(7, 48, 56).to_dict()
+                sh.train.SpikeReport.read(path)
+        spike = sh.train.Spike(7, 48, 56).to_dict()
         path.write_text(json.dumps({"spikes": [spike | {"outcome": "?"}], "events": []}))
         with pytest.raises(sh.StateError, match="an outcome is one of seen, skipped"):
-            sh.SpikeReport.read(path)
+            sh.train.SpikeReport.read(path)
 
 
 def poisoned_at(*places: int, size: int = 640) -> Planted:
@@ -379,9 +379,9 @@ class TestActions:
         return session(poisoned_at(*places), policy, size=8, randomize=False, sweeps=1)
 
     def test_a_callback_decides_for_each_spike(self) -> None:
-        asked: list[sh.Spike] = []
+        asked: list[sh.train.Spike] = []
 
-        def decide(spike: sh.Spike) -> Any:
+        def decide(spike: sh.train.Spike) -> Any:
             asked.append(spike)
             return ["skip", "bisect", "ignore"][len(asked) - 1]
 
@@ -395,7 +395,7 @@ class TestActions:
 
     def test_a_callback_stops_training(self) -> None:
         run = self.one(lambda spike: "stop", 403)
-        with pytest.raises(sh.SpikeError, match=r"step 51, loss .* stopped"):
+        with pytest.raises(sh.train.SpikeError, match=r"step 51, loss .* stopped"):
             run.session.train()
         assert run.session.spike_report.spikes[0].outcome == "stopped"
         assert run.trainer.consumed.steps < 51
@@ -408,9 +408,9 @@ class TestActions:
     def test_more_spikes_than_are_allowed_end_training(self, tmp_path: Path) -> None:
         report = tmp_path / "found" / "report.json"
         run = self.one("skip", 403, 483, 563, max_spikes=2, report=report)
-        with pytest.raises(sh.SpikeError, match=f"more than max_spikes=2.* see {report}"):
+        with pytest.raises(sh.train.SpikeError, match=f"more than max_spikes=2.* see {report}"):
             run.session.train()
-        found = sh.SpikeReport.read(report)
+        found = sh.train.SpikeReport.read(report)
         assert [spike.outcome for spike in found.spikes] == ["skipped", "skipped", "stopped"]
         assert found == run.session.spike_report
         text = report.with_suffix(".txt").read_text()

@@ -40,7 +40,7 @@ def cross_entropy(model: dict[str, Any], minibatch: sh.Minibatch) -> Any:
 
 def train(
     data: Any, policy: sh.SpikePolicy | None, events: Any = (), **options: Any
-) -> tuple[Any, sh.MinibatchSource, sh.SpikeReport]:
+) -> tuple[Any, sh.MinibatchSource, sh.train.SpikeReport]:
     model = {"w": np.zeros((CLASSES, CLASSES), np.float32)}
     learner = sh.numpy.SGD(model, sh.learning_parameter_schedule(0.3))
     source = sh.MinibatchSource(data, events=events, **{"max_sweeps": 4, **options})

@@ -20,7 +20,7 @@ NOTHING = dict.fromkeys(
 
 def clock_of(seconds: float, waited: float) -> StageClock:
     clock = StageClock()
-    clock.update(sh.Step(1, 4, 4, 1.0, None, True, seconds, waited))
+    clock.update(sh.train.Step(1, 4, 4, 1.0, None, True, seconds, waited))
     return clock
 
 

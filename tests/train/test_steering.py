@@ -16,7 +16,7 @@ NAN = math.nan
 class TestResume:
     """Whichever checkpoint of a run is the newest, the run comes to the same end."""
 
-    def session(self, folder: Path, heard: Heard) -> sh.TrainingSession:
+    def session(self, folder: Path, heard: Heard) -> sh.train.TrainingSession:
         def criterion(model: Line, minibatch: sh.Minibatch) -> Any:
             loss, gradients = squared_error(model, minibatch)
             jitter = np.random.normal(scale=1e-3, size=2)  # noqa: NPY002

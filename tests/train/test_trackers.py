@@ -28,7 +28,7 @@ class FakeWandb:
         self.axes[name] = step_metric
 
 
-def train(writer: sh.ProgressWriter) -> None:
+def train(writer: sh.train.ProgressWriter) -> None:
     sh.training_session(
         line_trainer([writer]),
         source_of_lengths([1] * 30, max_sweeps=2),
@@ -46,7 +46,7 @@ def test_wandb_is_given_figures_over_steps(
 ) -> None:
     run = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", run)  # type: ignore[arg-type]
-    train(sh.WandbProgressWriter(2, run if is_given else None))
+    train(sh.train.WandbProgressWriter(2, run if is_given else None))
     assert set(run.axes.values()) == {"step"}
     averages = [one for one in run.logged if "minibatch/avg_loss" in one]
     assert [(one["step"], one["samples"]) for one in averages] == [(2, 20), (4, 40), (6, 60)]
@@ -63,17 +63,19 @@ def test_mlflow_is_given_figures_over_steps(monkeypatch: pytest.MonkeyPatch) -> 
         logged.append((metrics, step, run_id))
 
     monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(log_metrics=log_metrics))  # type: ignore[arg-type]
-    train(sh.MLflowProgressWriter(2))
+    train(sh.train.MLflowProgressWriter(2))
     assert [step for one, step, _ in logged if "minibatch/avg_loss" in one] == [2, 4, 6]
     assert {run_id for _, _, run_id in logged} == {None}
-    sh.MLflowProgressWriter(run_id="r7").write(sh.Record("summary", 4, 16, {"loss": 0.5}))
+    sh.train.MLflowProgressWriter(run_id="r7").write(
+        sh.train.Record("summary", 4, 16, {"loss": 0.5})
+    )
     assert logged[-1] == ({"summary/avg_loss": 0.5, "samples": 16}, 4, "r7")
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
 def test_the_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    kinds = {"wandb": sh.WandbProgressWriter, "mlflow": sh.MLflowProgressWriter}
+    kinds = {"wandb": sh.train.WandbProgressWriter, "mlflow": sh.train.MLflowProgressWriter}
     with pytest.raises(ImportError, match=rf"needs {name}: pip install 'sweephand\[{name}\]'"):
         kinds[name]()
 
@@ -84,7 +86,7 @@ def test_wandb_itself_takes_it_offline(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     run = wandb.init(project="test", dir=str(tmp_path))
-    train(sh.WandbProgressWriter(2, run))
+    train(sh.train.WandbProgressWriter(2, run))
     assert run.summary["step"] == 6
     assert run.summary["minibatch/avg_loss"] > 0
     run.finish()
@@ -98,6 +100,6 @@ def test_mlflow_itself_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     mlflow.set_tracking_uri(tmp_path.as_uri())
     mlflow.set_experiment("test")
     with mlflow.start_run() as run:
-        train(sh.MLflowProgressWriter(2))
+        train(sh.train.MLflowProgressWriter(2))
     history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "minibatch/avg_loss")
     assert [metric.step for metric in history] == [2, 4, 6]

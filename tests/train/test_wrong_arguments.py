@@ -16,7 +16,7 @@ from sweephand.errors import ArgumentTypeError
 OTHERS = [None, "x", 3, 1.5, True, [], {}, object(), sh.Trainer]
 
 
-def session(*given: Any, **options: Any) -> sh.TrainingSession:
+def session(*given: Any, **options: Any) -> sh.train.TrainingSession:
     trainer, source, size = given or (line_trainer(), in_order(max_sweeps=1), 4)
     return sh.training_session(trainer, source, size, **options)
 

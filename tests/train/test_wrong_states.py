@@ -120,7 +120,7 @@ def test_states_of_others_that_are_none_are_refused(state: dict[str, Any]) -> No
 
 
 class TestCheckpoints:
-    def session(self, folder: Path) -> sh.TrainingSession:
+    def session(self, folder: Path) -> sh.train.TrainingSession:
         return sh.training_session(
             line_trainer(
                 [sh.JSONLProgressWriter(folder.parent / "log")],

@@ -81,7 +81,7 @@ def preempted(folder: Path, rank: int) -> int:
     class Signalling(Heard):
         every_worker = True
 
-        def update(self, step: sh.Step) -> None:
+        def update(self, step: sh.train.Step) -> None:
             if rank == 1 and step.step == 3:
                 os.kill(os.getpid(), signal.SIGTERM)
 

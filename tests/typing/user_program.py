@@ -187,7 +187,7 @@ def train(folder: Path) -> float:
         sh.learning_parameter_schedule([0.1, 0.05], minibatch_size=32, epoch_size=1000),
         sh.momentum_schedule(0.9),
     )
-    writers: list[sh.ProgressWriter] = [sh.JSONLProgressWriter(folder / "log.jsonl")]
+    writers: list[sh.train.ProgressWriter] = [sh.JSONLProgressWriter(folder / "log.jsonl")]
     trainer = sh.Trainer(model, error_of, learner, writers)
     applied: bool = trainer.train_minibatch(sh.MinibatchSource(corpus).next_minibatch(32))
     assert applied

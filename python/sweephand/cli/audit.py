@@ -1,13 +1,9 @@
 """Audit receipts: derive from the corpus what every step must have had, and compare.
 
-RECEIPTS is the folder that a sh.Receipts writes. Seed, window, layout and all else that decides
-the order stand in its header; SCRIPT.py:NAME may also be the source of the run. The first step
-that is wrong is shown, with the parts that differ. The exit code is 0 only if all is well.
-
-for example:
-  sweephand audit run/receipts train.npz
-  sweephand audit run/receipts train.npz --content --seed 7
-  sweephand audit run/receipts train.py:source --step 81920 --json
+RECEIPTS is the folder that a sh.train.Receipts writes. Seed, window, layout and all else that
+decides the order stand in its header; SCRIPT.py:NAME may also be the source of the run. The
+first step that is wrong is shown, with the parts that differ. The exit code is 0 only if all is
+well.
 """
 
 from __future__ import annotations

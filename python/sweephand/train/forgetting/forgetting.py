@@ -38,7 +38,7 @@ class Forgetting:
     `plan_forgetting` makes it. Of what has never come there is nothing to replay:
 
     >>> import sweephand as sh
-    >>> found = sh.Forgetting({"web__7": None}, None, None, None, holding=[], unread={})
+    >>> found = sh.train.Forgetting({"web__7": None}, None, None, None, holding=[], unread={})
     >>> found.position, found.num_minibatches, found.share, found.delete_holding()
     (0, 0, 0.0, [])
     """

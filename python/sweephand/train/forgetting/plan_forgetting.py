@@ -75,7 +75,7 @@ def plan_forgetting(
     ...     trainer = sh.Trainer(model, squared_error, learner)
     ...     session = sh.training_session(trainer, source, 5, checkpoint_config=config)
     ...     session.train()
-    ...     found = sh.plan_forgetting(["array__25"], folder, source)
+    ...     found = sh.train.plan_forgetting(["array__25"], folder, source)
     >>> found.first_seen, found.position, found.num_minibatches
     ({'array__25': 25}, 20, 4)
     """

@@ -33,7 +33,7 @@ class SavedMoment:
     --------
     >>> import sweephand as sh
     >>> from pathlib import Path
-    >>> moment = sh.SavedMoment(Path("run/checkpoint-00000002"), 2, 8192, 4, 8000, None, {})
+    >>> moment = sh.train.SavedMoment(Path("run/checkpoint-2"), 2, 8192, 4, 8000, None, {})
     >>> moment.position, moment.steps
     (8192, 4)
     """

@@ -54,7 +54,7 @@ class JSONLProgressWriter(_FileWriter):
     --------
     >>> import pathlib, sweephand as sh
     >>> writer = sh.JSONLProgressWriter("run.jsonl")  # progress_writers=writer of a Trainer
-    >>> writer.write(sh.Record("event", 10, 640, {"message": "epoch 1 ended"}))
+    >>> writer.write(sh.train.Record("event", 10, 640, {"message": "epoch 1 ended"}))
     >>> pathlib.Path("run.jsonl").read_text().rstrip()
     '{"kind": "event", "step": 10, "samples": 640, "message": "epoch 1 ended"}'
     """
@@ -84,7 +84,7 @@ class CSVProgressWriter(_FileWriter):
     --------
     >>> import pathlib, sweephand as sh
     >>> writer = sh.CSVProgressWriter("run.csv")  # progress_writers=writer of a Trainer
-    >>> writer.write(sh.Record("validation", 10, 640, {"loss": 0.5, "num_samples": 100}))
+    >>> writer.write(sh.train.Record("validation", 10, 640, {"loss": 0.5, "num_samples": 100}))
     >>> pathlib.Path("run.csv").read_text().splitlines()[1]
     'validation,10,640,0.5,,100,,,,,,'
     """

@@ -22,12 +22,12 @@ class PeriodicWriter(ABC):
     Examples
     --------
     >>> import sweephand as sh
-    >>> class Lines(sh.PeriodicWriter):
+    >>> class Lines(sh.train.PeriodicWriter):
     ...     def write(self, record):
     ...         print(record.kind, record.samples, record.figures["loss"])
     >>> lines = Lines(freq=2)  # progress_writers=lines of a Trainer
     >>> for n in (1, 2):
-    ...     lines.update(sh.Step(n, 10 * n, 10, 5.0 * n, None, True, 0.1, 0.0))
+    ...     lines.update(sh.train.Step(n, 10 * n, 10, 5.0 * n, None, True, 0.1, 0.0))
     training 20 0.75
     """
 

@@ -33,7 +33,7 @@ class ProgressPrinter(PeriodicWriter):
     --------
     >>> import sweephand as sh
     >>> printer = sh.ProgressPrinter(freq=1)  # progress_writers=printer of a Trainer
-    >>> printer.update(sh.Step(1, 100, 100, 50.0, None, True, 0.1, 0.0))
+    >>> printer.update(sh.train.Step(1, 100, 100, 50.0, None, True, 0.1, 0.0))
      Minibatch[    1-    1]: loss = 0.5 * 100, 1000 samples/s, waiting 0%
     """
 

@@ -41,8 +41,8 @@ class ProgressBar(PeriodicWriter):
     --------
     >>> import io, sweephand as sh
     >>> out = io.StringIO()  # no terminal, so lines in place of a bar
-    >>> bar = sh.ProgressBar(num_samples=200, freq=1, file=out)
-    >>> bar.update(sh.Step(1, 100, 100, 50.0, None, True, 0.1, 0.0))
+    >>> bar = sh.train.ProgressBar(num_samples=200, freq=1, file=out)
+    >>> bar.update(sh.train.Step(1, 100, 100, 50.0, None, True, 0.1, 0.0))
     >>> "loss = 0.5 * 100" in out.getvalue()
     True
     """

@@ -34,7 +34,7 @@ class Step(NamedTuple):
     Examples
     --------
     >>> import sweephand as sh
-    >>> step = sh.Step(1, 64, 64, 32.0, None, True, 0.01, 0.001)
+    >>> step = sh.train.Step(1, 64, 64, 32.0, None, True, 0.01, 0.001)
     >>> step.loss / step.num_samples
     0.5
     """
@@ -71,7 +71,7 @@ class Record:
     Examples
     --------
     >>> import sweephand as sh
-    >>> record = sh.Record("validation", 10, 640, {"loss": 0.5, "num_samples": 100})
+    >>> record = sh.train.Record("validation", 10, 640, {"loss": 0.5, "num_samples": 100})
     >>> record.figures["loss"]
     0.5
     """
@@ -94,7 +94,7 @@ class ProgressWriter(Protocol):
     ...     def update(self, step):
     ...         self.loss = min(self.loss, step.loss / step.num_samples)
     ...     def write(self, record): ...
-    >>> isinstance(Best(), sh.ProgressWriter)
+    >>> isinstance(Best(), sh.train.ProgressWriter)
     True
     """
 

@@ -47,7 +47,7 @@ class WandbProgressWriter(_TrackerWriter):
     Examples
     --------
     >>> import sweephand as sh
-    >>> writer = sh.WandbProgressWriter(100, wandb.init(project="a"))  # doctest: +SKIP
+    >>> writer = sh.train.WandbProgressWriter(100, wandb.init(project="a"))  # doctest: +SKIP
     >>> trainer = sh.Trainer(model, criterion, learner, [writer])  # doctest: +SKIP
     """
 
@@ -82,7 +82,7 @@ class MLflowProgressWriter(_TrackerWriter):
     Examples
     --------
     >>> import sweephand as sh
-    >>> writer = sh.MLflowProgressWriter(100)  # doctest: +SKIP
+    >>> writer = sh.train.MLflowProgressWriter(100)  # doctest: +SKIP
     >>> trainer = sh.Trainer(model, criterion, learner, [writer])  # doctest: +SKIP
     """
 

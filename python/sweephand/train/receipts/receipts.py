@@ -75,7 +75,7 @@ class Receipts(StepLog[ReceiptFile]):
     --------
     >>> import numpy as np, sweephand as sh
     >>> source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(10.0)}))
-    >>> with sh.Receipts("receipts") as receipts:
+    >>> with sh.train.Receipts("receipts") as receipts:
     ...     for _ in range(3):
     ...         receipts.record(source.next_minibatch(4))
     >>> audit = receipts.audit(source)

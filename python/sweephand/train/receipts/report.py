@@ -29,7 +29,7 @@ class ReceiptMismatch:
     Examples
     --------
     >>> import sweephand as sh
-    >>> str(sh.ReceiptMismatch(7, "ids", "0a", "0b"))
+    >>> str(sh.train.ReceiptMismatch(7, "ids", "0a", "0b"))
     'step 7: ids should be 0a, and are 0b in the receipt'
     """
 
@@ -76,7 +76,7 @@ class ReceiptAudit:
     Examples
     --------
     >>> import sweephand as sh
-    >>> sh.ReceiptAudit(None, 3, 12, 12, 1, 3, [], "00", True).ok
+    >>> sh.train.ReceiptAudit(None, 3, 12, 12, 1, 3, [], "00", True).ok
     True
     """
 

@@ -49,7 +49,7 @@ def cosine_schedule(
     Examples
     --------
     >>> import sweephand as sh
-    >>> rates = sh.cosine_schedule(0.4, 900_000, num_cuts=3)
+    >>> rates = sh.train.cosine_schedule(0.4, 900_000, num_cuts=3)
     >>> [rates[t] for t in (0, 449_999, 450_000, 600_000, 800_000)]
     [0.4, 0.4, 0.2, 0.1, 0.05]
     """

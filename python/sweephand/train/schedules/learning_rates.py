@@ -85,7 +85,7 @@ class UnitType(Enum):
     Examples
     --------
     >>> import sweephand as sh
-    >>> rate = sh.training_parameter_schedule(0.01, sh.UnitType.sample)
+    >>> rate = sh.train.training_parameter_schedule(0.01, sh.train.UnitType.sample)
     >>> rate.minibatch_size
     1
     """
@@ -112,7 +112,8 @@ def training_parameter_schedule(
     Examples
     --------
     >>> import sweephand as sh
-    >>> rate = sh.training_parameter_schedule([(2, 0.1), 0.01], sh.UnitType.sample, 500)
+    >>> unit = sh.train.UnitType.sample
+    >>> rate = sh.train.training_parameter_schedule([(2, 0.1), 0.01], unit, 500)
     >>> rate[999], rate[1000]
     (0.1, 0.01)
     """
@@ -127,7 +128,8 @@ def learning_rate_schedule(
     Examples
     --------
     >>> import sweephand as sh
-    >>> rate = sh.learning_rate_schedule([0.1, 0.01], sh.UnitType.minibatch, epoch_size=1000)
+    >>> unit = sh.train.UnitType.minibatch
+    >>> rate = sh.train.learning_rate_schedule([0.1, 0.01], unit, epoch_size=1000)
     >>> rate[0], rate[1000]
     (0.1, 0.01)
     """

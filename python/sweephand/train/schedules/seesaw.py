@@ -27,7 +27,7 @@ class Seesaw(NamedTuple):
     --------
     >>> import sweephand as sh
     >>> rates = sh.learning_parameter_schedule([0.4, 0.2], epoch_size=1000)
-    >>> sh.seesaw(rates, 10, num_samples=2000).steps_saved
+    >>> sh.train.seesaw(rates, 10, num_samples=2000).steps_saved
     50
     """
 
@@ -88,7 +88,7 @@ def seesaw(
     --------
     >>> import sweephand as sh
     >>> rates = sh.learning_parameter_schedule([0.4, 0.2, 0.1], epoch_size=1000)
-    >>> rates, sizes, steps_saved = sh.seesaw(rates, 10, num_samples=3000)
+    >>> rates, sizes, steps_saved = sh.train.seesaw(rates, 10, num_samples=3000)
     >>> [sizes[t] for t in (0, 1000, 2000)], steps_saved
     ([10, 20, 40], 125)
     >>> [round(rates[t], 3) for t in (0, 1000, 2000)]

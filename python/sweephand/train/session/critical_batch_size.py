@@ -39,7 +39,7 @@ class BatchSizeBranch(NamedTuple):
     Examples
     --------
     >>> import sweephand as sh
-    >>> branch = sh.BatchSizeBranch(minibatch_size=128, rate_factor=2.0, num_steps=50, loss=0.7)
+    >>> branch = sh.train.BatchSizeBranch(128, rate_factor=2.0, num_steps=50, loss=0.7)
     >>> branch.minibatch_size * branch.num_steps
     6400
     """
@@ -64,10 +64,10 @@ class BatchSizeBranches:
     Examples
     --------
     >>> import sweephand as sh
-    >>> found = sh.BatchSizeBranches((
-    ...     sh.BatchSizeBranch(64, 1.0, 400, 2.0),
-    ...     sh.BatchSizeBranch(128, 1.41, 200, 2.01),
-    ...     sh.BatchSizeBranch(256, 2.0, 100, 2.2),
+    >>> found = sh.train.BatchSizeBranches((
+    ...     sh.train.BatchSizeBranch(64, 1.0, 400, 2.0),
+    ...     sh.train.BatchSizeBranch(128, 1.41, 200, 2.01),
+    ...     sh.train.BatchSizeBranch(256, 2.0, 100, 2.2),
     ... ), tolerance=0.01)
     >>> found.critical_batch_size, found.is_lower_bound
     (128, False)
@@ -147,7 +147,7 @@ class CriticalBatchSize:
     ...     error = model["mean"] - minibatch["labels"].values
     ...     return float(error @ error), [2 * error.sum(keepdims=True)]
     >>> trainer = sh.Trainer(model, squared_error, sh.numpy.SGD(model, 0.01))
-    >>> measuring = sh.CriticalBatchSize(1600, learning_rate_rule="linear", tolerance=0.05)
+    >>> measuring = sh.train.CriticalBatchSize(1600, "linear", tolerance=0.05)
     >>> found = measuring.measure(trainer, sh.MinibatchSource(corpus), 4)
     >>> [(one.minibatch_size, one.num_steps) for one in found.branches[:3]]
     [(4, 400), (8, 200), (16, 100)]

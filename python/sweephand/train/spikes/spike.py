@@ -18,7 +18,7 @@ class SpikeError(RuntimeError):
     Examples
     --------
     >>> import sweephand as sh
-    >>> str(sh.SpikeError("a spike in step 7, and action says stop"))
+    >>> str(sh.train.SpikeError("a spike in step 7, and action says stop"))
     'a spike in step 7, and action says stop'
     """
 
@@ -55,7 +55,7 @@ class Spike:
     Examples
     --------
     >>> import sweephand as sh
-    >>> spike = sh.Spike(
+    >>> spike = sh.train.Spike(
     ...     817, 52224, 52288, cause_step=817, figures={"loss": 9.1}, z_scores={"loss": 31.0},
     ...     outcome="banned", banned_ids=("web__17",))
     >>> print(spike)

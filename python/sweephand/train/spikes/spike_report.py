@@ -27,9 +27,9 @@ class SpikeReport:
     Examples
     --------
     >>> import sweephand as sh
-    >>> spike = sh.Spike(817, 52224, 52288, 817, figures={"loss": 9.1}, z_scores={"loss": 31.0},
-    ...     outcome="skipped")
-    >>> print(sh.SpikeReport((spike,)))
+    >>> spike = sh.train.Spike(817, 52224, 52288, 817, figures={"loss": 9.1},
+    ...     z_scores={"loss": 31.0}, outcome="skipped")
+    >>> print(sh.train.SpikeReport((spike,)))
     1 spike
     step 817, loss 9.1 (z 31): nominal time 52224 to 52288 skipped
     """

@@ -44,7 +44,7 @@ class GradientNoiseScale:
     ...     return float(error @ error), [2 * error.sum(keepdims=True)]
     >>> trainer = sh.Trainer(
     ...     model, squared_error, sh.numpy.SGD(model, 0.0), sub_minibatches=4,
-    ...     gradient_noise_scale=sh.GradientNoiseScale())
+    ...     gradient_noise_scale=sh.train.GradientNoiseScale())
     >>> trainer.train_minibatch(sh.MinibatchSource(corpus).next_minibatch(4))
     True
     >>> round(trainer.gradient_noise_scale, 3)

@@ -47,7 +47,7 @@ def parameter_digest(model: Trainer | Mapping[str, Any] | str | PathLike[str]) -
     --------
     >>> import numpy as np, sweephand as sh
     >>> one, other = np.zeros(2, np.float32), np.array([0.0, -0.0], np.float32)
-    >>> sh.parameter_digest({"w": one}) == sh.parameter_digest({"w": other})
+    >>> sh.train.parameter_digest({"w": one}) == sh.train.parameter_digest({"w": other})
     False
     """
     if isinstance(model, str | PathLike):
