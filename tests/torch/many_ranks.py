@@ -56,12 +56,12 @@ def mesh(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
     source = make_source(max_sweeps=1)
     ids = [share.ids for share in control.minibatches(source, SIZE)]
     other = make_source()
-    mine = (2, control.index) if rank != 3 else (2, 0)
+    mine = (2, control.partition_index) if rank != 3 else (2, 0)
     share = other.next_minibatch(40, None, None, *mine)
     return {
         "coordinate": coordinate(both),
         "ids": ids,
-        "sum": control.sum([1 + control.index]),
+        "sum": control.sum([1 + control.partition_index]),
         "unlike": raised(lambda: control.agree(minibatch=share)),
         "wrong": raised(lambda: Control(PATIENT, both, "dp" if rank else ("dp", "tp"))),
     }

@@ -50,10 +50,10 @@ class CacheUse:
         """True if the cache follows the position of the source."""
         return self.reads is not None
 
-    def stand(self, time: int, num_workers: int, worker: int) -> None:
+    def stand(self, time: int, num_partitions: int, partition_index: int) -> None:
         """Publish the nominal time of the source, and its share of the workers."""
         if self.reads is not None:
-            self.reads.stand(time, num_workers, worker)
+            self.reads.stand(time, num_partitions, partition_index)
 
     def stats(self) -> dict[str, float]:
         """Return counts since this process began to read."""

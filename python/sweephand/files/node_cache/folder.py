@@ -159,10 +159,10 @@ class CacheFolder:
         finally:
             self._threads.release()
 
-    def stand(self, time: int, num_workers: int, worker: int) -> None:
+    def stand(self, time: int, num_partitions: int, partition_index: int) -> None:
         """Publish the position of this process."""
         before = self._rank
-        self._rank = Rank(self.uses.timeline, time, num_workers, worker)
+        self._rank = Rank(self.uses.timeline, time, num_partitions, partition_index)
         if not before.time <= time <= before.time + self.uses.sweep // 2:
             self._has_moved = True  # so that other chunks come next
         with self._standing:

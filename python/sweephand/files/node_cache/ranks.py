@@ -16,17 +16,17 @@ _RANK = struct.Struct("<QQII8x")
 
 
 class Rank(NamedTuple):
-    """Position of a process: its nominal time, and its share of the workers."""
+    """Position of a process: its nominal time and its share of the data."""
 
     timeline: int
     time: int
-    num_workers: int
-    worker: int
+    num_partitions: int
+    partition_index: int
 
     @property
     def reader(self) -> tuple[int, int]:
-        """How many workers there are, and which one it is."""
-        return self.num_workers, self.worker
+        """The share of the process: number of partitions, and its index."""
+        return self.num_partitions, self.partition_index
 
 
 class Ranks(Descriptor):
@@ -66,7 +66,7 @@ class Ranks(Descriptor):
         return [
             rank
             for number, rank in ranks
-            if (rank.timeline == timeline and rank.num_workers > 0)
+            if (rank.timeline == timeline and rank.num_partitions > 0)
             and number != self.number
             and self.lives(number)
         ]

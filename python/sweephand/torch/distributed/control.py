@@ -53,8 +53,8 @@ class Control(Workers):
 
     Attributes
     ----------
-    count, index : int
-        The data coordinate: ``num_data_partitions`` and ``partition_index``.
+    num_partitions, partition_index : int
+        The data coordinate: how many workers share the data, and which of them this is.
     rank : int
         Of this process in the exchange.
     is_stopped : bool
@@ -85,7 +85,7 @@ class Control(Workers):
         self.limit = check_number("limit", limit)
         if not self.limit > 0:
             raise ValueError(f"limit must be above 0 seconds, got {limit}")
-        self.count, self.index = coordinate(group_or_mesh, dims)
+        self.num_partitions, self.partition_index = coordinate(group_or_mesh, dims)
         self.is_stopped = False
         self._stop_wanted = False
         self._exchange: Exchange | None = None
@@ -99,9 +99,9 @@ class Control(Workers):
         self._exchange, self.rank = exchange, exchange.rank
         self.maximum = exchange.maximum
         exchange.sum([0])  # all are here
-        coordinates = exchange.gather((self.count, self.index))
-        _check(coordinates, self.count)
-        alike = [rank for rank, one in enumerate(coordinates) if one[1] == self.index]
+        coordinates = exchange.gather((self.num_partitions, self.partition_index))
+        _check(coordinates, self.num_partitions)
+        alike = [rank for rank, one in enumerate(coordinates) if one[1] == self.partition_index]
         self.counts = alike[0] == self.rank
         # Factors of digests of the minibatch and of a share: sums of equal ones are 0.
         everyone = range(exchange.num_ranks)
@@ -137,7 +137,8 @@ class Control(Workers):
         stood = source.position
         minibatch, error = None, None
         try:
-            minibatch = source.next_minibatch(size, input_map, device, self.count, self.index)
+            share = self.num_partitions, self.partition_index
+            minibatch = source.next_minibatch(size, input_map, device, *share)
         except Exception as caught:
             error = caught
         try:

@@ -76,9 +76,9 @@ class ElasticSteps:
         """
         if self._is_open:
             self.commit(False)
-        workers, index = self._alive()
+        num_partitions, index = self._alive()
         size = size_at(self._size, self._committed.time)
-        share = self._source.next_minibatch(size, None, self._device, workers, index)
+        share = self._source.next_minibatch(size, None, self._device, num_partitions, index)
         self._is_open = bool(share)
         return share
 

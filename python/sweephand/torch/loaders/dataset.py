@@ -142,7 +142,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         process = torch.utils.data.get_worker_info()
         if process is not None and process.id:
             return  # the first one delivers
-        workers, rank = self._share()
+        num_partitions, index = self._share()
         if process is not None:
             self._begin_in_process()
         self._has_begun = False
@@ -153,7 +153,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         end = self._end_of(self.source.current_position) if end is None else end
         self._end = end
         request = self.source.timeline.request(
-            self.size, workers, rank, crosses_sweeps=self._samples != "sweep"
+            self.size, num_partitions, index, crosses_sweeps=self._samples != "sweep"
         )
         while self.source.current_position < end:
             minibatch = self.source.next_of(request)

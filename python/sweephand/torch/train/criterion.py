@@ -51,7 +51,7 @@ class Criterion:
         self._model = model
         self._module = module
         self._num_averaged = float(num_averaged)
-        self._has_others = num_averaged > 1 or workers.count > 1
+        self._has_others = num_averaged > 1 or workers.num_partitions > 1
         self._stand_ins: dict[bool, Data] = {}  # by whether the module is in training mode
 
     def __call__(self, minibatch: Data) -> Sums:

@@ -183,7 +183,7 @@ class TorchModel(LearnedModule):
                 sums = part_sums
         num_sums = len(sums)
         sums_of_all = [*sums, *(meter.sums if meter else ())]
-        if self.workers.count > 1:
+        if self.workers.num_partitions > 1:
             together = torch.stack([one.double() for one in sums_of_all]) * self.workers.counts
             dist.all_reduce(together, group=self._engine.group)
             sums_of_all = list(together)

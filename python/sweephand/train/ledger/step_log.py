@@ -78,7 +78,7 @@ class StepLog(Observer, ABC, Generic[File]):
         self._step = 0  # the last one that was recorded or gone back to
         self._file: File | None = None  # once it is written to
         self._closing: weakref.finalize[[], StepLog[File]] | None = None
-        self._num_workers, self._index = 1, 0
+        self._num_partitions, self._partition_index = 1, 0
         self.share(num_data_partitions, partition_index)
 
     def __repr__(self) -> str:
@@ -90,16 +90,17 @@ class StepLog(Observer, ABC, Generic[File]):
 
     def join(self, workers: Workers) -> bool:
         """Follow each worker, but of those with the same data only the first."""
-        self.share(workers.count, workers.index)
+        self.share(workers.num_partitions, workers.partition_index)
         return workers.counts
 
     def share(self, num_data_partitions: int, partition_index: int) -> None:
         """Set the number of writing workers and this one's index, before the first step."""
         count = check_int("num_data_partitions", num_data_partitions)
         index = check_int("partition_index", partition_index, 0, count)
-        if self._file is not None and (count, index) != (self._num_workers, self._index):
+        known = self._num_partitions, self._partition_index
+        if self._file is not None and (count, index) != known:
             self.close()
-        self._num_workers, self._index = count, index
+        self._num_partitions, self._partition_index = count, index
 
     def _next_step(self, minibatch: object, step: int | None) -> int:
         """Return the step of a minibatch to be recorded; raise if it is none."""
@@ -191,7 +192,7 @@ class StepLog(Observer, ABC, Generic[File]):
         for path in self._left_files():
             with closing(self._open_file(path)) as left:
                 prepare(left)
-        file = self._open_file(file_of_worker(self._folder, self._index, self.suffix))
+        file = self._open_file(file_of_worker(self._folder, self._partition_index, self.suffix))
         try:
             prepare(file)
         except BaseException:
@@ -202,8 +203,8 @@ class StepLog(Observer, ABC, Generic[File]):
 
     def _left_files(self) -> list[Path]:
         """Return the files of workers that are no more, which the first one looks after."""
-        found = worker_files(self._folder, self.suffix) if self._index == 0 else {}
-        return [path for index, path in found.items() if index >= self._num_workers]
+        found = worker_files(self._folder, self.suffix) if self._partition_index == 0 else {}
+        return [path for index, path in found.items() if index >= self._num_partitions]
 
     def _prepare(self, file: File, step: int) -> None:
         """Refuse, or drop, the records after a step that no run has gone back to."""

@@ -120,7 +120,7 @@ class Receipts(StepLog[ReceiptFile]):
 
     @property
     def _writes(self) -> bool:
-        return not self._is_copy and (self._content or self._index == 0)
+        return not self._is_copy and (self._content or self._partition_index == 0)
 
     def wants_parameters(self, step: int) -> bool:
         """Return True if the parameters after a step are to be hashed."""
@@ -247,7 +247,7 @@ class Receipts(StepLog[ReceiptFile]):
             start = minibatch.position
             streams = sorted(minibatch[key].info.name for key in minibatch)
             header = Header(
-                self._index,
+                self._partition_index,
                 {"step": step, "time": start.time, "progress": list(start.progress)},
                 streams if self._content else None,
                 order_of(plan),
@@ -289,14 +289,14 @@ class Receipts(StepLog[ReceiptFile]):
         """
         if self._file is not None and self._file.header is not None:
             return self._file.chain.hex()
-        return read_file(file_of_worker(self._folder, self._index, SUFFIX)).head.hex()
+        return read_file(file_of_worker(self._folder, self._partition_index, SUFFIX)).head.hex()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the last step, for loops without a trainer; all receipts are on disk."""
         state = super().state_dict()
         if self._file is None or self._file.header is None:
             return state
-        return state | {"head": self.head, "worker": self._index}
+        return state | {"head": self.head, "worker": self._partition_index}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go back to where this stood, or where another worker of the run did: `rewind`.
@@ -312,8 +312,10 @@ class Receipts(StepLog[ReceiptFile]):
         if wanted is None or not self._writes:
             return
         with reading(self.what):
-            worker = read_count("worker", state.get("worker", self._index))
-        found = self.head if worker == self._index else self._head_of(worker, self._step)
+            worker = read_count("worker", state.get("worker", self._partition_index))
+        found = (
+            self.head if worker == self._partition_index else self._head_of(worker, self._step)
+        )
         if found not in (None, wanted):
             raise StateError(
                 f"the receipts up to step {self._step} end with {found}, those of the "

@@ -42,10 +42,9 @@ class MinibatchFeed:
         error = None
         try:
             self._watch()
-            workers = self._workers
-            minibatch = source.next_minibatch(
-                size, None, self._trainer.model.device, workers.count, workers.index
-            )
+            device, workers = self._trainer.model.device, self._workers
+            share = workers.num_partitions, workers.partition_index
+            minibatch = source.next_minibatch(size, None, device, *share)
             if minibatch:
                 num_samples = self._trainer.count_local_label_samples(minibatch)
         except Exception as caught:
@@ -66,7 +65,7 @@ class MinibatchFeed:
 
     def raise_if_preempted(self) -> None:
         """Raise `Preempted` on all workers if one of them was asked to leave."""
-        alone = self._workers.count == 1
+        alone = self._workers.num_partitions == 1
         if self._is_preempted or (alone and self._preemption.is_requested):
             raise Preempted
 

@@ -293,7 +293,7 @@ class Trainer(Checkpoints):
 
     def _step(self, minibatch: Data, num_samples: int, sweeps_ended: int) -> Outcome:
         # Several workers compute equally many parts, whatever the calls in them exchange.
-        is_padded = self._model.workers.count > 1
+        is_padded = self._model.workers.num_partitions > 1
         parts = split(minibatch, self._num_parts, is_padded=is_padded)
         try:
             with self._model.workers:  # a failure here alone ends all workers
@@ -323,7 +323,7 @@ class Trainer(Checkpoints):
         check_kind("gradient_noise_scale", settings, GradientNoiseScale, optional=True)
         if settings is None:
             return None
-        if self._num_parts * self._model.workers.count < 2:
+        if self._num_parts * self._model.workers.num_partitions < 2:
             raise ValueError(
                 "the noise scale is that of parts of a minibatch: give sub_minibatches=2 or "
                 "more, or several workers"

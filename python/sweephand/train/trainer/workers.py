@@ -33,7 +33,7 @@ class Workers:
 
     Attributes
     ----------
-    count, index : int
+    num_partitions, partition_index : int
         How many workers have data of their own, and which of them this is.
     rank : int
         Of this process: several that share a model have the same data, each its own rank.
@@ -43,8 +43,8 @@ class Workers:
         Returns the largest of each float over all workers; None where there is one.
     """
 
-    count = 1
-    index = 0
+    num_partitions = 1
+    partition_index = 0
     rank = 0
     counts = True
     maximum: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
