@@ -68,7 +68,7 @@ def test_a_pure_room_knows_no_thread_file_clock_or_python(room: str) -> None:
 # -- the package --
 PACKAGE = Path(__file__).parents[1] / "python" / "sweephand"
 # Modules at the top that every room may see.
-GROUND = {"checks", "errors", "optional", "printable", "_core"}
+GROUND = {"checks", "errors", "_core"}
 SEES = {
     "run": set(),
     "files": {"run"},
@@ -81,8 +81,7 @@ SEES = {
     "deserializers": {"corpus", "decode", "files", "maps", "run"},
     "mixtures": {"corpus", "deserializers", "maps"},
     "tfds": {"corpus", "deserializers", "files"},
-    "format_table": {"deserializers"},
-    "open_path": {"corpus", "deserializers", "files", "format_table"},
+    "open_path": {"corpus", "deserializers", "files"},
     "events": {"run"},
     "source": {"corpus", "deserializers", "events", "layouts", "maps", "minibatch"},
     "shuffle": set(),

@@ -1,11 +1,11 @@
-"""Checks of arguments by type and range."""
+"""Checks of arguments by type and range, and of packages that may be missing."""
 
 from collections.abc import Callable
+from importlib import import_module
 from numbers import Integral, Real
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sweephand.errors import ArgumentTypeError
-from sweephand.printable import shown
+from sweephand.errors import ArgumentTypeError, shown
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -52,3 +52,34 @@ def check_function(name: str, value: Function | None) -> Function | None:
     if value is not None and not callable(value):
         raise ArgumentTypeError(f"{name} must be callable or None, got {shown(value)}")
     return value
+
+
+class OptionalModule:
+    """Placeholder for a module of an optional package, with its names.
+
+    Raises
+    ------
+    ImportError
+        When it is called or a name is asked for, and the package is not installed, saying how
+        to install it.
+    """
+
+    def __init__(self, name: str, extra: str) -> None:
+        self._name = name
+        self._extra = extra
+
+    def __call__(self) -> Any:
+        """Return the module itself."""
+        try:
+            return import_module(self._name)
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"this needs {error.name}: pip install 'sweephand[{self._extra}]'"
+            ) from error
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):  # asked for by classes that hold this, say
+            raise AttributeError(attribute)
+        value = getattr(self(), attribute)
+        self.__dict__[attribute] = value  # found before this method from now on
+        return value

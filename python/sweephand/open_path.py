@@ -13,6 +13,7 @@ from sweephand.deserializers.data_in_memory import advice_for
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document
 from sweephand.deserializers.format import Format, Look
+from sweephand.deserializers.format_table import FORMATS, TEXT, ZARR
 from sweephand.deserializers.formats import Wanted
 from sweephand.files.find import list_paths, paths_like
 from sweephand.files.index_places import Keep
@@ -23,7 +24,6 @@ from sweephand.files.paths import (
     folders_at,
 )
 from sweephand.files.source_file import Files
-from sweephand.format_table import FORMATS, TEXT, ZARR
 
 _MOST_NAMES = 6  # in a message
 

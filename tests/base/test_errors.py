@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import sweephand as sh
 from sweephand import _core
-from sweephand.printable import printable
+from sweephand.errors import printable
 
 # what() ends at a NUL character, and surrogates are no UTF-8.
 characters = st.characters(exclude_characters="\0", exclude_categories=["Cs"])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.format_table import FORMATS
+from sweephand.deserializers.format_table import FORMATS
 from sweephand.open_path import look_at
 
 READERS = {one.reader.partition(":")[0] for one in FORMATS}

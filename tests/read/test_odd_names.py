@@ -29,7 +29,7 @@ from tests.read.format_corpora import (
 import sweephand as sh
 from sweephand.cli import main
 from sweephand.corpus.ledger import Ledger
-from sweephand.printable import printable
+from sweephand.errors import printable
 
 ESCAPE = "\x1b]0;owned\x07\x1b[31m"
 ODD = os.fsdecode(b"odd \xff\xe9 \x1b]0;owned\x07\n\xe2\x80\xae")

@@ -15,8 +15,7 @@ import sweephand
 from sweephand.cli.answers import Answer, WrongUsage, error_facts, write_json
 from sweephand.cli.help import HelpFormatter, short_usage
 from sweephand.cli.picture import add_picture, check_picture
-from sweephand.errors import DataError
-from sweephand.printable import printable
+from sweephand.errors import DataError, printable
 
 COMMANDS = (
     "demo", "info", "index", "plan", "bench", "verify", "trace", "find", "split", "simulate",

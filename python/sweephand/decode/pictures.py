@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.checks import OptionalModule
 from sweephand.decode.pillow import check_pillow, picture_of
 from sweephand.images.crops import Resize, Size, check_size
 from sweephand.images.picture_map import PictureMap, Steps, samples_of
 from sweephand.images.steps import Picture
 from sweephand.maps.key import Key
-from sweephand.optional import OptionalModule
 
 Mode = Literal["RGB", "L", "RGBA", "I;16"]
 Library = Literal["pillow", "torchcodec", "best"]

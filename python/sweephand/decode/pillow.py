@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from sweephand import _core
+from sweephand.checks import OptionalModule
 from sweephand.images.steps import Picture
-from sweephand.optional import OptionalModule
 
 Image: Any = OptionalModule("PIL.Image", extra="image")
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")

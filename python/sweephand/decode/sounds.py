@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import check_flag, check_int
+from sweephand.checks import OptionalModule, check_flag, check_int
 from sweephand.images.picture_map import samples_of
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
-from sweephand.optional import OptionalModule
 
 soundfile: Any = OptionalModule("soundfile", extra="audio")
 signal: Any = OptionalModule("scipy.signal", extra="scipy")

@@ -12,10 +12,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+from sweephand.checks import OptionalModule
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
-from sweephand.optional import OptionalModule
 
 array_record = OptionalModule("array_record.python.array_record_module", extra="arrayrecord")
 

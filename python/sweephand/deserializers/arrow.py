@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.checks import OptionalModule
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.wanted_streams import StreamsLike
@@ -27,7 +28,6 @@ from sweephand.files.local import open_regular
 from sweephand.files.paths import AnyPath, begins_with
 from sweephand.files.source_file import spec_of
 from sweephand.files.urls import is_url
-from sweephand.optional import OptionalModule
 
 pa = OptionalModule("pyarrow", extra="parquet")
 

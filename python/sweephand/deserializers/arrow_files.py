@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.deserializers.units.arrow_units import (
@@ -35,7 +36,6 @@ from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import SourceFile
-from sweephand.optional import OptionalModule
 
 pa = OptionalModule("pyarrow", extra="parquet")
 ipc = OptionalModule("pyarrow.ipc", extra="parquet")

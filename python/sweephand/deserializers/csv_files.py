@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.checks import OptionalModule
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData, spread
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
@@ -26,7 +27,6 @@ from sweephand.errors import DataError
 from sweephand.files.contents import MAX_EXPANSION
 from sweephand.files.index_places import Keep
 from sweephand.files.source_file import Files, SourceFile
-from sweephand.optional import OptionalModule
 
 pa = OptionalModule("pyarrow", extra="parquet")
 pa_csv = OptionalModule("pyarrow.csv", extra="parquet")

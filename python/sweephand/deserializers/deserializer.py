@@ -11,7 +11,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.printable import printable
+from sweephand.errors import printable
 
 if TYPE_CHECKING:
     from sweephand.maps.opening import Opening

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sweephand.checks import OptionalModule
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.hdf5_links import (
@@ -28,7 +29,6 @@ from sweephand.files.index_places import Keep
 from sweephand.files.local import LocalFile
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.source_file import Files, SourceFile
-from sweephand.optional import OptionalModule
 
 h5py = OptionalModule("h5py", extra="hdf5")
 

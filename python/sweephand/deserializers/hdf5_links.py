@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.checks import OptionalModule
 from sweephand.files.local import open_regular
-from sweephand.optional import OptionalModule
 
 h5py = OptionalModule("h5py", extra="hdf5")
 

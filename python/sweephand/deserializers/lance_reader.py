@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sweephand.checks import OptionalModule
 from sweephand.deserializers.units.arrow_units import data_errors
 from sweephand.errors import DataError
-from sweephand.optional import OptionalModule
 
 lance = OptionalModule("lance", extra="lance")
 lance_file = OptionalModule("lance.file", extra="lance")

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ledger import Ledger
-from sweephand.errors import DataError
+from sweephand.errors import DataError, printable
 from sweephand.files.source_file import SourceFile
-from sweephand.printable import printable
 
 _MAGIC = b"MMIDIDX\0\0"
 _LEGACY_MAGIC = b"TNTIDX\0\0"

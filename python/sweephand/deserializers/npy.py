@@ -26,11 +26,11 @@ from sweephand.deserializers.npy_columns import (
 )
 from sweephand.deserializers.raw_tokens import open_tokens_of
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
+from sweephand.errors import printable
 from sweephand.files.access import access_to
 from sweephand.files.find import list_paths, paths_like
 from sweephand.files.paths import AnyPath, files_at
 from sweephand.files.source_file import Files
-from sweephand.printable import printable
 
 _OFFSETS = "_offsets"
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
+from sweephand.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups
@@ -23,7 +24,6 @@ from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance
 from sweephand.files.source_file import SourceFile
-from sweephand.optional import OptionalModule
 
 pq = OptionalModule("pyarrow.parquet", extra="parquet")
 

@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sweephand.checks import OptionalModule
 from sweephand.errors import DataError, StaleError
 from sweephand.files.local import refuse_irregular
-from sweephand.optional import OptionalModule
 
 _storage = OptionalModule("zarr.storage", extra="zarr")
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.checks import OptionalModule
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
@@ -23,13 +24,11 @@ from sweephand.deserializers.units.array_units import ArrayUnits
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.deserializers.zarr_folder import open_folder
-from sweephand.errors import DataError, StaleError
+from sweephand.errors import DataError, StaleError, printable
 from sweephand.files.find import list_paths
 from sweephand.files.paths import AnyPath, as_path, folders_like, is_glob, read_file
 from sweephand.files.remote_path import RemotePath
 from sweephand.files.source_file import FileList, Files, PathLike, SourceFile
-from sweephand.optional import OptionalModule
-from sweephand.printable import printable
 
 zarr = OptionalModule("zarr", extra="zarr")
 

@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, cast
 
 from sweephand.checks import check_int
-from sweephand.printable import shown
+from sweephand.errors import shown
 
 _MAX_TIME = 2**63
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sweephand.errors import shown
 from sweephand.events.event import Add, Event, event_of
 from sweephand.events.event_json import from_text, to_text
-from sweephand.printable import shown
 from sweephand.run.locks import held
 from sweephand.run.writing import replaced_file
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.errors import DataError
+from sweephand.errors import DataError, printable
 from sweephand.files.access import access_to
 from sweephand.files.index_arrays import IndexArrays, join_stored, stored_in
 from sweephand.files.index_content import (
@@ -34,7 +34,6 @@ from sweephand.files.index_places import (
 )
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
-from sweephand.printable import printable
 from sweephand.run.strict_json import to_json
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from sweephand.optional import OptionalModule
+from sweephand.checks import OptionalModule
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = b"\x2a\x4d\x18"  # behind a byte 50 to 5F

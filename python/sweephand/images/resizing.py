@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from sweephand.checks import OptionalModule
 from sweephand.images.pixels import packed
 from sweephand.images.steps import Picture
-from sweephand.optional import OptionalModule
 
 Image: Any = OptionalModule("PIL.Image", extra="image")
 

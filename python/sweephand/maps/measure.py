@@ -19,7 +19,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.errors import DataError
+from sweephand.errors import DataError, shown
 from sweephand.files.index_file import show_progress
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook
@@ -30,7 +30,6 @@ from sweephand.maps.opening import Opening
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask, no_dict
-from sweephand.printable import shown
 
 _BATCH_BYTES = 1 << 20
 _LEAST_BATCH = 256  # samples

@@ -12,6 +12,7 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
+from sweephand.errors import shown
 from sweephand.layouts import Layout
 from sweephand.layouts.attention import Attention
 from sweephand.minibatch.boundaries import Parts
@@ -20,7 +21,6 @@ from sweephand.minibatch.label_count import LABELS, LabelKind, kind_of_stream
 from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.minibatch.pieces import Pieces, segments_of
 from sweephand.minibatch.share import Share
-from sweephand.printable import shown
 
 if TYPE_CHECKING:
     from sweephand.minibatch.context_part import ContextPart

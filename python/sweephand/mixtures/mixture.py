@@ -14,6 +14,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.mixing import Mixing, ShareChange, mix
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of
+from sweephand.errors import shown
 from sweephand.maps.opening import Opening
 from sweephand.mixtures.weights import (
     Weights,
@@ -24,7 +25,6 @@ from sweephand.mixtures.weights import (
     rates_of,
     share_at,
 )
-from sweephand.printable import shown
 
 AtEnd = Literal["repeat", "stop", "drop"]
 

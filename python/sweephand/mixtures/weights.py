@@ -14,7 +14,7 @@ import numpy as np
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.mixing import ShareChange
-from sweephand.printable import shown
+from sweephand.errors import shown
 
 Weight = int | float | Fraction
 Weights = Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from sweephand import _core
+from sweephand.errors import shown
 from sweephand.layouts.attention import Attention
-from sweephand.printable import shown
 
 Balance = Literal["samples", "attention"] | Attention | None
 

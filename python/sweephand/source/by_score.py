@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweephand.checks import check_flag, check_int, check_number
-from sweephand.printable import shown
+from sweephand.errors import shown
 
 STEPS = 1024  # of a sweep, in which weights are constant
 _UNIT = 2**16  # a noise of 1, and the largest weight

@@ -14,9 +14,9 @@ from sweephand.checks import check_flag, check_int, check_number
 from sweephand.corpus.node_cache import NodeCache
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of
+from sweephand.errors import shown
 from sweephand.events.event import Event
 from sweephand.layouts import Frames, Layout, Ragged
-from sweephand.printable import shown
 from sweephand.source.balance import Balance, cost_of
 from sweephand.source.by_score import ByScore
 from sweephand.source.limits import INFINITELY_REPEAT, Limits, limit_of_old_name

@@ -15,7 +15,7 @@ from sweephand import _core
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import SequenceIds
-from sweephand.printable import shown
+from sweephand.errors import shown
 from sweephand.source.by_score import ByScore
 from sweephand.source.described import Described
 from sweephand.source.options import SourceOptions

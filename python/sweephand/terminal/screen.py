@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from sweephand.printable import printable
+from sweephand.errors import printable
 from sweephand.terminal.charts import ASCII_INK, BLOCK_INK, Ink
 from sweephand.terminal.wrapping import column_widths, wrapped, wrapped_command
 

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData, bytes_column, spread
 from sweephand.corpus.given_texts import IS_NULL
 from sweephand.corpus.members import splits_of
-from sweephand.optional import OptionalModule
 
 pa = OptionalModule("pyarrow", extra="parquet")
 pc = OptionalModule("pyarrow.compute", extra="parquet")

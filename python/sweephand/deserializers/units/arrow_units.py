@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sweephand.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData, concat_columns
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.units.arrow_columns import convert, pick
@@ -18,7 +19,6 @@ from sweephand.files.local import LocalFile
 from sweephand.files.paths import as_path, open_file
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.source_file import SourceFile
-from sweephand.optional import OptionalModule
 
 pa = OptionalModule("pyarrow", extra="parquet")
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import describe_stream
@@ -42,7 +43,6 @@ from sweephand.files.find import find_files
 from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.source_file import FileList, Files, SourceFile
-from sweephand.optional import OptionalModule
 
 _NO_LIMIT = 2**62
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
-from sweephand.printable import shown
+from sweephand.errors import shown
 
 if TYPE_CHECKING:  # some builds of torch have no distributed
     GroupOrMesh: TypeAlias = dist.ProcessGroup | DeviceMesh

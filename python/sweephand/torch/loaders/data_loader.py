@@ -10,8 +10,8 @@ from typing import Any
 import torch.utils.data
 
 from sweephand.checks import check_int
+from sweephand.errors import shown
 from sweephand.minibatch.position import Position
-from sweephand.printable import shown
 from sweephand.source.foreign_names import DATASET, names_ours
 from sweephand.torch.loaders.dataset import Delivered, IterableDataset
 

@@ -10,10 +10,9 @@ import torch.utils.data
 from torch.utils.data import _utils as loader_parts
 
 from sweephand.checks import check_int
-from sweephand.errors import StateError
+from sweephand.errors import StateError, shown
 from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.printable import shown
 from sweephand.source.epoch import check_not_ended
 from sweephand.source.foreign_names import DATASET, names_ours
 from sweephand.source.limits import FULL_DATA_SWEEP

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sweephand.errors import shown
 from sweephand.layouts.packed import Packed
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.share import Share
-from sweephand.printable import shown
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.minibatch.tensors import to_tensor
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sweephand.optional import OptionalModule
+from sweephand.checks import OptionalModule
 
 __all__ = ["picture_of"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.optional import OptionalModule
+from sweephand.checks import OptionalModule
 from sweephand.train.ledger.loss_rows import LossRows
 from sweephand.train.ledger.sequence_names import SequenceNames
 

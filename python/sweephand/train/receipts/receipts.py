@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweephand.checks import check_flag, check_int
-from sweephand.errors import StateError
+from sweephand.errors import StateError, shown
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.printable import shown
 from sweephand.source.plan import Plan
 from sweephand.source.source import MinibatchSource
 from sweephand.source.whole_plans import WholePlans

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sweephand.printable import shown
+from sweephand.errors import shown
 from sweephand.train.checkpoint.checkpoint_store import find
 from sweephand.train.receipts.tensors import file_of_tensors
 from sweephand.train.trainer.numpy_model import WEIGHTS
