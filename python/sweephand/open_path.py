@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.added_formats import added_formats
 from sweephand.deserializers.data_in_memory import advice_for
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document
-from sweephand.deserializers.format import Format, Look
+from sweephand.deserializers.format import Format, Look, installed_formats
 from sweephand.deserializers.format_table import FORMATS, TEXT, ZARR
 from sweephand.deserializers.formats import Wanted
 from sweephand.files.find import list_paths, paths_like
@@ -132,10 +131,10 @@ def _look_at_path(path: AnyPath) -> Found:
         try:
             return _look_into(path)
         except ValueError:
-            if known := _format_of(path, added_formats()):
+            if known := _format_of(path, installed_formats()):
                 return Found(known, [path])
             raise
-    added = added_formats()
+    added = installed_formats()
     if known := _format_of(path, added):
         return Found(known, [path])
     if advice := advice_for_file(path):
@@ -161,7 +160,7 @@ def _look_into(folder: AnyPath) -> Found:
         known = _format_of(kind[0])
         if known is None and is_document(kind[0]):
             continue
-        if known := known or _format_of(kind[0], added_formats()):
+        if known := known or _format_of(kind[0], installed_formats()):
             found.append(Found(known, kind))
         else:
             unknown += kind

@@ -22,9 +22,8 @@ from sweephand.source.source import MinibatchSource
 from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
 from sweephand.train.receipts.audit import audit
-from sweephand.train.receipts.header import Header
+from sweephand.train.receipts.header import Header, source_of
 from sweephand.train.receipts.read_receipts import read_receipts
-from sweephand.train.receipts.reopen import source_of
 from sweephand.train.receipts.report import ReceiptAudit
 
 

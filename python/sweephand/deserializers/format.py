@@ -19,6 +19,7 @@ from sweephand.files.urls import swap_suffix
 Open = Callable[[Sequence[AnyPath], Wanted], Deserializer]
 
 _HEAD_BYTES = 4096
+_GROUP = "sweephand.formats"  # of entry points
 
 
 class Look:
@@ -127,4 +128,25 @@ def _find(place: str) -> Callable[..., Any]:
     """Import the object of ``module:name``."""
     module, _, name = place.partition(":")
     found: Callable[..., Any] = getattr(import_module(module), name)
+    return found
+
+
+def installed_formats() -> list[Format]:
+    """Return the formats that other packages add by entry points of ``sweephand.formats``.
+
+    Raises
+    ------
+    TypeError
+        If an entry point names something else than a `Format`.
+    """
+    metadata = import_module("importlib.metadata")  # slow to import, and rarely needed
+    found = []
+    for point in sorted(metadata.entry_points(group=_GROUP), key=lambda one: one.name):
+        format_ = point.load()
+        if not isinstance(format_, Format):
+            raise TypeError(
+                f"the entry point {point.name} = {point.value!r} of {_GROUP} must name a "
+                f"Format, got {type(format_).__name__}"
+            )
+        found.append(format_)
     return found

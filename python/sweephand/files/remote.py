@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError, StaleError
-from sweephand.files.content_tags import is_of_content, tag_of
 from sweephand.files.local import find_local, stat_file
 from sweephand.files.node_cache.loading import current
 from sweephand.files.requests import MOST_REQUESTS
@@ -22,6 +21,12 @@ from sweephand.files.stores import ATTEMPTS, Result, look_up, open_store, retry
 from sweephand.files.urls import WEB, has_secrets, is_pattern, is_signed, shown
 
 _LOCAL = ("file", "local")
+# Tags of an object, those of its content first.
+_CONTENT_TAGS = ("etag", "e_tag", "generation", "blob_id", "content-md5", "md5", "digest")
+_TIME_TAGS = (
+    *("last-modified", "last_modified", "lastmodified", "updated", "modified", "mtime"),
+    "created",
+)
 
 
 @dataclass(frozen=True)
@@ -243,3 +248,23 @@ def info_of(url: str) -> Mapping[str, Any]:
 
 def _base(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
+
+
+def tag_of(info: Mapping[str, Any]) -> str:
+    """Return the tag of an object that changes with its content."""
+    known = {key.lower(): value for key, value in info.items()}
+    for name in (*_CONTENT_TAGS, *_TIME_TAGS):
+        if known.get(name) is not None:
+            return f"{name} {known[name]}"
+    return ""
+
+
+def is_of_content(tag: str) -> bool:
+    """Return True if a tag is made of the content, and not of a time.
+
+    Examples
+    --------
+    >>> is_of_content(tag_of({"ETag": "5d41"})), is_of_content(tag_of({"mtime": 3}))
+    (True, False)
+    """
+    return tag.startswith(_CONTENT_TAGS)

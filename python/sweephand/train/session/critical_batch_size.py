@@ -147,7 +147,8 @@ class CriticalBatchSize:
     ...     error = model["mean"] - minibatch["labels"].values
     ...     return float(error @ error), [2 * error.sum(keepdims=True)]
     >>> trainer = sh.Trainer(model, squared_error, sh.numpy.SGD(model, 0.01))
-    >>> measuring = sh.train.CriticalBatchSize(1600, "linear", tolerance=0.05)
+    >>> options = {"learning_rate_rule": "linear", "tolerance": 0.05}
+    >>> measuring = sh.train.CriticalBatchSize(1600, **options)
     >>> found = measuring.measure(trainer, sh.MinibatchSource(corpus), 4)
     >>> [(one.minibatch_size, one.num_steps) for one in found.branches[:3]]
     [(4, 400), (8, 200), (16, 100)]
