@@ -165,7 +165,7 @@ class StateError(ValueError):
 
 
 class SweephandHint(UserWarning):
-    """Something runs that is hardly meant; each source says each of them once.
+    """A valid but probably unintended use; each source warns of each once.
 
     Where it is meant, ``warnings.simplefilter("ignore", sweephand.SweephandHint)``.
 

@@ -1,4 +1,4 @@
-"""Audit receipts: derive from the corpus what every step must have had, and compare.
+"""Audit receipts: derive every step from the corpus, and compare.
 
 RECEIPTS is the folder that a sh.train.Receipts writes. Seed, window, layout and all else that
 decides the order stand in its header; SCRIPT.py:NAME may also be the source of the run. The

@@ -84,7 +84,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Replay:
-    """Makes the source anew and goes to places that were passed."""
+    """A new source at places that were passed before."""
 
     corpus: Deserializer
     arguments: argparse.Namespace

@@ -1,1 +1,1 @@
-"""Deserializers, a file per format: what turns arrays and files into chunks of sequences."""
+"""Deserializers, a file per format: arrays and files become chunks of sequences."""

@@ -156,7 +156,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         return payload.convert(read_range(file, first, stop), file, first)
 
     def check_facts(self, index: Index) -> None:
-        """Refuse units that are not runs of records one behind the other."""
+        """Refuse units that are not consecutive runs of records."""
         check_row_runs(index)
 
     def _first_records(self, count: int) -> list[bytes]:

@@ -103,7 +103,7 @@ class ArrowDeserializer(SelfDescribed):
         self.definitions = self._inner.definitions
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as what it was made of: a dataset knows its files."""
+        """Pickle the arguments: a dataset knows its files."""
         source, options = self._made_of
         return partial(type(self), **options), (source, self.definitions)
 
@@ -242,7 +242,7 @@ def _names_in(state: Path) -> list[str]:
 
 
 def is_arrow(path: AnyPath) -> bool:
-    """Return whether a file begins as one of IPC, or by its name as a stream."""
+    """Return True if a file begins like an Arrow IPC file, or is named as a stream."""
     is_stream = path.suffix == ".arrow" and begins_with(path, b"\xff\xff\xff\xff")
     return is_stream or begins_with(path, _ARROW)
 

@@ -111,7 +111,7 @@ class ArrowFiles(ArrowUnits):
             return self.to_columns(self._decode(content), file.path)
 
     def check_facts(self, index: Index) -> None:
-        """Refuse messages that do not lie one behind the other in their file."""
+        """Refuse messages that are not consecutive in their file."""
         num_batches = np.diff(index.starts["rows"]).tolist()
         for file, facts, count in zip(index.files, index.facts, num_batches, strict=True):
             self._check_messages(file, facts, count)

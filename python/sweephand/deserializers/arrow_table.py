@@ -1,4 +1,4 @@
-"""Arrow tables in memory, served where they lie."""
+"""Arrow tables in memory, served in place."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ArrowTable(ArrowUnits):
 
 @dataclass(frozen=True)
 class _Memory(SourceFile):
-    """No file: data in memory, which nobody changes."""
+    """Placeholder for the file of data in memory, which never change."""
 
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The header of CNTK's binary format, which stands at the end of a file."""
+"""The header of CNTK's binary format, at the end of a file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CbfStream:
 
 
 def can_be(fact: Any) -> bool:
-    """Return whether `CbfStream.to_fact` may have returned it."""
+    """Return True if `CbfStream.to_fact` may have returned it."""
     name, is_sparse, dtype, dimension = fact
     return (
         isinstance(name, str)
@@ -111,7 +111,7 @@ class _Fields:
 
     @property
     def is_done(self) -> bool:
-        """Whether all is taken."""
+        """True once every field is taken."""
         return self._at == len(self._content)
 
     def fault(self, reason: str) -> DataError:

@@ -227,7 +227,7 @@ class _Rows:
     def _parse_one_by_one(
         self, text: bytes
     ) -> tuple[list[ColumnData], dict[int, tuple[str | None, str]]]:
-        """Do so for rows some of which are damaged."""
+        """Parse rows of which a few are damaged."""
         wrong: dict[int, tuple[str | None, str]] = {}
         good: list[int] = []
         kept: list[bytes] = []
@@ -255,7 +255,7 @@ def _read(
     *,
     skip_damaged: bool = False,
 ) -> Any:
-    """Return columns of text; what is a number is not for pyarrow to say."""
+    """Return columns of text; numbers are parsed here and not by pyarrow."""
     skipping = {"invalid_row_handler": lambda _: "skip"} if skip_damaged else {}
     return pa_csv.read_csv(
         pa.BufferReader(text),

@@ -155,7 +155,7 @@ class CTFDeserializer(SelfDescribed):
         return self.definitions[info.name].field or info.name
 
     def _settled(self, index: Index) -> list[StreamInfo]:
-        """Return the streams; the dimension that nobody declared is what the indices need."""
+        """Return the streams; an undeclared dimension follows from the largest index."""
         reaches = [facts["num_indices"] for facts in index.facts if facts["num_indices"]]
         return [
             info
@@ -165,7 +165,7 @@ class CTFDeserializer(SelfDescribed):
         ]
 
     def _make_format(self, infos: Sequence[StreamInfo]) -> _core.formats.CtfFormat:
-        """Return what the core reads; it cannot go to another process, as this can."""
+        """Return the core's reader, which unlike this object does not pickle."""
         streams = [
             _core.formats.CtfStream(
                 field=self._field(info),
@@ -308,7 +308,7 @@ def _describe(name: str, definition: StreamDef) -> StreamInfo:
 
 
 def is_ctf(path: AnyPath) -> bool:
-    """Return whether the first line of a file, unpacked if need be, has a sample."""
+    """Return True if the first line of a file, decompressed if necessary, has a sample."""
     line = (
         head_of_content(path, 4096, PACKINGS).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
     )

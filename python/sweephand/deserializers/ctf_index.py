@@ -1,4 +1,4 @@
-"""The index of files in CNTK's text format: where sequences are, and what is wrong."""
+"""The index of files in CNTK's text format: places of sequences, and errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def scan_file(
     max_errors: int,
     contents: FileContents,
 ) -> Scan:
-    """Scan a file once; it gets an index if what is wrong in it is within the budget.
+    """Scan a file once; it gets an index if its errors are within the budget.
 
     What is compressed is unpacked once before that, as nobody knows how long it is.
     """
@@ -103,7 +103,7 @@ def scan_file(
 
 
 def check_index(index: Index, num_streams: int) -> None:
-    """Refuse what is kept of files if no scan of them can have found that."""
+    """Refuse entries of an index that no scan of its files can have produced."""
     starts = index.starts["sizes"]
     for name in ("keys", "offsets", "lines"):
         require(np.array_equal(index.starts[name], starts), "sequences")
@@ -129,7 +129,7 @@ def check_index(index: Index, num_streams: int) -> None:
 
 
 def of_contents(index: Index, contents: FileContents) -> Index:
-    """Return the index of files with what compressed ones hold in their place."""
+    """Return the index of files, with the content of compressed ones in their place."""
     if not any("content" in facts for facts in index.facts):
         return index
     files = [
@@ -144,7 +144,7 @@ def of_contents(index: Index, contents: FileContents) -> Index:
 def _known_content(
     facts: Mapping[str, Any], file: SourceFile
 ) -> tuple[Compression, int, list[list[int]]]:
-    """Return what an index says of the content of a compressed file."""
+    """Return the entry of an index for the content of a compressed file."""
     compression, size = facts["compression"], facts["size"]
     require(compression in PACKINGS and type(size) is int and size >= 0, "the content")
     check_members(facts["members"], file.size)
@@ -188,14 +188,14 @@ def _per_stream(by_file: Sequence[Any], kind: type, num_streams: int) -> list[An
 
 
 def _cause(offset: int | None, line_of: Mapping[int | None, int | None]) -> str:
-    """Return which earlier item led to one, in words; nothing if it stands for itself."""
+    """Describe the earlier item that caused an error; "" if there is none."""
     if offset is None:
         return ""
     return f"; caused by the item @ {offset} in line {line_of.get(offset)}"
 
 
 def list_errors(index: Index, ledger: Ledger) -> None:
-    """List what is wrong in the files.
+    """List the errors in the files.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def cut_pieces(index: Index, most_bytes: int) -> list[list[_core.formats.CtfPiec
 def _can_begin(
     index: Index, files: NDArray[np.int64], begins: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Tell at which places chunks begin: not where what is before would be unpacked again."""
+    """Mark the places at which chunks begin: those that need no second decompression."""
     found = np.ones(len(files), np.bool_)
     for number in np.unique(files).tolist():
         file = index.files[number]
@@ -302,7 +302,7 @@ def _index_in_order(
     max_errors: int,
     advance: Advance = lambda _: None,
 ) -> tuple[_core.formats.CtfStart, _core.formats.CtfIndex]:
-    """Index what is read from its beginning to its end: by few requests, or unpacked."""
+    """Index a file read from beginning to end: by few requests, or decompressed."""
 
     def read_into(offset: int, out: memoryview) -> None:
         stream.seek(offset)
@@ -317,7 +317,7 @@ def _index_in_order(
 def _index_in_parts(
     file: _core.read.File, form: _core.formats.CtfFormat, max_errors: int
 ) -> tuple[_core.formats.CtfStart, _core.formats.CtfIndex]:
-    """Index a file on several threads; what comes out does not depend on their number."""
+    """Index a file on several threads; the result does not depend on their number."""
     from concurrent.futures import ThreadPoolExecutor  # only here, as it brings logging
 
     start = _core.formats.ctf_start(file, form)

@@ -1,4 +1,4 @@
-"""Data in a user's hand: which are served as they are, and what to write for others."""
+"""Data in memory: the kinds that are served directly, and advice for all others."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ _KNOWN = {
 
 
 def is_table(data: object) -> bool:
-    """Return whether data are columns by name that Arrow hands over: a table, a DataFrame."""
+    """Return True for columns by name that Arrow can export: a table, a DataFrame."""
     names = _names(data)
     has_stream = hasattr(data, "__arrow_c_stream__")
     return _DATASET in names or (has_stream and not names & (_SERIES | _PYARROW_COLUMNS))
 
 
 def is_saved_split(data: object) -> bool:
-    """Return whether data are data sets by the names of their splits."""
+    """Return True for data sets by the names of their splits."""
     return "datasets.DatasetDict" in _names(data)
 
 
 def is_map_style(data: object) -> bool:
-    """Return whether data are items by number; those that others serve better are not."""
+    """Return True for items by number, unless another deserializer serves them better."""
     has_items = hasattr(data, "__len__") and hasattr(data, "__getitem__")
     is_other = isinstance(data, Mapping | str | type) or _names(data) & _SERIES
     is_frame = is_table(data) and _DATASET not in _names(data)
@@ -68,7 +68,7 @@ def is_map_style(data: object) -> bool:
 
 
 def arrays_of(data: Any) -> list[Any] | None:
-    """Return the arrays that items by number are rows of, if that is what they are.
+    """Return the arrays whose rows are the items, or None if there are none.
 
     That is a ``TensorDataset``, and a ``Subset`` of one, whose rows are copied.
     """

@@ -1,4 +1,4 @@
-"""Corpora whose stored pictures and sounds are decoded, where their streams say so."""
+"""Corpora whose stored pictures and sounds are decoded, where streams ask for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MODES: dict[int, Mode] = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def decode_streams(corpus: Corpus, opening: Opening) -> Corpus:
-    """Return the corpus with those streams decoded that say how.
+    """Return the corpus with the streams decoded whose definitions have a decoder.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def _decoder(name: str, definition: StreamDef) -> KnownMap:
 
 
 def _after(definition: StreamDef) -> StreamDef:
-    """Return what is wanted of what a stream is decoded to."""
+    """Return the definition of the decoded stream."""
     return StreamDef(
         shape=definition.shape,
         dtype=definition.dtype,

@@ -1,4 +1,4 @@
-"""Files that are not read here: what to write instead, in a line."""
+"""Files of foreign formats: a line of advice for each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DOCUMENT_NAMES = ("README", "LICENSE", "LICENCE", "NOTICE", "CITATION")
 
 
 def advice_for_file(path: AnyPath) -> str | None:
-    """Return what a file seems to hold and what to do with it; None where nothing tells."""
+    """Return the likely content of a file, with advice; None if there is no sign of it."""
     if path.suffix.lower() in _ZIPS and path.is_file() and holds_zarr(path):
         return _ZARR
     if known := _BY_SUFFIX.get(path.suffix.lower()):
@@ -52,7 +52,7 @@ def advice_for_file(path: AnyPath) -> str | None:
 
 
 def holds_zarr(path: AnyPath) -> bool:
-    """Return whether an archive is a store of Zarr, by the names of its members."""
+    """Return True if an archive is a Zarr store, by the names of its members."""
     if not isinstance(path, Path):
         return path.name.endswith(".zarr.zip")
     try:
@@ -64,7 +64,7 @@ def holds_zarr(path: AnyPath) -> bool:
 
 
 def is_document(path: AnyPath) -> bool:
-    """Return whether a file of no known format tells of data, rather than holding them."""
+    """Return True if a file of no known format describes data, rather than holding them."""
     if path.suffix in (".metadata", ".loss") and path.stem.endswith(".ds"):
         return True  # of datatrove's tokens
     if path.suffix == ".idx":  # of an archive: our own index says more
@@ -73,5 +73,5 @@ def is_document(path: AnyPath) -> bool:
 
 
 def is_named_as_document(path: AnyPath) -> bool:
-    """Return whether a file is called as those that tell of data."""
+    """Return True if the name is that of a file which describes data."""
     return path.stem.upper() in _DOCUMENT_NAMES

@@ -97,7 +97,7 @@ class Format:
     confirm: str = ""
 
     def is_at(self, look: Look) -> bool:
-        """Return whether a path is of this format, by its name and first bytes."""
+        """Return True if a path has this format, by its name and first bytes."""
         if not (self._is_pair(look) if self.pairs else self._has_sign(look)):
             return False
         return not self.confirm or bool(_find(self.confirm)(look.path))

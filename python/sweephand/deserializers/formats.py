@@ -15,7 +15,7 @@ from sweephand.files.paths import AnyPath
 
 
 class SelfDescribed(Deserializer):
-    """A deserializer of files that tell their streams.
+    """A deserializer of files that describe their own streams.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Wanted:
 
     @property
     def are_documents(self) -> bool:
-        """Whether numbers are tokens, with a rule that cuts them into sequences."""
+        """True if numbers are tokens, with a rule that cuts them into sequences."""
         return self.sequence_length is not None or self.end_of_document is not None
 
     def choose(self, guess: Callable[[], StreamDefs]) -> StreamDefs:
@@ -81,7 +81,7 @@ class Wanted:
         return self.mark(choose_streams(self.streams, guess))
 
     def definitions(self, names: Iterable[str]) -> StreamDefs:
-        """Return the streams of arrays, which tell all but which of them counts."""
+        """Return the streams of arrays, which lack only the choice of the one that counts."""
         return self.mark(choose_streams(self.streams, partial(stream_per_name, names)))
 
     def open_files(self, make: Callable[..., Described], files: Sequence[AnyPath]) -> Described:
@@ -97,7 +97,7 @@ class Wanted:
             raise ValueError("a chunk size is for arrays; files are cut by their bytes")
 
     def mark(self, streams: StreamDefs) -> StreamDefs:
-        """Return the streams, of which one defines the size if that was said."""
+        """Return the streams, with the one marked that was chosen to define the size."""
         wanted = self.size_stream
         if wanted is None:
             return streams

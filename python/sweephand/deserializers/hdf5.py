@@ -156,7 +156,7 @@ class _Group(ArrayGroup):
         yield from sorted(found.items())
 
     def element(self, array: StoredArray, definition: StreamDef) -> SampleType:
-        """Return what an element is: a number, a text, or a run of numbers."""
+        """Return the type of an element: a number, a text, or a run of numbers."""
         if h5py.check_string_dtype(array.dtype) is not None:
             return TEXT
         base = h5py.check_vlen_dtype(array.dtype)
@@ -170,7 +170,7 @@ class _Group(ArrayGroup):
         return SampleType(number.dtype, is_ragged=True)
 
     def places(self, array: Any) -> Places | None:
-        """Return where a data set without filters lies."""
+        """Return the places of a data set without filters; None for any other."""
         if isinstance(array, ExternalArray):
             return None
         made = array.id.get_create_plist()

@@ -1,4 +1,4 @@
-"""What in an HDF5 file leads to other files: links, virtual data sets, raw bytes elsewhere.
+"""Parts of an HDF5 file in other files: links, virtual data sets, external raw bytes.
 
 HDF5 would open whatever file is named there, or take this one for it. So links are followed
 here, one by one, and none of another file is.
@@ -75,7 +75,7 @@ def check_own(array: Any) -> None:
 
 
 def elsewhere(array: Any) -> list[tuple[str, int, int]]:
-    """Return where the raw bytes of a data set lie in other files: name, offset and size."""
+    """Return the places of external raw bytes: name, offset and size."""
     made = array.id.get_create_plist()
     found = [made.get_external(number) for number in range(made.get_external_count())]
     return [(os.fsdecode(name), int(offset), int(size)) for name, offset, size in found]
@@ -83,7 +83,7 @@ def elsewhere(array: Any) -> list[tuple[str, int, int]]:
 
 @dataclass(frozen=True)
 class ExternalArray:
-    """A data set whose raw bytes lie in other files, which a user has allowed.
+    """A data set whose raw bytes are in other files, which a user has allowed.
 
     Attributes
     ----------

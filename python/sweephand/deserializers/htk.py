@@ -1,4 +1,4 @@
-"""HTK's feature files, as lists of them say (SCP)."""
+"""HTK's feature files, by lists of them (SCP)."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class HTKFeatureDeserializer(SelfDescribed):
         return self.open_for(Opening(ledger))
 
     def open_for(self, opening: Opening) -> Corpus:
-        """Return the corpus as a source asks for it, its streams joined as it says."""
+        """Return the corpus for a source, its streams joined by the source's rule."""
         return join([one.open_for(opening) for one in self._streams], opening.missing)
 
     def _description(self) -> str:
@@ -207,7 +207,7 @@ class _Features(IndexedDeserializer):
     def read_units(
         self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
     ) -> tuple[list[ColumnData], dict[int, DataError]]:
-        """Read utterances; those that lie side by side at once."""
+        """Read utterances; adjacent ones in one go."""
         header, scale = self._header(file)
         firsts, lengths = (one[begin:end] for one in self._ranges(file))
         lengths = _whole(lengths, firsts, header.num_frames)
@@ -237,7 +237,7 @@ class _Features(IndexedDeserializer):
         return [column], {}
 
     def load_index(self) -> Index:
-        """Return what there is in the files, which must be of one kind and period."""
+        """Return the index of the files, which must have one kind and period."""
         index = super().load_index()
         known: tuple[int, int] | None = None
         for file, facts in zip(index.files, index.facts, strict=True):
@@ -254,7 +254,7 @@ class _Features(IndexedDeserializer):
         return index
 
     def check_facts(self, index: Index) -> None:
-        """Refuse what no header says; the others are read again with their frames."""
+        """Refuse headers that cannot be; valid ones are read again with their frames."""
         counts = np.diff(index.starts["rows"])
         require(np.array_equal(counts, np.diff(self._starts)), "utterances")
         for facts in index.facts:
@@ -323,7 +323,7 @@ def _is_list(path: AnyPath) -> bool:
 
 
 def is_htk(path: AnyPath) -> bool:
-    """Return whether a file is a list, by its name, or holds features, by its header."""
+    """Return True if a file is a list, by its name, or holds features, by its header."""
     head = head_of(path, _core.formats.HTK_HEADER_BYTES)
     if _is_list(path):
         return bool(head)

@@ -44,7 +44,7 @@ class HtkList:
 
 
 def speech_streams(streams: StreamsLike, lists: str, of: str) -> StreamDefs:
-    """Return the definitions of streams that each say where their files are listed."""
+    """Return the definitions of streams, each with the lists of its files."""
     if not isinstance(streams, Mapping):
         raise TypeError(f"{of} takes StreamDefs(NAME=StreamDef({lists}=...))")
     chosen = StreamDefs(streams)
@@ -59,7 +59,7 @@ def speech_streams(streams: StreamsLike, lists: str, of: str) -> StreamDefs:
 
 
 def read_lists(scp: Files, root: PathLike | None) -> HtkList:
-    """Read lists one after the other; what is a feature file itself is a sequence.
+    """Read lists one after the other; a feature file among them is one sequence.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def read_lists(scp: Files, root: PathLike | None) -> HtkList:
 
 
 def is_features(file: SourceFile) -> bool:
-    """Return whether a file holds features, whose header always has zeros, or lists them."""
+    """Return True if a file holds features, whose header always has zeros, and is no list."""
     return b"\0" in file.read(0, min(file.size, _core.formats.HTK_HEADER_BYTES)).tobytes()
 
 

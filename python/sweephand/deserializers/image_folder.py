@@ -47,7 +47,7 @@ _LOOKED_AT = 16  # files of a folder, that tell what it holds
 
 
 class ImageFolder(SelfDescribed):
-    """Serve pictures that lie in a folder for each class, or that a map file lists.
+    """Serve pictures from a folder for each class, or from a list in a map file.
 
     A picture is a sequence of one sample in the streams ``image``, its bytes as they are
     stored, and ``label``, an int64. They become arrays by `sweephand.decode`, or where the
@@ -177,7 +177,7 @@ class ImageFolder(SelfDescribed):
 
     @property
     def wants_pictures(self) -> bool:
-        """Whether a stream is of pictures, and not only of labels."""
+        """True if a stream holds pictures, and not only labels."""
         return any((one.field or name) == "image" for name, one in self.definitions.items())
 
     def _description(self) -> str:
@@ -215,7 +215,7 @@ class _Fetcher:
 
 
 def holds_pictures(path: AnyPath) -> bool:
-    """Return whether pictures lie in the folders of a folder, or a map file is there."""
+    """Return True if the folders of a folder hold pictures, or it has a map file."""
     if not isinstance(path, Path):
         return False
     if path.suffix in _MAP_FILES and path.is_file():

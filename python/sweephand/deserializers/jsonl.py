@@ -110,7 +110,7 @@ class JSONLDeserializer(LineUnits):
 
 
 class JsonLines:
-    """Parses lines, with the dtypes that a scan of all files found, or those so far."""
+    """Parser of lines, with the dtypes from a scan of all files, or those found until now."""
 
     padding = PADDING
 
@@ -162,7 +162,7 @@ class JsonLines:
         file: SourceFile,
         place: LinePlace,
     ) -> tuple[list[ColumnData], dict[int, DataError]]:
-        """Do so for lines that hold something else, and find what is wrong with them."""
+        """Parse lines of any other content, and find the errors in them."""
         offset = place.begin
         objects: list[dict[str, Any]] = []
         texts: list[bytes] = []
@@ -236,5 +236,5 @@ def _refuse_constant(name: str) -> None:
 
 
 def is_jsonl(path: AnyPath) -> bool:
-    """Return whether a file, unpacked if need be, begins with an object."""
+    """Return True if a file, decompressed if necessary, begins with an object."""
     return head_of_content(path, 64, PACKINGS).removeprefix(BOM).lstrip().startswith(b"{")

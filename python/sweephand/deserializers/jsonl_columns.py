@@ -31,7 +31,7 @@ _BOOL, _INT, _FLOAT = np.dtype(bool), np.dtype(np.int64), np.dtype(np.float64)
 
 
 class JsonField:
-    """One field of many rows, and the types of its values so far.
+    """One field of many rows, and the types of the values seen.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class JsonField:
         return ColumnData(numbers, dtype, self.shape, len(numbers), offsets), wrong
 
     def adopt(self, found: CoreColumn) -> ColumnData:
-        """Return what the core read of ordinary rows as `convert` would.
+        """Return the core's values of ordinary rows in the form of `convert`.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The streams that the first lines of JSON tell of."""
+"""The streams that follow from the first lines of JSON."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class LanceDeserializer(ArrowUnits):
         return self.to_columns(self._read(file, first, stop, list(self.definitions)), file.path)
 
     def check_facts(self, index: Index) -> None:
-        """Refuse units that are not runs of rows one behind the other."""
+        """Refuse units that are not consecutive runs of rows."""
         check_row_runs(index)
 
     def _read(
@@ -228,7 +228,7 @@ class LanceDeserializer(ArrowUnits):
 
 
 def is_lance(path: AnyPath) -> bool:
-    """Return whether a folder is a table."""
+    """Return True if a folder is a table."""
     return path.is_dir() and (path / "_versions").is_dir() and (path / "data").is_dir()
 
 

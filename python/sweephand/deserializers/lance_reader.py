@@ -21,7 +21,7 @@ _used_in: list[int] = []  # the process whose threads Lance has
 
 @contextmanager
 def lance_errors(path: str, what: str) -> Iterator[None]:
-    """Turn what Lance says of damaged bytes into DataError, in one line."""
+    """Raise Lance's errors on damaged bytes as a DataError of one line."""
     try:
         with data_errors(path, what):
             yield

@@ -42,7 +42,7 @@ _EXTENT_TYPES = ("<u1", "<u2", "<u4", "<u8")
 
 
 class MDSDeserializer(PlacedDeserializer):
-    """Serve the samples of MosaicML's streaming shards, each a sequence, where they lie.
+    """Serve the samples of MosaicML's streaming shards in place, each as a sequence.
 
     Nothing is copied to a cache, and no shard is deleted. Plain shards are mapped into memory
     and read in any order; compressed ones are unpacked as a whole, a shard being a chunk.
@@ -101,7 +101,7 @@ class MDSDeserializer(PlacedDeserializer):
             self._column(field, name)
 
     def is_held(self, stream: str) -> bool:
-        """Return False: all values are read where they lie."""
+        """Return False: all values are read in place."""
         return False
 
     def guess_streams(self) -> StreamDefs:
@@ -196,7 +196,7 @@ def _array_samples(
     lengths: NDArray[np.int64],
     faults: dict[int, DataError],
 ) -> tuple[SampleType | None, NDArray[np.int64]]:
-    """Return what arrays hold, and how many samples; moves their places behind their heads."""
+    """Return type and number of samples of arrays; moves their places past the headers."""
     begins, sizes = places
     known: SampleType | None = None
     dtype = column.dtype
@@ -227,7 +227,7 @@ def _array_samples(
 def _array_head(
     head: bytes, dtype: np.dtype[Any] | None, shape: tuple[int, ...] | None
 ) -> tuple[int, np.dtype[Any], tuple[int, ...]]:
-    """Return how many bytes stand before the values of an array, and what they say."""
+    """Return the size of an array's header in bytes, and its content."""
     at = 0
     if dtype is None:
         name = _VALUE_TYPES.get(head[0])

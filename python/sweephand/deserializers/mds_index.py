@@ -1,4 +1,4 @@
-"""What the ``index.json`` of MosaicML's streaming datasets says of their shards."""
+"""The shards of MosaicML's streaming datasets, by their ``index.json``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MdsColumn:
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """Of numbers that the encoding tells; None of bytes, or where each array says it."""
+        """Dtype by the encoding; None for bytes, or if each array has its own."""
         if self.encoding == "int":
             return np.dtype(np.int64)
         kind, _, rest = self.encoding.partition(":")
@@ -54,18 +54,18 @@ class MdsColumn:
 
     @property
     def is_array(self) -> bool:
-        """Whether samples are arrays."""
+        """True if samples are arrays."""
         return self.encoding.partition(":")[0] == "ndarray"
 
     @property
     def array_shape(self) -> tuple[int, ...] | None:
-        """Of arrays that all have one; else None."""
+        """Shape of arrays, if all have the same; else None."""
         shape = self.encoding.split(":")[2:]
         return tuple(map(int, shape[0].split(","))) if shape else None
 
     @property
     def refusal(self) -> str | None:
-        """Why it cannot be served; None if it can."""
+        """Reason to refuse the column; None if it can be served."""
         if self.encoding == "pkl":
             return "it holds pickled objects, which are never loaded"
         if self.encoding in _BYTES or self.is_array or self.dtype is not None:
@@ -129,7 +129,7 @@ def _index_at(path: AnyPath) -> AnyPath:
 
 
 def is_mds(path: AnyPath) -> bool:
-    """Return whether a folder, or its index, is one of shards in this format."""
+    """Return True if a folder, or its index, is of shards in this format."""
     index = _index_at(path)
     if not index.is_file():
         return False

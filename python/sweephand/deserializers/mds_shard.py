@@ -1,4 +1,4 @@
-"""The table of a shard, and where the columns of its samples lie."""
+"""The table of a shard, and the places of its samples' columns."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class MdsShard:
     def _gather(
         self, begins: NDArray[np.integer], sizes: NDArray[np.integer]
     ) -> NDArray[np.uint8]:
-        """Return some short runs of bytes: of what is not here all bytes are asked for once."""
+        """Return short runs of bytes; those of a store are requested in one go."""
         total = int(sizes.sum())
         if isinstance(self.file, LocalFile):
             run = join_pieces([self.file], np.array([[0, 0, self.file.size]], np.uint64))
@@ -113,7 +113,7 @@ class MdsShard:
     def places(
         self, column: MdsColumn, faults: dict[int, DataError]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where a column lies in every sample, and its bytes; 0 of those with faults."""
+        """Return place and size of a column in every sample; size 0 for those with faults."""
         number = self._columns.index(column)
         before = self._sizes[:, :number].sum(axis=1)
         begins = self.offsets[:-1] + self._head_bytes + before

@@ -75,7 +75,7 @@ class MegatronIndex:
     bounds: NDArray[np.int64]
 
     def fills(self, data_size: int) -> bool:
-        """Return whether the sequences lie one behind the other and fill a file: all is right.
+        """Return True if the sequences are consecutive and fill the file.
 
         So it is in nearly every index; others are looked at number by number.
         """

@@ -1,4 +1,4 @@
-"""``.npy`` files as a corpus, read where they lie."""
+"""``.npy`` files as a corpus, read in place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Member = TypeVar("Member")
 
 
 class NpyDeserializer(Deserializer):
-    """Serve ``.npy`` files, reading each sequence where it lies.
+    """Serve ``.npy`` files, reading each sequence in place.
 
     A local file is mapped into memory, behind a guard: one that is cut or changed meanwhile is
     an error, not a crash. Where the source is given a window, and from stores always, whole

@@ -90,7 +90,7 @@ def served_dtype(
 
 
 def warn_of_tokens(place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Warn where all that there is are so many integers that they may be tokens."""
+    """Warn if the only data are so many integers that they may be tokens."""
     if len(shape) == 1 and dtype.kind in "iu" and shape[0] >= _MANY:
         warnings.warn(
             f"{place} is one row of {shape[0]} integers, and each is served as a sequence of "
@@ -101,7 +101,7 @@ def warn_of_tokens(place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 
 def are_sequences(paths: Sequence[AnyPath]) -> bool:
-    """Return whether files are a sequence each: alike, but for the number of their samples.
+    """Return True if each file is a sequence: they differ in the number of samples alone.
 
     Raises
     ------

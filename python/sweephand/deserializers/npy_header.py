@@ -29,7 +29,7 @@ _HEAD = 4096  # bytes that are asked for at a time
 
 @dataclass(frozen=True)
 class NpyHeader:
-    """What a ``.npy`` file's header says: shape, dtype, and the byte where the data begin."""
+    """The header of a ``.npy`` file: shape, dtype, and the byte where the data begin."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
@@ -50,7 +50,7 @@ def read_header(file: SourceFile) -> NpyHeader:
 
 
 def parse_header(content: BinaryIO, size: int, name: str) -> NpyHeader:
-    """Parse the header of an array that lies in a file or in a part of one.
+    """Parse the header of an array in a file or in a part of a file.
 
     Parameters
     ----------

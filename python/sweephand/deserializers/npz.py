@@ -61,7 +61,7 @@ def open_archive(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
 def _open_documents(
     arrays: dict[str, NDArray[np.generic]], path: Path, wanted: Wanted
 ) -> Deserializer:
-    """Return the one row of tokens that an archive holds, cut as it was said."""
+    """Return the only row of tokens in an archive, cut by the given rule."""
     rows = [name for name, one in arrays.items() if one.ndim == 1 and one.dtype.kind in "iu"]
     if len(rows) != 1:
         listed = ", ".join(rows) or "none"
@@ -81,5 +81,5 @@ def _open_documents(
 
 
 def is_npz(path: AnyPath) -> bool:
-    """Return whether an archive holds arrays: others are stores of Zarr."""
+    """Return True if an archive holds arrays and is no Zarr store."""
     return begins_with(path, _ZIP) and not holds_zarr(path)

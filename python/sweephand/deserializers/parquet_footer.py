@@ -1,4 +1,4 @@
-"""What the footer of a Parquet file says of its row groups.
+"""The row groups of a Parquet file, by its footer.
 
 pyarrow has it too, but ends the process when a footer contradicts itself. The footer is a
 ``FileMetaData`` in Thrift's compact protocol:

@@ -1,4 +1,4 @@
-"""The pictures in class folders, or in a map file of CNTK: where they lie, what they are of."""
+"""The pictures of class folders, or of CNTK's map file: their places and classes."""
 
 from __future__ import annotations
 
@@ -168,12 +168,12 @@ def class_folders(folder: Path) -> list[Path]:
 
 
 def is_picture(name: str) -> bool:
-    """Return whether a file is a picture, by its name."""
+    """Return True if a file is a picture, by its name."""
     return name[:1] != "." and name.lower().endswith(SUFFIXES)
 
 
 def _look_at(folder: Path) -> LocalFile:
-    """Return a class folder as that of which an index knows whether it has changed."""
+    """Return a class folder as a file whose changes an index detects."""
     seen = folder.stat()
     path = str(folder)
     return LocalFile(path, folder.name, 1, str(seen.st_mtime_ns), seen.st_dev, seen.st_ino)

@@ -251,7 +251,7 @@ def open_numbers(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
 
 
 def open_tokens_of(files: Sequence[AnyPath], wanted: Wanted) -> RawTokensDeserializer:
-    """Return files of tokens cut as it was said."""
+    """Return files of tokens, cut by the given rule."""
     return RawTokensDeserializer(
         files,
         wanted.dtype,

@@ -1,4 +1,4 @@
-"""What a source is given: deserializers, or data that need none of their own."""
+"""The data of a source: deserializers, or data that need none of their own."""
 
 from __future__ import annotations
 

@@ -122,5 +122,5 @@ class _TextLines:
 
 
 def is_text(path: AnyPath) -> bool:
-    """Return whether a file of lines holds data, by its name: a README is about others."""
+    """Return True if a file of lines holds data, by its name: a README does not."""
     return not is_named_as_document(path)

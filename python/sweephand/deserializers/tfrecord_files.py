@@ -188,7 +188,7 @@ class TFRecordDeserializer(IndexedDeserializer):
         return self._decode(file, dict(self.kinds), run, may_narrow=True)
 
     def check_facts(self, index: Index) -> None:
-        """Refuse units that are not runs of records which fill what is good of the files."""
+        """Refuse units that are not runs of records, or do not fill the sound parts."""
         for facts in index.facts:
             packing = facts["format"]["compression"]
             require(packing in ("gzip", "zlib", None), "the compression")
@@ -248,7 +248,7 @@ def _packing_of(head: bytes) -> Compression | None:
 
 
 def is_tfrecord(path: AnyPath) -> bool:
-    """Return whether a file, unpacked if need be, begins with the head of a record."""
+    """Return True if a file, decompressed if necessary, begins with the header of a record."""
     if is_record_head(head_of(path, HEAD)):
         return True
     try:

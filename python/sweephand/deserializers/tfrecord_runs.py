@@ -1,4 +1,4 @@
-"""The records of TFRecord files, found in what is read of them.
+"""The records of TFRecord files, found piece by piece.
 
 bytes of the data 8 | checksum of that 4 | data | its checksum 4
 """
@@ -25,7 +25,7 @@ MOST_RECORD_BYTES = 1 << 30  # a whole record is in memory at a time
 
 
 class Run(NamedTuple):
-    """Whole records: their bytes and padding, where they lie, and the number of the first."""
+    """Whole records: their bytes and padding, their places, and the number of the first."""
 
     records: NDArray[np.uint8]
     begin: int
@@ -69,7 +69,7 @@ def find_runs(
 
 
 def is_record_head(head: bytes) -> bool:
-    """Return whether bytes are those before the data of a record."""
+    """Return True if bytes are the header of a record."""
     checksum = int.from_bytes(head[8:], "little")
     own = _core.formats.mask_crc(_core.formats.crc32c(head[:8]))
     return len(head) == HEAD and own == checksum

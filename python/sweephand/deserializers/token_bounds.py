@@ -1,4 +1,4 @@
-"""Where the documents in files of bare tokens end: by files that say so, or by a token."""
+"""The ends of documents in files of bare tokens: by files of offsets, or by a token."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cut_tokens(
 def check_cut(
     sequence_length: int | None, offsets: object, end_of_document: int | None
 ) -> None:
-    """Refuse anything but one rule that says where sequences end."""
+    """Refuse anything but a single rule for the ends of sequences."""
     given = [one is not None for one in (sequence_length, offsets, end_of_document)]
     if sum(given) != 1:
         raise ValueError(

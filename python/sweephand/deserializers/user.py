@@ -212,7 +212,7 @@ class _Opening:
 
 
 def _blank(info: StreamInfo, num_sequences: int) -> ColumnData:
-    """Return so many sequences without samples."""
+    """Return a number of sequences without samples."""
     dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
     nothing = np.zeros(1, np.int64)
     return ColumnData(

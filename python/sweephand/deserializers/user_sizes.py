@@ -38,7 +38,7 @@ class UserSizes:
         self._seen = np.zeros(len(counts), np.uint64)  # a key of the sizes that a chunk had
 
     def read(self, first: int, count: int) -> NDArray[np.uint32]:
-        """Return the sizes of so many sequences, by asking for those of whole chunks."""
+        """Return the sizes of a run of sequences, by asking for those of whole chunks."""
         if count == 0:
             return np.empty(0, np.uint32)
         begin, last = np.searchsorted(self._starts, [first, first + count - 1], "right") - 1

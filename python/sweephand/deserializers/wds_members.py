@@ -1,4 +1,4 @@
-"""The members of an archive that are one field of its samples, and what they hold."""
+"""The members of an archive that are a field of its samples, and their content."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Members:
         self._starts = starts.tolist()
 
     def add(self, scan: UnitScan, name: str, faults: dict[int, DataError]) -> None:
-        """Add the stream; what is wrong with members is put to the faults of their samples."""
+        """Add the stream; errors of members become faults of their samples."""
         if self._decoding == "key":
             add_held(scan, name, _texts(self._keys), is_known=bool(self._keys))
         elif self._decoding in ("number", "json"):
@@ -116,7 +116,7 @@ class Members:
         add_placed(scan, name, known, lengths, begins, sizes)
 
     def _kind_of(self, header: NpyHeader) -> tuple[SampleType, int]:
-        """Return what the samples of an array are, and how many there are."""
+        """Return type and number of an array's samples."""
         check_dtype("the array", header.dtype)
         if not header.dtype.isnative:
             raise ValueError(f"is big-endian ({header.dtype.str}); save it in native order")

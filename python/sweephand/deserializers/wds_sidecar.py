@@ -1,4 +1,4 @@
-"""The index of DALI's ``wds2idx`` beside a tar archive: where its members lie, without a walk.
+"""The index of DALI's ``wds2idx`` beside a tar archive: places of members without a walk.
 
 ::
 
@@ -36,7 +36,7 @@ _LOOKED_AT = 64  # headers of a local archive; of one in a store the first and t
 
 @dataclass(frozen=True)
 class _Members:
-    """The members of an archive, one behind the other: of each the sample, field and place."""
+    """The consecutive members of an archive: sample, field and place of each."""
 
     keys: list[str]  # of the samples
     rows: NDArray[np.int64]
@@ -70,7 +70,7 @@ class SidecarSamples:
     def field(
         self, name: str
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
-        """Return where one field of every sample lies, and the first bytes that are wanted."""
+        """Return the place of a field in every sample, and the first bytes that are wanted."""
         members = self._members
         chosen = [number for number, field in enumerate(members.fields) if field == name]
         rows = members.rows[chosen]
@@ -167,7 +167,7 @@ def _parse(text: bytes) -> _Members:
 
 
 def _begins(members: _Members, size: int) -> NDArray[np.int64]:
-    """Return where the first header of every sample lies, as far as the index tells it."""
+    """Return the place of every sample's first header, as far as it is in the index."""
     if max(members.offsets.max(), members.sizes.max()) > size:  # sums would overflow
         raise ValueError(f"a member ends beyond the archive, which ends at byte {size}")
     gaps = members.offsets - np.append(0, members.ends[:-1])

@@ -113,7 +113,7 @@ class WebDatasetDeserializer(PlacedDeserializer):
         return FileContents()
 
     def is_held(self, stream: str) -> bool:
-        """Return whether the index holds the values of a stream, rather than their places."""
+        """Return True if the index holds the values of a stream, rather than their places."""
         return is_held(self.fields[stream])
 
     def guess_streams(self) -> StreamDefs:
@@ -173,7 +173,7 @@ class WebDatasetDeserializer(PlacedDeserializer):
 def _walk_over(
     file: SourceFile, heads: dict[str, int], scan: UnitScan, advance: Advance, stored: int
 ) -> Any:
-    """Return what the headers of a whole archive tell, which is stored in so many bytes."""
+    """Walk the headers of a whole archive, stored in `stored` bytes; return its samples."""
     with _walk(file, heads) as samples:
         reported = 0
         try:
@@ -191,7 +191,7 @@ def _walk_over(
 
 @contextmanager
 def _walk(file: SourceFile, heads: dict[str, int]) -> Iterator[Any]:
-    """Open an archive to go over its headers, by few requests where it lies in a store."""
+    """Open an archive for a walk over its headers, by few requests if it is remote."""
     if isinstance(file, LocalFile):
         source = _core.read.File(file.path, file.core_tag)
         yield _core.formats.TarSamples(source, heads)
@@ -229,7 +229,7 @@ def _refuse_compressed(file: SourceFile) -> None:
 
 
 def is_tar(path: AnyPath) -> bool:
-    """Return whether a file, unpacked if need be, begins with the header of a member."""
+    """Return True if a file, decompressed if necessary, begins with a member's header."""
     if _core.formats.is_tar_header(head_of(path, _BLOCK)):
         return True
     try:

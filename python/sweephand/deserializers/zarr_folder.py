@@ -14,7 +14,7 @@ _storage = OptionalModule("zarr.storage", extra="zarr")
 
 
 def open_folder(path: Path) -> Any:
-    """Return a store of zarr's over a folder that only reads, and looks at what it reads.
+    """Return a read-only zarr store over a folder that checks the files it reads.
 
     A file that changed since it was first read is a StaleError, one that is no regular file a
     DataError, as is one outside of the folder that metadata name. What was absent counts as a

@@ -109,7 +109,7 @@ class ZarrStore(SourceFile):
 
     @property
     def is_here(self) -> bool:
-        """Whether its bytes lie on this machine."""
+        """True if its bytes are on this machine."""
         return not isinstance(self.root, RemotePath)
 
     @property
@@ -128,7 +128,7 @@ class ZarrStore(SourceFile):
 
 
 def metadata_at(path: AnyPath) -> AnyPath | None:
-    """Return what tells of a store at its root; None if there is none.
+    """Return the metadata file at the root of a store; None if there is none.
 
     A remote store is looked at if its URL says that it is one.
     """

@@ -21,7 +21,7 @@ _HEAD_BYTES = 1 << 16  # that are read of an object at once; a block of zstd mos
 
 @dataclass(frozen=True)
 class RemotePath:
-    """A URL in place of a `pathlib.Path`, whose methods do what those of a path do.
+    """A URL with the methods of a `pathlib.Path`.
 
     Where it has a query or parameters it is good for one object alone: there is nothing beside
     or below it.

@@ -1,4 +1,4 @@
-"""Frames of Zstandard (RFC 8878), unpacked block by block so that memory is bounded.
+"""Frames of Zstandard (RFC 8878), decompressed block by block in bounded memory.
 
 ::
 

@@ -1,1 +1,1 @@
-"""What the formats share that are read in units: rows of files, in runs."""
+"""The common parts of formats that are read in units: runs of rows."""

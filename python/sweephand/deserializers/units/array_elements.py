@@ -1,4 +1,4 @@
-"""What stored arrays hold: numbers, texts, and rows of any length, as columns."""
+"""Elements of stored arrays as columns: numbers, texts, and rows of any length."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StoredArray(Protocol):
 
 
 def element_of(dtype: np.dtype[Any]) -> SampleType:
-    """Return what an element is: a number of native order, or a text of a fixed width.
+    """Return the type of an element: a number in native order, or a text of fixed width.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def element_of(dtype: np.dtype[Any]) -> SampleType:
 
 
 def kind_of(array: StoredArray, element: SampleType) -> SampleType:
-    """Return what the rows of an array are, each a sequence.
+    """Return the sample type of an array whose rows are sequences.
 
     Parameters
     ----------

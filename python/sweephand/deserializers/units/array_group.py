@@ -43,7 +43,7 @@ class ArrayGroup(ABC):
 
     @abstractmethod
     def element(self, array: StoredArray, definition: StreamDef) -> SampleType:
-        """Return what an element is, ragged if it is a run of numbers.
+        """Return the type of an element, ragged if it is a run of numbers.
 
         Raises
         ------
@@ -52,7 +52,7 @@ class ArrayGroup(ABC):
         """
 
     def places(self, array: StoredArray) -> Places | None:
-        """Return where an array of numbers lies bare in the file; None if it does not."""
+        """Return the place of an array stored as bare numbers; None for any other."""
         return None
 
     def array(self, path: str) -> StoredArray:

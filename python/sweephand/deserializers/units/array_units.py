@@ -1,4 +1,4 @@
-"""Arrays whose first axis is that of the sequences: what HDF5 and Zarr share.
+"""Arrays whose first axis is that of the sequences: the common part of HDF5 and Zarr.
 
 ::
 
@@ -133,7 +133,7 @@ class ArrayUnits(IndexedDeserializer):
     def make_reader(
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
     ) -> Reader:
-        """Return what reads arrays in place, if all lie bare; else units are read."""
+        """Return a reader of arrays in place, if all are stored bare; else of units."""
         columns = [_in_place(rows, name, kind) for name, kind in self.kinds.items()]
         bare = [one for one in columns if one is not None]
         if len(bare) < len(columns):
@@ -164,7 +164,7 @@ class ArrayUnits(IndexedDeserializer):
 
     @contextmanager
     def _opened(self, file: SourceFile) -> Iterator[ArrayGroup]:
-        """Open a group; what its library says of damaged bytes is a DataError."""
+        """Open a group; its library's errors on damaged bytes become DataError."""
         try:
             with self.open_group(file) as group:
                 yield group
@@ -239,7 +239,7 @@ def _measure(
 
 
 def _places(group: ArrayGroup, one: StoredStream, file: SourceFile) -> Places:
-    """Return where a stream lies bare; nothing if it does not."""
+    """Return the places of a stream stored bare; nothing if it is stored otherwise."""
     nothing = np.empty((0, 2), np.int64)
     is_plain = one.rows.dtype != "bytes" and not one.rows.is_ragged
     if not is_plain or not one.array.dtype.isnative:
@@ -253,7 +253,7 @@ def _places(group: ArrayGroup, one: StoredStream, file: SourceFile) -> Places:
 
 
 def _in_place(rows: RowTable, name: str, kind: SampleType) -> FileColumn | None:
-    """Return a stream as it lies in the files; None if it does not lie bare."""
+    """Return a stream as stored in the files; None if it is not stored bare."""
     index = rows.index
     lengths = index.arrays[f"lengths of {name}"]
     sizes = index.arrays[f"sizes of {name}"]

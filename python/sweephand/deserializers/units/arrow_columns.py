@@ -247,7 +247,7 @@ def _as_lists(array: Any, shape: tuple[int, ...] | None) -> tuple[Any, tuple[int
 
 
 def _storage(array: Any) -> Any:
-    """Return what an array of an extension or dictionary type stands for."""
+    """Return the plain array of an extension or dictionary type."""
     kind = array.type
     if _is_media(kind):
         return _storage(pc.struct_field(array, "bytes"))
@@ -263,7 +263,7 @@ def _storage(array: Any) -> Any:
 
 
 def _is_media(kind: Any) -> bool:
-    """Return whether a type is that of Hugging Face's stored pictures and sounds."""
+    """Return True for the type of Hugging Face's stored pictures and sounds."""
     return bool(
         pa.types.is_struct(kind)
         and {kind.field(number).name for number in range(kind.num_fields)} == {"bytes", "path"}
@@ -298,7 +298,7 @@ def _open_bytes(array: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _offsets(array: Any, wide: bool, end: int) -> NDArray[np.int64]:
-    """Return the offsets of lists or bytes, which may lie; `end` is the length of the child."""
+    """Return the offsets of lists or bytes, checked; `end` is the length of the child."""
     if len(array) == 0:
         return np.zeros(1, np.int64)
     stored = _buffer(array, 1, np.dtype(np.int64 if wide else np.int32))

@@ -1,4 +1,4 @@
-"""What the formats share that pyarrow decodes."""
+"""The common parts of formats that pyarrow decodes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ArrowUnits(IndexedDeserializer):
         return columns, wrong
 
     def add_kinds(self, scan: UnitScan, schema: Any, path: str) -> None:
-        """Say what the streams of a file are, which only the schema needs to be known for."""
+        """Return the types of a file's streams, which follow from the schema alone."""
         empty = empty_batch(schema)
         for name in self.definitions:
             scan.kinds[name] = SampleType.of(self._convert(name, empty, path)[0])
@@ -51,7 +51,7 @@ class ArrowUnits(IndexedDeserializer):
     def add_rows(
         self, scan: UnitScan, batches: Sequence[Any], streams: Sequence[str], path: str
     ) -> None:
-        """Add what some streams of the rows of a unit say: their lengths, and what is wrong."""
+        """Add the lengths and errors of streams in the rows of a unit."""
         first = sum(scan.rows)
         wrong: dict[int, DataError] = {}
         for name in streams:
@@ -100,7 +100,7 @@ def empty_batch(schema: Any) -> Any:
 
 @contextmanager
 def data_errors(path: str, what: str) -> Iterator[None]:
-    """Turn what pyarrow says of damaged bytes into DataError; errors of the system stay."""
+    """Raise pyarrow's errors on damaged bytes as DataError; errors of the system stay."""
     try:
         yield
     except DataError:

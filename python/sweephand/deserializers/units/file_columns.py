@@ -1,4 +1,4 @@
-"""Columns whose values lie bare in files: read in place here, by requests from a store."""
+"""Columns stored bare in files: local ones are read in place, remote ones by requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sweephand.files.source_file import SourceFile
 
 @dataclass(frozen=True)
 class FileColumn:
-    """One stream whose values lie in pieces of files.
+    """A stream whose values are pieces of files.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class FileColumn:
 
     @property
     def is_of_several(self) -> bool:
-        """Whether every sequence is a file of its own."""
+        """True if every sequence is a file of its own."""
         return len(self.files) > 1 and len(self.files) == self.column.num_sequences
 
     def in_place(self) -> ColumnData:

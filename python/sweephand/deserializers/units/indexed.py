@@ -1,4 +1,4 @@
-"""Files that are read in units, found by an index: what Parquet, Arrow and JSON lines share."""
+"""Files read in units by an index: the common part of Parquet, Arrow, JSON lines and more."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class IndexedDeserializer(SelfDescribed):
 
     @property
     def first_file(self) -> SourceFile:
-        """The first file that is not empty: the one that tells what there is."""
+        """The first file that is not empty, from which the streams are guessed."""
         for file in self.files:
             if file.size:
                 return file
@@ -125,7 +125,7 @@ class IndexedDeserializer(SelfDescribed):
 
     @abstractmethod
     def guess_streams(self) -> StreamDefs:
-        """Return what `first_file` tells of its streams, all that can be served.
+        """Return the streams of `first_file` that can be served.
 
         Says in `left_out` what cannot.
 
@@ -204,7 +204,7 @@ class IndexedDeserializer(SelfDescribed):
         )
 
     def chunk_bytes(self) -> int | None:
-        """Return about what a chunk holds, where `kinds` tell it; None: as the others."""
+        """Return the bytes of a chunk by `kinds`; None for the usual size."""
         return None
 
     def make_reader(
@@ -248,7 +248,7 @@ class IndexedDeserializer(SelfDescribed):
         return load_index(self.files, meaning, self._scan, check=self._check, keep=self.keep)
 
     def check_facts(self, index: Index) -> None:
-        """Refuse what a format keeps of its units if it cannot be; see `check_index`."""
+        """Refuse impossible facts of a format about its units; see `check_index`."""
 
     def _check(self, index: Index) -> None:
         check_index(index, self.definitions)

@@ -1,4 +1,4 @@
-"""Checks on what an index says of a file, before any of it is believed.
+"""Checks of the entries of an index, before they are used.
 
 An index may be damaged, old, or written by somebody else. Here is refused what no scan can have
 found; then the file is scanned again. That the bytes are those of the index is compared when
@@ -25,7 +25,7 @@ _KINDS = "biuf"
 
 
 def check_index(index: Index, streams: Collection[str]) -> None:
-    """Refuse what cannot be of the units, rows, streams and errors of files.
+    """Refuse impossible units, rows, streams and errors of files.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def _check_damaged(index: Index, num_rows: NDArray[np.float64]) -> None:
 def _check_facts(
     index: Index, streams: Collection[str]
 ) -> tuple[dict[str, list[int]], dict[str, list[bool]]]:
-    """Return the numbers in a sample of each stream of each file, and whether it is ragged."""
+    """Return the values in a sample of each stream of each file, and True if it is ragged."""
     widths: dict[str, list[int]] = {name: [] for name in streams}
     are_ragged: dict[str, list[bool]] = {name: [] for name in streams}
     lengths = {name: np.diff(index.starts[f"lengths of {name}"]) for name in streams}
@@ -98,7 +98,7 @@ def check_array(index: Index, name: str, dtype: type[np.generic]) -> NDArray[Any
 
 
 def check_runs(runs: Sequence[Any], width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return runs of files: lists of so many counts, of which two are begin and end of bytes.
+    """Return runs of files: lists of counts, two of which are begin and end in bytes.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def check_runs(runs: Sequence[Any], width: int) -> tuple[NDArray[np.int64], NDAr
 
 
 def check_row_runs(index: Index) -> None:
-    """Refuse units that are not runs of a file's rows, one behind the other."""
+    """Refuse units that are not consecutive runs of a file's rows."""
     units, starts = check_units(index, 2)
     begins, ends = units.T
     _, first_begins, _ = check_ends(begins, ends, starts)
@@ -132,7 +132,7 @@ def check_row_runs(index: Index) -> None:
 
 
 def check_units(index: Index, width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the units of files as `check_runs` does; they must lie one behind the other."""
+    """Return the units of files as `check_runs` does; they must be consecutive."""
     units, starts = check_runs([facts["format"]["units"] for facts in index.facts], width)
     require(np.array_equal(starts, index.starts["rows"]), "units")
     begins, ends = units[:, 0], units[:, 1]
@@ -142,7 +142,7 @@ def check_units(index: Index, width: int) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def check_first_rows(index: Index, first_rows: NDArray[np.int64]) -> None:
-    """Refuse units of which one says that it begins with another row than it does."""
+    """Refuse units with a wrong number for their first row."""
     starts = index.starts["rows"]
     rows = offsets_of(index.arrays["rows"])
     own = rows[:-1] - spread(rows[starts[:-1]], starts)
@@ -162,12 +162,12 @@ def spread(values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def all_follow(are: NDArray[np.bool_], starts: NDArray[np.int64]) -> bool:
-    """Return whether something is so of every entry and the one behind it in the same file.
+    """Return True if a relation holds between all neighbours within a file.
 
     Parameters
     ----------
     are : ndarray of bool, shape (entries - 1,)
-        Whether it is so of an entry and the one behind it, of whichever file; it is changed.
+        Whether it holds between an entry and the next, of whichever file; it is changed.
     """
     borders = starts[(starts > 0) & (starts <= len(are))]
     are[borders - 1] = True
@@ -205,7 +205,7 @@ def _totals(numbers: NDArray[np.integer], starts: NDArray[np.int64]) -> NDArray[
 
 
 def _check_kind(kind: Any) -> tuple[int, bool]:
-    """Return the numbers in a sample of a stream, and whether it is ragged."""
+    """Return the values in a sample of a stream, and True if it is ragged."""
     dtype, shape, is_ragged, *sparse = kind
     require(isinstance(dtype, str) and len(dtype) < 16, "dtype")
     is_known = dtype == "bytes" or np.dtype(dtype).kind in _KINDS

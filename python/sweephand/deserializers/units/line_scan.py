@@ -1,4 +1,4 @@
-"""What is found in files of lines, piece by piece, when they are first read."""
+"""The scan of files of lines, piece by piece."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class LinePlace(NamedTuple):
-    """Where lines lie: their bytes in the content, and the first line and row among them."""
+    """Place of lines: their bytes in the content, and the first line and row among them."""
 
     begin: int
     end: int
@@ -32,7 +32,7 @@ class LinePlace(NamedTuple):
     row: int
 
     def behind(self, num_lines: int, num_rows: int) -> LinePlace:
-        """Return where the next lines lie, but for their end."""
+        """Return the place of the next lines, without their end."""
         return LinePlace(self.end, self.end, self.line + num_lines, self.row + num_rows)
 
 
@@ -68,7 +68,7 @@ class LineScan:
         self.begin_at(0)
 
     def begin_at(self, begin: int, line: int = 1) -> None:
-        """Say where the first line begins, and its number."""
+        """Set the offset and number of the first line."""
         self._place = LinePlace(begin, begin, line, 0)
 
     def add(self, text: bytes, begins_unit: bool) -> None:
@@ -92,12 +92,12 @@ class LineScan:
         self._place = place.behind(text.count(b"\n"), num_rows)
 
     def distrust(self, verified: int) -> int:
-        """Leave out the units that do not end within what has the right checksum.
+        """Drop the units that end after the part with a right checksum.
 
         Returns
         -------
         end : int
-            Where those that are left end.
+            End of the units that remain.
         """
         scan = self.scan
         kept = sum(unit[1] <= verified for unit in self._units)
@@ -113,7 +113,7 @@ class LineScan:
 
 
 def find_begin(source: io.BufferedReader, file: SourceFile) -> int:
-    """Return where the first line begins, behind a byte order mark, and go there."""
+    """Go to the first line, after a byte order mark, and return its offset."""
     try:
         head = source.peek(4)[:4]
     except StaleError:
@@ -132,7 +132,7 @@ def pieces_of(
     compression: Compression | None,
     quote: bytes | None = None,
 ) -> Iterator[tuple[bytes, bool]]:
-    """Yield whole lines, about as many bytes as make a unit, and whether one begins.
+    """Yield whole lines, about a unit of bytes at a time, with a flag if a unit begins.
 
     A frame of zstd is unpacked from its beginning, so that there a unit begins where a frame
     does: with the first line in it; but not where lines may be quoted, as a line end there may

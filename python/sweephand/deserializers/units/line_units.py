@@ -1,4 +1,4 @@
-"""Files of lines in units: what JSON lines and plain text share, compressed or not."""
+"""Files of lines in units, compressed or not: the common part of JSON lines and text."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class LineUnits(IndexedDeserializer):
 
     @property
     def advice(self) -> list[str]:
-        """What makes reading faster: files that are one frame of zstd, to be cut."""
+        """Advice for faster reading: files of one zstd frame should be cut into several."""
         found = []
         for file, facts in self._known:
             whole = facts["units"][-1][1] if facts["units"] else 0

@@ -1,4 +1,4 @@
-"""What the records of a container hold that only knows bytes: examples, JSON, or bytes."""
+"""Payloads of containers that know bytes alone: examples, JSON, or bytes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def guess_payload(records: Sequence[bytes]) -> str:
 def guess_streams(
     payload: str, records: Sequence[bytes], path: str
 ) -> tuple[StreamDefs, dict[str, str]]:
-    """Return the streams that the first records tell, and why others cannot be served."""
+    """Return the streams of the first records, and reasons for those left out."""
     if payload == "json":
         text = _as_lines(records)
         return guess_fields(lambda size: text[:size], path)

@@ -1,4 +1,4 @@
-"""Rows whose values lie bare at known places in files, with other bytes between them.
+"""Rows of bare values at known places in files, with other bytes between them.
 
 Here they are read in place, row by row; from a store by few requests for every chunk. What is
 small and had to be parsed for the index is held there: it costs no reading.
@@ -45,11 +45,11 @@ Pieces = NDArray[np.int64]
 
 
 class PlacedDeserializer(IndexedDeserializer):
-    """Serve rows whose values lie bare in files; a scan adds its streams by `add_placed`."""
+    """Serve rows of bare values in files; a scan adds its streams by `add_placed`."""
 
     @abstractmethod
     def is_held(self, stream: str) -> bool:
-        """Return whether the index holds the values of a stream, rather than their places."""
+        """Return True if the index holds the values of a stream, rather than their places."""
 
     def contents(self, index: Index) -> Sequence[SourceFile]:
         """Return the files that places refer to: the content of those that are compressed."""
@@ -102,7 +102,7 @@ class PlacedDeserializer(IndexedDeserializer):
         )
 
     def check_facts(self, index: Index) -> None:
-        """Refuse places beyond the files, and values that are not as many as the rows say."""
+        """Refuse places beyond the files, and numbers of values that contradict the rows."""
         sizes = np.array([file.size for file in self.contents(index)], np.int64)
         for name in self.definitions:
             lengths = index.arrays[f"lengths of {name}"].astype(np.int64)
@@ -145,7 +145,7 @@ def add_units(scan: UnitScan, num_bytes: NDArray[np.integer]) -> None:
 def samples_of(
     dtype: np.dtype[Any], shape: tuple[int, ...], wanted: tuple[int, ...] | None
 ) -> tuple[SampleType, int]:
-    """Return what the samples of an array are, and how many: its rows, or of a given shape.
+    """Return type and number of an array's samples: its rows, or of a given shape.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def add_placed(
     begins: NDArray[np.integer],
     sizes: NDArray[np.integer],
 ) -> None:
-    """Add a stream to a scan: of every row its samples, where they lie, and their bytes.
+    """Add a stream to a scan: samples, place and bytes of every row.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def _values(
     sample_offsets: NDArray[np.int64] | None,
     element_offsets: NDArray[np.int64] | None,
 ) -> list[str | list[Any]]:
-    """Return the id of every row as text; a list of what stands there if that is none."""
+    """Return the id of every row as text, or the list of its values if it has none."""
     found: list[Any] = values.tolist()
     if element_offsets is not None:
         content = values.tobytes()

@@ -27,7 +27,7 @@ _PART_BYTES = 1 << 17
 
 
 class RowTable:
-    """Which rows there are, how long they are, and in which chunk they lie.
+    """The rows of a corpus: their lengths, and the chunk of each.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class RowTable:
         return np.ones(rows.stop - rows.start, np.uint32) if lengths is None else lengths[rows]
 
     def is_single(self, stream: str) -> bool:
-        """Whether every row that is served has exactly one sample of a stream."""
+        """Return True if every row that is served has exactly one sample of a stream."""
         lengths = self.lengths[stream]
         return lengths is None or bool((lengths == self.is_served).all())
 
@@ -141,11 +141,11 @@ class RowTable:
         return row - int(self._file_rows[self.file_of(row)])
 
     def file_of(self, row: int) -> int:
-        """Return the number of the file that a row lies in."""
+        """Return the number of a row's file."""
         return int(np.searchsorted(self._file_rows, row, side="right")) - 1
 
     def files_of_rows(self) -> NDArray[np.int64]:
-        """Return the number of the file that each row lies in."""
+        """Return the number of each row's file."""
         return np.repeat(np.arange(len(self._file_rows) - 1), np.diff(self._file_rows))
 
     def _damaged(self) -> NDArray[np.int64]:

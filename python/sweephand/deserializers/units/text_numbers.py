@@ -69,7 +69,7 @@ def read_numbers(texts: ColumnData, dtype: np.dtype[Any]) -> tuple[ColumnData, d
 
 
 def guess_dtype(texts: ColumnData) -> str:
-    """Return the dtype of numbers that all texts are, or "bytes"; empty ones tell nothing.
+    """Return the dtype of texts that are all numbers, else "bytes"; empty ones are ignored.
 
     Integers are int64, or uint64 if only that has all of them; those that neither has are
     errors when they are read, and never rounded.
@@ -87,7 +87,7 @@ def guess_dtype(texts: ColumnData) -> str:
 
 
 def halfway(values: NDArray[np.float64], digits: int, least: int) -> NDArray[np.bool_]:
-    """Return which numbers lie halfway between two neighbours of a narrower float."""
+    """Return a mask of the numbers halfway between two neighbours of a narrower float."""
     finite = np.where(np.isfinite(values), values, 0.0)
     exponents = np.maximum(np.frexp(finite)[1], least)
     halves = np.ldexp(np.abs(finite), digits + 1 - exponents)

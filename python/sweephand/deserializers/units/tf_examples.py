@@ -76,7 +76,7 @@ def decode_examples(
     may_narrow: bool = False,
     offsets: NDArray[np.int64] | None = None,
 ) -> tuple[list[ColumnData], dict[int, DataError]]:
-    """Decode records that lie one behind the other.
+    """Decode consecutive records.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def find_kinds(
     verify_checksums: bool = True,
     offsets: NDArray[np.int64] | None = None,
 ) -> dict[str, SampleType]:
-    """Return what streams are by the first records that have values of them.
+    """Return the types of streams by the first records that have values of them.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def find_kinds(
 def example_fields(
     streams: Mapping[str, StreamDef], fields: Mapping[str, str], kinds: Mapping[str, SampleType]
 ) -> list[ExampleField]:
-    """Return the columns of streams; those without a value so far are of integers."""
+    """Return the columns of streams; those without any value are of integers."""
     found = []
     for name, one in streams.items():
         kind = kinds.get(name) or _sample_type(one, "int64")
@@ -203,7 +203,7 @@ def example_fields(
 
 
 def _sample_type(stream: StreamDef, dtype: str, step_values: int = 0) -> SampleType:
-    """Return what a stream's samples are, of which a step of a list may have several values."""
+    """Return a stream's sample type; a step of a list may have several values."""
     shape = stream.sample_shape
     if shape is None:
         shape = (step_values,) if step_values > 1 else ()

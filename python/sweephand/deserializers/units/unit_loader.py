@@ -1,4 +1,4 @@
-"""Chunks of units, read and held against what the index says of them."""
+"""Chunks of units, read and compared with the index."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class UnitLoader:
         self._ledger = ledger
 
     def load(self, number: int) -> _core.read.Chunk:
-        """Return a chunk or a unit; what is found to be damaged only now is skipped."""
+        """Return a chunk or a unit; newly found damage is skipped."""
         first, end = self._rows.load_units[number : number + 2].tolist()
         parts: list[list[ColumnData]] = []
         skipped: list[int] = []  # rows
@@ -119,7 +119,7 @@ class UnitLoader:
     def _read_or_skip(
         self, begin: int, end: int, parts: list[list[ColumnData]], skipped: list[int]
     ) -> None:
-        """Read units of one file; if that fails each by itself, so that few are lost.
+        """Read units of a file; after a failure each by itself, to lose as few as possible.
 
         What the index knows to be damaged is skipped with what turns out to be.
         """

@@ -1,4 +1,4 @@
-"""What a scan finds in a file that is read in units, and what an index keeps of it."""
+"""The scan of a file that is read in units, and its entry in an index."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SampleType:
         )
 
     def to_fact(self) -> list[Any]:
-        """Return it as JSON; what is not sparse says nothing of it."""
+        """Return it as JSON; sparseness is mentioned only where it is true."""
         fact: list[Any] = [self.dtype, self.shape, self.is_ragged]
         return [*fact, True] if self.is_sparse else fact
 
@@ -107,7 +107,7 @@ class UnitScan:
         self.damaged_rows += rows
 
     def add_faults(self, faults: Mapping[int, DataError], first: int = 0) -> None:
-        """List what is wrong with rows, by their numbers behind the first one here."""
+        """Add errors of rows, which are counted from the first row here."""
         for row, error in sorted(faults.items()):
             self.add_error(error, [first + row])
 
@@ -172,7 +172,7 @@ def list_errors(index: Index, ledger: Ledger) -> None:
 def common_types(
     index: Index, fields: Mapping[str, str], guess: Callable[[], Iterable[str]]
 ) -> dict[str, SampleType]:
-    """Return what each stream is in all files; `guess` returns the fields that there are.
+    """Return the type of each stream in all files; `guess` returns the known fields.
 
     Raises
     ------

@@ -81,7 +81,7 @@ class Journal(Descriptor):
         self._read = self._end
 
     def rewrite(self, records: Iterable[JournalRecord]) -> None:
-        """Begin anew with these. Only for one who is alone."""
+        """Replace the journal by these records; the caller must be its only user."""
         os.ftruncate(self._fd, 0)
         self._read = self._end = 0
         self.append(records)

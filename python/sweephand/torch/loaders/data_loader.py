@@ -1,4 +1,4 @@
-"""A loader that knows what was consumed, whatever its processes have delivered ahead."""
+"""A loader that counts consumed items, however far its processes are ahead."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         self._places.clear()  # whoever saw the end has trained everything
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where training stands: behind all items but those that were read ahead."""
+        """Return the position of training: after all items but those read ahead."""
         return self.dataset.source.timeline.state_at(self._trained())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

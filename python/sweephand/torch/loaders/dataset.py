@@ -189,12 +189,12 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         return count
 
     def _check_not_ended(self) -> None:
-        """Complain if an iteration could only be empty, unless it was to take what is left."""
+        """Raise if an iteration could only be empty, unless it takes the rest of the data."""
         if self._samples is not None:
             check_not_ended(self.source)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where this process stands: what its next minibatch begins with.
+        """Return the position of this process: the beginning of its next minibatch.
 
         A `StatefulDataLoader` asks for it in each of its processes. Who trains asks the source,
         or `sh.torch.DataLoader`.
@@ -235,7 +235,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._restored = dict(state)
 
     def set_epoch(self, epoch: int) -> None:
-        """Refuse loaders that deal what comes out among processes, as accelerate's do.
+        """Refuse loaders that deal items among processes, as accelerate's do.
 
         The ranks share every minibatch already. There is nothing to set: a place on the
         timeline says which sweep comes next.

@@ -91,7 +91,7 @@ class LoaderPlace:
             self._share_anew(self._at_start)
 
     def before_start(self) -> None:
-        """Note what a process finds that is started now, however late it looks."""
+        """Note the place for a process that is started now, however late it reads it."""
         self._own()
         self._at_start = self._read()
 
@@ -152,7 +152,7 @@ class LoaderPlace:
             return self._placed(record)
 
     def join(self, own: Position, end_of: Callable[[int], int]) -> tuple[Position, bool]:
-        """Return where an iteration begins that nobody counts, and whether it follows another.
+        """Return the begin of an uncounted iteration, and True if it follows another.
 
         Parameters
         ----------

@@ -14,7 +14,7 @@ logger = logging.getLogger("sweephand")
 
 
 class Preempted(Exception):
-    """Training must end here, so that it can be saved in time."""
+    """The end of training by a signal, in time to save."""
 
 
 class Preemption:

@@ -22,7 +22,7 @@ logger = logging.getLogger("sweephand")
 
 
 class Saver:
-    """Saves snapshots as a `CheckpointConfig` says; worker 0 writes them.
+    """Saver of snapshots by a `CheckpointConfig`; worker 0 writes them.
 
     `tell` is called with each checkpoint once it is durable.
     """
@@ -82,7 +82,7 @@ class Saver:
         path: Path,
         say: Callable[[str], None],
     ) -> None:
-        """Say which checkpoints are newer than the one to begin with, and why not these."""
+        """Report the checkpoints newer than the restored one, and why they were passed over."""
         oldest = -1 if found is None or found.number is None else found.number
         newer = sorted(number for number in overtaken if number > oldest)
         if newer:

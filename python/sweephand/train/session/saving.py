@@ -127,7 +127,7 @@ class Saving(MemorySaving):
         self._saver.wait()
 
     def is_due_at_end(self) -> bool:
-        """Whether training has changed, or was tested, since the last checkpoint."""
+        """Return True if training has changed, or was tested, since the last checkpoint."""
         is_newly_tested = self._run.is_tested and not self._is_of_tested
         return super().is_due_at_end() or (is_newly_tested and not self.frequency.is_never)
 

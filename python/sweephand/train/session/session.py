@@ -189,7 +189,7 @@ class TrainingSession:
 
     @property
     def spike_report(self) -> SpikeReport:
-        """The spikes so far; empty without a `SpikePolicy`."""
+        """The spikes of this run; empty without a `SpikePolicy`."""
         return self._guard.report
 
     def train(self) -> None:

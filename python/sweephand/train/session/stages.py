@@ -33,7 +33,7 @@ class StageClock:
         self.waited_seconds += step.waited_seconds
 
     def verdict(self, before: Mapping[str, float], after: Mapping[str, float]) -> str | None:
-        """Return a line that says which stage limits, with the figures; None without steps.
+        """Return a line with the limiting stage and its figures; None without steps.
 
         Parameters
         ----------

@@ -104,7 +104,7 @@ def _train(run: TrainingRun, minibatches: Iterator[tuple[Data, int]]) -> bool:
 def _minibatches_of_samples(
     run: TrainingRun, size: int, num_samples: int
 ) -> Iterator[tuple[Data, int]]:
-    """Yield minibatches of a size with so many label samples in all, if there are so many."""
+    """Yield minibatches of a size until their label samples reach a number."""
     run.size = size
     end = run.count("sample") + num_samples
     request = SizeRequest(minibatch_size_schedule(size), end, cut=None)

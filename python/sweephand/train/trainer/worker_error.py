@@ -60,7 +60,7 @@ class ErrorMessage(NamedTuple):
         return cls(rank, f"{kind.__name__}: {error}", pickled)
 
     def error(self) -> Exception:
-        """Return the same error, whose message names the rank; it is made anew on all ranks."""
+        """Return the same error with the rank in its message, as every rank raises it."""
         where = f"on rank {self.rank}: "
         try:
             if self.pickled is not None:
