@@ -351,7 +351,7 @@ class TestReading:
         trainer.train_minibatch(source.next_minibatch(24))
         folder = ledger._folder
         assert rows_of(folder) == []  # they wait
-        trainer.tell("summary", {"loss": 1.0})
+        trainer.report("summary", {"loss": 1.0})
         assert rows_of(folder) == ledger.table().to_pylist()
 
     def test_what_is_no_ledger_is_named(self, tmp_path: Path) -> None:

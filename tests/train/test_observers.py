@@ -62,5 +62,5 @@ def test_an_observer_follows_steps_saves_and_restores(tmp_path: Any) -> None:
 
 def test_an_observer_that_shows_nothing_leaves_messages_to_the_log() -> None:
     silent, writer = Diary(), sh.ProgressPrinter()
-    assert not line_trainer([silent], 0.1).tell("event", {"message": "m"})  # type: ignore[list-item]
-    assert line_trainer([silent, writer], 0.1).tell("event", {"message": "m"})  # type: ignore[list-item]
+    assert not line_trainer([silent], 0.1).report("event", {"message": "m"})  # type: ignore[list-item]
+    assert line_trainer([silent, writer], 0.1).report("event", {"message": "m"})  # type: ignore[list-item]

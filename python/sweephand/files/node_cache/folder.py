@@ -167,7 +167,7 @@ class CacheFolder:
             self._has_moved = True  # so that other chunks come next
         with self._standing:
             if not self._is_closed:
-                self._ranks.tell(self._rank)
+                self._ranks.publish(self._rank)
 
     def try_to_take(self, lock: FetchLock) -> bool:
         """Take a lock if it is free; return False where the entry is there already.

@@ -51,7 +51,7 @@ class Ranks(Descriptor):
         places = range(MOST_RANKS)
         self.number = next((one for one in places if lock.lock(_FIRST + one)), None)
 
-    def tell(self, rank: Rank) -> None:
+    def publish(self, rank: Rank) -> None:
         """Publish the position of this process."""
         os.pwrite(self._fd, _RANK.pack(*rank), (self.number or 0) * _RANK.size)
 

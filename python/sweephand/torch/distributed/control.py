@@ -257,7 +257,7 @@ class Control(Workers):
             if not isinstance(error, WorkerError) or not isinstance(why, WorkerError):
                 raise why from error
         else:
-            self._exchange.tell(error)
+            self._exchange.post_error(error)
 
     def _raise_shared(self, exchange: Exchange, error: Exception | None) -> NoReturn:
         """Raise the error of the first rank that has one, on all."""

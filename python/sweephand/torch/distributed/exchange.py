@@ -101,9 +101,9 @@ class Exchange:
         self._reduce(rows, _options(patience))
         return [pickle.loads(row.numpy().tobytes()) for row in rows]
 
-    def tell(self, error: BaseException) -> None:
+    def post_error(self, error: BaseException) -> None:
         """Leave an error for the other ranks, which find it when exchanges fail."""
-        self._board.tell(self.number, ErrorMessage.of(error, self.rank))
+        self._board.post(self.number, ErrorMessage.of(error, self.rank))
 
     def explain(self, error: BaseException, waited: timedelta | None = None) -> Exception:
         """Return why a collective has failed: the error of another rank, or who is silent."""

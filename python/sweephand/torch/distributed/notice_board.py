@@ -36,7 +36,7 @@ class NoticeBoard:
         store = distributed_c10d._get_default_store()
         self._store: Any = distributed_c10d.PrefixStore(f"sweephand/{group.group_name}", store)
 
-    def tell(self, number: int, error: ErrorMessage) -> None:
+    def post(self, number: int, error: ErrorMessage) -> None:
         """Leave word of an error that this rank has met after exchange `number`."""
         word = pickle.dumps((number, error)).hex()
         _in_time(lambda: self._store.set("error", word), None)

@@ -161,7 +161,7 @@ class StepLog(Observer, ABC, Generic[File]):
             step = read_count("step", state["step"])
         self.rewind(step)
 
-    def tell(self, record: Record) -> bool:
+    def report(self, record: Record) -> bool:
         """Write buffered data where a run writes its progress."""
         if record.kind != "change":
             self.flush()

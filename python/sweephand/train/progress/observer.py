@@ -59,7 +59,7 @@ class Observer:
     def measured(self, step: Step) -> None:
         """Receive the figures of a step with label samples."""
 
-    def tell(self, record: Record) -> bool:
+    def report(self, record: Record) -> bool:
         """Receive a record; return True if it is shown to the user."""
         return False
 
@@ -99,7 +99,7 @@ class WriterObserver(Observer):
         """Update the writer."""
         self._writer.update(step)
 
-    def tell(self, record: Record) -> bool:
+    def report(self, record: Record) -> bool:
         """Write a record."""
         self._writer.write(record)
         return True

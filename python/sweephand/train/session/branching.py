@@ -40,8 +40,8 @@ class Branching(Activity):
         self.done()
         size = self.branches.critical_batch_size
         if size is not None:
-            run.trainer.tell("change", {"critical_batch_size": size})
+            run.trainer.report("change", {"critical_batch_size": size})
         if self.branches.branches[0].num_steps:
-            run.say(str(self.branches))
+            run.announce(str(self.branches))
         else:
-            run.say("no data are left to measure the critical batch size with")
+            run.announce("no data are left to measure the critical batch size with")

@@ -52,7 +52,7 @@ class MinibatchGrowth(Activity):
             present = run.size or scheduled
             run.size = self._chosen(scheduled, present)
             if run.size != present:
-                run.trainer.tell("change", {"minibatch_size": run.size})
+                run.trainer.report("change", {"minibatch_size": run.size})
         self.done()
 
     def _chosen(self, scheduled: int, present: int) -> int:

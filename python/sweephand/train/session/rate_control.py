@@ -59,7 +59,7 @@ class RateControl(Activity):
         if not self._keeps_best:
             saving.accepted = None
         elif not saving.has_accepted:
-            self._run.say(
+            self._run.announce(
                 f"checkpoint {saving.accepted}, the last accepted epoch, is not there"
             )
             saving.accepted = None
@@ -81,7 +81,7 @@ class RateControl(Activity):
         """Go back from a loss that is not finite, or raise the error if that is impossible."""
         if not (self._keeps_best and self._run.has_last_rates):
             raise error
-        self._run.say(str(error))
+        self._run.announce(str(error))
         self._decide(math.nan)
 
     def session_state(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class RateControl(Activity):
             self._saving.is_to_accept = False
             factor = self._controller.factor
             seen = self._run.count("sample")
-            self._run.say(f"the loss {value:g} is rejected: back to {seen} samples")
+            self._run.announce(f"the loss {value:g} is rejected: back to {seen} samples")
         else:
             self._saving.is_to_accept = self._keeps_best
         self._run.multiply_rates(factor)

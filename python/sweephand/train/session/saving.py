@@ -100,17 +100,17 @@ class Saving(MemorySaving):
         ``prepare`` is called with its snapshot before.
         """
         saver, run = self._saver, self._run
-        checkpoint = saver.begin_with(run.source.events, run.say)
+        checkpoint = saver.begin_with(run.source.events, run.announce)
         self._store = saver.store
         if checkpoint is not None:
             snapshot = Snapshot.read(checkpoint, run.trainer.model)
             prepare(snapshot)
             run.restore_session(snapshot)
-            run.say(f"going on from {checkpoint.folder}")
+            run.announce(f"going on from {checkpoint.folder}")
             if checkpoint.folder.parent != saver.store.folder:
                 self._store = None  # its other checkpoints are not ours
         elif saver.restores:
-            run.say(f"no checkpoint in {saver.store.folder}: starting afresh")
+            run.announce(f"no checkpoint in {saver.store.folder}: starting afresh")
 
     def act(self) -> None:
         """Begin to save the present moment."""
@@ -162,7 +162,7 @@ class Saving(MemorySaving):
         snapshot = self.guard.last_healthy or run.capture_session()
         self._write(self._saver.next_number(), snapshot)
         self._saver.wait()
-        run.say(f"preempted at {run.count('sample')} samples, all is saved")
+        run.announce(f"preempted at {run.count('sample')} samples, all is saved")
         sys.exit(PREEMPTED_EXIT_CODE)
 
     def load_session_state(self, state: Mapping[str, Any]) -> None:
@@ -174,4 +174,4 @@ class Saving(MemorySaving):
         self._saver.save(number, snapshot, pinned)
 
     def _report(self, checkpoint: Checkpoint) -> None:
-        self._run.trainer.tell("event", {"message": f"saved {checkpoint.folder}"})
+        self._run.trainer.report("event", {"message": f"saved {checkpoint.folder}"})

@@ -293,9 +293,9 @@ class TrainingSession:
     def _finish(self) -> None:
         """Do the activities that are due at the end of training."""
         if self._why_ended is not None:
-            self._run.say(f"training ends: {self._why_ended}")
+            self._run.announce(f"training ends: {self._why_ended}")
         elif self._request.leaves_data(self._run):
-            self._run.say(
+            self._run.announce(
                 "training ends after one sweep, as max_samples=FULL_DATA_SWEEP says; the "
                 "source has more, and without max_samples all of it is trained on"
             )

@@ -32,5 +32,5 @@ class StageVerdict(Activity):
         stats = self._run.source.stats()
         verdict = self._run.averages.stages.verdict(self._stats, stats)
         if verdict is not None:
-            self._run.trainer.tell("event", {"message": verdict})
+            self._run.trainer.report("event", {"message": verdict})
             logger.info("%s", verdict)

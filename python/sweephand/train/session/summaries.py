@@ -20,7 +20,7 @@ class Summaries(Activity):
         """Write a summary, and begin the next one."""
         self.done()
         averages = self._run.averages
-        self._run.trainer.tell("summary", averages.summary.figures())
+        self._run.trainer.report("summary", averages.summary.figures())
         averages.summary = Averages()
 
 

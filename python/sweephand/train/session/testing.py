@@ -29,7 +29,7 @@ class FinalTest(Activity):
         source, size = self._config.minibatch_source, self._config.minibatch_size
         result = evaluate(self._run.feed, self._run.trainer, source, size, None)
         self._run.is_tested = True
-        self._run.trainer.tell("test", result.figures())
+        self._run.trainer.report("test", result.figures())
 
     def session_state(self) -> dict[str, Any]:
         """Return True if the model was tested."""

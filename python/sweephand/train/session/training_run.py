@@ -84,9 +84,9 @@ class TrainingRun:
                 epoch = self._epoch
                 return self.count(epoch.unit) // epoch.count if epoch.count else 0
 
-    def say(self, message: str) -> None:
+    def announce(self, message: str) -> None:
         """Write a message to the progress writers, or to the log if none of them shows it."""
-        if not self.trainer.tell("event", {"message": message}):
+        if not self.trainer.report("event", {"message": message}):
             logger.warning("%s", message)
 
     @property

@@ -61,5 +61,5 @@ class Validation(Activity):
         size = config.minibatch_size
         result = evaluate(run.feed, run.trainer, source, size, config.max_samples)
         run.validated = run.count("minibatch"), result.loss
-        run.trainer.tell("validation", result.figures())
+        run.trainer.report("validation", result.figures())
         return result

@@ -155,7 +155,7 @@ class SpikeRollback(StepGuard):
             if self.watch.alarm is None:
                 return False
             self.watch.alarm = None
-            self._run.say(f"step {seen.step} spikes, and no moment before it is known")
+            self._run.announce(f"step {seen.step} spikes, and no moment before it is known")
             return True
         moment, places = found
         watch = self.watch.copy()
@@ -163,7 +163,7 @@ class SpikeRollback(StepGuard):
         self._run.restore_session(moment.snapshot)
         self._saving.accepted = moment.accepted
         self._run.begin()
-        self._run.say(f"step {seen.step} spikes: back to step {moment.step}")
+        self._run.announce(f"step {seen.step} spikes: back to step {moment.step}")
         return True
 
     def _resolve(self) -> None:
@@ -258,7 +258,7 @@ class SpikeRollback(StepGuard):
         if self._path is not None:
             path = self._path
             on_first(self._run.trainer.model.workers, lambda: self.report.write(path))
-        self._run.say(str(spike))
+        self._run.announce(str(spike))
         if spike.outcome == "stopped":
             most = self._policy.max_spikes
             why = "as action says" if action == "stop" else f"more than max_spikes={most}"

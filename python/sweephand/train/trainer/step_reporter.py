@@ -42,10 +42,10 @@ class StepReporter:
         self._last: Step | None = None
         self._mean_detector: MeanDetector | None = MeanDetector()
 
-    def tell(self, kind: RecordKind, step: int, samples: int, figures: Figures) -> bool:
+    def report(self, kind: RecordKind, step: int, samples: int, figures: Figures) -> bool:
         """Send a record to the observers; return True if any of them shows it."""
         record = Record(kind, step, samples, figures)
-        shown = [one.tell(record) for one in self.observers]  # all of them receive it
+        shown = [one.report(record) for one in self.observers]  # all of them receive it
         return any(shown)
 
     def report_changes(self, clock: Clock) -> None:
@@ -57,7 +57,7 @@ class StepReporter:
             last = self._reported.get(name)
             if last is None or (value != last and not abs(value - last) < least_change()):
                 self._reported[name] = value
-                self.tell("change", clock.steps + 1, clock.samples, {name: value})
+                self.report("change", clock.steps + 1, clock.samples, {name: value})
 
     @contextmanager
     def reporting_only_to(self, calls: Sequence[Callable[[Step], object]]) -> Iterator[None]:

@@ -266,9 +266,9 @@ class Trainer(Checkpoints):
         """Return the label samples of this worker's share."""
         return count_label_samples(minibatch, self._label_stream)
 
-    def tell(self, kind: RecordKind, figures: Figures) -> bool:
+    def report(self, kind: RecordKind, figures: Figures) -> bool:
         """Send a record to the progress writers; return True if any of them shows it."""
-        return self._reporter.tell(kind, self.consumed.steps, self.consumed.samples, figures)
+        return self._reporter.report(kind, self.consumed.steps, self.consumed.samples, figures)
 
     def drawing_again(self, error: type[Exception]) -> AbstractContextManager[None]:
         """Restore random generators and stateful objects if an error of a kind occurs."""
