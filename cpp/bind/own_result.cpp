@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
@@ -76,11 +80,19 @@ struct Memory {
 struct Root {
   PyObject* array;
   Py_ssize_t count;
+  bool is_returned = false;  // the result shows some of the memory
 };
 
+// Judges the results of one call after the other.
 class Judge {
  public:
-  // Before the call: an array that is given, which a list holds.
+  // Before a call: forgets the one before.
+  void begin() {
+    given_.clear();
+    roots_.clear();
+  }
+
+  // Then: an array that is given, which a list holds.
   void give(PyObject* array) {
     given_.push_back(array);
     if (PyObject* const base = proxy_of(array).base; base != nullptr && is_array(base))
@@ -90,7 +102,7 @@ class Judge {
   // After it. REQUIRES: what holds `result` besides the caller does so `count` - 1 times
   bool owns(PyObject* result, Py_ssize_t count) {
     return looks_own(result, count) && std::ranges::all_of(roots_, [](const Root& root) {
-             return Py_REFCNT(root.array) == root.count;
+             return !root.is_returned || Py_REFCNT(root.array) == root.count;
            });
   }
 
@@ -121,13 +133,18 @@ class Judge {
     if (proxy.base == nullptr) return is_owner(array);
     if (PyBytes_CheckExact(proxy.base) != 0) return true;
     if (!is_array(proxy.base)) return false;
-    if (is_given) return true;  // its root was counted before
+    if (is_given) {
+      root_of(proxy.base, 0).is_returned = true;  // and was counted before
+      return true;
+    }
     if (is_of_given(proxy.base)) {
       if (!lies_in_given(array, proxy.base)) return false;
     } else if (proxy_of(proxy.base).base != nullptr || !is_owner(proxy.base)) {
       return false;
     }
-    ++root_of(proxy.base, 0).count;
+    Root& root = root_of(proxy.base, 0);
+    ++root.count;
+    root.is_returned = true;
     return true;
   }
 
@@ -153,42 +170,112 @@ class Judge {
   std::vector<Root> roots_;
 };
 
-template <class Call>
-py::object called(const Call& call) {
-  PyObject* const returned = or_stay(call);
-  if (returned == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(returned);
+// The error that was raised, with its traceback; null if none was.
+py::object taken_error() {
+  PyObject* type = nullptr;
+  PyObject* error = nullptr;
+  PyObject* trace = nullptr;
+  PyErr_Fetch(&type, &error, &trace);
+  PyErr_NormalizeException(&type, &error, &trace);
+  if (trace != nullptr) PyException_SetTraceback(error, trace);
+  Py_XDECREF(type);
+  Py_XDECREF(trace);
+  return py::reinterpret_steal<py::object>(error);
 }
+
+// Calls of a function of sequences, one after the other.
+class SequenceCalls {
+ public:
+  SequenceCalls(const py::object& function, const py::list& names, const py::list& streams)
+      : function_(function), names_(names), streams_(streams) {}
+
+  // What the function returns for a sequence; null: it raised an error.
+  py::object call(py::ssize_t number, PyObject* key) {
+    judge_.begin();
+    auto sequence = py::dict();
+    for (py::ssize_t i = 0; i < PyList_GET_SIZE(names_.ptr()); ++i) {
+      PyObject* const value = PyList_GetItem(PyList_GET_ITEM(streams_.ptr(), i), number);
+      if (value == nullptr ||
+          PyDict_SetItem(sequence.ptr(), PyList_GET_ITEM(names_.ptr(), i), value) != 0)
+        throw py::error_already_set();
+      if (is_array(value)) judge_.give(value);
+    }
+    const std::array<PyObject*, 2> arguments = {sequence.ptr(), key};
+    const std::size_t count = key == nullptr ? 1 : 2;
+    return py::reinterpret_steal<py::object>(or_stay(
+        [&] { return PyObject_Vectorcall(function_.ptr(), arguments.data(), count, nullptr); }));
+  }
+
+  // Whether only the caller of `call` can change what it returned last.
+  bool is_own(const py::object& result) { return judge_.owns(result.ptr(), 1); }
+
+ private:
+  const py::object& function_;
+  const py::list& names_;
+  const py::list& streams_;
+  Judge judge_;
+};
+
+// The number of the sequence that is mapped and the time since when, in 16 bytes that others
+// read meanwhile; the number is -1 between calls.
+class Progress {
+ public:
+  explicit Progress(Array<std::uint8_t>& memory) : bytes_(writable_bytes(memory)) {
+    if (bytes_.size() != sizeof(std::int64_t) + sizeof(double))
+      throw std::invalid_argument("progress takes 16 bytes");
+  }
+
+  double begin(std::int64_t number) { return set(number); }
+  double end() { return set(-1); }
+
+ private:
+  double set(std::int64_t number) {
+    const std::chrono::duration<double> now =
+        std::chrono::steady_clock::now().time_since_epoch();
+    double since = now.count();
+    std::atomic_ref(*reinterpret_cast<std::int64_t*>(bytes_.data()))
+        .store(number, std::memory_order_relaxed);
+    std::atomic_ref(*reinterpret_cast<double*>(bytes_.data() + sizeof(number)))
+        .store(since, std::memory_order_relaxed);
+    return since;
+  }
+
+  std::span<std::byte> bytes_;
+};
 
 }  // namespace
 
 py::tuple own_call(const py::object& function, const py::tuple& arguments) {
-  const py::object result =
-      called([&] { return PyObject_CallObject(function.ptr(), arguments.ptr()); });
+  auto result = py::reinterpret_steal<py::object>(
+      or_stay([&] { return PyObject_CallObject(function.ptr(), arguments.ptr()); }));
+  if (!result) throw py::error_already_set();
   const bool is_own = Judge().owns(result.ptr(), 1);
   return py::make_tuple(result, is_own);
 }
 
-py::tuple map_call(const py::object& function, const py::list& names, const py::list& streams,
-                   py::ssize_t number, const py::object& key) {
-  Judge judge;
-  py::dict sequence;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto values = py::reinterpret_borrow<py::list>(PyList_GET_ITEM(streams.ptr(), i));
-    const py::handle value = PyList_GetItem(values.ptr(), number);
-    if (!value) throw py::error_already_set();
-    sequence[names[i]] = value;
-    if (is_array(value.ptr())) judge.give(value.ptr());
+py::tuple map_each(const py::object& function, const py::list& names, const py::list& streams,
+                   const py::list& keys, std::int64_t first, Array<std::uint8_t> memory,
+                   const py::object& settle) {
+  SequenceCalls calls(function, names, streams);
+  Progress progress(memory);
+  py::list results;
+  std::vector<double> seconds;
+  const py::ssize_t count = streams.empty() ? 0 : PyList_Size(streams[0].ptr());
+  for (py::ssize_t i = 0; i < count; ++i) {
+    PyObject* const key = keys.empty() ? nullptr : PyList_GetItem(keys.ptr(), i);
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    const double since = progress.begin(first + i);
+    py::object result = calls.call(i, key);
+    const bool has_raised = !result;
+    if (has_raised && (PyErr_ExceptionMatches(PyExc_Exception) != 0 ||
+                       PyErr_ExceptionMatches(PyExc_SystemExit) != 0))
+      result = taken_error();
+    seconds.push_back(progress.end() - since);
+    if (!result) throw py::error_already_set();
+    if (has_raised || !calls.is_own(result)) result = settle(first + i, result, has_raised);
+    results.append(result);
   }
-  const std::array<PyObject*, 2> arguments = {sequence.ptr(), key.ptr()};
-  const py::object result = called([&] {
-    const std::size_t count = key.is_none() ? 1 : 2;
-    return PyObject_Vectorcall(function.ptr(), arguments.data(), count, nullptr);
-  });
-  const bool is_given = result.is(sequence);
-  if (!is_given) sequence = py::dict();
-  const bool is_own = judge.owns(result.ptr(), is_given ? 2 : 1);
-  return py::make_tuple(result, is_own);
+  return py::make_tuple(results, to_numpy(std::move(seconds)));
 }
 
 }  // namespace sweephand

@@ -226,7 +226,8 @@ void bind_chunks(py::module_& room) {
       "chunk"_a, "out"_a.noconvert());
   room.def("join_arrays", &join_arrays, "arrays"_a, "like"_a);
   room.def("own_call", &own_call, "function"_a, "arguments"_a);
-  room.def("map_call", &map_call, "function"_a, "names"_a, "streams"_a, "number"_a, "key"_a);
+  room.def("map_each", &map_each, "function"_a, "names"_a, "streams"_a, "keys"_a, "first"_a,
+           "progress"_a.noconvert(), "settle"_a);
   room.def(
       "unpack",
       [](const Array<std::uint8_t>& packed, const py::object& owner) {

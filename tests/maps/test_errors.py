@@ -13,7 +13,7 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus
 
 import sweephand as sh
-from sweephand.maps.map_turn import MapTurn
+from sweephand.corpus.turns import Turn
 from sweephand.maps.team import Team, ThreadWorker
 
 BAD = [f"array__{n}" for n, x in enumerate(X) if 47 in x]
@@ -181,7 +181,7 @@ def test_a_source_is_closed_when_its_map_threads_have_ended() -> None:
             calling.set()
             assert let_go.wait(60)
 
-    team = Team(2, lambda: Slow(MapTurn()))
+    team = Team(2, lambda: Slow(Turn(several=True)))
     asking = threading.Thread(target=team.do, args=[[None], [0.0]])
     asking.start()
     with sh.MinibatchSource(corpus().map(functions.negate), num_map_workers=2) as source:

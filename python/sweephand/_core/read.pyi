@@ -7,7 +7,7 @@ import sweephand._core.base
 import sweephand._core.index
 import typing
 import typing_extensions
-__all__: list[str] = ['ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'Chunk', 'Column', 'Deserializer', 'ExtentChunks', 'Extents', 'FetchingDeserializer', 'File', 'FileTag', 'FrameDeserializer', 'ListedFile', 'ResidentDeserializer', 'arrow_bytes', 'empty_bytes', 'join_arrays', 'look_at_all', 'map_call', 'map_segment', 'own_call', 'pack', 'packed_bytes', 'physical_memory', 'read_each', 'unpack']
+__all__: list[str] = ['ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'Chunk', 'Column', 'Deserializer', 'ExtentChunks', 'Extents', 'FetchingDeserializer', 'File', 'FileTag', 'FrameDeserializer', 'ListedFile', 'ResidentDeserializer', 'arrow_bytes', 'empty_bytes', 'join_arrays', 'look_at_all', 'map_each', 'map_segment', 'own_call', 'pack', 'packed_bytes', 'physical_memory', 'read_each', 'unpack']
 class FileTag:
     def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, mtime_ns: typing.SupportsInt | typing.SupportsIndex, inode: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -87,7 +87,7 @@ def join_arrays(arrays: list, like: numpy.ndarray) -> typing.Any:
     ...
 def look_at_all(paths: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]) -> tuple[numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint64]]:
     ...
-def map_call(function: typing.Any, names: list, streams: list, number: typing.SupportsInt | typing.SupportsIndex, key: typing.Any) -> tuple:
+def map_each(function: typing.Any, names: list, streams: list, keys: list, first: typing.SupportsInt | typing.SupportsIndex, progress: numpy.typing.NDArray[numpy.uint8], settle: typing.Any) -> tuple:
     ...
 def map_segment(descriptor: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint8]:
     ...

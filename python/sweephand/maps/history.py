@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,10 @@ def guess_seconds(num_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
         if len(num_bytes)
         else num_bytes
     )
+
+
+NumBytes = Callable[[], NDArray[np.float64]]
+"""Returns the bytes of sequences, which are counted only where times are unknown."""
 
 
 class MapHistory:
@@ -35,24 +41,25 @@ class MapHistory:
         self._known_seconds = 0.0
         self._known_bytes = 0.0
 
-    def expected(
-        self, numbers: NDArray[np.uint64], num_bytes: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def expected(self, numbers: NDArray[np.uint64], num_bytes: NumBytes) -> NDArray[np.float64]:
         """Return how long sequences may take, in seconds: float64, (sequences,)."""
         known = self._seconds[numbers].astype(np.float64)
+        if known.all():
+            return known
         if not self._known_bytes:
-            return guess_seconds(num_bytes)
+            return guess_seconds(num_bytes())
         rate = self._known_seconds / self._known_bytes
-        return np.where(known > 0, known, num_bytes * rate)
+        return np.where(known > 0, known, num_bytes() * rate)
 
     def add(
         self,
         numbers: NDArray[np.uint64],
-        num_bytes: NDArray[np.float64],
+        num_bytes: NumBytes,
         seconds: NDArray[np.float64],
     ) -> None:
         """Record the times of sequences."""
         seconds = np.maximum(seconds, 1e-9)
+        if not self._seconds[numbers].all():
+            self._known_seconds += float(seconds.sum())
+            self._known_bytes += float(num_bytes().sum())
         self._seconds[numbers] = seconds
-        self._known_seconds += float(seconds.sum())
-        self._known_bytes += float(num_bytes.sum())

@@ -16,8 +16,8 @@ from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.maps.key import KeyContext
-from sweephand.maps.map_turn import MapTurn
 from sweephand.maps.opening import Opening
+from sweephand.maps.progress import Progress
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask
@@ -74,7 +74,7 @@ def kept_inputs(
                 context=context if wanted.random else None,
                 sweeps=[0] * len(ids),
             )
-            deque(task.outputs(MapTurn(), []), 0)  # each dropped at once
+            deque(task.outputs(Progress(), []), 0)  # each dropped at once
             yield ids[0], watch.take_kept()
     finally:
         batches.close()

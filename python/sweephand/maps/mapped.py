@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import groupby
 
 import numpy as np
@@ -132,8 +133,8 @@ class MapRun:
         """Return the wanted sequences as chunks, in order: see `MappedOrigin`."""
         own = numbers[places]
         task = self._task(own, sweeps[places], sizes[places].tolist(), batch)
-        num_bytes = self._stored.bytes_of(batch) + 1
-        costs = self._history.expected(own, num_bytes).tolist()
+        num_bytes = cache(lambda: self._stored.bytes_of(batch) + 1)
+        costs = self._history.expected(own, num_bytes)
         seconds: list[float] = []
         chunks = []
         for begin, end, is_there in _runs(places, len(numbers)):

@@ -287,7 +287,7 @@ def rounds(
         numbers: NDArray[np.uint64], batch: _core.engine.Batch
     ) -> tuple[NDArray[np.uint64], list[Any]]:
         costs = guess_seconds(stored.bytes_of(batch) + 1)
-        return numbers, opening.workers.run(task(numbers, batch), costs.tolist())
+        return numbers, opening.workers.run(task(numbers, batch), costs)
 
     samples = max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, stored.corpus.sample_bytes)))
     done = begin

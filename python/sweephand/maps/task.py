@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import chain
 from typing import Any, Self
 
@@ -14,14 +15,15 @@ from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.errors import DataError
 from sweephand.maps.key import Key, KeyContext
-from sweephand.maps.map_turn import MapTurn
+from sweephand.maps.progress import Progress
 from sweephand.maps.sequence_map import SequenceMap, Sequences
 
+_CALLS = 256  # sequences that are mapped before the first result is looked at
 _OWN = ("sequences", "ids", "sizes", "parts", "sweeps")  # of every task
 
 
 @dataclass(frozen=True)
-class Made:
+class MapResult:
     """Result of mapping a batch of sequences.
 
     Attributes
@@ -120,12 +122,12 @@ class MapTask:
             sweeps=self.sweeps[begin:end],
         )
 
-    def do(self, turn: MapTurn) -> Made:
+    def do(self, progress: Progress) -> MapResult:
         """Map the sequences."""
         seconds: list[float] = []
-        return self.finish(self.outputs(turn, seconds), seconds)
+        return self.finish(self.outputs(progress, seconds), seconds)
 
-    def finish(self, outputs: Iterable[Any], seconds: Sequence[float] = ()) -> Made:
+    def finish(self, outputs: Iterable[Any], seconds: Sequence[float] = ()) -> MapResult:
         """Return the sequences made of the map's outputs, and the damaged ones.
 
         `seconds` is looked at last: how long the map took for each.
@@ -134,7 +136,7 @@ class MapTask:
         lists = None if self.parts is not None else _lists_of(all_found, self.form.fields)
         joined = None if lists is None else self.form.join(lists)
         if joined is not None and (joined[1] == self.sizes).all():
-            return Made(list(joined[0].values()), {}, seconds)
+            return MapResult(list(joined[0].values()), {}, seconds)
         usable: list[Samples] = []
         wrong: dict[int, DataError] = {}
         for number, found in enumerate(all_found):
@@ -143,46 +145,42 @@ class MapTask:
                 wrong[number] = made
                 made = self.form.like  # in its place, and never delivered
             usable.append(made)
-        return Made(list(self.form.to_columns(usable).values()), wrong, seconds)
+        return MapResult(list(self.form.to_columns(usable).values()), wrong, seconds)
 
-    def outputs(self, turn: MapTurn, seconds: list[float]) -> Iterable[Any]:
+    def outputs(self, progress: Progress, seconds: list[float]) -> Iterable[Any]:
         """Return the map's output for each sequence, or in its place the error.
 
         How long it took for each is added to `seconds`.
         """
         by = self._by_batch if self.map.batched else self._one_by_one
-        return by(turn, seconds)
+        return by(progress, seconds)
 
-    def _one_by_one(self, turn: MapTurn, seconds: list[float]) -> Iterator[Any]:
-        call, names, streams = self.map.function, *self._streams
-        key: Key | None = None
-        for number in range(len(self)):
-            found: Any
-            is_own = True
-            turn.begin(self, number)
-            try:
-                if self.context is not None:
-                    key = self._key(self.context, number)
-                found, is_own = _core.read.map_call(call, names, streams, number, key)
-            except (Exception, SystemExit) as error:
-                found = self._raised(number, error)
-            finally:
-                seconds.append(turn.end())
-            yield found if is_own else copied(found)
+    def _one_by_one(self, progress: Progress, seconds: list[float]) -> Iterator[Any]:
+        for first in range(0, len(self), _CALLS):
+            part = self.part(first, min(first + _CALLS, len(self)))
+            found, took = _core.read.map_each(
+                self.map.function, *part._streams, part._keys, first, progress.memory, self._own
+            )
+            seconds += took.tolist()
+            yield from found
 
-    def _by_batch(self, turn: MapTurn, seconds: list[float]) -> Iterable[Any]:
+    def _own(self, number: int, found: Any, has_raised: bool) -> Any:
+        """Return what stands for a result that the function may change, or for its error."""
+        return self._raised(number, found) if has_raised else copied(found)
+
+    def _by_batch(self, progress: Progress, seconds: list[float]) -> Iterable[Any]:
         took = 0.0
-        turn.begin(self, 0)
+        progress.begin(0)
         try:
             found = self._call_batch()
         except (Exception, SystemExit) as error:
             found = self._raised(0, error)
         finally:
-            took = turn.end()
+            took = progress.end()
         if isinstance(found, DataError) and len(self) > 1:
             singles = (self.part(number, number + 1) for number in range(len(self)))
             # each by itself tells which one it was
-            return chain.from_iterable(one._by_batch(turn, seconds) for one in singles)
+            return chain.from_iterable(one._by_batch(progress, seconds) for one in singles)
         seconds += [took / len(self)] * len(self)
         return self._of_batch(found)
 
@@ -191,8 +189,7 @@ class MapTask:
         lists = {name: list(one) for name, one in zip(names, streams, strict=True)}
         if self.context is None:
             return self.map.function(lists)
-        keys = [self._key(self.context, number) for number in range(len(self))]
-        return self.map.function(lists, keys)
+        return self.map.function(lists, self._keys)
 
     def _of_batch(self, found: Any) -> Iterable[Any]:
         """Return the output of a batch for each of its sequences."""
@@ -212,8 +209,12 @@ class MapTask:
         """Return the streams by name, each cut into sequences."""
         return list(self.sequences), [one.to_list() for one in self.sequences.values()]
 
-    def _key(self, context: KeyContext, number: int) -> Key:
-        return Key(context, self.sweeps[number], self.ids[number])
+    @property
+    def _keys(self) -> list[Key]:
+        """Return the key of every sequence; none if the map takes none."""
+        if self.context is None:
+            return []
+        return list(map(partial(Key, self.context), self.sweeps, self.ids))
 
     def describe(self, number: int) -> str:
         """Name the call of the map for a sequence."""

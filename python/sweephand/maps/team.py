@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
+from sweephand.corpus.turns import Turn
 from sweephand.errors import SweephandHint
 from sweephand.maps.lost import Lost
-from sweephand.maps.map_turn import MapTurn
-from sweephand.maps.task import Made, MapTask
+from sweephand.maps.progress import Progress, carry_out
+from sweephand.maps.task import MapResult, MapTask
 
 _HINT_SECONDS = 60.0
 _SILENT_SECONDS = 30.0  # that a worker may be at something else than a map, beyond the limit
@@ -25,7 +26,7 @@ _LOOK_SECONDS = 5.0  # between looks at what takes long
 class Worker(Protocol):
     """Worker that carries out tasks for a thread."""
 
-    def do(self, task: MapTask) -> Made:
+    def do(self, task: MapTask) -> MapResult:
         """Return the result of a task; `Lost` if it does not come back."""
 
     def at(self) -> tuple[int | None, float] | None:
@@ -48,17 +49,18 @@ class Worker(Protocol):
 class ThreadWorker:
     """Calls maps in the thread itself."""
 
-    def __init__(self, turn: MapTurn) -> None:
+    def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._thread = threading.get_ident()
+        self._progress = Progress()
 
-    def do(self, task: MapTask) -> Made:
+    def do(self, task: MapTask) -> MapResult:
         """Return the result of a task."""
-        return task.do(self._turn)
+        return carry_out(task, self._progress, self._turn)
 
-    def at(self) -> tuple[int, float] | None:
+    def at(self) -> tuple[int | None, float] | None:
         """Return which sequence of its task is mapped, and since when."""
-        return self._turn.at(self._thread)
+        number, since = self._progress.at
+        return None if number is None else (number, since)
 
     @property
     def is_stopped(self) -> bool:
@@ -114,8 +116,8 @@ class Job:
     """A task on its way: its results so far, and the pieces to do."""
 
     pieces: list[Piece]
-    made: list[Made] = field(default_factory=list)
-    future: Future[list[Made]] = field(default_factory=Future)
+    made: list[MapResult] = field(default_factory=list)
+    future: Future[list[MapResult]] = field(default_factory=Future)
 
 
 @dataclass(eq=False)
@@ -161,7 +163,7 @@ class Team:
         for _ in range(size):
             self._begin(_Member())
 
-    def do(self, tasks: Sequence[MapTask], costs: Sequence[float]) -> list[Made]:
+    def do(self, tasks: Sequence[MapTask], costs: Sequence[float]) -> list[MapResult]:
         """Carry out tasks, and return the results of each, in one part or several.
 
         Raises
@@ -253,13 +255,13 @@ class Team:
                     member.job = job
             return member.job
 
-    def _try(self, member: _Member, job: Job) -> tuple[list[Made], BaseException | None]:
+    def _try(self, member: _Member, job: Job) -> tuple[list[MapResult], BaseException | None]:
         try:
             return self._carry_out(member, job), None
         except BaseException as error:
             return [], error
 
-    def _carry_out(self, member: _Member, job: Job) -> list[Made]:
+    def _carry_out(self, member: _Member, job: Job) -> list[MapResult]:
         assert member.worker is not None
         while job.pieces and member.job is job:
             piece = job.pieces[0]
@@ -280,7 +282,7 @@ class Team:
         return job.made
 
     # -- what takes too long --
-    def _result(self, job: Job) -> list[Made]:
+    def _result(self, job: Job) -> list[MapResult]:
         """Wait for a job, and watch for calls that take too long."""
         pause = _LOOK_SECONDS if self._limit is None else min(_LOOK_SECONDS, self._limit / 4)
         while True:

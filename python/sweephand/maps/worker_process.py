@@ -7,8 +7,8 @@ import os
 import pickle
 import socket
 import time
-from typing import Any
 
+from sweephand import _core
 from sweephand.maps.lost import Lost
 from sweephand.maps.message import receive, send
 from sweephand.maps.nursery_process import (
@@ -18,9 +18,9 @@ from sweephand.maps.nursery_process import (
     preparation,
     socket_pair,
 )
+from sweephand.maps.progress import PROGRESS_BYTES, Progress
 from sweephand.maps.sequence_map import SequenceMap
-from sweephand.maps.task import Made, MapTask
-from sweephand.maps.worker import BOARD, map_board
+from sweephand.maps.task import MapResult, MapTask
 
 
 def check_pickles(wanted: SequenceMap) -> None:
@@ -60,12 +60,12 @@ class WorkerProcess:
         self._nursery = nursery
         self._peer: socket.socket | None = None
         self._worker = 0
-        self._board: Any = None
+        self._progress: Progress | None = None
         self._asked: float | None = None  # since when it has a task
         self._known: set[int] = set()
         self._reason: Lost | None = None
 
-    def do(self, task: MapTask) -> Made:
+    def do(self, task: MapTask) -> MapResult:
         """Return the result of a task.
 
         Raises
@@ -95,11 +95,11 @@ class WorkerProcess:
 
         In place of the sequence comes None if the process is heard of no more since then.
         """
-        board, asked = self._board, self._asked
-        if board is None:
+        progress, asked = self._progress, self._asked
+        if progress is None:
             return None
-        number, since = BOARD.unpack_from(board)
-        if since and number >= 0:
+        number, since = progress.at
+        if number is not None:
             return number, since
         return None if asked is None else (None, max(asked, since))
 
@@ -126,8 +126,8 @@ class WorkerProcess:
         own, other = socket_pair()
         board = os.memfd_create("sweephand-board")
         try:
-            os.ftruncate(board, BOARD.size)
-            self._board = map_board(board)
+            os.ftruncate(board, PROGRESS_BYTES)
+            self._progress = Progress(_core.read.map_segment(board, PROGRESS_BYTES))
             with other:
                 self._worker = self._nursery.begin((other.fileno(), board), task)
         except BaseException:
@@ -157,7 +157,7 @@ class WorkerProcess:
         where = self.at()
         reason, self._reason = self._reason, None
         code = self._nursery.end(self._worker, at_once=reason is not None)
-        self._board = None
+        self._progress = None
         if reason is not None:
             return reason
         ending = f"killed its worker process (signal {-code})"

@@ -5,21 +5,28 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from sweephand.maps.map_turn import MapTurn
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.turns import Turn
+from sweephand.maps.progress import Progress, carry_out
+from sweephand.maps.quicker import Quicker
 
 if TYPE_CHECKING:
     from sweephand.maps.sequence_map import SequenceMap
-    from sweephand.maps.task import Made, MapTask
+    from sweephand.maps.task import MapResult, MapTask
     from sweephand.maps.team import Team, Worker
 
 Kind = Literal["threads", "processes"]
 
 _TASKS_PER_WORKER = 4
+_SHORT_SECONDS = 2e-4  # a sequence, up to which threads may cost more than they gain
 _FIRST_SECONDS = 1.0  # that a first sequence may take; nothing else waits beside it
 # What a task must take to be worth its way to a worker, in seconds.
 _TASK_SECONDS = {"threads": 2e-4, "processes": 1e-3}
@@ -40,8 +47,8 @@ class MapWorkers:
 
     Attributes
     ----------
-    turn : MapTurn
-        In which the functions of the user are called.
+    turn : Turn
+        Which names the running calls of the functions of the user.
 
     Raises
     ------
@@ -54,8 +61,9 @@ class MapWorkers:
     ) -> None:
         self.num_workers = num_workers
         self.kind = kind
-        self.turn = MapTurn()
+        self.turn = Turn(several=True)
         self._limit = limit
+        self._quicker = Quicker()
         self._team: Team | None = None
         self._end: Callable[[], object] | None = None  # of the team
         self._process = 0  # that the team is of
@@ -89,28 +97,42 @@ class MapWorkers:
 
             check_pickles(wanted)
 
-    def run(self, task: MapTask, costs: Sequence[float]) -> list[Made]:
+    def run(self, task: MapTask, costs: NDArray[np.float64]) -> list[MapResult]:
         """Map sequences, those first that take longest; the parts come in their order.
 
         Parameters
         ----------
         task : MapTask
-        costs : sequence of float
+        costs : ndarray of float64, shape (sequences,)
             How long each sequence may take, in seconds.
         """
-        least, cost = _TASK_SECONDS[self.kind], sum(costs)
+        least, cost = _TASK_SECONDS[self.kind], float(costs.sum())
         if self.num_workers == 0 or len(task) == 0 or (cost < least and self._may_stay):
-            return [task.do(self.turn)]
-        most = min(self.num_workers * _TASKS_PER_WORKER, max(1, int(cost / least)))
-        bounds = cut(costs, most)
-        parts = [task.part(begin, end) for begin, end in bounds]
-        return self._own_team().do(parts, [sum(costs[begin:end]) for begin, end in bounds])
+            return [self._carry_out(task)]
+        if cost >= _SHORT_SECONDS * len(task) or not self._may_stay:
+            return self._hand_over(task, costs)
+        is_here, begin = self._quicker.is_here(), time.monotonic()
+        made = [self._carry_out(task)] if is_here else self._hand_over(task, costs)
+        self._quicker.add((time.monotonic() - begin) / len(task), is_here=is_here)
+        return made
 
-    def run_first(self, task: MapTask) -> Made:
+    def _carry_out(self, task: MapTask) -> MapResult:
+        return carry_out(task, Progress(), self.turn)
+
+    def _hand_over(self, task: MapTask, costs: NDArray[np.float64]) -> list[MapResult]:
+        least, cost = _TASK_SECONDS[self.kind], float(costs.sum())
+        most = min(self.num_workers * _TASKS_PER_WORKER, max(1, int(cost / least)))
+        bounds = cut(costs.tolist(), most)
+        parts = [task.part(begin, end) for begin, end in bounds]
+        return self._own_team().do(
+            parts, [float(costs[begin:end].sum()) for begin, end in bounds]
+        )
+
+    def run_first(self, task: MapTask) -> MapResult:
         """Map the first sequences: by a worker if that can be given up, else here."""
         if self._has_processes or (self.num_workers and self._limit is not None):
             return self._own_team().do([task], [_FIRST_SECONDS])[0]
-        return task.do(self.turn)
+        return self._carry_out(task)
 
     def close(self) -> None:
         """End the workers: threads after their running tasks, processes soon."""
