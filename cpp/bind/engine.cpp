@@ -158,6 +158,7 @@ void bind_stats(py::module_& room) {
       .def_readonly("samples", &EngineStats::samples)
       .def_readonly("cells", &EngineStats::cells)
       .def_readonly("waited_ns", &EngineStats::waited_ns)
+      .def_readonly("made_ahead", &EngineStats::made_ahead)
       .def_property_readonly("bytes_assembled", &of_assembled<&AssembleStats::bytes_assembled>)
       .def_property_readonly("chunks_loaded", &of_assembled<&AssembleStats::chunks_loaded>)
       .def_property_readonly("chunk_hits", &of_assembled<&AssembleStats::chunk_hits>)
@@ -175,13 +176,15 @@ void bind_running(py::module_& room) {
       .def("chunks_at", &LookAhead::chunks_at, "time"_a, "request"_a);
   py::class_<Engine, std::unique_ptr<Engine, EngineDeleter>>(room, "Engine")
       .def(py::init([](std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> assembler,
-                       std::uint32_t num_threads, std::uint32_t prefetch,
+                       std::uint32_t num_threads, std::uint32_t prefetch, bool adapts,
                        const LookAhead& look_ahead) {
-             return std::unique_ptr<Engine, EngineDeleter>(
-                 new Engine(std::move(planner), std::move(assembler),
-                            {.num_threads = num_threads, .prefetch = prefetch}, look_ahead));
+             return std::unique_ptr<Engine, EngineDeleter>(new Engine(
+                 std::move(planner), std::move(assembler),
+                 {.num_threads = num_threads, .prefetch = prefetch, .adapts = adapts},
+                 look_ahead));
            }),
-           "planner"_a, "assembler"_a, "num_threads"_a, "prefetch"_a, "look_ahead"_a)
+           "planner"_a, "assembler"_a, "num_threads"_a, "prefetch"_a, "adapts"_a,
+           "look_ahead"_a)
       .def(
           "next",
           [](Engine& self, const Request& request) {

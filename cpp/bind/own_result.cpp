@@ -202,8 +202,9 @@ class SequenceCalls {
     }
     const std::array<PyObject*, 2> arguments = {sequence.ptr(), key};
     const std::size_t count = key == nullptr ? 1 : 2;
-    return py::reinterpret_steal<py::object>(or_stay(
-        [&] { return PyObject_Vectorcall(function_.ptr(), arguments.data(), count, nullptr); }));
+    return py::reinterpret_steal<py::object>(or_stay([&] {
+      return PyObject_Vectorcall(function_.ptr(), arguments.data(), count, nullptr);
+    }));
   }
 
   // Whether only the caller of `call` can change what it returned last.

@@ -12,13 +12,13 @@ namespace sweephand {
 // alone, by count of references. Where that is not known it is not. Linear in what there is.
 py::tuple own_call(const py::object& function, const py::tuple& arguments);
 
-// Calls a function for one sequence after the other, which it takes as a dict of an entry of each
-// stream, and a key if there are any. Returns the results and the seconds that each call took.
-// An array that it was given is its caller's when it comes back, and so is a view of one, unless
-// the function has kept another view. In place of a result that is not its caller's own, and of
-// an error, an Exception or SystemExit, comes `settle(number, result, has_raised)`. Numbers
-// begin with `first`; `progress`, 16 bytes, shows which one is mapped: an int64, -1 between
-// calls, and since when, a double of the monotonic clock.
+// Calls a function for one sequence after the other, which it takes as a dict of an entry of
+// each stream, and a key if there are any. Returns the results and the seconds that each call
+// took. An array that it was given is its caller's when it comes back, and so is a view of one,
+// unless the function has kept another view. In place of a result that is not its caller's own,
+// and of an error, an Exception or SystemExit, comes `settle(number, result, has_raised)`.
+// Numbers begin with `first`; `progress`, 16 bytes, shows which one is mapped: an int64, -1
+// between calls, and since when, a double of the monotonic clock.
 py::tuple map_each(const py::object& function, const py::list& names, const py::list& streams,
                    const py::list& keys, std::int64_t first, Array<std::uint8_t> progress,
                    const py::object& settle);

@@ -208,8 +208,9 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
 void Engine::make(Lock& lock, const Poll& poll) {
   const auto slot = std::make_shared<Slot>();
   slots_.push_back(slot);
+  const auto begin = Clock::now();
   std::optional<Plan> planned = plan(lock, *slot);
-  if (may_begin()) room_.notify_one();
+  if (may_begin_ahead()) room_.notify_one();
   if (planned) {
     std::shared_ptr<const Batch> batch;
     std::exception_ptr error;
@@ -224,6 +225,7 @@ void Engine::make(Lock& lock, const Poll& poll) {
     slot->batch = std::move(batch);
     slot->error = std::move(error);
   }
+  slot->cost = Clock::now() - begin;
   slot->done = true;
   if (is_interruption(slot->error)) interruption_ = slot->error;
   progress_.notify_all();
@@ -232,10 +234,11 @@ void Engine::make(Lock& lock, const Poll& poll) {
 void Engine::work() {
   Lock lock(mutex_);
   while (true) {
-    const auto ready = [&] { return closed_ || may_begin(); };
+    const auto ready = [&] { return closed_ || may_begin_ahead(); };
     look_again(lock, ready);
     room_.wait(lock, ready);
     if (closed_) return;
+    ++stats_.made_ahead;
     make(lock, [] {});
   }
 }
@@ -245,8 +248,10 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
   take(lock, poll);
   const Turn turn(serving_, progress_);
   if (request != request_ || (resting_ && slots_.empty())) start(lock, request, poll);
+  const auto asked = Clock::now();
+  const bool came_back = given_ != Clock::time_point{};
+  if (options_.adapts && came_back) pace_.came_back(asked - given_, cost_);
   if (!front_done()) {
-    const auto begin = std::chrono::steady_clock::now();
     // The one that is waited for, if nobody has begun it; one behind it only where that takes
     // no longer than waiting.
     const bool helps = assembler_->never_waits();
@@ -258,8 +263,8 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
         wait(lock, poll, [&] { return front_done() || may_make(); });
       }
     }
-    stats_.waited_ns += static_cast<std::uint64_t>(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
+    stats_.waited_ns +=
+        static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - asked).count());
   }
   if (interruption_) {
     drop_slots();
@@ -275,7 +280,9 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
   if (!slot->batch->end_of_data) ++stats_.minibatches;
   stats_.samples += slot->batch->share_samples;
   stats_.cells += slot->batch->num_cells;
-  if (!resting_) room_.notify_one();
+  if (may_begin_ahead()) room_.notify_one();
+  cost_ = slot->cost;
+  given_ = Clock::now();
   return std::move(slot->batch);
 }
 

@@ -4,6 +4,7 @@
 #include "compose/planner.hpp"
 #include "engine/assemble.hpp"
 #include "engine/look_ahead.hpp"
+#include "engine/pace.hpp"
 #include "run/thread_group.hpp"
 #include "run/waiting.hpp"
 
@@ -24,15 +25,17 @@ namespace sweephand {
 struct EngineOptions {
   std::uint32_t num_threads = 1;  // 0: everything is done in the caller's thread
   std::uint32_t prefetch =
-      2;  // minibatches that are ready or being made before they are asked for
+      2;                // minibatches that are ready or being made before they are asked for
+  bool adapts = false;  // threads rest while a loop is served better without (see Pace)
 };
 
 struct EngineStats {
   AssembleStats assembled;
   std::uint64_t minibatches = 0;
-  std::uint64_t samples = 0;    // delivered to this worker
-  std::uint64_t cells = 0;      // that they fill, or that pad them
-  std::uint64_t waited_ns = 0;  // by callers, for minibatches that were not ready
+  std::uint64_t samples = 0;     // delivered to this worker
+  std::uint64_t cells = 0;       // that they fill, or that pad them
+  std::uint64_t waited_ns = 0;   // by callers, for minibatches that were not ready
+  std::uint64_t made_ahead = 0;  // minibatches that threads began
 };
 
 // Minibatches come out in order, whatever the threads do. A caller makes the one it
@@ -78,12 +81,15 @@ class Engine {
   EngineStats stats() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   // A minibatch on its way.
   struct Slot {
     bool done = false;
     std::shared_ptr<const Batch> batch;
     std::exception_ptr error;
     Position next;
+    Clock::duration cost{};
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -91,6 +97,7 @@ class Engine {
   bool serves_caller(const Lock& lock) const;
   void take(Lock& lock, const Poll& poll);
   bool may_begin() const;
+  bool may_begin_ahead() const { return may_begin() && !pace_.is_tight(); }
   bool front_done() const;
   void drop_slots();
   void make(Lock& lock, const Poll& poll);
@@ -127,6 +134,9 @@ class Engine {
   std::array<Position, 2> positions_;
   std::atomic<std::uint32_t> current_ = 0;
   std::deque<std::shared_ptr<Slot>> slots_;
+  Pace pace_;
+  Clock::time_point given_;  // when the last caller was given a minibatch
+  Clock::duration cost_{};   // of that minibatch
   EngineStats stats_;
   std::exception_ptr interruption_;  // met by any thread, and thrown by the next call
   ThreadGroup threads_;

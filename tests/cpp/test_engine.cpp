@@ -91,6 +91,7 @@ struct Options {
   std::uint32_t load_threads = 0;
   int failures = 0;
   std::uint64_t limit = 12'000;
+  bool adapts = false;
 };
 
 std::unique_ptr<Engine> make_engine(const Options& options,
@@ -115,7 +116,9 @@ std::unique_ptr<Engine> make_engine(const Options& options,
       std::make_shared<Assembler>(std::move(members), std::move(streams), AssembleOptions{},
                                   true, 0,
                                   [](const DataError& error) { throw DataError(error); }),
-      EngineOptions{.num_threads = options.num_threads, .prefetch = options.prefetch});
+      EngineOptions{.num_threads = options.num_threads,
+                    .prefetch = options.prefetch,
+                    .adapts = options.adapts});
 }
 
 const Poll kPatient = [] {};
@@ -155,6 +158,40 @@ void threads_change_nothing() {
       }
     }
   }
+}
+
+void a_loop_that_comes_back_at_once_is_tight() {
+  using std::chrono::microseconds;
+  const microseconds cheap(10);
+  Pace pace;
+  const auto came_back = [&](int times, microseconds away, microseconds cost) {
+    for (int i = 0; i < times; ++i) pace.came_back(away, cost);
+    return pace.is_tight();
+  };
+  CHECK(!came_back(7, cheap, cheap));
+  CHECK(came_back(1, cheap, cheap));
+  CHECK(came_back(1, microseconds(5000), cheap));  // as a garbage collection
+  CHECK(!came_back(1, microseconds(5000), cheap));
+  CHECK(!came_back(100, microseconds(5000), cheap));
+  CHECK(came_back(8, microseconds(90), microseconds(100)));  // sooner than a minibatch takes
+  CHECK(!came_back(2, microseconds(110), microseconds(100)));
+  CHECK(!came_back(20, microseconds(90), microseconds(1000)));  // two threads are twice as fast
+}
+
+// The loop is tight for a while, then it is not, again and again.
+void changing_who_makes_them_changes_nothing() {
+  const auto wanted = rest_of(*make_engine({}));
+  const auto engine = make_engine({.num_threads = 2, .prefetch = 3, .adapts = true});
+  std::vector<std::vector<std::uint64_t>> found;
+  while (true) {
+    const std::uint64_t size = 20 + found.size() / 10 % 3 * 15;
+    const auto batch = engine->next({.num_samples = size}, kPatient);
+    if (batch->end_of_data) break;
+    found.push_back(values_of(*batch));
+    if (found.size() % 40 > 30) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(found == wanted);
+  CHECK(engine->stats().made_ahead > 0);
 }
 
 void seeking_in_between_finds_the_same() {
@@ -296,6 +333,8 @@ void dropping_it_with_work_on_the_way_is_clean() {
 
 int main() {
   sweephand::threads_change_nothing();
+  sweephand::a_loop_that_comes_back_at_once_is_tight();
+  sweephand::changing_who_makes_them_changes_nothing();
   sweephand::seeking_in_between_finds_the_same();
   sweephand::several_callers_get_every_minibatch_once();
   sweephand::what_is_held_stays_as_it_was();

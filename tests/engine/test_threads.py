@@ -3,6 +3,7 @@
 import gc
 import itertools
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -318,3 +319,27 @@ def test_arrays_that_are_held_stay_as_they_were_whatever_comes_later(
     gc.collect()
     assert len(held) > 20
     assert all(np.array_equal(one, copy) for one, copy in zip(held, copies, strict=True))
+
+
+def made_ahead(source: sh.MinibatchSource, count: int, seconds: float = 0.0) -> float:
+    """Return how many of so many minibatches threads began; wait after each."""
+    before = source.stats()["made_ahead"]
+    for _ in range(count):
+        source.next_minibatch(32)
+        if seconds:
+            time.sleep(seconds)
+    return source.stats()["made_ahead"] - before
+
+
+def test_threads_rest_while_a_loop_is_tight() -> None:
+    with sh.MinibatchSource(rows(10_000)) as source:
+        for _ in range(2):
+            made_ahead(source, 500)
+            assert min(made_ahead(source, 200) for _ in range(5)) < 20
+            assert made_ahead(source, 100, 2e-3) > 50
+
+
+def test_threads_that_are_asked_for_do_not_rest() -> None:
+    with sh.MinibatchSource(rows(10_000), num_threads=2) as source:
+        made_ahead(source, 500)
+        assert made_ahead(source, 1, 0.2) > 0

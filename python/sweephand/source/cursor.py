@@ -103,6 +103,7 @@ class _Delivery:
             # Who waits for maps needs no core: the next minibatches are begun meanwhile.
             options.prefetch if corpus.is_mapped and options.threads else options.threads,
             options.prefetch,
+            options.num_threads is None and not corpus.is_mapped,
             _core.engine.LookAhead(
                 plan.order, plan.end, plan.shares_by_lanes, corpus.readers[0].asks_a_store
             ),
@@ -298,6 +299,7 @@ def counts_of(engines: Sequence[_core.engine.EngineStats]) -> dict[str, float]:
         "minibatches": total(lambda one: one.minibatches),
         "samples": samples,
         "waited_seconds": total(lambda one: one.waited_ns) * 1e-9,
+        "made_ahead": total(lambda one: one.made_ahead),
         "read_seconds": read * 1e-9,
         "decode_seconds": total(lambda one: one.load.total_ns - one.load.waited_ns) * 1e-9,
         "assemble_seconds": total(lambda one: one.write.total_ns - one.write.waited_ns) * 1e-9,

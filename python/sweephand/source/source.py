@@ -80,7 +80,8 @@ class MinibatchSource(Answers):
         Budget of damaged items that are skipped, counted and listed in `errors`.
     num_threads : int, optional
         Threads that prepare minibatches ahead; 0 prepares each in the caller's thread. By
-        default half of the cores, at least 1.
+        default half of the cores, at least 1, which rest while a loop asks for small
+        minibatches as fast as it can: its own thread then prepares them faster.
     prefetch : int
         Minibatches that are prepared ahead; 0 is the same as no threads.
     memory_limit : int, optional
