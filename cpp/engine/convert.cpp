@@ -1,5 +1,6 @@
 #include "engine/convert.hpp"
 
+#include "base/cpu.hpp"
 #include "base/element.hpp"
 
 #include <algorithm>
@@ -98,38 +99,56 @@ constexpr bool kAlwaysFits = [] {
 }();
 
 template <class Way>
-typename Way::Value load(const std::byte* from, std::size_t i) noexcept {
+[[gnu::always_inline]] inline typename Way::Value load(const std::byte* from,
+                                                       std::size_t i) noexcept {
   typename Way::Stored stored;
   std::memcpy(&stored, from + i * sizeof stored, sizeof stored);
   return Way::load(stored);
 }
 
 template <class To, class Number>
-void store(Number number, std::byte* to, std::size_t i) noexcept {
+[[gnu::always_inline]] inline void store(Number number, std::byte* to, std::size_t i) noexcept {
   const typename To::Stored target = To::store(as_number<To>(number));
   std::memcpy(to + i * sizeof target, &target, sizeof target);
 }
 
-// Whether integers are so small that each is one of a float of `digits` digits: several at a
-// time, where most runs of integers are such.
-template <class From>
-bool are_small(const std::byte* from, std::size_t begin, std::size_t end,
-               unsigned digits) noexcept {
+// The integers `number` for which number + offset has no more than `digits` digits, as unsigned
+// ones of the same size, are each one of the target.
+struct Small {
+  std::uint64_t offset = 0;
+  unsigned digits = 0;
+};
+
+template <class From, class To>
+constexpr Small small() noexcept {
+  using Source = typename From::Value;
+  using Target = typename To::Value;
+  const unsigned digits = std::min(From::kDigits, To::kDigits);
+  if (std::unsigned_integral<Source> || std::unsigned_integral<Target>)
+    return {.offset = 0, .digits = digits};
+  const unsigned with_sign = digits + (std::integral<Target> ? 1 : 0);
+  return {.offset = std::uint64_t{1} << (with_sign - 1), .digits = with_sign};
+}
+
+// Whether integers are so small that each fits: several at a time, where most runs are such.
+template <class From, class To>
+[[gnu::always_inline]] inline bool are_small(const std::byte* from, std::size_t begin,
+                                             std::size_t end) noexcept {
   using Bits = std::make_unsigned_t<typename From::Value>;
-  const Bits half = std::signed_integral<typename From::Value>
-                        ? static_cast<Bits>(Bits{1} << (digits - 1))
-                        : 0;
+  constexpr Small kSmall = small<From, To>();
   Bits all = 0;
   for (std::size_t i = begin; i < end; ++i) {
     const auto bits = static_cast<Bits>(load<From>(from, i));
-    all = static_cast<Bits>(all | static_cast<Bits>(bits + half));
+    all = static_cast<Bits>(all | static_cast<Bits>(bits + static_cast<Bits>(kSmall.offset)));
   }
-  return all >> digits == 0;
+  return all >> kSmall.digits == 0;
 }
 
 template <class From, class To>
-std::optional<std::size_t> convert_run(const std::byte* from, std::byte* to, std::size_t begin,
-                                       std::size_t end) noexcept {
+[[gnu::always_inline]] inline std::optional<std::size_t> convert_run(const std::byte* from,
+                                                                     std::byte* to,
+                                                                     std::size_t begin,
+                                                                     std::size_t end) noexcept {
   for (std::size_t i = begin; i < end; ++i) {
     const auto number = load<From>(from, i);
     if constexpr (!kAlwaysFits<From, To>) {
@@ -141,15 +160,16 @@ std::optional<std::size_t> convert_run(const std::byte* from, std::byte* to, std
 }
 
 template <class From, class To>
-std::optional<std::size_t> convert_all(const std::byte* from, std::byte* to,
-                                       std::size_t count) {
-  constexpr bool kMayBeSmall = !kAlwaysFits<From, To> && std::integral<typename From::Value> &&
-                               std::floating_point<typename To::Value>;
+[[gnu::always_inline]] inline std::optional<std::size_t> convert_all(const std::byte* from,
+                                                                     std::byte* to,
+                                                                     std::size_t count) {
+  constexpr bool kMayBeSmall =
+      !kAlwaysFits<From, To> && std::integral<typename From::Value> && !std::same_as<To, Bool>;
   if constexpr (kMayBeSmall) {
     constexpr std::size_t kRun = 512;  // is looked at while it is in the nearest cache
     for (std::size_t begin = 0; begin < count; begin += kRun) {
       const std::size_t end = std::min(count, begin + kRun);
-      if (are_small<From>(from, begin, end, To::kDigits)) {
+      if (are_small<From, To>(from, begin, end)) {
         for (std::size_t i = begin; i < end; ++i) store<To>(load<From>(from, i), to, i);
       } else if (const auto refused = convert_run<From, To>(from, to, begin, end)) {
         return refused;
@@ -159,6 +179,14 @@ std::optional<std::size_t> convert_all(const std::byte* from, std::byte* to,
   } else {
     return convert_run<From, To>(from, to, 0, count);
   }
+}
+
+// The same with wider instructions.
+template <class From, class To>
+[[gnu::target("avx2")]] std::optional<std::size_t> convert_avx2(const std::byte* from,
+                                                                std::byte* to,
+                                                                std::size_t count) {
+  return convert_all<From, To>(from, to, count);
 }
 
 }  // namespace
@@ -172,7 +200,12 @@ std::optional<std::size_t> convert(ElementType from_type, const std::byte* from,
   using Result = std::optional<std::size_t>;
   return visit_element(from_type, Result{0}, [&](auto from_way) {
     return visit_element(to_type, Result{0}, [&](auto to_way) {
-      return convert_all<decltype(from_way), decltype(to_way)>(from, to, count);
+      using From = decltype(from_way);
+      using To = decltype(to_way);
+      if constexpr (std::integral<typename From::Value> && std::integral<typename To::Value>) {
+        if (cpu().avx2) return convert_avx2<From, To>(from, to, count);
+      }
+      return convert_all<From, To>(from, to, count);
     });
   });
 }
