@@ -48,7 +48,7 @@ def core_timeline(
     )
     if settings.scores is not None:
         order.scores = core_scores(core, settings.scores)
-    return _core.order.Timeline(core, order)
+    return _core.order.SweepTimeline(core, order)
 
 
 def core_scores(corpus: _core.index.Corpus, scores: ModelScores) -> _core.order.ScoreOrder:

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -34,29 +33,17 @@ void bind_mixtures(py::module_& room) {
 
   py::class_<MixedTimeline, Timeline, std::shared_ptr<MixedTimeline>>(room, "MixedTimeline")
       .def(py::init([](std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
-                       const std::vector<std::shared_ptr<Timeline>>& timelines,
+                       const std::vector<std::shared_ptr<SweepTimeline>>& timelines,
                        const std::vector<Rate>& rates, const std::vector<std::uint64_t>& limits,
                        bool tells_sweeps, std::size_t num_at_first) {
-             std::vector<MixedCorpus> corpora;
-             corpora.reserve(timelines.size());
+             std::vector<TimelinePart> corpora;
              for (std::size_t c = 0; c < timelines.size(); ++c)
-               corpora.push_back({std::dynamic_pointer_cast<const SweepTimeline>(timelines[c]),
-                                  rates.at(c), limits.at(c)});
+               corpora.push_back({timelines[c], rates.at(c), limits.at(c)});
              return std::make_shared<MixedTimeline>(
                  std::move(corpus), settings, std::move(corpora), tells_sweeps, num_at_first);
            }),
            "corpus"_a, "settings"_a, "timelines"_a, "rates"_a, "limits"_a, "tells_sweeps"_a,
            "num_at_first"_a)
-      .def_property_readonly(
-          "own_block_chunks",
-          [](const MixedTimeline& self) {
-            std::vector<std::uint64_t> counts;
-            for (const MixedCorpus& one : self.corpora())
-              counts.push_back(block_chunks(one.timeline->corpus(), one.timeline->settings()));
-            return counts;
-          })
-      .def("own_times", &MixedTimeline::own_times, "time"_a, NoGil())
-      .def("free_key", &MixedTimeline::free_key, "time"_a, NoGil())
       .def("time_of", &MixedTimeline::time_of, "number"_a, "own_time"_a, NoGil());
 }
 
@@ -96,14 +83,19 @@ void bind_order(py::module_& room) {
       .def_readwrite("scores", &OrderSettings::scores);
 
   py::class_<Timeline, std::shared_ptr<Timeline>>(room, "Timeline")
-      .def(py::init([](std::shared_ptr<const Corpus> corpus,
-                       const OrderSettings& settings) -> std::shared_ptr<Timeline> {
-             return std::make_shared<SweepTimeline>(std::move(corpus), settings);
-           }),
-           "corpus"_a, "settings"_a)
       .def_property_readonly(
           "block_chunks",
           [](const Timeline& self) { return block_chunks(self.corpus(), self.settings()); })
+      .def_property_readonly(
+          "own_block_chunks",
+          [](const Timeline& self) {
+            std::vector<std::uint64_t> counts;
+            for (const TimelinePart& one : self.parts(Rate::kMaxTime))
+              counts.push_back(block_chunks(one.timeline->corpus(), one.timeline->settings()));
+            return counts;
+          })
+      .def("own_times", &Timeline::own_times, "time"_a, NoGil())
+      .def("free_key", &Timeline::free_key, "time"_a, NoGil())
       .def("find", &Timeline::find, "sequence"_a, "sweep"_a, NoGil())
       .def(
           "sequences",
@@ -112,19 +104,15 @@ void bind_order(py::module_& room) {
           },
           "start"_a, "stop"_a);
 
+  py::class_<SweepTimeline, Timeline, std::shared_ptr<SweepTimeline>>(room, "SweepTimeline")
+      .def(py::init<std::shared_ptr<const Corpus>, const OrderSettings&>(), "corpus"_a,
+           "settings"_a);
   bind_mixtures(room);
 
   py::class_<LaneReader>(room, "LaneReader")
       .def(py::init<std::uint32_t, std::uint32_t>(), "count"_a, "index"_a);
   py::class_<ChunkUses>(room, "ChunkUses")
-      .def(py::init([](const std::shared_ptr<Timeline>& timeline, std::uint64_t limit,
-                       bool by_lanes) {
-             auto sweeps = std::dynamic_pointer_cast<const SweepTimeline>(timeline);
-             if (sweeps == nullptr)
-               throw std::invalid_argument(
-                   "chunk uses are of one corpus, and this is a mixture");
-             return ChunkUses(std::move(sweeps), limit, by_lanes);
-           }),
+      .def(py::init<const std::shared_ptr<const Timeline>&, std::uint64_t, bool>(),
            "timeline"_a, "limit"_a, "by_lanes"_a)
       .def(
           "next",

@@ -15,7 +15,7 @@ std::shared_ptr<const SweepTimeline> in_lanes(const std::shared_ptr<const Timeli
                                               const Packing& packing) {
   const bool shuffled = !timeline->settings().keeps_order();
   if (!packing.lanes_apart && shuffled) return nullptr;
-  auto sweeps = std::dynamic_pointer_cast<const SweepTimeline>(timeline);
+  auto sweeps = timeline->in_lanes();
   if (sweeps == nullptr && shuffled)
     throw std::invalid_argument(
         "rows of a mixture are of all lanes: lanes='apart' is for one "

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "compose/plan.hpp"
-#include "order/mixed_timeline.hpp"
 #include "order/sweep_timeline.hpp"
 
 #include <cstdint>
@@ -34,20 +33,18 @@ class LookAhead {
                                                       const Request& request);
 
  private:
-  // That of one corpus, in its own time.
+  // That of one corpus.
   class Part {
    public:
-    Part(std::shared_ptr<const SweepTimeline> timeline, std::uint64_t limit, bool by_lanes,
-         bool with_open);
+    Part(TimelinePart part, bool by_lanes, bool with_open);
     std::uint64_t horizon() const noexcept { return horizon_; }
-    std::optional<std::vector<std::uint64_t>> chunks_at(std::uint64_t time,
-                                                        const Request& request);
+    bool look(std::uint64_t nominal_time, const Request& request);
+    const std::vector<std::uint64_t>& chunks() const noexcept { return chunks_; }
 
    private:
     std::shared_ptr<Sweep> sweep(std::uint64_t number);
 
-    std::shared_ptr<const SweepTimeline> timeline_;
-    std::uint64_t limit_;
+    TimelinePart part_;
     bool by_lanes_;
     bool with_open_;
     std::uint64_t horizon_ = 0;  // 0: all is open all the time
@@ -55,11 +52,10 @@ class LookAhead {
     std::uint64_t last_time_ = 0;
     std::shared_ptr<Sweep> now_;  // those that were looked at last
     std::shared_ptr<Sweep> next_;
+    std::vector<std::uint64_t> chunks_;  // that were found last, numbered in the whole timeline
   };
 
-  std::shared_ptr<const MixedTimeline> mixed_;    // null: one corpus
-  std::vector<Part> parts_;                       // of every corpus
-  std::vector<std::vector<std::uint64_t>> told_;  // by each of a mixture, its last chunks
+  std::vector<Part> parts_;
 };
 
 }  // namespace sweephand

@@ -31,13 +31,14 @@ class ChunkUses {
   static constexpr std::uint64_t kSweepsAhead = 4;
 
   // `limit` is where the timeline ends. `by_lanes`: a reader reads its lanes, instead of all.
-  ChunkUses(std::shared_ptr<const SweepTimeline> timeline, std::uint64_t limit, bool by_lanes);
+  ChunkUses(const std::shared_ptr<const Timeline>& timeline, std::uint64_t limit,
+            bool by_lanes);
 
   // Nominal time at which one of `readers` reads `chunk`: `time`, if it is being read then, or
   // else when it next is; `skips_one`: the time after that. kNever if the timeline ends before;
   // what lies beyond some sweeps comes when they end. Linear in the number of chunks for a
-  // sweep that was not asked of lately, else a few searches. REQUIRES: the corpus has the
-  // chunk, count > 0
+  // sweep that was not asked of lately, else a few searches. Of a mixture about that time, as
+  // keys tell it. REQUIRES: the timeline has the chunk, count > 0
   std::uint64_t next(std::uint64_t chunk, std::uint64_t time,
                      std::span<const LaneReader> readers, bool skips_one);
 
@@ -55,14 +56,20 @@ class ChunkUses {
     std::uint64_t end = 0;
   };
 
-  Known& sweep(std::uint64_t number);
-  std::vector<Use> uses(Known& known, std::uint64_t chunk,
-                        std::span<const LaneReader> readers) const;
+  // Those of one corpus, in its own time.
+  struct Part {
+    Known& sweep(std::uint64_t number);
+    std::vector<Use> uses(Known& found_in, std::uint64_t chunk,
+                          std::span<const LaneReader> readers) const;
+    std::uint64_t next(std::uint64_t chunk, std::uint64_t time,
+                       std::span<const LaneReader> readers, bool skips_one);
 
-  std::shared_ptr<const SweepTimeline> timeline_;
-  std::uint64_t limit_;
-  bool by_lanes_;
-  std::deque<Known> known_;  // those that were asked of lately
+    TimelinePart corpus;
+    bool by_lanes;
+    std::deque<Known> known;  // those that were asked of lately
+  };
+
+  std::vector<Part> parts_;
 };
 
 }  // namespace sweephand

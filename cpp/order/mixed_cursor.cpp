@@ -12,7 +12,7 @@ constexpr std::size_t kAtMost = 4096;  // sequences that are merged at a time
 
 }  // namespace
 
-MixedCursor::MixedCursor(std::shared_ptr<const std::vector<MixedCorpus>> corpora,
+MixedCursor::MixedCursor(std::shared_ptr<const std::vector<TimelinePart>> corpora,
                          std::vector<std::uint64_t> first_sequences, std::uint64_t time)
     : corpora_(std::move(corpora)),
       first_sequences_(std::move(first_sequences)),
@@ -20,7 +20,7 @@ MixedCursor::MixedCursor(std::shared_ptr<const std::vector<MixedCorpus>> corpora
   // All that begins before `time` has a key of `time` or less. How much more than the key is
   // delivered depends on how long sequences are, which is guessed.
   std::uint64_t back = 64;
-  for (const MixedCorpus& one : *corpora_) {
+  for (const TimelinePart& one : *corpora_) {
     const ChunkTable& chunks = one.timeline->corpus().chunks;
     back += 4 * (chunks.num_samples() / chunks.num_sequences());
   }
@@ -42,7 +42,7 @@ MixedCursor::MixedCursor(std::shared_ptr<const std::vector<MixedCorpus>> corpora
 void MixedCursor::place(std::uint64_t key) {
   time_ = 0;
   for (std::size_t number = 0; number < own_.size(); ++number) {
-    const MixedCorpus& corpus = (*corpora_)[number];
+    const TimelinePart& corpus = (*corpora_)[number];
     Own& own = own_[number];
     own.time = least_own_time(corpus, key);
     if (own.time < corpus.limit) {
@@ -55,7 +55,7 @@ void MixedCursor::place(std::uint64_t key) {
 }
 
 std::uint64_t MixedCursor::next_key(std::uint32_t number) const {
-  const MixedCorpus& corpus = (*corpora_)[number];
+  const TimelinePart& corpus = (*corpora_)[number];
   const std::uint64_t time = own_[number].time;
   return time < corpus.limit ? corpus.rate.reached(time) : Rate::kNever;
 }

@@ -16,7 +16,7 @@ namespace sweephand {
 class MixedCursor final : public Cursor {
  public:
   // `first_sequences`: the number in the mixture of the first one of every corpus.
-  MixedCursor(std::shared_ptr<const std::vector<MixedCorpus>> corpora,
+  MixedCursor(std::shared_ptr<const std::vector<TimelinePart>> corpora,
               std::vector<std::uint64_t> first_sequences, std::uint64_t time);
 
   std::unique_ptr<Cursor> at(std::uint64_t time) const override {
@@ -61,7 +61,7 @@ class MixedCursor final : public Cursor {
   void sift(std::uint64_t key);
   void merge();
 
-  std::shared_ptr<const std::vector<MixedCorpus>> corpora_;
+  std::shared_ptr<const std::vector<TimelinePart>> corpora_;
   std::vector<std::uint64_t> first_sequences_;
   std::vector<Own> own_;
   std::vector<Head> heads_;  // a heap, the least in front, of corpora that have one

@@ -5,7 +5,6 @@
 //   the mixture      | a x b c y ...                in the order of their keys
 #pragma once
 
-#include "order/rate.hpp"
 #include "order/sweep_timeline.hpp"
 #include "order/timeline.hpp"
 
@@ -15,12 +14,6 @@
 #include <vector>
 
 namespace sweephand {
-
-struct MixedCorpus {
-  std::shared_ptr<const SweepTimeline> timeline;
-  Rate rate;
-  std::uint64_t limit = Rate::kNever;  // own time at which it ends
-};
 
 // It has one sweep, without an end, unless all corpora end.
 class MixedTimeline final : public Timeline {
@@ -33,7 +26,7 @@ class MixedTimeline final : public Timeline {
   // parts; those that are added later do not. Throws std::invalid_argument if the chunks are
   // others, or there are 2^47 sequences or more.
   MixedTimeline(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
-                std::vector<MixedCorpus> corpora, bool tells_sweeps, std::size_t num_at_first);
+                std::vector<TimelinePart> corpora, bool tells_sweeps, std::size_t num_at_first);
 
   std::uint64_t num_samples() const noexcept override { return kEndless; }
   std::unique_ptr<Cursor> cursor(std::uint64_t time) const override;
@@ -47,38 +40,28 @@ class MixedTimeline final : public Timeline {
   SweepExtent extent() const override { return extent_; }
   std::uint64_t num_parts(std::uint64_t wanted) const override;
 
-  const std::vector<MixedCorpus>& corpora() const noexcept { return *corpora_; }
+  std::vector<TimelinePart> parts(std::uint64_t limit) const override;
 
   std::span<const std::uint64_t> first_sequences() const noexcept override {
     return first_sequences_;
   }
 
-  // The first chunk of every corpus, and the end.
-  const std::vector<std::uint64_t>& first_chunks() const noexcept { return first_chunks_; }
-
-  // Own times of the corpora: how many samples of each begin before the first sequence that
-  // begins at or after nominal time `time`.
-  std::vector<std::uint64_t> own_times(std::uint64_t time) const;
-
-  // The first key from which on shares may change so that nothing changes that begins before
-  // nominal time `time`: mostly that itself, and a later one where nobody had a share for a
-  // while; Rate::kNever, if nothing comes from there on.
-  std::uint64_t free_key(std::uint64_t time) const;
+  std::vector<std::uint64_t> own_times(std::uint64_t time) const override;
+  std::uint64_t free_key(std::uint64_t time) const override;
 
   // Nominal time of the sequence of a corpus that begins at its own time `own_time`, were it to
   // come; Rate::kNever. REQUIRES: one begins there
   std::uint64_t time_of(std::uint32_t number, std::uint64_t own_time) const;
 
  private:
-  std::shared_ptr<const std::vector<MixedCorpus>> corpora_;
+  std::shared_ptr<const std::vector<TimelinePart>> corpora_;
   std::vector<std::uint64_t> first_sequences_;
-  std::vector<std::uint64_t> first_chunks_;
   SweepExtent extent_{};
   bool tells_sweeps_;
 };
 
 // A bound of the own times of sequences of a corpus whose key is `key` or more; its end, if
 // there is none.
-std::uint64_t least_own_time(const MixedCorpus& corpus, std::uint64_t key);
+std::uint64_t least_own_time(const TimelinePart& corpus, std::uint64_t key);
 
 }  // namespace sweephand

@@ -25,6 +25,9 @@ class Rate {
   static constexpr std::uint64_t kLongest = std::uint64_t{1} << 46;  // span
   static constexpr std::uint64_t kMaxTime = std::uint64_t{1} << 63;
 
+  // That of a corpus alone: its own time is nominal time.
+  Rate() : Rate(std::vector{RateSegment{.first = kWhole, .last = kWhole}}) {}
+
   // Throws std::invalid_argument unless segments begin at 0 and ascend, the last one is even,
   // spans are kLongest at most and hold their segments, and no share is above kWhole.
   explicit Rate(std::vector<RateSegment> segments);

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace sweephand {
 
-class SweepTimeline final : public Timeline {
+class SweepTimeline final : public Timeline,
+                            public std::enable_shared_from_this<SweepTimeline> {
  public:
   // Throws std::invalid_argument for no lanes, more than kMaxLanes, two windows, more than
   // kMaxSamples samples in a sweep, or a corpus that contradicts itself.
@@ -22,6 +24,13 @@ class SweepTimeline final : public Timeline {
   std::unique_ptr<Cursor> cursor(std::uint64_t time) const override;
   std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep) const override;
   SweepExtent extent() const override;
+  std::vector<TimelinePart> parts(std::uint64_t limit) const override {
+    return {{.timeline = in_lanes(), .limit = limit}};
+  }
+  std::shared_ptr<const SweepTimeline> in_lanes() const override { return shared_from_this(); }
+  std::vector<std::uint64_t> own_times(std::uint64_t time) const override {
+    return {start_at_or_after(time)};
+  }
 
   Sweep sweep(std::uint64_t number) const { return {corpus_, settings_, number}; }
 

@@ -3,6 +3,7 @@
 
 #include "index/corpus.hpp"
 #include "order/cursor.hpp"
+#include "order/rate.hpp"
 #include "order/settings.hpp"
 
 #include <cstdint>
@@ -18,6 +19,16 @@ struct SweepExtent {
   std::uint64_t samples;
   std::uint64_t sequences;
   std::uint64_t blocks;
+};
+
+class SweepTimeline;
+
+// One corpus of a timeline.
+struct TimelinePart {
+  std::shared_ptr<const SweepTimeline> timeline;
+  Rate rate;
+  std::uint64_t limit = Rate::kNever;  // own time at which it ends
+  std::uint64_t first_chunk = 0;
 };
 
 class Timeline {
@@ -52,6 +63,22 @@ class Timeline {
   virtual bool tells_sweeps() const noexcept { return true; }
 
   virtual SweepExtent extent() const = 0;
+
+  // The corpora, in the order of their chunks, up to nominal time `limit`. REQUIRES: the
+  // timeline is held by a std::shared_ptr, limit > 0
+  virtual std::vector<TimelinePart> parts(std::uint64_t limit) const = 0;
+
+  // This timeline where a sweep has lanes of its own; null for a mixture.
+  virtual std::shared_ptr<const SweepTimeline> in_lanes() const { return nullptr; }
+
+  // Own times of the corpora: how many samples of each begin before the first sequence that
+  // begins at or after nominal time `time`.
+  virtual std::vector<std::uint64_t> own_times(std::uint64_t time) const = 0;
+
+  // The first key from which on shares may change so that nothing changes that begins before
+  // nominal time `time`: mostly that itself, and a later one where nobody had a share for a
+  // while; Rate::kNever, if nothing comes from there on.
+  virtual std::uint64_t free_key(std::uint64_t time) const { return time; }
 
   // Into how many parts a sweep is cut where about so many are wanted.
   virtual std::uint64_t num_parts(std::uint64_t wanted) const { return wanted; }

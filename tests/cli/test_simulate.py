@@ -45,7 +45,7 @@ def test_a_simulated_corpus_has_the_order_of_one_whose_lengths_are_all_there() -
         seed=5, num_lanes=4, window_chunks=8, window_samples=0, randomize=True
     )
     found = [
-        _core.order.Timeline(one, order).sequences(0, corpus.num_samples).tolist()
+        _core.order.SweepTimeline(one, order).sequences(0, corpus.num_samples).tolist()
         for one in (corpus.core(), stored)
     ]
     assert found[0] == found[1]
@@ -63,7 +63,7 @@ def test_the_chunks_that_are_read_are_those_of_the_planner(block_chunks: int) ->
         window_samples=0,
         randomize=True,
     )
-    planner = Planner(_core.order.Timeline(corpus.core(), order), Fitting(), 2**64 - 1)
+    planner = Planner(_core.order.SweepTimeline(corpus.core(), order), Fitting(), 2**64 - 1)
     reads = cluster(workers, lanes, block_chunks).reads(corpus.chunk_samples, seed)
     for rank in range(workers):
         planner.seek(0)
@@ -146,7 +146,7 @@ def test_the_owners_of_rows_are_those_who_get_them(micro_batch_rows: int) -> Non
         seed=1, num_lanes=4, window_chunks=8, window_samples=0, randomize=True
     )
     packing = Packing(2048, 64, True, False, micro_batch_rows)
-    planner = Planner(_core.order.Timeline(corpus.core(), order), packing, 2**64 - 1)
+    planner = Planner(_core.order.SweepTimeline(corpus.core(), order), packing, 2**64 - 1)
     cost = sh.Attention(100).in_integers
     whole = planner.next(Request(100_000, 1, 0, crosses_sweeps=True, balance=None))
     owners = _core.compose.row_owners(whole, 5, cost, micro_batch_rows)

@@ -210,7 +210,7 @@ def test_a_sweep_of_two_parts_is_covered_and_resumed() -> None:
         np.array([sizes.sum()], np.uint64),
         _core.index.StoredSizes(sizes),
     )
-    timeline = _core.order.Timeline(corpus, _core.order.OrderSettings(3, 48, 0, 0, True))
+    timeline = _core.order.SweepTimeline(corpus, _core.order.OrderSettings(3, 48, 0, 0, True))
     core = _core.compose.Planner(timeline, _core.compose.Truncation(500), NO_LIMIT)
     request = core_request(500 * 256, 256, 0)  # one row is looked at
     plans = []

@@ -328,7 +328,9 @@ def test_many_lanes_fill_rows_as_well_as_one(num_lanes: int, fill: float) -> Non
         np.array([sizes.sum()], np.uint64),
         _core.index.StoredSizes(sizes),
     )
-    timeline = _core.order.Timeline(corpus, _core.order.OrderSettings(0, num_lanes, 0, 0, True))
+    timeline = _core.order.SweepTimeline(
+        corpus, _core.order.OrderSettings(0, num_lanes, 0, 0, True)
+    )
     core = _core.compose.Planner(
         timeline, _core.compose.Packing(2048, 64, False, False, 0), NO_LIMIT
     )

@@ -131,7 +131,7 @@ def test_many_sequences_are_sorted_as_few_are(count: int) -> None:
     settings = _core.order.OrderSettings(5, 1, 0, 0, True)
     core = core_corpus(corpus)
     settings.scores = _core.order.ScoreOrder(core, ranks, [2**14], [], 2**63, True)
-    found = _core.order.Timeline(core, settings).sequences(count, 2 * count)
+    found = _core.order.SweepTimeline(core, settings).sequences(count, 2 * count)
     key = model.derive_key(model.ORDER_VERSION, 5, 2, 1, 0)
     shuffled = model.Permutation(count, key).take(0, count)
     keys = (3 * ranks[shuffled].astype(np.int64) + np.arange(count)) // 4
@@ -166,4 +166,4 @@ def test_scores_of_another_corpus_or_of_lanes_are_refused() -> None:
         settings = _core.order.OrderSettings(0, num_lanes, 0, 0, randomize)
         settings.scores = scores
         with pytest.raises(ValueError, match="score"):
-            _core.order.Timeline(corpus, settings)
+            _core.order.SweepTimeline(corpus, settings)

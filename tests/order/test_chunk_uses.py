@@ -12,7 +12,7 @@ NEVER = 2**64 - 1
 def make(counts: list[int], lanes: int, window: int, randomize: bool) -> _core.order.Timeline:
     chunks = np.array(counts, np.uint64)
     sizes = _core.index.StoredSizes(np.ones(int(chunks.sum()), np.uint32))
-    return _core.order.Timeline(
+    return _core.order.SweepTimeline(
         _core.index.Corpus(chunks, chunks, sizes),
         _core.order.OrderSettings(
             seed=5, num_lanes=lanes, window_chunks=window, window_samples=0, randomize=randomize

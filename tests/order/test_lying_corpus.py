@@ -32,7 +32,7 @@ def timeline_of(
     settings = _core.order.OrderSettings(
         seed=1, num_lanes=2, window_chunks=0, window_samples=0, randomize=randomize
     )
-    return _core.order.Timeline(corpus=corpus, settings=settings)
+    return _core.order.SweepTimeline(corpus=corpus, settings=settings)
 
 
 @pytest.mark.parametrize("randomize", [False, True])

@@ -112,7 +112,7 @@ def test_a_place_is_found_whatever_the_chunks_hold(num_chunks: int) -> None:
     settings = _core.order.OrderSettings(
         seed=3, num_lanes=1, window_chunks=1, window_samples=0, randomize=True
     )
-    timeline = _core.order.Timeline(corpus, settings)
+    timeline = _core.order.SweepTimeline(corpus, settings)
     order = _core.order.Permutation(num_chunks, model.derive_key(1, 3, 1, 2))
     chunks = order.take(0, num_chunks)
     starts = np.cumsum(sizes[chunks]) - sizes[chunks]

@@ -88,7 +88,7 @@ def test_a_whole_sweep_as_the_window_shuffles_all(many: sh.ArrayDeserializer) ->
     settings = _core.order.OrderSettings(
         seed=5, num_lanes=48, window_chunks=0, window_samples=0, randomize=True
     )
-    order = _core.order.Timeline(corpus, settings).sequences(0, 990)
+    order = _core.order.SweepTimeline(corpus, settings).sequences(0, 990)
     with sh.MinibatchSource(many, randomization_seed=5, **whole) as source:
         found = list(dict.fromkeys(first_numbers(source)))
     assert found[: len(order)] == order.tolist()

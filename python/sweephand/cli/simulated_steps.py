@@ -127,7 +127,7 @@ def plan_steps(
         randomize=True,
     )
     clock = time.process_time()
-    timeline = _core.order.Timeline(core, order)
+    timeline = _core.order.SweepTimeline(core, order)
     planner = (
         Planner(timeline, Fitting(), _NO_LIMIT)
         if row_length is None

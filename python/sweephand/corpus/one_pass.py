@@ -32,7 +32,7 @@ def one_pass(
         The sequences of the batch; damaged ones are left out of it, and counted by the ledger.
     batch : core object
     """
-    order = _core.order.Timeline(
+    order = _core.order.SweepTimeline(
         corpus=_core.index.Corpus(
             corpus.chunk_sequences, corpus.sizing.chunk_samples, corpus.sizing.sizes
         ),

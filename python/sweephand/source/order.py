@@ -34,7 +34,7 @@ def make_order(
     settings = _settings_of(options, window, options.randomization_seed)
     if scores is not None:
         settings.scores = scores.core
-    order = _core.order.Timeline(corpus.core, settings)
+    order = _core.order.SweepTimeline(corpus.core, settings)
     return order, options.limits.in_samples(corpus.core.num_samples)
 
 
@@ -126,7 +126,7 @@ def _order_of(
         corpus=corpus.core,
         settings=_settings_of(options, window, seed),
         timelines=[
-            _core.order.Timeline(
+            _core.order.SweepTimeline(
                 one.core,
                 _settings_of(
                     options,
