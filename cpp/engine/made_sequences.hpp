@@ -27,6 +27,7 @@ class MadeSequences {
                          const Poll& poll) = 0;
 
   // As those of Members.
+  virtual bool keeps_chunks() const noexcept = 0;
   virtual bool loads_ahead() const noexcept = 0;
   virtual void load_ahead(std::span<const std::uint64_t> chunks) = 0;
   virtual bool close(std::chrono::duration<double> limit) = 0;

@@ -65,6 +65,7 @@ class MappedSequences final : public MadeSequences {
 
   Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
                  const Poll& poll) override;
+  bool keeps_chunks() const noexcept override { return members().keeps_chunks(); }
   bool loads_ahead() const noexcept override { return members().loads_ahead(); }
   void load_ahead(std::span<const std::uint64_t> chunks) override {
     members().load_ahead(chunks);

@@ -45,6 +45,7 @@ void Members::open(std::size_t number, bool load_ahead, std::uint64_t led_by) {
   if (member.made) {
     resident_.push_back(nullptr);
     caches_.push_back(nullptr);
+    any_cached_ = any_cached_ || member.made->keeps_chunks();
     if (number == 0) loads_ahead_ = member.made->loads_ahead();
     return;
   }

@@ -115,6 +115,10 @@ Located MixedSequences::locate(const Plan& plan, std::span<const std::uint64_t> 
   return all;
 }
 
+bool MixedSequences::keeps_chunks() const noexcept {
+  return std::ranges::any_of(own_, [](const Own& own) { return own.members->keeps_chunks(); });
+}
+
 bool MixedSequences::loads_ahead() const noexcept {
   return std::ranges::any_of(own_, [](const Own& own) { return own.members->loads_ahead(); });
 }

@@ -35,6 +35,7 @@ class MixedSequences final : public MadeSequences {
   std::uint64_t num_sequences() const noexcept override { return first_sequences_.back(); }
   Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
                  const Poll& poll) override;
+  bool keeps_chunks() const noexcept override;
   bool loads_ahead() const noexcept override;
   void load_ahead(std::span<const std::uint64_t> chunks) override;
   bool close(std::chrono::duration<double> limit) override;
