@@ -19,12 +19,12 @@ import sweephand as sh
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, offsets_of
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.deserializers.deserializer import Deserializer
 
 SIZES = [2, 1, 3, 4, 1, 2, 5, 1, 3, 2, 1, 4]
@@ -142,11 +142,11 @@ class Lying(Deserializer):
     prefix: str = ""
     size_stream: str = "tokens"
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         sizes = np.array(SIZES, np.uint32)
         samples = np.diff(STARTS[::PER_CHUNK]).astype(np.uint64)
         names = [f"{self.prefix}{name}" for name in ("tokens", "bags", "texts")]
-        reader = Reader(
+        reader = StoredReader(
             core=_core.read.CallbackDeserializer(partial(load, self.lie)),
             streams=[
                 describe_stream(
@@ -159,7 +159,7 @@ class Lying(Deserializer):
             resident=False,
         )
         name = f"{self.prefix}liar"
-        return Corpus([reader], ShardIds([name], [0, len(SIZES)]), [name])
+        return StoredCorpus([reader], ShardIds([name], [0, len(SIZES)]), [name])
 
 
 def truth(source: sh.MinibatchSource, prefix: str, size: int) -> list[str]:

@@ -353,3 +353,28 @@ def test_pickled_minibatches_know_their_corpora() -> None:
     assert sum(minibatch.num_samples_by().values()) == minibatch.num_samples
     with pytest.raises(AttributeError, match="another process"):
         copy.sweeps_ended_by  # noqa: B018
+
+
+def test_a_part_of_a_mixture_is_mapped_as_the_mixture_is() -> None:
+    def negative(sequence: Any) -> Any:
+        return {name: -values.astype(np.int32) for name, values in sequence.items()}
+
+    wanted, *_ = sh.split(mixture("drop").map(negative), validation=0.3)
+    found, *_ = sh.split(mixture("drop"), validation=0.3)
+    first, second = (
+        sh.MinibatchSource(one, max_samples=400) for one in (wanted, found.map(negative))
+    )
+    for want, got in zip(first.minibatches(50), second.minibatches(50), strict=True):
+        assert want.ids == got.ids
+        assert max(tokens_of(got)) <= 0
+        assert tokens_of(want) == tokens_of(got)
+
+
+def test_streams_of_a_mixture_come_as_those_of_one_corpus() -> None:
+    flat = sh.ArrayDeserializer({"x": np.arange(40.0)})
+    layout = sh.Bucketed(boundaries=[1, 2])
+    alone, mixed = (
+        sh.MinibatchSource(one, layout=layout).streams.x
+        for one in (flat, sh.Mixture({"a": flat, "b": flat}, {"a": 1, "b": 1}))
+    )
+    assert (mixed.is_single, mixed.is_sized) == (alone.is_single, alone.is_sized)

@@ -32,17 +32,27 @@ CHUNK_BYTES = 1024
 
 
 def write_tokens(folder: Path, num_chunks: int) -> Path:
-    """Write tokens that make so many chunks, each another one."""
+    """Write tokens that make so many chunks, each another one, and a third for a mixture."""
     folder.mkdir(exist_ok=True)
-    np.arange(num_chunks * CHUNK_BYTES // 2, dtype=np.uint16).tofile(folder / "tokens.bin")
+    tokens = np.arange(num_chunks * CHUNK_BYTES // 2, dtype=np.uint16)
+    tokens.tofile(folder / "tokens.bin")
+    tokens[::-3].tofile(folder / "more.bin")
     return folder
 
 
-def make_source(url: str, cache: sh.NodeCache | None, **options: Any) -> sh.MinibatchSource:
-    """Return a source of the tokens in a store."""
-    corpus = sh.RawTokensDeserializer(
-        f"{url}/tokens.bin", "uint16", 32, chunk_size_in_bytes=CHUNK_BYTES
-    )
+def make_source(
+    url: str, cache: sh.NodeCache | None, *, mixed: bool = False, **options: Any
+) -> sh.MinibatchSource:
+    """Return a source of the tokens in a store, or of both files in a mixture."""
+    corpora = {
+        name: sh.RawTokensDeserializer(
+            f"{url}/{name}.bin", "uint16", 32, chunk_size_in_bytes=CHUNK_BYTES
+        )
+        for name in ("tokens", "more")[: 1 + mixed]
+    }
+    corpus: sh.Deserializer = corpora["tokens"]
+    if mixed:
+        corpus = sh.Mixture(corpora, {"tokens": 3, "more": 1}, at_end="stop")
     options = {"num_lanes": 6, "randomization_window_in_chunks": 12} | options
     return sh.MinibatchSource(corpus, node_cache=cache, **options)
 
@@ -87,7 +97,8 @@ def _work(
     cache = sh.NodeCache(job["folder"], job["max_bytes"])
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        with make_source(job["url"], cache, max_sweeps=job["sweeps"]) as source:
+        options = {"max_sweeps": job["sweeps"], "mixed": job.get("mixed", False)}
+        with make_source(job["url"], cache, **options) as source:
             content = read_all(source, count, index, behind_each)
             stats = source.stats()
     return {"content": content, "warnings": [str(one.message) for one in told], **stats}

@@ -91,6 +91,24 @@ def test_of_every_later_sweep_as_much_comes_from_the_disk_as_fits(
     assert web.bytes_of("tokens") == stats["cache_bytes_fetched"]
 
 
+@pytest.mark.parametrize("part", [0.25, 0.5, 1.0])
+def test_of_later_sweeps_of_a_mixture_about_as_much_comes_from_the_disk(
+    part: float, web: HttpStore, tmp_path: Path
+) -> None:
+    num_chunks = NUM_CHUNKS * 4 // 3
+    num_kept = int(part * num_chunks)
+    num_read = num_chunks + 4 * (num_chunks - num_kept)
+    cache = sh.NodeCache(tmp_path / "node", num_kept * ENTRY_BYTES)
+    options: dict[str, Any] = {"mixed": True, "max_sweeps": 5, "num_threads": 0}
+    with make_source(web.url, None, **options) as plain:
+        wanted = read_all(plain)
+    with make_source(web.url, cache, **options) as source:
+        assert read_all(source) == wanted
+        stats = source.stats()
+    assert bytes_kept(tmp_path) <= cache.max_bytes
+    assert abs(stats["cache_misses"] - num_read) <= 6
+
+
 def test_nothing_leaves_for_what_is_never_needed_again(web: HttpStore, tmp_path: Path) -> None:
     cache = sh.NodeCache(tmp_path / "node", NUM_CHUNKS // 2 * ENTRY_BYTES)
     with make_source(web.url, cache, max_sweeps=1) as source:
@@ -139,7 +157,8 @@ def bytes_kept(tmp_path: Path) -> int:
     return found
 
 
-def test_joined_corpora_share_it(store: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mixed", [False, True])
+def test_joined_corpora_share_it(mixed: bool, store: Any, tmp_path: Path) -> None:
     tokens = np.arange(400, dtype=np.uint16)
     store.pipe("/corpus/a.bin", tokens.tobytes())
     store.pipe("/corpus/b.bin", tokens[::-1].tobytes())
@@ -155,9 +174,12 @@ def test_joined_corpora_share_it(store: Any, tmp_path: Path) -> None:
     ]
     cache = sh.NodeCache(tmp_path / "node", 1 << 20)
     options = {"max_sweeps": 2, "num_lanes": 2, "randomization_window_in_chunks": 4}
+    corpus: Any = both
+    if mixed:
+        corpus = sh.Mixture({"x": both, "y": both}, {"x": 1, "y": 1}, at_end="stop")
     with (
-        sh.MinibatchSource(both, **options) as plain,
-        sh.MinibatchSource(both, **options, node_cache=cache) as cached,
+        sh.MinibatchSource(corpus, **options) as plain,
+        sh.MinibatchSource(corpus, **options, node_cache=cache) as cached,
     ):
         for want, got in zip(plain.minibatches(16), cached.minibatches(16), strict=True):
             assert want["a"].values.tolist() == got["a"].values.tolist()
@@ -165,12 +187,17 @@ def test_joined_corpora_share_it(store: Any, tmp_path: Path) -> None:
         assert cached.stats()["cache_bytes_fetched"] == 1600
 
 
-def test_what_maps_are_made_of_is_read_through_it(store: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mixed", [False, True])
+def test_what_maps_are_made_of_is_read_through_it(
+    mixed: bool, store: Any, tmp_path: Path
+) -> None:
     store.pipe("/corpus/a.bin", np.arange(400, dtype=np.uint16).tobytes())
     stored = sh.RawTokensDeserializer(
         "memory://corpus/a.bin", "uint16", 4, chunk_size_in_bytes=80
     )
     corpus = stored.map(lambda one: {"tokens": one["tokens"] + 1}, name="more")
+    if mixed:
+        corpus = sh.Mixture({"all": corpus}, {"all": 1}, at_end="stop")
     cache = sh.NodeCache(tmp_path / "node", 1 << 20)
     options: dict[str, Any] = {"num_lanes": 2, "randomization_window_in_chunks": 4}
     with sh.MinibatchSource(corpus, max_sweeps=3, node_cache=cache, **options) as source:
@@ -218,23 +245,28 @@ def test_local_files_are_read_where_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "ranks", [[(3, 0), (3, 1), (3, 2)], [(1, 0)] * 3, [(2, 0), (2, 1), (2, 0), (2, 1)]]
 )
+@pytest.mark.parametrize("mixed", [False, True])
 def test_ranks_of_a_node_fetch_every_byte_once(
-    ranks: list[tuple[int, int]], web: HttpStore, tmp_path: Path
+    mixed: bool, ranks: list[tuple[int, int]], web: HttpStore, tmp_path: Path
 ) -> None:
+    num_chunks = {"tokens": NUM_CHUNKS} | ({"more": NUM_CHUNKS // 3} if mixed else {})
     job = {
         "url": web.url,
         "folder": str(tmp_path / "node"),
-        "max_bytes": NUM_CHUNKS * ENTRY_BYTES,
+        "max_bytes": sum(num_chunks.values()) * ENTRY_BYTES,
         "sweeps": 2,
         "ranks": ranks,
+        "mixed": mixed,
     }
     found = run(job)
     assert [one["code"] for one in found] == [0] * len(ranks)
-    assert sorted(begin for _, begin, _ in web.fetched) == list(
-        range(0, NUM_CHUNKS * CHUNK_BYTES, CHUNK_BYTES)
+    assert sorted((name, begin) for name, begin, _ in web.fetched) == sorted(
+        (f"{name}.bin", begin)
+        for name, count in num_chunks.items()
+        for begin in range(0, count * CHUNK_BYTES, CHUNK_BYTES)
     )
     for one, rank in zip(found, ranks, strict=True):
-        with make_source(web.url, None, max_sweeps=2) as plain:
+        with make_source(web.url, None, max_sweeps=2, mixed=mixed) as plain:
             assert one["content"] == read_all(plain, *rank)
 
 

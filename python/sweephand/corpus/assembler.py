@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -22,6 +22,7 @@ def make_assembler(
     load_ahead: bool,
     report: Callable[[DataError], None],
     led_by: int = 0,
+    readers: Sequence[Reader] | None = None,
 ) -> _core.engine.Assembler:
     """Return the engine that carries out plans of a corpus.
 
@@ -38,7 +39,10 @@ def make_assembler(
         Told of sequences that cannot be delivered, which are numbers in the corpus.
     led_by : int
         Chunks of the corpus that this one is joined to; 0: it stands alone, or is the first.
+    readers : sequence of Reader, optional
+        Those that read it, if not its own.
     """
+    readers = corpus.readers if readers is None else readers
     has_size_stream = corpus.size_stream is not None
     leader = led_by or len(corpus.chunk_sequences)
     return _core.engine.Assembler(
@@ -46,11 +50,11 @@ def make_assembler(
             reader.member(
                 corpus.open_chunks, load_ahead=load_ahead, led_by=leader if number else led_by
             )
-            for number, reader in enumerate(corpus.readers)
+            for number, reader in enumerate(readers)
         ],
         [
             stream_spec(info, member, column, reader, padding_of(info), has_size_stream)
-            for member, reader in enumerate(corpus.readers)
+            for member, reader in enumerate(readers)
             for column, info in enumerate(reader.streams)
         ],
         options,

@@ -1,83 +1,146 @@
-"""A corpus: its sequences, their storage order, and how they are read."""
+"""The interface of corpora: sequences, their storage order, and how they are read."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.own_order import SweepOrder
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.sizes import Sizing, chunk_starts, sum_chunks
+from sweephand.corpus.sizes import Sizing, sum_chunks
 from sweephand.corpus.streams import StreamInfo, size_stream
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sweephand.corpus.mixing import Mixing
+    from sweephand.corpus.stored import StoredCorpus
     from sweephand.files.source_file import SourceFile
 
-Keys = Callable[[], NDArray[np.int64] | list[str]]
-"""Returns the join keys of all sequences."""
 
-
-@dataclass(frozen=True)
-class Corpus:
+class Corpus(ABC):
     """Sequences that are ready to be planned and read.
 
-    `join`, `keep` and `frames` make one corpus of others; what is damaged in it is counted by
-    the `Ledger` that it was opened with.
+    What is damaged in it is counted by the `Ledger` that it was opened with. Every kind is made
+    of `StoredCorpus`: itself, or the parts of a mixture.
 
     Attributes
     ----------
-    readers : sequence of Reader
-        What loads the streams: one, or several that are joined.
-    ids : SequenceIds
-        Names of the sequences.
-    names : sequence of str
-        Base names of files or arrays, for the fingerprint.
-    chunks : ndarray of uint64, shape (chunks,), or None
-        Sequences in every chunk, by which sweeps are shuffled; None: as the reader has them.
-    keys : callable or None
-        Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
     order : SweepOrder or None
         What ``randomize=False`` delivers; None: the sequences by their numbers.
     index : Path or None
         Where the index of the files is kept.
-    files : sequence of SourceFile
-        All that it is read from; none if that is no file, or has no identity.
-    num_dropped : int
-        Sequences that a join has left out.
     earlier_chunks : dict of (str, ndarray of int64)
         Other defaults that earlier versions had: what to write to have one of them, and the
         first sequence of every chunk and the end as it makes them.
-    mixing : Mixing or None
-        The corpora of a mixture.
+    has_sweeps : bool
+        The timeline is a row of sweeps; False: each part of a mixture has sweeps of its own.
+    at_end : {"stop", "repeat", "drop"}
+        What happens when a part of a mixture ends; "stop": a sweep ends.
     """
 
-    readers: Sequence[Reader]
-    ids: SequenceIds
-    names: Sequence[str]
-    chunks: NDArray[np.uint64] | None = None
-    keys: Keys | None = None
+    has_sweeps: ClassVar[bool] = True
     order: SweepOrder | None = None
     index: Path | None = None
-    files: Sequence[SourceFile] = ()
-    num_dropped: int = 0
-    earlier_chunks: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
-    mixing: Mixing | None = None
+    earlier_chunks: Mapping[str, NDArray[np.int64]] = {}
+    at_end: str = "stop"
+    if TYPE_CHECKING:  # fields of one kind, and computed by another
+
+        @property
+        def readers(self) -> Sequence[Reader]:
+            """What loads the streams: one, or several that are joined."""
+
+        @property
+        def ids(self) -> SequenceIds:
+            """Names of the sequences."""
+
+        @property
+        def names(self) -> Sequence[str]:
+            """Base names of files or arrays, for the fingerprint."""
+
+        @property
+        def chunk_sequences(self) -> NDArray[np.uint64]:
+            """Sequences in every chunk of a sweep: uint64, shape (chunks,)."""
+
+        @property
+        def sizing(self) -> Sizing:
+            """The sizes: samples of the size-defining stream, or the longest."""
+
+        @property
+        def files(self) -> Sequence[SourceFile]:
+            """All that it is read from; none if that is no file, or has no identity."""
+
+        @property
+        def num_dropped(self) -> int:
+            """Sequences that a join has left out."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> Mapping[str, StoredCorpus]:
+        """The corpora of a mixture by name; one that is no mixture has the name ""."""
+
+    @abstractmethod
+    def each(self, change: Callable[[StoredCorpus], StoredCorpus]) -> Corpus:
+        """Return the corpus after a function was applied to every part."""
+
+    @abstractmethod
+    def keep(self, kept: NDArray[np.bool_]) -> Corpus:
+        """Return the corpus with only the kept sequences; ids and join keys stay as they are.
+
+        Parameters
+        ----------
+        kept : ndarray of bool, shape (sequences,)
+        """
+
+    @abstractmethod
+    def named(self, words: str) -> Corpus:
+        """Return the corpus with more words for the fingerprint."""
+
+    @abstractmethod
+    def to_join(self) -> StoredCorpus:
+        """Return the corpus as one that can be joined; ValueError if it cannot."""
+
+    def changed(self, change: ShareChange) -> Corpus:
+        """Return the corpus whose shares change once more, after all other changes.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there are no such shares.
+        """
+        raise ValueError("there is one corpus; weights are of a sh.Mixture")
+
+    @abstractmethod
+    def timeline(
+        self, settings_of: SettingsOf, end: TimelineEnd
+    ) -> tuple[_core.order.Timeline, int]:
+        """Return the order on nominal time, and its end in samples or INFINITELY_REPEAT.
+
+        Raises
+        ------
+        ValueError
+            If the limits make no sense for the corpus.
+        """
+
+    @property
+    def at_first(self) -> Corpus:
+        """The corpus without the parts that events add."""
+        return self
 
     def __repr__(self) -> str:
         streams = ", ".join(info.brief for info in self.streams)
         num_chunks = len(self.chunk_sequences)
-        return f"Corpus({self.num_sequences} sequences in {num_chunks} chunks; {streams})"
+        return (
+            f"{type(self).__name__}({self.num_sequences} sequences in {num_chunks} chunks; "
+            f"{streams})"
+        )
 
     @property
     def streams(self) -> list[StreamInfo]:
@@ -90,31 +153,9 @@ class Corpus:
         return size_stream(self.streams)
 
     @property
-    def chunk_sequences(self) -> NDArray[np.uint64]:
-        """Sequences in every chunk: uint64, shape (chunks,)."""
-        return self.readers[0].chunk_sequences if self.chunks is None else self.chunks
-
-    @property
     def num_sequences(self) -> int:
         """Sequences of the corpus."""
         return int(self.chunk_sequences.sum())
-
-    @cached_property
-    def sizing(self) -> Sizing:
-        """The sizes of all sequences: samples of the size-defining stream, or the longest."""
-        if self.mixing is not None:
-            return self.mixing.sizing
-        name = self.size_stream
-        chosen = [
-            one for one in self.readers if name in (None, *(info.name for info in one.streams))
-        ]
-        starts = offsets_of(self.chunk_sequences.astype(np.int64))
-        if len(chosen) > 1 or chosen[0].numbers is not None:
-            return Sizing.of(reduce(np.maximum, (reader.sizes() for reader in chosen)), starts)
-        sizing = chosen[0].sizing
-        if self.chunks is None or np.array_equal(self.chunks, chosen[0].chunk_sequences):
-            return sizing
-        return replace(sizing, chunk_samples=sizing.sizes.sums(starts.astype(np.uint64)))
 
     @cached_property
     def core(self) -> _core.index.Corpus:
@@ -137,9 +178,7 @@ class Corpus:
     @property
     def is_mapped(self) -> bool:
         """True if sequences are mapped on demand, when a minibatch wants them."""
-        if self.mixing is not None:
-            return any(corpus.is_mapped for corpus in self.mixing.corpora)
-        return any(reader.core is None for reader in self.readers)
+        return any(reader.is_mapped for reader in self.readers)
 
     @property
     def resident(self) -> bool:
@@ -161,13 +200,39 @@ class Corpus:
         """How many chunks an unshuffled sweep has open at a time."""
         return self.readers[0].open_chunks
 
-    def in_chunks_of(self, num_sequences: int) -> Corpus:
-        """Return the corpus in other chunks, by which sweeps are shuffled."""
-        starts = chunk_starts(self.num_sequences, num_sequences)
-        return replace(self, chunks=np.diff(starts).astype(np.uint64))
-
     def in_window(self) -> Corpus:
         """Return the corpus as it is read where the user has given a window."""
-        if self.mixing is not None:
-            return self.mixing.each(Corpus.in_window)
-        return replace(self, readers=[reader.in_window() for reader in self.readers])
+        return self.each(lambda one: one.read_by(reader.in_window() for reader in one.readers))
+
+
+@dataclass(frozen=True)
+class ShareChange:
+    """Change of the shares of a mixture's corpora from a time on.
+
+    Attributes
+    ----------
+    time : int
+        The key from which on they hold: nominal time, as what is due counts it.
+    weights : object
+        As a user gives them; None: as before.
+    retired : str or None
+        The corpus that has none any more.
+    """
+
+    time: int
+    weights: object = None
+    retired: str | None = None
+
+
+class TimelineEnd(Protocol):
+    """The end of a timeline, as a source has it."""
+
+    def in_samples(self, sweep_samples: int) -> int:
+        """Return the end of sweeps, in samples; INFINITELY_REPEAT if there is none."""
+
+    def of_mixture(self, at_end: str) -> tuple[int, int | None]:
+        """Return the end in samples, and in sweeps of a mixture's corpora; None: no end."""
+
+
+SettingsOf = Callable[[Corpus, str], _core.order.OrderSettings]
+"""Returns the settings of the order of a corpus, by its name in a mixture; "": it is all."""

@@ -12,11 +12,11 @@ from sweephand import _core
 from sweephand.corpus.columns import offsets_of, ranges
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import SequenceIds, hash_of, with_length
-from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.own_order import DerivedOrder
-from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, sum_chunks
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.errors import DataError
 
 
@@ -28,8 +28,10 @@ def frames(sequences: Corpus, ledger: Ledger) -> Corpus:
     differ in length are a DataError when the chunk is loaded: where the data are resident,
     when the engine is made.
     """
-    if sequences.mixing is not None:
-        return sequences.mixing.each(lambda corpus: frames(corpus, ledger))
+    return sequences.each(lambda one: _frames(one, ledger))
+
+
+def _frames(sequences: StoredCorpus, ledger: Ledger) -> StoredCorpus:
     sequences = _of_equal_lengths(sequences, ledger)
     offsets = _Offsets(sequences)
     order = sequences.order
@@ -37,7 +39,9 @@ def frames(sequences: Corpus, ledger: Ledger) -> Corpus:
         order = DerivedOrder(order, sequences.num_sequences, offsets.frames_of)
     return replace(
         sequences,
-        readers=[_frames_of(reader, ledger) for reader in sequences.readers],
+        readers=[
+            _frames_of(reader.stored("frames are cut"), ledger) for reader in sequences.readers
+        ],
         ids=FrameIds(sequences.ids, offsets),
         chunks=sequences.sizing.chunk_samples,
         keys=None,
@@ -45,7 +49,7 @@ def frames(sequences: Corpus, ledger: Ledger) -> Corpus:
     )
 
 
-def _of_equal_lengths(sequences: Corpus, ledger: Ledger) -> Corpus:
+def _of_equal_lengths(sequences: StoredCorpus, ledger: Ledger) -> StoredCorpus:
     """Leave out sequences of joined corpora that are not equally long in all of them."""
     if len(sequences.readers) == 1:
         return sequences
@@ -62,15 +66,10 @@ def _of_equal_lengths(sequences: Corpus, ledger: Ledger) -> Corpus:
         )
     if not is_equal.any():
         raise ValueError("nothing is left: no sequence is equally long in all deserializers")
-    return keep(sequences, is_equal)
+    return sequences.keep(is_equal)
 
 
-def _frames_of(reader: Reader, ledger: Ledger) -> Reader:
-    if reader.core is None:
-        raise ValueError(
-            "frames are cut of what is stored, and these sequences are mapped when they are "
-            "delivered; keep what the map makes by cache=True"
-        )
+def _frames_of(reader: StoredReader, ledger: Ledger) -> StoredReader:
     corpus, sizing = reader.core_corpus(), reader.sizing
     loaded, parts = corpus, None
     if reader.parts is not None:

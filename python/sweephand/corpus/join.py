@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.keep import KeptNumbers, keep
+from sweephand.corpus.join_keys import KeptNumbers
+from sweephand.corpus.stored import StoredCorpus
 
 
 def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error") -> Corpus:
@@ -31,16 +32,12 @@ def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error")
         )
     if len(corpora) == 1:
         return corpora[0]
-    if any(corpus.mixing is not None for corpus in corpora):
-        raise ValueError(
-            "a mixture is not joined as a whole: join inside, as in sh.Mixture({'web': [words, "
-            "labels], ...})"
-        )
-    kept, found = _match(corpora, missing)
-    primary = keep(corpora[0], kept)
+    stored = [corpus.to_join() for corpus in corpora]
+    kept, found = _match(stored, missing)
+    primary = stored[0].keep(kept)
     others = [
         reader.take(numbers[kept])
-        for corpus, numbers in zip(corpora[1:], found, strict=True)
+        for corpus, numbers in zip(stored[1:], found, strict=True)
         for reader in corpus.readers
     ]
     return replace(
@@ -52,7 +49,7 @@ def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error")
 
 
 def _match(
-    corpora: Sequence[Corpus], missing: Literal["error", "drop"]
+    corpora: Sequence[StoredCorpus], missing: Literal["error", "drop"]
 ) -> tuple[NDArray[np.bool_], list[NDArray[np.uint64]]]:
     """Return a mask of the first's sequences found in all, and their numbers in the rest."""
     _refuse_mixed_keys(corpora)
@@ -76,7 +73,7 @@ def _match(
     return kept, found
 
 
-def _refuse_mixed_keys(corpora: Sequence[Corpus]) -> None:
+def _refuse_mixed_keys(corpora: Sequence[StoredCorpus]) -> None:
     by_number = [c.keys is None or isinstance(c.keys, KeptNumbers) for c in corpora]
     without = [n for n, is_number in enumerate(by_number) if is_number]
     with_keys = [n for n, is_number in enumerate(by_number) if not is_number]
@@ -88,7 +85,7 @@ def _refuse_mixed_keys(corpora: Sequence[Corpus]) -> None:
         )
 
 
-def _keys_of(corpus: Corpus, which: int) -> list[str]:
+def _keys_of(corpus: StoredCorpus, which: int) -> list[str]:
     """Return the keys as text: one deserializer's 7 is another's "7"."""
     if corpus.keys is None:
         return [str(number) for number in range(corpus.num_sequences)]

@@ -13,7 +13,8 @@ from sweephand import _core
 from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
+from sweephand.corpus.reader import Change, Reader
+from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 
 Make = Callable[
@@ -38,7 +39,7 @@ class MappedOrigin:
 
     Attributes
     ----------
-    corpus : Corpus
+    corpus : StoredCorpus
     numbers : ndarray of uint64, shape (sequences made,), or None
         The sequence of it that each is made of; None: that of the same number.
     make : callable
@@ -47,7 +48,7 @@ class MappedOrigin:
         Where damaged ones are counted.
     """
 
-    corpus: Corpus
+    corpus: StoredCorpus
     numbers: NDArray[np.uint64] | None
     make: Make
     ledger: Ledger
@@ -70,46 +71,53 @@ class MappedOrigin:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MappedReader(Reader):
     """Makes sequences when a minibatch wants them.
 
     Attributes
     ----------
-    origin : MappedOrigin or None
-        What they are made of; there is one.
+    origin : MappedOrigin
+        What they are made of.
     """
 
-    origin: MappedOrigin | None = None
+    origin: MappedOrigin
 
     @property
-    def _stored(self) -> Reader:
-        assert self.origin is not None
-        return self.origin.corpus.readers[0]
+    def is_mapped(self) -> bool:
+        """True."""
+        return True
 
     @property
     def loads(self) -> NDArray[np.uint64]:
         """Sequences in all that is loaded at a time, as they are stored."""
-        return self._stored.loads
+        return self.origin.corpus.readers[0].loads
 
     @property
     def part_starts(self) -> NDArray[np.uint64]:
         """The first part of every chunk, and the end; empty: each is loaded as a whole."""
-        return self._stored.part_starts
+        return self.origin.corpus.readers[0].part_starts
 
     def in_window(self) -> Reader:
         """Return the same reader for a source with an explicit window."""
-        assert self.origin is not None
-        corpus = self.origin.corpus.in_window()
-        return replace(
-            self,
-            origin=replace(self.origin, corpus=corpus),
-            resident=corpus.resident,
+        corpus = self.origin.corpus
+        return self._of(corpus.read_by(reader.in_window() for reader in corpus.readers))
+
+    def through(self, corpus: Corpus, chunks: slice, change: Change) -> Reader:
+        """Return the same reader over changed readers of stored chunks."""
+        inner = self.origin.corpus
+        return self._of(
+            inner.read_by(reader.through(inner, chunks, change) for reader in inner.readers)
         )
 
-    def _made(self, load_ahead: bool, led_by: int) -> _core.engine.MappedSequences:
-        assert self.origin is not None
-        return self.origin.mapping(load_ahead, led_by)
+    def _of(self, corpus: StoredCorpus) -> MappedReader:
+        origin = replace(self.origin, corpus=corpus)
+        return replace(self, origin=origin, resident=corpus.resident)
+
+    def _loader(
+        self, load_ahead: bool, led_by: int
+    ) -> tuple[None, _core.engine.MappedSequences]:
+        return None, self.origin.mapping(load_ahead, led_by)
 
 
 def ragged_options() -> _core.engine.AssembleOptions:

@@ -1,10 +1,10 @@
-"""A corpus whose chunks are read through the shared cache of a node."""
+"""Readers of chunks through the shared cache of a node."""
 
 from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import count
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.mapped_reader import MappedReader
 from sweephand.corpus.node_cache import NodeCache
-from sweephand.corpus.reader import Reader
+from sweephand.corpus.reader import Change, Reader
+from sweephand.corpus.stored_reader import StoredReader
 
 if TYPE_CHECKING:
     from sweephand.files.node_cache.decoded import DecodedChunks
@@ -71,17 +71,25 @@ class CacheUse:
 
 def read_through(
     corpus: Corpus, cache: NodeCache, make_uses: Callable[[], Uses], made_of: object
-) -> tuple[Corpus, CacheUse]:
-    """Return a corpus whose chunks come from other processes of the node where they can.
+) -> tuple[Sequence[Reader], CacheUse]:
+    """Return readers whose chunks come from other processes of the node where they can.
 
     Parameters
     ----------
+    corpus : Corpus
+        The corpus that they read.
     make_uses : callable
         Returns the future of the chunks of the corpus.
     made_of : object
         All that decides what is decoded.
     """
-    stored = list(_stored(corpus))
+    stored: list[tuple[Corpus, StoredReader]] = []
+
+    def note(owner: Corpus, reader: StoredReader, _chunks: slice) -> StoredReader:
+        stored.append((owner, reader))
+        return reader
+
+    _change(corpus, note)
     reads, decoded, made = None, None, b""
     if any(_is_remote(reader) for _, reader in stored):
         from sweephand.files.node_cache.reads import NodeReads  # only here: few use it
@@ -97,56 +105,40 @@ def read_through(
         decoded = DecodedChunks(Path(cache.folder), cache.decoded_bytes)
     numbers = count()
 
-    def change(owner: Corpus, reader: Reader) -> Reader:
+    def change(owner: Corpus, reader: StoredReader, chunks: slice) -> StoredReader:
         number, found = next(numbers), reader
         if reads is not None and _is_remote(reader):
-            found = _read_through(reads, _chunks_in(corpus, owner, reader), found)
+            found = _read_through(reads, _chunks_in(chunks, owner, reader), found)
         if decoded is not None and _is_decoded(reader):
             found = _decode_once(decoded, made + f" {number}".encode(), found)
         return found
 
-    return _change_stored(corpus, change), CacheUse(reads, decoded)
+    return _change(corpus, change), CacheUse(reads, decoded)
 
 
-def _stored(corpus: Corpus) -> Iterator[tuple[Corpus, Reader]]:
-    """Iterate over the readers that load chunks, with the corpus of each."""
-    for reader in corpus.readers:
-        if isinstance(reader, MappedReader) and reader.origin is not None:
-            yield from _stored(reader.origin.corpus)
-        elif reader.core is not None:
-            yield corpus, reader
+def _change(corpus: Corpus, change: Change) -> list[Reader]:
+    chunks = slice(0, len(corpus.chunk_sequences))
+    return [reader.through(corpus, chunks, change) for reader in corpus.readers]
 
 
-def _change_stored(corpus: Corpus, change: Callable[[Corpus, Reader], Reader]) -> Corpus:
-    """Return a corpus with other readers in the place of those, in the same order."""
-    readers: list[Reader] = []
-    for reader in corpus.readers:
-        if isinstance(reader, MappedReader) and reader.origin is not None:
-            inner = _change_stored(reader.origin.corpus, change)
-            readers.append(replace(reader, origin=replace(reader.origin, corpus=inner)))
-        else:
-            readers.append(reader if reader.core is None else change(corpus, reader))
-    return replace(corpus, readers=readers)
-
-
-def _is_remote(reader: Reader) -> bool:
+def _is_remote(reader: StoredReader) -> bool:
     return reader.asks_a_store and not reader.resident
 
 
-def _is_decoded(reader: Reader) -> bool:
+def _is_decoded(reader: StoredReader) -> bool:
     """Return True if loading takes more than the page cache of the system, which all share."""
     return not reader.resident and not isinstance(reader.core, _core.read.ExtentChunks)
 
 
-def _chunks_in(corpus: Corpus, owner: Corpus, reader: Reader) -> NDArray[np.uint64]:
-    """Return the chunk of the corpus for each load of a reader that may be of an inner one."""
-    chunks = chunks_of_loads(owner, reader)
-    if len(owner.chunk_sequences) == len(corpus.chunk_sequences):
-        return chunks
-    return np.full(len(chunks), UNKNOWN_CHUNK, np.uint64)
+def _chunks_in(chunks: slice, owner: Corpus, reader: StoredReader) -> NDArray[np.uint64]:
+    """Return the chunk in the plan for each load of a reader that may be of an inner corpus."""
+    own = chunks_of_loads(owner, reader)
+    if len(owner.chunk_sequences) != chunks.stop - chunks.start:
+        return np.full(len(own), UNKNOWN_CHUNK, np.uint64)
+    return np.where(own == UNKNOWN_CHUNK, own, own + np.uint64(chunks.start))
 
 
-def chunks_of_loads(corpus: Corpus, reader: Reader) -> NDArray[np.uint64]:
+def chunks_of_loads(corpus: Corpus, reader: StoredReader) -> NDArray[np.uint64]:
     """Return the chunk of the corpus whose sequences come first in each load of a reader.
 
     Returns
@@ -165,9 +157,10 @@ def chunks_of_loads(corpus: Corpus, reader: Reader) -> NDArray[np.uint64]:
     return np.minimum(chunks, len(ends) - 1).astype(np.uint64)
 
 
-def _read_through(reads: NodeReads, chunks: NDArray[np.uint64], reader: Reader) -> Reader:
+def _read_through(
+    reads: NodeReads, chunks: NDArray[np.uint64], reader: StoredReader
+) -> StoredReader:
     core = reader.core
-    assert core is not None
 
     def load(number: int) -> _core.read.Chunk:
         return reads.load(lambda: core.load_chunk(number), int(chunks[number]))
@@ -175,9 +168,8 @@ def _read_through(reads: NodeReads, chunks: NDArray[np.uint64], reader: Reader) 
     return replace(reader, core=_core.read.CallbackDeserializer(load))
 
 
-def _decode_once(decoded: DecodedChunks, made: bytes, reader: Reader) -> Reader:
+def _decode_once(decoded: DecodedChunks, made: bytes, reader: StoredReader) -> StoredReader:
     core = reader.core
-    assert core is not None
 
     def load(number: int) -> _core.read.Chunk:
         key = blake2b(made + f" {number}".encode(), digest_size=16).digest()
@@ -199,7 +191,7 @@ def digest_of(made_of: object) -> bytes:
         return b""
 
 
-def _check_room(corpus: Corpus, reader: Reader, cache: NodeCache) -> None:
+def _check_room(corpus: Corpus, reader: StoredReader, cache: NodeCache) -> None:
     if not _is_remote(reader):
         return
     largest = int(int(corpus.sizing.chunk_samples.max()) * reader.sample_bytes)

@@ -1,30 +1,36 @@
-"""Readers of chunks: streams of every sequence of a corpus, and the cost of loading them."""
+"""Readers: streams of every sequence of a corpus, and the cost of loading them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.turns import Turn
 from sweephand.files.requests import MOST_REQUESTS
 
+if TYPE_CHECKING:
+    from sweephand.corpus.corpus import Corpus
+    from sweephand.corpus.stored_reader import StoredReader
+
+Change = Callable[["Corpus", "StoredReader", slice], "StoredReader"]
+"""Changes a reader of chunks, given its corpus and the chunks in the plan it may serve."""
+
 
 @dataclass(frozen=True)
-class Reader:
+class Reader(ABC):
     """Streams of every sequence of a corpus, and how they are loaded.
 
     Attributes
     ----------
-    core : core object or None
-        Loads chunks; None: it has none, as with `MappedReader` and `MixedReader`.
     streams : sequence of StreamInfo
         In the order of the columns of a chunk.
     chunk_sequences : ndarray of uint64, shape (chunks,)
@@ -34,8 +40,6 @@ class Reader:
         the size, if it is one of these, else of the longest.
     resident : bool
         Every sequence can be read by itself, at once.
-    parts : ndarray of uint64, shape (parts,), or None
-        Sequences in every part of a chunk, where `core` loads parts; None: it loads chunks.
     numbers : ndarray of uint64, shape (sequences of the corpus,), or None
         For every sequence of the corpus its number in these chunks; None: the same.
     sample_bytes : float
@@ -48,13 +52,10 @@ class Reader:
         While a chunk is loaded it is held as it is stored, too.
     open_chunks : int
         How many chunks an unshuffled sweep has open at a time.
-    chunked : core object or None
-        Loads chunks although all is resident: what is faster where there is a window.
     turns : sequence of Turn
         Of the user's objects that are called to read it.
     """
 
-    core: _core.read.Deserializer | None
     streams: Sequence[StreamInfo]
     chunk_sequences: NDArray[np.uint64]
     measure: Callable[[], Sizing]
@@ -65,9 +66,52 @@ class Reader:
     load_threads: int = 1
     holds_stored: bool = False
     open_chunks: int = 1
-    chunked: _core.read.Deserializer | None = None
-    parts: NDArray[np.uint64] | None = None
     turns: Sequence[Turn] = ()
+
+    @property
+    def is_mapped(self) -> bool:
+        """True if sequences are mapped on demand, when a minibatch wants them."""
+        return False
+
+    @property
+    def loads(self) -> NDArray[np.uint64]:
+        """Sequences in all that is loaded at a time, as stored: uint64, shape (loads,)."""
+        return self.chunk_sequences
+
+    @property
+    def part_starts(self) -> NDArray[np.uint64]:
+        """The first part of every chunk, and the end; empty: each is loaded as a whole."""
+        return np.empty(0, np.uint64)
+
+    def in_window(self) -> Reader:
+        """Return a reader of the same for a source with an explicit window."""
+        return self
+
+    def stored(self, wanted: str) -> StoredReader:
+        """Return the reader of stored chunks, for what is wanted; ValueError if it is none."""
+        raise ValueError(
+            f"{wanted} of what is stored, and these sequences are mapped when they are "
+            "delivered; keep what the map makes by cache=True"
+        )
+
+    @abstractmethod
+    def through(self, corpus: Corpus, chunks: slice, change: Change) -> Reader:
+        """Return the same reader over changed readers of stored chunks.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The corpus that this reads.
+        chunks : slice
+            The chunks in the plan that are those of the corpus, unless it has others.
+        change : callable
+        """
+
+    @abstractmethod
+    def _loader(
+        self, load_ahead: bool, led_by: int
+    ) -> tuple[_core.read.Deserializer | None, _core.engine.MadeSequences | None]:
+        """Return what loads stored chunks, or what makes the sequences."""
 
     def __repr__(self) -> str:
         return f"Reader({', '.join(info.brief for info in self.streams)})"
@@ -93,12 +137,6 @@ class Reader:
         """Return a reader of only these sequences of the corpus, in this order."""
         return replace(self, numbers=numbers if self.numbers is None else self.numbers[numbers])
 
-    def in_window(self) -> Reader:
-        """Return a reader of the same for a source with an explicit window."""
-        if self.chunked is None:
-            return self
-        return replace(self, core=self.chunked, resident=False, chunked=None)
-
     @property
     def stored_loads(self) -> int:
         """Chunks that are held as they are stored, at a time, while they are loaded."""
@@ -108,11 +146,6 @@ class Reader:
     def asks_a_store(self) -> bool:
         """True if loading waits for answers, rather than for this machine."""
         return self.load_threads >= MOST_REQUESTS
-
-    @property
-    def loads(self) -> NDArray[np.uint64]:
-        """Sequences in all that `core` loads at a time: uint64, shape (loads,)."""
-        return self.chunk_sequences if self.parts is None else self.parts
 
     def member(
         self, open_chunks: int, *, load_ahead: bool, led_by: int = 0
@@ -128,24 +161,13 @@ class Reader:
         led_by : int
             Chunks of the corpus that this one is joined to; 0: it is the first.
         """
+        deserializer, made = self._loader(load_ahead, led_by)
         return _core.engine.Member(
-            deserializer=self.core,
-            made=self._made(load_ahead, led_by),
+            deserializer=deserializer,
+            made=made,
             chunk_sequences=self.loads,
             part_starts=self.part_starts,
             joined=np.empty(0, np.uint64) if self.numbers is None else self.numbers,
             load_threads=self.load_threads,
             open_chunks=open_chunks,
         )
-
-    def _made(self, load_ahead: bool, led_by: int) -> _core.engine.MadeSequences | None:
-        """Return the engine's mapping of the sequences; None if they are read unchanged."""
-        return None
-
-    @property
-    def part_starts(self) -> NDArray[np.uint64]:
-        """Return the first part of every chunk, and the end."""
-        if self.parts is None:
-            return np.empty(0, np.uint64)
-        starts = np.searchsorted(offsets_of(self.parts), offsets_of(self.chunk_sequences))
-        return starts.astype(np.uint64)

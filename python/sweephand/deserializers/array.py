@@ -13,13 +13,13 @@ from sweephand.checks import check_int
 from sweephand.corpus.casts import unmasked
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.ids import GivenIds, SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import chunk_starts, size_columns
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import size_stream
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.data_in_memory import check_dict
@@ -112,7 +112,7 @@ class ArrayDeserializer(Deserializer):
                 )
             self._ids = GivenIds(self._given)
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""
         columns = self._columns
         num_sequences = next(iter(columns.values())).num_sequences
@@ -123,7 +123,7 @@ class ArrayDeserializer(Deserializer):
             num_sequences, self._chunk_size or sequences_per_chunk(num_sequences, num_bytes)
         )
         chunk = make_chunk(list(columns.values()), owned=False)
-        reader = Reader(
+        reader = StoredReader(
             core=_core.read.ResidentDeserializer(chunk),
             streams=self._infos,
             chunk_sequences=np.diff(starts).astype(np.uint64),
@@ -132,7 +132,7 @@ class ArrayDeserializer(Deserializer):
             sample_bytes=delivered / max(1, num_samples),
         )
         keys = None if self._given is None else self._keys
-        return Corpus([reader], self._ids, [self._name], keys=keys)
+        return StoredCorpus([reader], self._ids, [self._name], keys=keys)
 
     def _description(self) -> str:
         return brief([self._name], self._infos, self._num_sequences)

@@ -12,11 +12,11 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import offsets_of
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
@@ -185,7 +185,7 @@ class CTFDeserializer(SelfDescribed):
             max_line_bytes=_MAX_LINE_BYTES,
         )
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         local = access_to(self._files).local  # as they are now; objects as they were listed
         listed: Sequence[SourceFile] = self._files if local is None else look_again(local)
@@ -202,7 +202,7 @@ class CTFDeserializer(SelfDescribed):
         names = [file.name for file in listed]
         sizing = Sizing.of(index.arrays["sizes"], offsets_of(chunk_sequences))
         num_samples = int(sizing.chunk_samples.sum())
-        reader = Reader(
+        reader = StoredReader(
             core=self._make_core(infos, listed, ignored, chunks),
             streams=self._singled(infos, index),
             chunk_sequences=np.array(chunk_sequences, dtype=np.uint64),
@@ -212,7 +212,7 @@ class CTFDeserializer(SelfDescribed):
             load_threads=access_to(listed).threads(),
             holds_stored=not access_to(listed).is_local,
         )
-        return Corpus(
+        return StoredCorpus(
             [reader],
             ids=ShardIds(names, index.starts["sizes"].tolist()),
             names=names,

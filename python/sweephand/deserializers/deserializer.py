@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from sweephand.corpus.corpus import Corpus
@@ -246,8 +246,7 @@ class FilteredDeserializer(Deserializer):
 
         corpus = self.whole.open_for(opening)
         check_name(corpus, self.filter_.name)
-        kept = filtered(corpus, self.filter_, opening)
-        return replace(kept, names=[*corpus.names, self.filter_.fingerprint])
+        return filtered(corpus, self.filter_, opening).named(self.filter_.fingerprint)
 
     def _description(self) -> str:
         return f"{self.whole!r}, {self.filter_}"

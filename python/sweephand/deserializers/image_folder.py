@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
 from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.sizes import Sizing, chunk_starts
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.formats import SelfDescribed, Wanted, the_only
@@ -128,14 +128,14 @@ class ImageFolder(SelfDescribed):
     def __len__(self) -> int:
         return len(self._files)
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""
         files = self._files
         num_bytes = files.num_bytes or _GUESS * len(files)
         starts = chunk_starts(len(files), sequences_per_chunk(len(files), num_bytes))
         counts = np.diff(starts).astype(np.uint64)
         empty = self._columns([b""], np.zeros(1, np.int64))
-        reader = Reader(
+        reader = StoredReader(
             core=_core.read.FetchingDeserializer(_Fetcher(self, ledger).fetch),
             streams=[
                 describe_stream(name, column, self.definitions[name])
@@ -147,7 +147,7 @@ class ImageFolder(SelfDescribed):
             sample_bytes=num_bytes / len(files),
         )
         names = [f"{self._path.name} {files.digest}"]
-        return Corpus([reader], self._ids, names, index=files.index)
+        return StoredCorpus([reader], self._ids, names, index=files.index)
 
     def read(self, number: int) -> bytes | DataError:
         """Return the bytes of a picture, or why it cannot be read."""

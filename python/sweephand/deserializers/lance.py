@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import Any
 
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.members import splits_of
+from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
@@ -159,7 +159,7 @@ class LanceDeserializer(ArrowUnits):
         streams, self.left_out = streams_of(self._schema(), self._root)
         return streams
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         corpus = super().open(ledger)
         return replace(corpus, names=[f"version {self.version}", *corpus.names])

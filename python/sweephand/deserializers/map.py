@@ -12,13 +12,13 @@ from sweephand import _core
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
 from sweephand.corpus.sample_form import Samples
 from sweephand.corpus.sizes import Sizing, chunk_starts
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.data_in_memory import arrays_of, is_map_style, wrong_data
@@ -100,7 +100,7 @@ class MapDeserializer(Deserializer):
         self._definitions = self._items.streams
         self._given = lengths
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""
         if self._arrays is not None:
             return self._arrays.open(ledger)
@@ -111,7 +111,7 @@ class MapDeserializer(Deserializer):
         starts = chunk_starts(items.count, sequences_per_chunk(1, num_bytes))
         fetcher = _Fetcher(items, sizes, ledger)
         counts = np.diff(starts).astype(np.uint64)
-        reader = Reader(
+        reader = StoredReader(
             core=_core.read.FetchingDeserializer(fetcher.fetch),
             streams=[
                 describe_stream(
@@ -130,7 +130,7 @@ class MapDeserializer(Deserializer):
             sample_bytes=num_bytes / items.size(items.first),
             turns=(items.turn,),
         )
-        return Corpus([reader], ShardIds([items.name], [0, items.count]), [items.name])
+        return StoredCorpus([reader], ShardIds([items.name], [0, items.count]), [items.name])
 
     def _description(self) -> str:
         if self._arrays is not None:

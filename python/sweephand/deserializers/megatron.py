@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 
 from sweephand.corpus.columns import offsets_of
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Wanted
@@ -85,7 +85,7 @@ class MegatronDeserializer(Deserializer):
         self._indexes = find_files([_beside(os.fspath(one), ".idx") for one in given]).files
         self.files = find_files([_beside(file.spec, ".bin") for file in self._indexes]).files
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""
         indexes = [
             read_index(index, data, ledger, any_order=self._any_order)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.checks import check_flag, check_int
 from sweephand.corpus.columns import ColumnData, offsets_of
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
@@ -140,7 +140,7 @@ class HTKMLFDeserializer(IndexedDeserializer):
         """Return the one stream that there is."""
         return StreamDefs({self._name: StreamDef()})
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         corpus = super().open(ledger)
         assert self._runs is not None

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from sweephand.checks import check_int
 from sweephand.corpus.chunks import default_chunk_bytes, sequences_per_chunk
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import chunk_starts
+from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.data_in_memory import check_dict
@@ -118,7 +118,7 @@ class NpyDeserializer(Deserializer):
         """Pickle as the paths, which another process opens again."""
         return type(self), self._arguments
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""
         columns = [one.column for one in self._columns.values()]
         files = [file for one in self._columns.values() for file in one.files]
@@ -145,7 +145,7 @@ class NpyDeserializer(Deserializer):
             before = sequences_per_chunk(num_sequences, num_bytes)
             earlier[f"chunk_size={before}"] = chunk_starts(num_sequences, before)
         ids: SequenceIds = ShardIds(names[: len(bounds) - 1], bounds)
-        return Corpus([reader], ids, names, earlier_chunks=earlier, files=files)
+        return StoredCorpus([reader], ids, names, earlier_chunks=earlier, files=files)
 
     def warn_of_tokens(self) -> None:
         """Warn if all that there is seems to be tokens without bounds."""

@@ -12,9 +12,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from sweephand.corpus.casts import as_dtype
 from sweephand.corpus.columns import offsets_of
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Wanted
@@ -146,7 +146,7 @@ class RawTokensDeserializer(Deserializer):
             raise ValueError(f"dtype must be a native integer or float type, got {dtype!r}")
         return found
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""
         found: Index | None = None
         if self._token is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sweephand.checks import check_int
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.id_words import digests_of_names, id_words
-from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.maps.opening import Opening
@@ -132,7 +131,7 @@ class _Part(Deserializer):
                 f"nothing is left in {self.name}: none of {len(kept)} sequences was drawn; "
                 "give it a larger share, or another seed"
             )
-        return replace(keep(corpus, kept), names=[*corpus.names, str(self)])
+        return corpus.keep(kept).named(str(self))
 
     def _bounds(self) -> tuple[int, int]:
         """Return the first and the last word of the part."""

@@ -13,12 +13,12 @@ from sweephand.checks import check_int
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import delivered_bytes
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
@@ -98,7 +98,7 @@ class UserDeserializer(Deserializer):
         """
         return None
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""
         return _Opening(self, ledger).corpus()
 
@@ -127,8 +127,8 @@ class _Opening:
     def _make_sizes(self, counts: NDArray[np.int64], samples: NDArray[np.int64]) -> UserSizes:
         return UserSizes(self._name, counts, samples, self._chunks.lengths)
 
-    def corpus(self) -> Corpus:
-        reader = Reader(
+    def corpus(self) -> StoredCorpus:
+        reader = StoredReader(
             core=_core.read.CallbackDeserializer(self._load),
             streams=self._infos,
             chunk_sequences=self._sizes.counts.astype(np.uint64),
@@ -139,7 +139,7 @@ class _Opening:
             turns=(self._chunks.turn,),
         )
         num_sequences = int(self._sizes.counts.sum())
-        return Corpus([reader], ShardIds([self._name], [0, num_sequences]), [self._name])
+        return StoredCorpus([reader], ShardIds([self._name], [0, num_sequences]), [self._name])
 
     def _bytes_of(self, data: ChunkData) -> int:
         """Return the bytes of a chunk, or of its delivered streams if those are more."""

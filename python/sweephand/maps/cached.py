@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import offsets_of
-from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.keep import keep
-from sweephand.corpus.reader import Reader
 from sweephand.corpus.sample_form import Samples
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress
@@ -54,7 +53,9 @@ class _Cache:
             return make_chunk(list(read_chunk(file, int(self.offsets[chunk])).columns))
 
 
-def cached_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus | None:
+def cached_corpus(
+    stored: StoredCorpus, wanted: SequenceMap, opening: Opening
+) -> StoredCorpus | None:
     """Return the corpus of a map's results, which are computed and kept if they were not.
 
     None if it cannot be kept: some sequences are damaged, or nothing can be written.
@@ -78,10 +79,10 @@ def cached_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corp
         cache = _read(store, stored)
     if cache is None:
         return None
-    kept = keep(stored, cache.kept)
+    kept = stored.keep(cache.kept)
     counts, sizes, several = cache.sizes
     expansion = Expansion(counts[counts > 0], sizes, several)
-    reader = Reader(
+    reader = StoredReader(
         core=_core.read.CallbackDeserializer(cache.load),
         streams=cache.streams,
         chunk_sequences=expansion.chunk_sequences(kept),
@@ -95,7 +96,7 @@ def cached_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corp
     return expansion.corpus(kept, reader)
 
 
-def _read(store: MeasuredStore, stored: Corpus) -> _Cache | None:
+def _read(store: MeasuredStore, stored: StoredCorpus) -> _Cache | None:
     found = store.read_index()
     if found is None:
         return None
@@ -323,7 +324,7 @@ def _described(info: StreamInfo) -> list[Any]:
     return [info.name, info.dtype.str, list(info.shape), *map(bool, flags)]
 
 
-def _stream_of(fields_kept: list[Any], stored: Corpus) -> StreamInfo:
+def _stream_of(fields_kept: list[Any], stored: StoredCorpus) -> StreamInfo:
     """Return a stream of the kept file, with the transforms of the stored stream."""
     name, dtype, shape, is_sparse, defines_mb_size, broadcast, is_single = fields_kept
     transforms = next((one.transforms for one in stored.streams if one.name == name), ())

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of, ranges
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.own_order import DerivedOrder
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.stored import StoredCorpus
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,17 @@ class Expansion:
         parts = numbers.astype(np.int64) - self.starts[origins]
         return list(zip(parts.tolist(), self.counts[origins].tolist(), strict=True))
 
-    def sizing(self, stored: Corpus) -> Sizing:
+    def sizing(self, stored: StoredCorpus) -> Sizing:
         """Return the sizes of all, in the chunks of the stored sequences."""
         first = offsets_of(stored.chunk_sequences.astype(np.int64))
         return Sizing.of(self.sizes, self.starts[first])
 
-    def chunk_sequences(self, stored: Corpus) -> NDArray[np.uint64]:
+    def chunk_sequences(self, stored: StoredCorpus) -> NDArray[np.uint64]:
         """Return how many there are in every chunk."""
         first = offsets_of(stored.chunk_sequences.astype(np.int64))
         return np.diff(self.starts[first]).astype(np.uint64)
 
-    def corpus(self, stored: Corpus, reader: Reader) -> Corpus:
+    def corpus(self, stored: StoredCorpus, reader: Reader) -> StoredCorpus:
         """Return the corpus of a reader's results."""
         if not self.several:
             return replace(stored, readers=[reader], chunks=None, earlier_chunks={})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import groupby
 
@@ -14,6 +13,7 @@ from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.mapped_reader import MappedOrigin, MappedReader
+from sweephand.corpus.stored import StoredCorpus
 from sweephand.maps.cached import cached_corpus
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook, look_at_first
@@ -37,25 +37,24 @@ def map_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
     ValueError
         If another map has the name, or what the map returns cannot be streams.
     """
+    return stored.each(lambda one: _mapped(one, wanted, opening).named(wanted.fingerprint))
+
+
+def _mapped(stored: StoredCorpus, wanted: SequenceMap, opening: Opening) -> StoredCorpus:
     check_name(stored, wanted.name)
     opening.workers.check(wanted)
     if wanted.cache:
         kept = cached_corpus(stored, wanted, opening)
         if kept is not None:
-            return replace(kept, names=[*stored.names, wanted.fingerprint])
+            return kept
     streams = StoredStreams(stored)
     look = look_at_first(streams, wanted, opening)
     expansion: Expansion | None = None
     if wanted.size != "same":
-        stored, expansion = measure(streams, wanted, look, opening)
-        streams = StoredStreams(stored)
-    reader = _reader(streams, wanted, look, expansion, opening)
-    corpus = (
-        replace(stored, readers=[reader])
-        if expansion is None
-        else expansion.corpus(stored, reader)
-    )
-    return replace(corpus, names=[*stored.names, wanted.fingerprint])
+        has_results, expansion = measure(streams, wanted, look, opening)
+        stored = stored.keep(has_results)
+    reader = _reader(stored, wanted, look, expansion, opening)
+    return stored.read_by([reader]) if expansion is None else expansion.corpus(stored, reader)
 
 
 def check_name(stored: Corpus, name: str) -> None:
@@ -68,17 +67,16 @@ def check_name(stored: Corpus, name: str) -> None:
 
 
 def _reader(
-    stored: StoredStreams,
+    corpus: StoredCorpus,
     wanted: SequenceMap,
     look: FirstLook,
     expansion: Expansion | None,
     opening: Opening,
 ) -> MappedReader:
-    corpus = stored.corpus
+    stored = StoredStreams(corpus)
     first = corpus.readers[0]
     run = MapRun(stored, wanted, look, expansion, opening)
     return MappedReader(
-        core=None,
         streams=look.streams(stored, keeps_size=expansion is None),
         chunk_sequences=(
             corpus.chunk_sequences if expansion is None else expansion.chunk_sequences(corpus)

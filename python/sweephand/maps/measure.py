@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.casts import as_array, cast
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
@@ -129,8 +128,8 @@ class FilteringTask(MapTask):
 
 def measure(
     stored: StoredStreams, wanted: SequenceMap, look: FirstLook, opening: Opening
-) -> tuple[Corpus, Expansion]:
-    """Return the sequences with results, and the sizes of the results.
+) -> tuple[NDArray[np.bool_], Expansion]:
+    """Return a mask of the sequences with results, and the sizes of the results.
 
     Raises
     ------
@@ -156,7 +155,7 @@ def measure(
     if not kept.any():
         raise ValueError(f"nothing is left: {wanted} makes no samples of any sequence")
     expansion = Expansion(found.counts[kept], found.sizes, found.several)
-    return keep(stored.corpus, kept), expansion
+    return kept, expansion
 
 
 def filtered(corpus: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
@@ -180,7 +179,7 @@ def filtered(corpus: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
     kept = _measured(stored, wanted, opening, task).counts > 0
     if not kept.any():
         raise ValueError(f"nothing is left: {wanted} keeps no sequence")
-    return keep(corpus, kept)
+    return corpus.keep(kept)
 
 
 @dataclass(frozen=True)

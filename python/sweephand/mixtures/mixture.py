@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from sweephand import _core
-from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.corpus import Corpus, ShareChange
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.mixing import Mixing, ShareChange, mix
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of
 from sweephand.errors import shown
 from sweephand.maps.opening import Opening
+from sweephand.mixtures.mixed_corpus import MixedCorpus
 from sweephand.mixtures.weights import (
     Weights,
     changed,
@@ -170,25 +170,21 @@ class Mixture(Deserializer):
         if opening.added:
             whole = self.with_added(opening.added)
             return whole.open_for(replace(opening, added={}))
-        opened = []
+        opened = {}
         for name, joined in self._corpora.items():
             try:
                 corpora = [one.open_for(opening) for one in joined]
-                joined_corpus = join(corpora, opening.missing)
-                opened.append(replace(joined_corpus, keys=None))
+                opened[name] = join(corpora, opening.missing).to_join()
             except Exception as error:
                 error.add_note(f"the corpus {name!r} of a mixture")
                 raise
-        return mix(
-            Mixing(
-                names=tuple(self._corpora),
-                corpora=tuple(opened),
-                rates_of=self._rates,
-                fingerprint=self._fingerprint,
-                at_end=self._at_end,
-                ledger=opening.ledger,
-                num_added=self._num_added,
-            )
+        return MixedCorpus(
+            corpora=opened,
+            rates_of=self._rates,
+            fingerprint=self._fingerprint,
+            at_end=self._at_end,
+            ledger=opening.ledger,
+            num_added=self._num_added,
         )
 
     def map(self, function: Callable[..., Any], **options: Any) -> Mixture:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.corpus.mixing import ShareChange
+from sweephand.corpus.corpus import ShareChange
 from sweephand.errors import shown
 
 Weight = int | float | Fraction

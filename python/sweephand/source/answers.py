@@ -223,6 +223,6 @@ class Answers:
         except RuntimeError:
             return "delivered by the processes of a loader"
         place = f"at nominal time {time}"
-        if self.timeline.corpus.mixing is not None:
+        if not self.timeline.corpus.has_sweeps:
             return place
         return f"{place}, in sweep {time // self.num_samples_per_sweep}"

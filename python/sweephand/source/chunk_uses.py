@@ -30,11 +30,12 @@ class ChunkUses:
         self.corpus = _digest(repr(list(corpus.names)).encode(), counts.tobytes())
         window, scores = plan.opened.window, plan.opened.scores
         order = options.randomization_seed, options.randomize, options.lanes, str(window)
+        weights = "" if corpus.has_sweeps else plan.events.fingerprint  # which change them
         by_score = scores.described if scores else ""
-        self.timeline = _digest(repr((self.corpus, order)).encode(), by_score.encode())
-        # Where all chunks are open all the time, or come in an order of the corpus, nobody can
-        # say more than that a sweep lies between.
-        self._tells = corpus.order is None and plan.block_chunks < len(counts)
+        self.timeline = _digest(
+            repr((self.corpus, order)).encode(), (by_score + weights).encode()
+        )
+        self._is_told = _is_told(plan)
         self._uses = _core.order.ChunkUses(plan.order, plan.end, plan.shares_by_lanes)
         self._limit = plan.limit
 
@@ -56,10 +57,29 @@ class ChunkUses:
         later = time + self.sweep if time + self.sweep < self._limit else UNKNOWN_CHUNK
         times = np.full(len(chunks), later, np.uint64)
         known = chunks != UNKNOWN_CHUNK
-        if self._tells and known.any():
+        known[known] = self._is_told[chunks[known]]
+        if known.any():
             lanes = [_core.order.LaneReader(*reader) for reader in readers]
             times[known] = self._uses.next(chunks[known], time, lanes, skips_one)
         return times
+
+
+def _is_told(plan: Plan) -> NDArray[np.bool_]:
+    """Return of each chunk True if its times are known.
+
+    Where all chunks of a part are open all the time, or come in an order of their own, there is
+    no more to be known than that a sweep is between.
+    """
+    parts = plan.corpus.parts.values()
+    opened = plan.order.own_block_chunks
+    if not plan.options.randomize:
+        opened = [part.open_chunks for part in parts]
+    counts = [len(part.chunk_sequences) for part in parts]
+    is_told = [
+        part.order is None and num_open < count
+        for part, num_open, count in zip(parts, opened, counts, strict=True)
+    ]
+    return np.repeat(is_told, counts)
 
 
 def _digest(*parts: bytes) -> int:

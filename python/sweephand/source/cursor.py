@@ -14,8 +14,8 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.corpus.assembler import make_assembler
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.read_through import CacheUse, read_through
+from sweephand.corpus.reader import Reader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.turns import Turn
 from sweephand.layouts import pad_element
@@ -54,15 +54,15 @@ class _Delivery:
 
     Attributes
     ----------
-    cached : Corpus or None
-        The corpus of the plan as it is read through the cache of the node.
+    readers : sequence of Reader
+        Those of the corpus of the plan, or they through the cache of the node.
     cache_use : CacheUse
     turns : list of Turn
         Of the user's objects that engines call.
     """
 
     plan: Plan
-    cached: Corpus | None
+    readers: Sequence[Reader]
     cache_use: CacheUse
     turns: Sequence[Turn]
 
@@ -72,9 +72,7 @@ class _Delivery:
         cache, options = plan.options.node_cache, plan.options
         turns = [turn for reader in plan.corpus.readers for turn in reader.turns]
         if cache is None:
-            return cls(plan, None, CacheUse(), turns)
-        if plan.corpus.mixing is not None:
-            raise ValueError("node_cache is for one corpus; a mixture has none yet")
+            return cls(plan, plan.corpus.readers, CacheUse(), turns)
         made_of = options.opened_from, *options.of_chunks
         uses = partial(ChunkUses, plan)
         return cls(plan, *read_through(plan.corpus, cache, uses, made_of), turns)
@@ -82,8 +80,7 @@ class _Delivery:
     def make_engine(self) -> _core.engine.Engine:
         """Return an engine at the start of the plan."""
         plan = self.plan
-        corpus = plan.corpus if self.cached is None else self.cached
-        layout, options = plan.layout, plan.options
+        corpus, layout, options = plan.corpus, plan.layout, plan.options
 
         def padding_of(info: StreamInfo) -> bytes:
             dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
@@ -96,6 +93,7 @@ class _Delivery:
             padding_of,
             load_ahead=options.threads > 0,
             report=plan.opened.ledger.report_by(corpus.ids),
+            readers=self.readers,
         )
         return _core.engine.Engine(
             plan.make_planner(),

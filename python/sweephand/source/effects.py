@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.mixing import ShareChange
+from sweephand.corpus.corpus import Corpus, ShareChange
 from sweephand.events.event import Add, Ban, MapVersion, Retire, RowLength, Skip, Weights
 from sweephand.events.event_list import EventList
 from sweephand.layouts import Layout, Packed
-from sweephand.source.limits import END_OF_TIME, MAX_TIME
+from sweephand.source.limits import END_OF_TIME
 from sweephand.source.open_corpus import OpenCorpus
 from sweephand.source.options import SourceOptions
 from sweephand.source.order import common_boundary, make_order, make_planner
@@ -35,7 +34,6 @@ class Places:
     def free_key(self, corpus: Corpus, lengths: Sequence[int | None], time: int) -> int:
         """Return the key from which on other shares change nothing before that boundary."""
         order = self._order_of(corpus)
-        assert isinstance(order, _core.order.MixedTimeline)
         return order.free_key(self._boundary_in(order, lengths, time))
 
     def _order_of(self, corpus: Corpus) -> _core.order.Timeline:
@@ -120,19 +118,13 @@ def _skip(effects: Effects, _event: Skip, _layout: Layout, _places: Places) -> E
 def _shares(
     effects: Effects, event: Weights | Retire, layout: Layout, places: Places
 ) -> Effects:
-    mixing = effects.corpus.mixing
-    if mixing is None:
-        raise ValueError("there is one corpus; weights are of a sh.Mixture")
     lengths = [None, *(length for _, length in effects.rows)]
-    key = places.free_key(effects.corpus, lengths, event.at)
-    if key > MAX_TIME:  # nothing comes from there on
-        return effects
     change = ShareChange(
-        time=key,
+        time=places.free_key(effects.corpus, lengths, event.at),
         weights=event.weights if isinstance(event, Weights) else None,
         retired=event.corpus if isinstance(event, Retire) else None,
     )
-    return replace(effects, corpus=mixing.changed(change))
+    return replace(effects, corpus=effects.corpus.changed(change))
 
 
 def _rows(effects: Effects, event: RowLength, layout: Layout, places: Places) -> Effects:

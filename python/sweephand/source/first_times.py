@@ -31,7 +31,7 @@ def first_times(
         A nominal time for each; None if it does not come before `end`.
     """
     # In the large parts of a mixture a small corpus has many sweeps, each a search.
-    by_search = plan.corpus.mixing is None and not plan.effects.change_plans
+    by_search = plan.corpus.has_sweeps and not plan.effects.change_plans
     if plan.layout.depends_on_size and not by_search:
         found = _planned(plan, {one for some in numbers for one in some}, end, size)
     else:

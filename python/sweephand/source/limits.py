@@ -70,3 +70,23 @@ class Limits:
                 )
             return limit
         return self.samples
+
+    def of_mixture(self, at_end: str) -> tuple[int, int | None]:
+        """Return the limit of a mixture in samples, and in sweeps of its corpora; None: none.
+
+        Parameters
+        ----------
+        at_end : {"repeat", "stop", "drop"}
+            What happens when a corpus ends.
+        """
+        if self.samples == FULL_DATA_SWEEP:
+            raise ValueError("a mixture has no sweep: give max_samples in samples")
+        if self.sweeps != INFINITELY_REPEAT and at_end != "stop":
+            raise ValueError(
+                f"max_sweeps is for one corpus, and for a mixture with at_end='stop'; this one "
+                f"has at_end={at_end!r}: give max_samples"
+            )
+        if at_end == "repeat":
+            return self.samples, None
+        is_one = self.sweeps in (INFINITELY_REPEAT, FULL_DATA_SWEEP)
+        return self.samples, 1 if is_one else self.sweeps

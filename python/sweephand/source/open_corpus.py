@@ -10,14 +10,14 @@ from sweephand import _core
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.frames import frames
 from sweephand.corpus.join import join
-from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.streams import StreamInfo
 from sweephand.events.event import Add, MapVersion
 from sweephand.events.event_list import EventList
 from sweephand.layouts import Frames, Layout
 from sweephand.maps.opening import Opening
 from sweephand.maps.workers import MapWorkers
-from sweephand.source.added import at_first, with_fingerprints
+from sweephand.source.added import with_fingerprints
 from sweephand.source.options import SourceOptions
 from sweephand.source.scores import ScoredOrder, scores_of
 from sweephand.source.window import Window
@@ -82,14 +82,15 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
         served, long = treat_long(layout, whole)
         check_lengths(layout, served)
         events = with_fingerprints(events, whole)
-        window, corpus = options.window.for_corpus(served, as_whole=options.order is not None)
-        first = at_first(corpus)
+        as_whole = options.order is not None
+        corpus = options.window.in_chunks(served, as_whole=as_whole)
+        first = corpus.at_first
         opened = OpenCorpus(
             corpus=corpus,
             at_first=first,
             long=long,
             layout=layout.settle(first.core),
-            window=window,
+            window=options.window.of(served, as_whole=as_whole),
             scores=scores_of(options, whole, corpus),
             ledger=ledger,
             workers=workers,
@@ -119,11 +120,11 @@ def _joined(
     opened = [deserializer.open_for(opening) for deserializer in options.opened_from]
     if options.window.explicit:
         opened = [corpus.in_window() for corpus in opened]
-    corpus = replace(join(opened, options.missing), keys=None)  # only joining needs them
+    corpus = join(opened, options.missing)
     for at, name, _ in opening.map_versions:
         if not any(f"map {name} " in words for words in corpus.names):
             raise ValueError(f"the event 'map_version' at {at}: there is no map {name!r}")
-    if added and corpus.mixing is None:
+    if not added.keys() <= corpus.parts.keys():
         raise ValueError("a corpus is added to a sh.Mixture, and this is one corpus")
     return corpus
 
@@ -143,24 +144,23 @@ def _settle_singles(corpus: Corpus, layout: Layout) -> Corpus:
     """
     fills_rows = layout.has_fixed_width and corpus.core.common_size == 1
     is_sole = len(corpus.streams) == 1
-    readers = [
-        replace(
-            reader,
-            streams=[
-                replace(
-                    info,
-                    is_single=info.is_single and not info.broadcast and not fills_rows,
-                    is_sized=info.defines_mb_size
-                    or info.broadcast
-                    or is_sole
-                    or (info.is_single and fills_rows),
-                )
-                for info in reader.streams
-            ],
+
+    def settled(info: StreamInfo) -> StreamInfo:
+        return replace(
+            info,
+            is_single=info.is_single and not info.broadcast and not fills_rows,
+            is_sized=info.defines_mb_size
+            or info.broadcast
+            or is_sole
+            or (info.is_single and fills_rows),
         )
-        for reader in corpus.readers
-    ]
-    return replace(corpus, readers=readers)
+
+    return corpus.each(
+        lambda one: one.read_by(
+            replace(reader, streams=[settled(info) for info in reader.streams])
+            for reader in one.readers
+        )
+    )
 
 
 def check_lengths(layout: Layout, corpus: Corpus) -> None:
@@ -186,15 +186,10 @@ def check_lengths(layout: Layout, corpus: Corpus) -> None:
 
 
 def flat_parts(corpus: Corpus) -> dict[str, Corpus]:
-    """Return the corpora of a mixture, by name, whose sequences have one sample each.
-
-    A corpus that is no mixture has no name, "".
-    """
-    mixing = corpus.mixing
-    parts = {} if mixing is None else dict(zip(mixing.names, mixing.corpora, strict=True))
+    """Return the parts of a corpus whose sequences have one sample each."""
     return {
         name: part
-        for name, part in (parts or {"": corpus}).items()
+        for name, part in corpus.parts.items()
         if part.core.num_samples == part.core.num_sequences
     }
 
@@ -226,4 +221,4 @@ def treat_long(layout: Layout, corpus: Corpus) -> tuple[Corpus, LongSequences]:
     if found.num_sequences == corpus.num_sequences:
         raise ValueError(f"nothing is left: {message}")
     sizes = corpus.core.sizes(0, corpus.num_sequences)
-    return keep(corpus, sizes <= limit.longest), LongSequences(*counts)
+    return corpus.keep(sizes <= limit.longest), LongSequences(*counts)

@@ -11,7 +11,6 @@ from typing import Any
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.mixing import Mixing
 from sweephand.corpus.streams import StreamInfo
 from sweephand.events.event import Add, MapVersion
 from sweephand.events.event_list import EventList
@@ -122,13 +121,6 @@ class Plan:
         """The end of the timeline as the core counts it."""
         return min(self.limit, END_OF_TIME)
 
-    @cached_property
-    def _mixed(self) -> tuple[Mixing, _core.order.MixedTimeline] | None:
-        if not isinstance(self.order, _core.order.MixedTimeline):
-            return None
-        assert self.corpus.mixing is not None
-        return self.corpus.mixing, self.order
-
     @property
     def num_lanes(self) -> int:
         """Lanes that a sweep is read in, side by side."""
@@ -142,12 +134,9 @@ class Plan:
     @property
     def open_chunks(self) -> int:
         """Chunks that are open at a time, over all lanes."""
-        if self._mixed is None:
-            return self.num_lanes * self.block_chunks
         if not self.options.randomize:
             return self.corpus.open_chunks
-        mixing, order = self._mixed
-        of_each = zip(mixing.corpora, order.own_block_chunks, strict=True)
+        of_each = zip(self.corpus.parts.values(), self.order.own_block_chunks, strict=True)
         return sum(
             min(len(corpus.chunk_sequences), self.num_lanes * blocks)
             for corpus, blocks in of_each
@@ -186,7 +175,7 @@ class Plan:
 
     def check_has_sweeps(self, wanted: str) -> None:
         """Raise ValueError if there is no single corpus whose sweep could be `wanted`."""
-        if self._mixed is not None and self._mixed[0].at_end != "stop":
+        if self.corpus.at_end != "stop":
             raise ValueError(
                 f"{wanted} is one sweep of one corpus, and a mixture has several; write "
                 "source.minibatches(size), and give max_samples to the source"
@@ -195,7 +184,7 @@ class Plan:
     @property
     def repeats_mixture(self) -> bool:
         """True if the corpora of a mixture repeat: it has no sweep."""
-        return self._mixed is not None and self._mixed[0].at_end == "repeat"
+        return self.corpus.at_end == "repeat"
 
     @property
     def sweep_samples(self) -> int:
@@ -208,12 +197,11 @@ class Plan:
 
     def corpus_positions(self, time: int) -> dict[str, int]:
         """Return how many samples of every corpus of a mixture begin before a nominal time."""
-        if self._mixed is None:
+        if self.corpus.has_sweeps:
             return {}
-        mixing, order = self._mixed
         check_int("time", time, 0, MAX_TIME)
-        times = order.own_times(min(time, self.limit))
-        return dict(zip(mixing.names, times, strict=True))
+        times = self.order.own_times(min(time, self.limit))
+        return dict(zip(self.corpus.parts, times, strict=True))
 
     def shares(self, time: int) -> dict[str, float]:
         """Return the share of each corpus of a mixture of all samples before a nominal time."""
@@ -224,13 +212,10 @@ class Plan:
 
     def sweeps_ended_by(self, start: int, stop: int) -> dict[str, int]:
         """Return how many sweeps of every corpus of a mixture end in ``[start, stop)``."""
-        if self._mixed is None:
-            return {}
         before, after = self.corpus_positions(start), self.corpus_positions(stop)
-        sizes = [corpus.core.num_samples for corpus in self._mixed[0].corpora]
+        sizes = {name: part.core.num_samples for name, part in self.corpus.parts.items()}
         return {
-            name: after[name] // size - before[name] // size
-            for name, size in zip(before, sizes, strict=True)
+            name: after[name] // sizes[name] - before[name] // sizes[name] for name in before
         }
 
     # Minibatches

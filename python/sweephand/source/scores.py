@@ -52,7 +52,7 @@ def scores_of(options: SourceOptions, corpus: Corpus, served: Corpus) -> ScoredO
     order = options.order
     if order is None:
         return None
-    if corpus.mixing is not None:
+    if not corpus.has_sweeps:
         raise ValueError("an order by score is for one corpus; a mixture has none")
     values = _values(order, corpus)
     limit = options.chosen_layout.length_limit

@@ -88,7 +88,7 @@ class State:
         return cls(
             position=0,
             progress=[],
-            order_version=layout.mixture_order_version if corpus.mixing else ORDER_VERSION,
+            order_version=ORDER_VERSION if corpus.has_sweeps else layout.mixture_order_version,
             names=Described.of(corpus.names),
             streams=Described.of([info.describe() for info in corpus.streams], room=room),
             sizes=describe_sizes(corpus.core) if sizes_known else "",

@@ -8,6 +8,7 @@ from typing import Self
 from sweephand.checks import check_int
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.sizes import MANY_SEQUENCES
+from sweephand.corpus.stored import StoredCorpus
 from sweephand.source.limits import FULL_DATA_SWEEP
 
 
@@ -53,21 +54,27 @@ class Window:
         chunks = chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
         return cls(0 if samples else int(chunks), samples, explicit or samples != 0)
 
-    def for_corpus(self, corpus: Corpus, *, as_whole: bool = False) -> tuple[Self, Corpus]:
-        """Return the window that holds, and the corpus in the chunks that it counts.
+    def of(self, corpus: Corpus, *, as_whole: bool = False) -> Self:
+        """Return the window that holds for a corpus.
 
         Without an explicit one resident data are one block; but many sequences of unequal
         lengths, whose places only a pass over all of them could tell, have a window of their
         own, of smaller chunks than those that are read at once, if not `as_whole`.
         """
-        if corpus.mixing is not None:
-            return self, corpus.mixing.each(lambda one: self.for_corpus(one)[1])
-        if self.explicit or not self.chunks or not corpus.resident:
-            return self, corpus
-        if as_whole or corpus.num_sequences < MANY_SEQUENCES or corpus.core.common_size:
-            return type(self)(0, 0, False), corpus
-        window = type(self)(_OPEN_CHUNKS, 0, False)
-        return window, corpus.in_chunks_of(_CHUNK_SEQUENCES)
+        has_own = corpus.has_sweeps and corpus.resident
+        if self.explicit or not self.chunks or not has_own:
+            return self
+        is_one = as_whole or corpus.num_sequences < MANY_SEQUENCES or corpus.core.common_size
+        return type(self)(0 if is_one else _OPEN_CHUNKS, 0, False)
+
+    def in_chunks(self, corpus: Corpus, *, as_whole: bool = False) -> Corpus:
+        """Return a corpus in the chunks that the window that holds for it counts."""
+
+        def in_own(one: StoredCorpus) -> StoredCorpus:
+            has_own = self.of(one, as_whole=as_whole).chunks not in (0, self.chunks)
+            return one.in_chunks_of(_CHUNK_SEQUENCES) if has_own else one
+
+        return corpus.each(in_own)
 
     def __str__(self) -> str:
         if self.samples:

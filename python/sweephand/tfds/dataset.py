@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus import chunks
 from sweephand.corpus.columns import offsets_of
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamInfo, size_stream
 from sweephand.deserializers.deserializer import Deserializer, brief
@@ -136,7 +136,7 @@ class Dataset(Deserializer):
         name = f"{stream.replace('/', '-')}.labels.txt"
         return read_file(self.info.data_dirs[0] / name).decode().splitlines()
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         if self._ids.repeat():
             raise ValueError(
@@ -174,7 +174,7 @@ class Dataset(Deserializer):
         ]
         by_chunk = _core.read.CallbackDeserializer(load)
         _refuse_size_stream(infos)
-        reader = Reader(
+        reader = StoredReader(
             core=_core.read.FetchingDeserializer(examples.fetch)
             if access.is_local
             else by_chunk,
@@ -190,7 +190,7 @@ class Dataset(Deserializer):
             chunked=by_chunk if access.is_local else None,
             open_chunks=2 * self._order.num_open,  # a border of chunks may lie within a visit
         )
-        return Corpus(
+        return StoredCorpus(
             [reader],
             ids=_Ids(self._ids, self._row_starts),
             names=[*names, str(self._order)],

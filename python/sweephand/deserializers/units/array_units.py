@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sweephand.corpus import chunks
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
@@ -132,7 +132,7 @@ class ArrayUnits(IndexedDeserializer):
 
     def make_reader(
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
-    ) -> Reader:
+    ) -> StoredReader:
         """Return a reader of arrays in place, if all are stored bare; else of units."""
         columns = [_in_place(rows, name, kind) for name, kind in self.kinds.items()]
         bare = [one for one in columns if one is not None]

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, offsets_of
-from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import size_columns
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import StreamInfo, size_stream
 from sweephand.deserializers.units.array_elements import TEXT, column_of
 from sweephand.files.access import access_to
@@ -95,7 +95,7 @@ def read_columns(
     sample_bytes: float,
     *,
     skipped: NDArray[np.int64] | None = None,
-) -> Reader:
+) -> StoredReader:
     """Return the reader of columns: of local files by sequences, else by chunks.
 
     Parameters
@@ -105,7 +105,7 @@ def read_columns(
     starts : ndarray of int64, shape (chunks + 1,)
         The first sequence of every chunk, and the end.
     sample_bytes : float
-        See `Reader`.
+        See `StoredReader`.
     skipped : ndarray of int64, optional
         Sequences that are damaged and to be left out of minibatches, ascending.
     """
@@ -126,7 +126,7 @@ def read_columns(
         whole = make_chunk(placed, owned=False, skipped=damaged.tolist())
         core = _core.read.ResidentDeserializer(whole)
         chunked = _core.read.ExtentChunks(whole, starts.astype(np.uint64))
-    return Reader(
+    return StoredReader(
         core=core,
         streams=infos,
         chunk_sequences=np.diff(starts).astype(np.uint64),

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo, size_stream
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
@@ -168,7 +168,7 @@ class IndexedDeserializer(SelfDescribed):
         """Threads that load chunks ahead."""
         return access_to(self.files).threads(2)
 
-    def open(self, ledger: Ledger) -> Corpus:
+    def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         index = self.load_index()
         list_errors(index, ledger)
@@ -193,7 +193,7 @@ class IndexedDeserializer(SelfDescribed):
             else names_of_rows(self.ids, rows, self.order, self._open_ids)
         )
         infos = [replace(info, is_single=rows.is_single(info.name)) for info in infos]
-        return Corpus(
+        return StoredCorpus(
             [self.make_reader(rows, infos, ledger)],
             ids=rows.ids if names is None else GivenIds(names),
             names=[file.name for file in self.files],
@@ -209,10 +209,10 @@ class IndexedDeserializer(SelfDescribed):
 
     def make_reader(
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
-    ) -> Reader:
+    ) -> StoredReader:
         """Return the loader of rows."""
         loader = UnitLoader(self, rows, self.kinds, ledger, owned=not self.is_resident)
-        return Reader(
+        return StoredReader(
             core=_core.read.CallbackDeserializer(loader.load),
             streams=infos,
             chunk_sequences=rows.chunk_rows,
@@ -228,7 +228,7 @@ class IndexedDeserializer(SelfDescribed):
     def _description(self) -> str:
         return brief([file.name for file in self.files], self.definitions)
 
-    def _open_ids(self, field: str) -> Corpus:
+    def _open_ids(self, field: str) -> StoredCorpus:
         """Return the rows with one field alone, in the order of the files."""
         alone = copy.copy(self)
         alone.ids = alone.order = None

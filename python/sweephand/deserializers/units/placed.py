@@ -26,7 +26,7 @@ from sweephand.corpus import chunks
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, offsets_of, take
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
+from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_array, require, spread
@@ -57,7 +57,7 @@ class PlacedDeserializer(IndexedDeserializer):
 
     def make_reader(
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
-    ) -> Reader:
+    ) -> StoredReader:
         """Return the reader of rows in place, or of their chunks from a store."""
         columns: list[ColumnData] = []
         pieces: dict[int, Pieces] = {}  # by the number of the column
@@ -89,7 +89,7 @@ class PlacedDeserializer(IndexedDeserializer):
             whole = make_chunk(columns, owned=False, skipped=skipped.tolist())
             core = _core.read.ResidentDeserializer(whole)
             chunked = _core.read.ExtentChunks(whole, starts.astype(np.uint64))
-        return Reader(
+        return StoredReader(
             core=core,
             streams=infos,
             chunk_sequences=rows.chunk_rows,

@@ -54,9 +54,9 @@ def names_of_rows(
 def _read(opened: Corpus, field: str, rows: RowTable) -> list[str]:
     names: list[str] = []
     (reader,) = opened.in_window().readers
-    assert reader.core is not None
+    core = reader.stored("ids are read").core
     for part in range(len(reader.loads)):
-        ((values, sample_offsets, element_offsets, _),) = reader.core.load(part)
+        ((values, sample_offsets, element_offsets, _),) = core.load(part)
         for one in _values(values, sample_offsets, element_offsets):
             row = len(names)
             file, place = rows.index.files[rows.file_of(row)], rows.row_in_file(row)

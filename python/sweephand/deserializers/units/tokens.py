@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sweephand.checks import check_int
 from sweephand.corpus import chunks
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
@@ -31,7 +31,7 @@ def open_tokens(
     *,
     skipped: NDArray[np.int64] | None = None,
     chunk_size_in_bytes: int | None = None,
-) -> Corpus:
+) -> StoredCorpus:
     """Return the corpus of a stream of numbers.
 
     Parameters
@@ -69,7 +69,7 @@ def open_tokens(
         advice = f"chunk_size_in_bytes={chunks.CHUNK_BYTES}"
         earlier[advice] = _cut(offsets, chunks.CHUNK_BYTES // dtype.itemsize)
     names = [file.name for file in files]
-    return Corpus([reader], ids, names, earlier_chunks=earlier, files=files)
+    return StoredCorpus([reader], ids, names, earlier_chunks=earlier, files=files)
 
 
 def _cut(offsets: NDArray[np.int64], chunk_elements: int) -> NDArray[np.int64]:

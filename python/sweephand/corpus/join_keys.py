@@ -1,0 +1,43 @@
+"""Keys by which the sequences of corpora are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Keys = Callable[[], NDArray[np.int64] | list[str]]
+"""Returns the join keys of all sequences."""
+
+
+class KeptNumbers:
+    """Join keys of sequences that are joined by their numbers in the corpus they were taken of.
+
+    Parameters
+    ----------
+    numbers : ndarray of uint64, shape (sequences,)
+    """
+
+    def __init__(self, numbers: NDArray[np.uint64]) -> None:
+        self._numbers = numbers
+
+    def __call__(self) -> NDArray[np.int64]:
+        """Return the numbers."""
+        return self._numbers.astype(np.int64)
+
+
+def kept_keys(keys: Keys | None, numbers: NDArray[np.uint64]) -> Keys:
+    """Return the join keys of the sequences that are kept."""
+    if keys is None:
+        return KeptNumbers(numbers)
+    if isinstance(keys, KeptNumbers):
+        return KeptNumbers(keys().astype(np.uint64)[numbers])
+
+    def found_keys() -> NDArray[np.int64] | list[str]:
+        found = keys()
+        return (
+            [found[n] for n in numbers.tolist()] if isinstance(found, list) else found[numbers]
+        )
+
+    return found_keys

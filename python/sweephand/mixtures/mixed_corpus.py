@@ -1,0 +1,349 @@
+"""Several corpora as one, for a mixture: their sequences are numbered corpus by corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.assembler import stream_spec
+from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.corpus import Corpus, SettingsOf, ShareChange, TimelineEnd
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.mapped_reader import no_padding
+from sweephand.corpus.reader import Change, Reader
+from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.streams import StreamInfo
+from sweephand.mixtures.mixed_ids import MixedIds
+
+if TYPE_CHECKING:
+    from sweephand.files.source_file import SourceFile
+
+_END_OF_TIME = 2**63
+_ENDLESS = 2**62  # nominal time of a mixture
+_NEVER = 2**64 - 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class MixedCorpus(Corpus):
+    """Corpora on one timeline, each read at its rate.
+
+    Attributes
+    ----------
+    corpora : dict of StoredCorpus
+        By name, in the order in which they are given.
+    rates_of : callable
+        Given the samples of every corpus, and how shares change, returns how fast the mixture
+        goes through each.
+    fingerprint : str
+        The weights, in words, for the fingerprint.
+    at_end : {"repeat", "stop", "drop"}
+        What happens when a corpus ends.
+    ledger : Ledger
+        Where damaged sequences are counted.
+    changes : tuple of ShareChange
+        Of the shares, in the order of their times.
+    num_added : int
+        Corpora, the last ones, that have no share at first.
+
+    Raises
+    ------
+    ValueError
+        If their streams are not the same.
+    """
+
+    has_sweeps = False
+    corpora: Mapping[str, StoredCorpus]
+    rates_of: Callable[[Sequence[int], Sequence[ShareChange]], list[_core.order.Rate]]
+    fingerprint: str
+    at_end: str
+    ledger: Ledger
+    changes: tuple[ShareChange, ...] = ()
+    num_added: int = 0
+
+    def __post_init__(self) -> None:
+        (name, first), *others = self.corpora.items()
+        for other_name, other in others:
+            _check_alike(name, first, other_name, other)
+
+    @property
+    def parts(self) -> Mapping[str, StoredCorpus]:
+        """The corpora by name."""
+        return self.corpora
+
+    @cached_property
+    def readers(self) -> Sequence[Reader]:
+        """The readers of all corpora, side by side."""
+        first = next(iter(self.corpora.values()))
+        return [_reader(self, number) for number in range(len(first.readers))]
+
+    @cached_property
+    def ids(self) -> MixedIds:
+        """Ids ``<corpus>/<id in it>``."""
+        return MixedIds(
+            list(self.corpora), [one.ids for one in self.corpora.values()], self.first_sequences
+        )
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """The weights, and the names of the corpora."""
+        return [
+            self.fingerprint,
+            *(f"{name}/{one}" for name, corpus in self.corpora.items() for one in corpus.names),
+        ]
+
+    @cached_property
+    def chunk_sequences(self) -> NDArray[np.uint64]:
+        """Sequences in every chunk of every corpus: uint64, shape (chunks,)."""
+        return np.concatenate([one.chunk_sequences for one in self.corpora.values()])
+
+    @cached_property
+    def first_sequences(self) -> NDArray[np.int64]:
+        """Number in the mixture of the first sequence of every corpus, and the end."""
+        return offsets_of([one.num_sequences for one in self.corpora.values()])
+
+    @cached_property
+    def files(self) -> Sequence[SourceFile]:
+        """The files of all corpora."""
+        return [file for one in self.corpora.values() for file in one.files]
+
+    @cached_property
+    def num_dropped(self) -> int:
+        """Sequences that joins have left out."""
+        return sum(one.num_dropped for one in self.corpora.values())
+
+    @cached_property
+    def sizing(self) -> Sizing:
+        """The sizes of all sequences."""
+        sizings = [one.sizing for one in self.corpora.values()]
+        counts = [one.num_sequences for one in self.corpora.values()]
+        return Sizing(
+            sizes=_core.index.JoinedSizes([one.sizes for one in sizings], counts),
+            chunk_samples=np.concatenate([one.chunk_samples for one in sizings]),
+            fingerprinted=all(one.fingerprinted for one in sizings),
+        )
+
+    @cached_property
+    def samples(self) -> list[int]:
+        """Samples of every corpus."""
+        return [one.core.num_samples for one in self.corpora.values()]
+
+    @cached_property
+    def rates(self) -> list[_core.order.Rate]:
+        """How fast the mixture goes through each corpus."""
+        return self.rates_of(self.samples, self.changes)
+
+    @property
+    def at_first(self) -> Corpus:
+        """The mixture without the corpora that are added."""
+        if not self.num_added:
+            return self
+        there = list(self.corpora.items())[: -self.num_added]
+        return replace(self, corpora=dict(there), num_added=0)
+
+    def each(self, change: Callable[[StoredCorpus], StoredCorpus]) -> MixedCorpus:
+        """Return the mixture of the corpora after a function was applied to each."""
+        return replace(
+            self, corpora={name: change(corpus) for name, corpus in self.corpora.items()}
+        )
+
+    def named(self, words: str) -> MixedCorpus:
+        """Return the mixture: its corpora and weights are its names."""
+        return self
+
+    def keep(self, kept: NDArray[np.bool_]) -> MixedCorpus:
+        """Return the mixture with only the kept sequences.
+
+        Raises
+        ------
+        ValueError
+            If nothing is left of a corpus.
+        """
+        corpora = {}
+        parts = np.split(kept, self.first_sequences[1:-1])
+        for (name, corpus), part in zip(self.corpora.items(), parts, strict=True):
+            if not part.any():
+                raise ValueError(f"nothing is left of the corpus {name!r} of the mixture")
+            corpora[name] = corpus.keep(part)
+        return replace(self, corpora=corpora)
+
+    def to_join(self) -> StoredCorpus:
+        """Raise ValueError: only its corpora are joined."""
+        raise ValueError(
+            "a mixture is not joined as a whole: join inside, as in sh.Mixture({'web': [words, "
+            "labels], ...})"
+        )
+
+    def changed(self, change: ShareChange) -> MixedCorpus:
+        """Return the mixture whose shares change once more, after all other changes."""
+        if change.time >= _END_OF_TIME:  # nothing comes from there on
+            return self
+        found = replace(self, changes=(*self.changes, change))
+        _ = found.rates
+        return found
+
+    def timeline(
+        self, settings_of: SettingsOf, end: TimelineEnd
+    ) -> tuple[_core.order.Timeline, int]:
+        """Return the corpora merged by their rates, and the end in samples."""
+        samples, sweeps = end.of_mixture(self.at_end)
+        if sweeps is None:
+            return self._order(settings_of, [_NEVER] * len(self.corpora)), samples
+        ends = [sweeps * size for size in self.samples]
+        if max(ends) >= _END_OF_TIME:
+            raise ValueError(f"{sweeps} sweeps of {max(self.samples)} samples pass 2^63")
+        if self.at_end == "stop":
+            ends = self._ends_of_first(settings_of, ends)
+        order = self._order(settings_of, ends)
+        return order, min(samples, sum(order.own_times(_ENDLESS)))
+
+    def _ends_of_first(self, settings_of: SettingsOf, ends: list[int]) -> list[int]:
+        """Return the position of every corpus at the end of the first to end."""
+        order = self._order(settings_of, [_NEVER] * len(ends))
+        keys = [rate.reached(end) for rate, end in zip(self.rates, ends, strict=True)]
+        first = keys.index(min(keys))
+        return order.own_times(order.time_of(first, ends[first]))
+
+    def _order(self, settings_of: SettingsOf, ends: list[int]) -> _core.order.MixedTimeline:
+        return _core.order.MixedTimeline(
+            corpus=self.core,
+            settings=settings_of(self, ""),
+            timelines=[
+                _core.order.SweepTimeline(one.core, settings_of(one, name))
+                for name, one in self.corpora.items()
+            ],
+            rates=self.rates,
+            limits=ends,
+            tells_sweeps=self.at_end == "stop",
+            num_at_first=len(self.corpora) - self.num_added,
+        )
+
+
+def _check_alike(name: str, corpus: StoredCorpus, other_name: str, other: StoredCorpus) -> None:
+    streams, others = (
+        [[info.name for info in reader.streams] for reader in one.readers]
+        for one in (corpus, other)
+    )
+    if list(map(sorted, streams)) != list(map(sorted, others)):
+        raise ValueError(
+            f"the corpora of a mixture have the same streams: {name!r} has "
+            f"{_words(streams)}, {other_name!r} has {_words(others)}; "
+            "a map can rename, add and drop them"
+        )
+    theirs = {info.name: info for info in other.streams}
+    for info in corpus.streams:
+        kind, otherwise = _kind(info), _kind(theirs[info.name])
+        if kind != otherwise:
+            raise ValueError(
+                f"stream {info.name!r} is {kind} in {name!r} and {otherwise} in "
+                f"{other_name!r}; a StreamDef can give both one dtype and shape"
+            )
+
+
+def _words(streams: list[list[str]]) -> str:
+    return " and ".join(", ".join(names) for names in streams)
+
+
+def _kind(info: StreamInfo) -> str:
+    flags = {"broadcast": info.broadcast, "defines_mb_size": info.defines_mb_size}
+    return ", ".join([info.kind, *(flag for flag, is_set in flags.items() if is_set)])
+
+
+def _reader(mixture: MixedCorpus, number: int) -> MixedReader:
+    corpora = list(mixture.corpora.values())
+    readers = [corpus.readers[number] for corpus in corpora]
+    infos = {name: [_stream(one, name) for one in readers] for name in _names(readers[0])}
+    return MixedReader(
+        streams=[
+            replace(found[0], is_single=all(info.is_single for info in found))
+            for found in infos.values()
+        ],
+        chunk_sequences=np.concatenate([one.chunk_sequences for one in readers]),
+        measure=lambda: mixture.sizing,
+        resident=all(one.resident for one in readers),
+        sample_bytes=float(
+            np.average([one.sample_bytes for one in readers], weights=mixture.samples)
+        ),
+        sized_by_streams=all(one.sized_by_streams for one in readers),
+        load_threads=max(one.load_threads for one in readers),
+        holds_stored=any(one.holds_stored for one in readers),
+        open_chunks=sum(corpus.open_chunks for corpus in corpora),
+        turns=[turn for one in readers for turn in one.turns],
+        mixture=mixture,
+        number=number,
+        members=readers,
+    )
+
+
+def _names(reader: Reader) -> list[str]:
+    return [info.name for info in reader.streams]
+
+
+def _stream(reader: Reader, name: str) -> StreamInfo:
+    return next(info for info in reader.streams if info.name == name)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MixedReader(Reader):
+    """Reads each sequence as its own corpus does.
+
+    Attributes
+    ----------
+    mixture : MixedCorpus
+    number : int
+        Which reader of every corpus.
+    members : sequence of Reader
+        What reads each corpus: that reader, or it through a cache.
+    """
+
+    mixture: MixedCorpus
+    number: int
+    members: Sequence[Reader]
+
+    @property
+    def is_mapped(self) -> bool:
+        """True if sequences of a corpus are mapped on demand."""
+        return any(member.is_mapped for member in self.members)
+
+    def through(self, corpus: Corpus, chunks: slice, change: Change) -> Reader:
+        """Return the same reader over changed readers of stored chunks."""
+        members, first = [], chunks.start
+        for part, member in zip(corpus.parts.values(), self.members, strict=True):
+            own = slice(first, first := first + len(part.chunk_sequences))
+            members.append(member.through(part, own, change))
+        return replace(self, members=members)
+
+    def _loader(
+        self, load_ahead: bool, led_by: int
+    ) -> tuple[None, _core.engine.MixedSequences]:
+        mixture = self.mixture
+        corpora = zip(mixture.corpora.values(), self.members, mixture.rates, strict=True)
+        return None, _core.engine.MixedSequences(
+            [self._member(*one, load_ahead=load_ahead) for one in corpora],
+            load_ahead,
+            self.number > 0 or led_by > 0,
+            mixture.ledger.report_by(mixture.ids),
+        )
+
+    def _member(
+        self, corpus: StoredCorpus, reader: Reader, rate: _core.order.Rate, *, load_ahead: bool
+    ) -> _core.engine.MixedMember:
+        names = _names(reader)
+        has_size_stream = corpus.size_stream is not None
+        led_by = len(corpus.chunk_sequences) if self.number else 0
+        return _core.engine.MixedMember(
+            member=reader.member(corpus.open_chunks, load_ahead=load_ahead, led_by=led_by),
+            streams=[
+                stream_spec(info, 0, column, reader, no_padding(info), has_size_stream)
+                for column, info in enumerate(reader.streams)
+            ],
+            columns=[names.index(info.name) for info in self.streams],
+            corpus=corpus.core,
+            rate=rate,
+        )
