@@ -12,12 +12,12 @@ from sweephand.corpus.frames import frames
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamInfo
-from sweephand.events.event import Add, MapVersion
+from sweephand.events.event import Add, Event, MapVersion
 from sweephand.events.event_list import EventList
 from sweephand.layouts import Frames, Layout
 from sweephand.maps.opening import Opening
 from sweephand.maps.workers import MapWorkers
-from sweephand.source.added import with_fingerprints
+from sweephand.source.described import Described, describe_chunks, describe_sizes
 from sweephand.source.options import SourceOptions
 from sweephand.source.scores import ScoredOrder, scores_of
 from sweephand.source.window import Window
@@ -81,7 +81,7 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
         whole = _settle_singles(_in_layout(joined, layout, ledger), layout)
         served, long = treat_long(layout, whole)
         check_lengths(layout, served)
-        events = with_fingerprints(events, whole)
+        events = _with_fingerprints(events, whole)
         as_whole = options.order is not None
         corpus = options.window.in_chunks(served, as_whole=as_whole)
         first = corpus.at_first
@@ -127,6 +127,40 @@ def _joined(
     if not added.keys() <= corpus.parts.keys():
         raise ValueError("a corpus is added to a sh.Mixture, and this is one corpus")
     return corpus
+
+
+def _with_fingerprints(events: EventList, corpus: Corpus) -> EventList:
+    """Return the events, each that adds a corpus with the fingerprint of that.
+
+    Raises
+    ------
+    ValueError
+        If a corpus is another one than an event tells, or would change how sequences that were
+        there are shared.
+    """
+    if corpus.at_first.core.common_size == 1 != corpus.core.common_size:
+        raise ValueError(
+            "all sequences of the mixture have one sample, so that workers share them evenly; "
+            "what is added must be such, too"
+        )
+    return replace(events, events=tuple(_with_fingerprint(one, corpus) for one in events))
+
+
+def _with_fingerprint(event: Event, corpus: Corpus) -> Event:
+    if not isinstance(event, Add):
+        return event
+    found = _fingerprint(corpus.parts[event.corpus])
+    if event.fingerprint not in ("", found):
+        raise ValueError(
+            f"the corpus {event.corpus!r} that is added is {found!r}, and was "
+            f"{event.fingerprint!r} when the event was made"
+        )
+    return replace(event, fingerprint=found)
+
+
+def _fingerprint(corpus: Corpus) -> str:
+    sizes = describe_sizes(corpus.core) if corpus.sizing.fingerprinted else ""
+    return str(Described.of([*corpus.names, sizes, str(describe_chunks(corpus.core))]))
 
 
 def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:
