@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of, ranges
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.ids import SequenceIds, hash_of, with_length
+from sweephand.corpus.ids import hash_of, with_length
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.own_order import DerivedOrder
+from sweephand.corpus.part_ids import PartIds
 from sweephand.corpus.sizes import Sizing, sum_chunks
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stored_reader import StoredReader
@@ -33,16 +33,20 @@ def frames(sequences: Corpus, ledger: Ledger) -> Corpus:
 
 def _frames(sequences: StoredCorpus, ledger: Ledger) -> StoredCorpus:
     sequences = _of_equal_lengths(sequences, ledger)
-    offsets = _Offsets(sequences)
+    starts = cache(lambda: offsets_of(sequences.core.sizes(0, sequences.num_sequences)))
     order = sequences.order
     if order is not None:
-        order = DerivedOrder(order, sequences.num_sequences, offsets.frames_of)
+        order = DerivedOrder(
+            order,
+            sequences.num_sequences,
+            lambda numbers: ranges(starts(), numbers.astype(np.int64)).astype(np.uint64),
+        )
     return replace(
         sequences,
         readers=[
             _frames_of(reader.stored("frames are cut"), ledger) for reader in sequences.readers
         ],
-        ids=FrameIds(sequences.ids, offsets),
+        ids=FrameIds(sequences.ids, starts, "sample"),
         chunks=sequences.sizing.chunk_samples,
         keys=None,
         order=order,
@@ -94,65 +98,11 @@ def _frames_of(reader: StoredReader, ledger: Ledger) -> StoredReader:
     )
 
 
-class _Offsets:
-    """Offsets of the samples of each sequence, computed on demand."""
-
-    def __init__(self, sequences: Corpus) -> None:
-        self._sequences = sequences
-
-    def frames_of(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the numbers of the samples of these sequences."""
-        return ranges(self.offsets, numbers.astype(np.int64)).astype(np.uint64)
-
-    @cached_property
-    def offsets(self) -> NDArray[np.int64]:
-        """The first sample of every sequence, and the end."""
-        return offsets_of(self._sequences.core.sizes(0, self._sequences.num_sequences))
-
-
-class FrameIds(SequenceIds):
+class FrameIds(PartIds):
     """Ids of samples: ``<id of the sequence>#<sample in it>``."""
-
-    def __init__(self, ids: SequenceIds, offsets: _Offsets) -> None:
-        self._ids = ids
-        self._offsets = offsets
-
-    def names(self, numbers: NDArray[np.integer]) -> list[str]:
-        """Return the ids of the samples with these numbers in the corpus."""
-        sequence, signed = self._sequence_of(numbers), numbers.astype(np.int64)
-        places = (signed - self._offsets.offsets[sequence]).tolist()
-        names = self._ids.names(sequence)
-        return [f"{name}#{place}" for name, place in zip(names, places, strict=True)]
 
     def fingerprint(self, count: int) -> str:
         """Return the digest that binds the first `count` frames to their ids, by sequences."""
-        offsets = self._offsets.offsets
-        own = with_length(self._ids.fingerprint(len(offsets) - 1))
-        return f"frames {hash_of([own, offsets.astype('<i8', copy=False).data])}"
-
-    def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
-        """Return which file or corpus each of these samples is of."""
-        return self._ids.corpora(self._sequence_of(numbers))
-
-    def _sequence_of(self, numbers: NDArray[np.integer]) -> NDArray[np.intp]:
-        offsets = self._offsets.offsets
-        return np.searchsorted(offsets, numbers.astype(np.int64), side="right") - 1
-
-    def numbers(self, name: str) -> list[int]:
-        """Return the number of a sample, or of all samples of a sequence."""
-        try:
-            return [self.number(name)]
-        except KeyError:
-            starts = self._offsets.offsets
-            sequences = self._ids.numbers(name)
-            return [n for one in sequences for n in range(*starts[one : one + 2].tolist())]
-
-    def number(self, name: str) -> int:
-        """Return the number in the corpus of the sample with this id."""
-        sequence, _, text = name.rpartition("#")
-        if text.isdecimal() and str(int(text)) == text:
-            number = self._ids.number(sequence)
-            first, end = self._offsets.offsets[number : number + 2].tolist()
-            if int(text) < end - first:
-                return int(first) + int(text)
-        raise KeyError(f"no sample has the id {name!r}")
+        starts = self._starts()
+        own = with_length(self._ids.fingerprint(len(starts) - 1))
+        return f"frames {hash_of([own, starts.astype('<i8', copy=False).data])}"

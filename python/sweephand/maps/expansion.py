@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of, ranges
-from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.own_order import DerivedOrder
+from sweephand.corpus.part_ids import PartIds
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stored import StoredCorpus
@@ -80,7 +80,7 @@ class Expansion:
                 stored.num_sequences,
                 lambda numbers: ranges(self.starts, numbers.astype(np.int64)).astype(np.uint64),
             )
-        ids = PartIds(stored.ids, self)
+        ids = PartIds(stored.ids, lambda: self.starts)
         return replace(
             stored,
             readers=[reader],
@@ -90,40 +90,3 @@ class Expansion:
             order=order,
             earlier_chunks={},
         )
-
-
-class PartIds(SequenceIds):
-    """Ids of mapped sequences: ``<id of the stored sequence>#<part>``."""
-
-    def __init__(self, ids: SequenceIds, expansion: Expansion) -> None:
-        self._ids = ids
-        self._expansion = expansion
-
-    def names(self, numbers: NDArray[np.integer]) -> list[str]:
-        """Return the ids of those with these numbers."""
-        wanted = numbers.astype(np.uint64)
-        parts = self._expansion.parts_of(wanted) or []
-        names = self._ids.names(self._expansion.origins_of(wanted))
-        return [f"{name}#{part}" for name, (part, _) in zip(names, parts, strict=True)]
-
-    def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
-        """Return which file or corpus each of them is of."""
-        return self._ids.corpora(self._expansion.origins_of(numbers.astype(np.uint64)))
-
-    def numbers(self, name: str) -> list[int]:
-        """Return the number of one, or of all that was made of a sequence."""
-        try:
-            return [self.number(name)]
-        except KeyError:
-            starts, counts = self._expansion.starts, self._expansion.counts
-            origins = self._ids.numbers(name)
-            return [int(starts[one]) + part for one in origins for part in range(counts[one])]
-
-    def number(self, name: str) -> int:
-        """Return the number of the one with this id; KeyError if there is none."""
-        origin, separator, text = name.rpartition("#")
-        if separator and text.isdecimal() and str(int(text)) == text:
-            at = self._ids.number(origin)
-            if int(text) < self._expansion.counts[at]:
-                return int(self._expansion.starts[at]) + int(text)
-        raise KeyError(f"no sequence has the id {name!r}")
