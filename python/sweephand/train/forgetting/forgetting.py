@@ -14,24 +14,23 @@ from sweephand.train.forgetting.saved_moment import SavedMoment
 
 @dataclass(frozen=True)
 class Forgetting:
-    """When sequences were seen, and where a run goes back to that is to forget them.
+    """Plan to forget sequences: when they were seen, and where a replay begins.
 
     Attributes
     ----------
     first_seen : dict of int or None
-        Of each id the nominal time at which it came first, before the newest checkpoint that
-        fits the events of the source; None if it has not come there.
+        The first nominal time of each id, before the newest checkpoint that fits the events of
+        the source; None if it has not come there.
     replay_from : SavedMoment or None
-        The newest checkpoint that holds none of them; None: the beginning.
+        The newest checkpoint without any of them; None: the beginning.
     newest : SavedMoment or None
         The newest checkpoint that fits the events of the source, to which the run has come.
     ban : Ban or None
-        The event that leaves out from there on what was not already; None if there is nothing.
+        The event that leaves out from there on those not yet banned; None if there are none.
     holding : list of SavedMoment
-        All checkpoints of the folder that hold any of the sequences, whichever events they
-        were taken with.
+        All checkpoints of the folder that have seen any of the sequences, with any events.
     unread : dict of str
-        Folder of each checkpoint that cannot be judged, and why.
+        Reason for each checkpoint that cannot be judged, by its folder.
 
     Examples
     --------

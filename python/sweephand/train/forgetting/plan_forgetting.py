@@ -31,21 +31,21 @@ def plan_forgetting(
 ) -> Forgetting:
     """Plan to forget sequences: when they were first seen, and where a replay begins.
 
-    Nothing is changed, and no data are read. A run that goes on from that checkpoint with the
-    ban is, to the bit, the run that had the ban from the start: a `training_session` does so by
+    Nothing is changed, and no data are read. A run that resumes from that checkpoint with the
+    ban is, to the bit, the run that had the ban from the start. A `training_session` does so by
     itself, if its source has the events of this one and the ban.
 
     Parameters
     ----------
     ids : sequence of str
-        As `Minibatch.ids` has them; of a sequence that was made into several, by frames or a
-        map, its own id means all of these.
+        As in `Minibatch.ids`; the id of a sequence that frames or a map split means all of its
+        parts.
     checkpoints : path
         The folder of the run's checkpoints.
     source : MinibatchSource
-        Of the same corpus and order, with the events that the run had; wherever it stands.
+        Of the same corpus and order, with the events of the run; at any position.
     minibatch_size : int, optional
-        Samples of a minibatch over all workers, which was always the same: needed in
+        Samples of a minibatch over all workers, which must have been constant: needed in
         `Bucketed` and `TruncatedBPTT`.
 
     Returns

@@ -23,7 +23,7 @@ class SavedMoment:
     position : int
         Nominal time of the source, in samples.
     steps, samples : int
-        Minibatches and label samples that were trained on.
+        Minibatches and label samples that were trained.
     seconds : float or None
         Of training, if a session saved it.
     source : dict

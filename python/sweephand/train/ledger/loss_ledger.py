@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 
 class LossLedger(StepLog[LedgerFile]):
-    """Keep the loss of every sequence at every visit, with its id and when it was.
+    """Record of the loss of every sequence at every visit, with its id and time.
 
-    As a progress writer of a `Trainer` it takes the losses that the criterion returns: in place
-    of their sum one for each sequence, or for each token. In other loops `record` takes them.
-    Rows are appended in blocks with checksums, every 65,536 rows or five seconds, and when
-    training is saved; a block that a crash has torn is dropped. A row takes 12 bytes, and a
-    step 20. Each worker writes a file of its own; they are read as one.
+    As a progress writer of a `Trainer` it takes the losses that the criterion returns: instead
+    of their sum a loss for each sequence, or for each token. In other loops `record` takes
+    them. Rows are appended in blocks with checksums, every 65,536 rows or five seconds, and
+    when training is saved; a block torn by a crash is dropped. A row takes 12 bytes, and a step
+    20. Each worker writes a file of its own; they are read as one.
 
-    A trainer that is restored, or goes back, drops the rows behind that step, so that a run
-    that was stopped leaves the same rows as one that was not.
+    When a trainer is restored, or goes back, it drops the rows after that step. So a run that
+    was stopped leaves the same rows as one that was not.
 
     Parameters
     ----------
     path : path
-        The folder of the ledger, whatever its name. It is made when the first step comes.
+        The folder of the ledger, with any name. It is made with the first step.
     overwrite : bool
-        What a start at step 1 does with rows that are there: drop them, or be refused. A run
-        that is restored goes on with them in any case.
+        Drop existing rows at a start with step 1, instead of refusing it. A restored run
+        continues with them in any case.
     num_data_partitions, partition_index : int
-        How many workers write, and which one this is. A `Trainer` tells it its own.
+        Number of writing workers, and the index of this one. A `Trainer` sets its own.
 
     Examples
     --------

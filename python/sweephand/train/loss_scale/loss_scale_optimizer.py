@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class LossScaleOptimizer(ForwardsHyperparameters, ScaledGradients, Generic[Optimizer]):
-    """An optimizer whose gradients come from a loss that was multiplied by a scale.
+    """An optimizer of gradients from a loss that was multiplied by a scale.
 
     Small gradients vanish in float16. So the loss is multiplied by a scale, and the gradients
     are divided by it before the step. Where a gradient is NaN or infinite, the step is skipped:
@@ -41,30 +41,30 @@ class LossScaleOptimizer(ForwardsHyperparameters, ScaledGradients, Generic[Optim
     Parameters
     ----------
     inner_optimizer : torch.optim.Optimizer or a learner of sweephand.numpy, or a list of them
-        What takes the steps. Several take or skip each step together.
+        The optimizer of the steps. Several take or skip each step together.
     dynamic : bool
-        Whether the scale moves. A fixed one is checked and skipped all the same.
+        Let the scale change. A fixed one also checks gradients and skips steps.
     initial_scale : float, optional
         2**15 by default; needed if the scale is fixed. Powers of two are exact.
     dynamic_growth_steps : int, optional
         Applied steps in a row after which the scale grows; 2000 by default.
     growth_factor, backoff_factor : float
-        What the scale is multiplied by when it grows and when it backs off.
+        Factors on the scale when it grows and when it backs off.
     min_scale, max_scale : float
         The bounds of the scale; ``max_scale=None`` is the largest float32.
     hysteresis : int
         The overflow that makes the scale back off: 1 is each, 2 the second, ...
     refill : {"clean step", "growth"}
-        When the count of overflows starts again.
+        Event that resets the count of overflows.
     nan : {"back off", "report"}
-        Whether NaN gradients back off as infinite ones do, or leave the scale alone and are
-        logged at once. A NaN loss is always skipped and logged, and leaves the scale alone.
+        Back off after NaN gradients as after infinite ones, or leave the scale alone and log
+        them at once. A NaN loss is always skipped and logged, and leaves the scale alone.
     max_consecutive_skips : int, optional
         The skipped step in a row that raises `LossScaleError`; None: never.
     check_finite : bool
-        False applies whatever comes; only for a fixed scale.
+        False applies every step; only for a fixed scale.
     measure_underflow : bool
-        Also measure `StepResult.underflow` where that costs a pass of its own: on accelerators.
+        Also measure `StepResult.underflow` where it needs a pass of its own: on accelerators.
     num_threads : int
         Threads that share the pass over gradients in main memory.
     reduce : callable, optional
@@ -79,7 +79,7 @@ class LossScaleOptimizer(ForwardsHyperparameters, ScaledGradients, Generic[Optim
     ------
     ArgumentTypeError
         (a TypeError and a ValueError) If an argument is of a wrong type, or the inner optimizer
-        is none or has a loss scale already.
+        is not an optimizer or has a loss scale already.
     ValueError
         If an argument is out of its range, two contradict each other, or an optimizer is
         wrapped twice.

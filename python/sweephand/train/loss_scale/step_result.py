@@ -15,9 +15,9 @@ class StepResult:
     Attributes
     ----------
     applied : bool
-        Whether the parameters were changed.
+        True if the parameters were changed.
     cause : {"ok", "inf", "nan", "no gradient"}
-        Why. It is that of all workers; "no gradient" is a worker that had none in a step that
+        The cause over all workers; "no gradient" is a worker without a gradient in a step that
         others could take.
     scale_used, scale_next : float
         The loss scale of this step and of the next.
@@ -26,7 +26,7 @@ class StepResult:
     minibatch_ids : tuple of str
         The sequences of the minibatch, if they were given.
     findings : Findings or None
-        Behind the properties below: on an accelerator they wait for it when they are read.
+        Source of the properties below, which on an accelerator wait for it when they are read.
 
     Examples
     --------

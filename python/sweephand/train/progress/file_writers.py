@@ -69,10 +69,9 @@ class CSVProgressWriter(_FileWriter):
     """Append every record of averages to a CSV table.
 
     Its columns are kind, step, samples, loss, metric, num_samples, num_steps, num_skipped,
-    samples_per_second, waiting, num_minibatches and gradient_noise_scale, as `Record` says;
-    what a record lacks is empty, and a table that is there keeps the columns that it has.
-    Changes and events are no averages: a `JSONLProgressWriter` has them too, and figures of any
-    other name.
+    samples_per_second, waiting, num_minibatches and gradient_noise_scale, as in `Record`;
+    missing figures are empty, and an existing table keeps its columns. Changes and events are
+    no averages: a `JSONLProgressWriter` has them too, and figures of any other name.
 
     Parameters
     ----------

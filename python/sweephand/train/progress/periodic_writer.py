@@ -15,9 +15,9 @@ class PeriodicWriter(ABC):
     Parameters
     ----------
     freq : int or None
-        Every so many steps; 0: after 1, 3, 7, 15, ... steps; None: no such records.
+        Steps between two records; 0: after 1, 3, 7, 15, ... steps; None: no such records.
     first : int
-        Also after each of the first so many steps.
+        Number of steps at the start with a record each.
 
     Examples
     --------

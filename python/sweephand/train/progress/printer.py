@@ -14,20 +14,20 @@ class ProgressPrinter(PeriodicWriter):
     Parameters
     ----------
     freq : int or None
-        Minibatches between two lines; 0: after 1, 3, 7, 15, ... minibatches; None: none.
+        Minibatches between two lines; 0: after 1, 3, 7, 15, ... minibatches; None: no lines.
     first : int
-        Also a line for each of the first so many minibatches.
+        Number of minibatches at the start with a line each.
     tag : str
-        Stands before every line.
+        Prefix of every line.
     log_to_file : path, optional
         Lines are appended to this file in place of the standard output. If a rank is given,
         ``rank<r>`` is appended to its name.
     rank : int, optional
-        This worker's number: it prints whatever it is. By default worker 0 alone prints.
+        This worker's number, which may be any: it prints. By default worker 0 alone prints.
     num_epochs : int, optional
-        How many summaries there will be, to be shown.
+        Number of all summaries, to show.
     metric_is_pct : bool
-        Whether the metric is shown in percent.
+        Show the metric in percent.
 
     Examples
     --------

@@ -22,9 +22,9 @@ class Step(NamedTuple):
     loss, metric : float
         Sums over them; the metric is None if the criterion has none.
     applied : bool
-        Whether the parameters were changed.
+        True if the parameters were changed.
     seconds, waited_seconds : float
-        Since the step before has ended, and how many of them passed outside of the trainer.
+        Time since the end of the step before, and its part outside of the trainer.
     gradient_noise_scale : float or None
         In label samples, of the steps so far; None if it is not measured.
     gradient_norm : float or None
@@ -58,10 +58,10 @@ class Record:
     Attributes
     ----------
     kind : {"training", "summary", "validation", "test", "change", "event"}
-        Averages of some minibatches; of all since the last summary; of a pass over validation
-        data; over test data. A value that changed, such as the learning rate. A happening.
+        Averages of a few minibatches; of all since the last summary; of a pass over validation
+        data; over test data. A changed value, such as the learning rate. An event.
     step, samples : int
-        When: training steps and label samples since the start.
+        Training steps and label samples since the start.
     figures : dict
         For averages: ``loss`` and ``metric`` per label sample, ``num_samples``; of training
         also ``num_steps``, ``num_skipped``, which are left out of the averages,

@@ -20,9 +20,9 @@ class TensorBoardProgressWriter(PeriodicWriter):
     freq : int or None
         Minibatches that are averaged.
     log_dir : path
-        Where the event file is written.
+        The folder of the event file.
     rank : int, optional
-        This worker's number: it writes whatever it is. By default worker 0 alone writes.
+        This worker's number, which may be any: it writes. By default worker 0 alone writes.
 
     Examples
     --------

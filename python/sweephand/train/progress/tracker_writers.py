@@ -34,15 +34,14 @@ class WandbProgressWriter(_TrackerWriter):
     """Log to Weights & Biases, with training steps on the x-axis.
 
     The names are those of `TensorBoardProgressWriter`, with ``samples``, the label samples
-    since the start. The run stays yours: it is not finished here.
+    since the start. The run is yours: it is not finished here.
 
     Parameters
     ----------
     freq : int or None
         Minibatches that are averaged.
     run : wandb run, optional
-        What ``wandb.init`` returned; by default the run that is active when something is
-        logged.
+        The result of ``wandb.init``; by default the run that is active at the time of logging.
 
     Examples
     --------
@@ -69,15 +68,14 @@ class MLflowProgressWriter(_TrackerWriter):
     """Log metrics to MLflow, with training steps on the x-axis.
 
     The names are those of `TensorBoardProgressWriter`, with ``samples``, the label samples
-    since the start. The run stays yours: it is not ended here.
+    since the start. The run is yours: it is not ended here.
 
     Parameters
     ----------
     freq : int or None
         Minibatches that are averaged.
     run_id : str, optional
-        Of the run that is logged to; by default the active one, which MLflow begins if there is
-        none.
+        The run to log to; by default the active one, which MLflow begins if there is none.
 
     Examples
     --------

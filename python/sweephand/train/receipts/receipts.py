@@ -41,34 +41,34 @@ if TYPE_CHECKING:
 
 
 class Receipts(StepLog[ReceiptFile]):
-    """Keep a receipt of every step: 64 bytes that anybody can check with corpus and seed.
+    """Receipts of every step: 64 bytes that anybody can check with corpus and seed.
 
-    A receipt says where the minibatch of a step began, and hashes what was planned for all
-    workers, the events in force, what control decided and, if that is wanted, what the
-    minibatch held and the parameters after it. Each is chained to all before it. `audit`, and
-    ``sweephand audit``, derive them again from the corpus; ``docs/receipts.md`` says how to do
-    so without this library.
+    A receipt has the beginning of a step's minibatch and hashes of the plan for all workers,
+    the events in force, the decisions of control and, on request, the content of the minibatch
+    and the parameters after it. Each is chained to all before it. `audit`, and ``sweephand
+    audit``, derive them again from the corpus; ``docs/receipts.md`` shows how to do so without
+    this library.
 
     A `Trainer` calls it after every step, as a progress writer. Other loops call `record`.
-    A run that is restored, or goes back, drops the receipts behind that step. The first worker
-    writes; with `content` each writes what its own share held, to a file of its own.
+    A run that is restored, or goes back, drops the receipts after that step. The first worker
+    writes; with `content` each writes the content of its own share, to a file of its own.
 
     Parameters
     ----------
     path : path
-        The folder of the receipts. It is made when the first step comes.
+        The folder of the receipts. It is made with the first step.
     source : MinibatchSource, optional
-        That of the minibatches, where they come from the processes of a loader.
+        The source of the minibatches, if they come from the processes of a loader.
     content : bool
-        Also hash what minibatches hold, at some 1 GB/s.
+        Also hash the content of minibatches, at about 0.5 GB/s.
     parameters_every : int
-        Also hash the parameters of the model after every so many steps; 0: never. It is done by
-        a `Trainer`; in other loops those are hashed that `record` is given.
+        Also hash the parameters of the model, once in this number of steps; 0: never. A
+        `Trainer` does it; in other loops `record` hashes the parameters that it is given.
     overwrite : bool
-        What a start at step 1 does with receipts that are there: drop them, or be refused. A
-        run that is restored goes on with them in any case.
+        Drop existing receipts at a start with step 1, instead of refusing it. A restored run
+        continues with them in any case.
     num_data_partitions, partition_index : int
-        How many workers there are, and which one this is. A `Trainer` tells it its own.
+        Number of workers, and the index of this one. A `Trainer` sets its own.
 
     Examples
     --------

@@ -13,18 +13,18 @@ class ReceiptMismatch:
     Attributes
     ----------
     step : int or None
-        The first bad step; None where it is no step: the header, the seal, the head.
+        The first bad step; None for the header, the seal and the head.
     part : str
-        What of it: "header", "chain", "step", "begin", "request", "ids", "content", "events",
+        Its part: "header", "chain", "step", "begin", "request", "ids", "content", "events",
         "control", "parameters", "seal" or "head"; the first of them that differs.
     expected, found : str
-        What was derived, and what the receipt says.
+        The derived value, and that of the receipt.
     parts : tuple of str
-        All that differ in this step.
+        All differing parts of this step.
     ids : list of str
-        The first sequences that the step should have, where it is known.
+        The first sequences that the step should have, if known.
     worker : int
-        Whose file it is in.
+        The worker of the file.
 
     Examples
     --------
@@ -60,9 +60,9 @@ class ReceiptAudit:
     Attributes
     ----------
     mismatch : ReceiptMismatch or None
-        What is wrong first; nothing behind it was looked at.
+        The first mismatch; later steps were not checked.
     num_steps, num_sequences, num_samples : int
-        Derived again, and as they should be.
+        Number of derived and matching ones.
     first_step, last_step : int or None
         Of them.
     jumps : list of (int, int, int)
@@ -71,7 +71,7 @@ class ReceiptAudit:
     head : str
         The last link of the chain.
     is_sealed : bool
-        Whether the file was closed.
+        True if the file was closed.
 
     Examples
     --------

@@ -18,10 +18,10 @@ def cosine_schedule(
     num_cuts: int = 6,
     follows: Follows = "applied",
 ) -> StepSchedule[float]:
-    """Make a schedule of learning rates that are cut where a cosine has come to the same rate.
+    """Make a schedule of learning rates that follow a cosine in steps.
 
-    The cosine falls from ``rate`` at the beginning to ``min_rate`` at ``num_samples``. Where it
-    has come to ``rate / cut ** k``, that is the rate, until it has come to the next one; after
+    The cosine falls from ``rate`` at the beginning to ``min_rate`` at ``num_samples``. Once it
+    reaches ``rate / cut ** k``, that is the rate until it reaches the next such value; after
     the last cut the rate stays. `seesaw` needs such cuts; `cosine` is the cosine itself.
 
     Parameters
@@ -33,13 +33,13 @@ def cosine_schedule(
     minibatch_size : int, optional
         The reference size, as for `learning_parameter_schedule`.
     min_rate : float
-        The rate in the end of the cosine; what lies below it is no cut.
+        The rate at the end of the cosine; there are no cuts below it.
     cut : float
-        What a rate is divided by at each cut, above 1.
+        Divisor of the rate at each cut, above 1.
     num_cuts : int
         The most cuts.
     follows : {"applied", "consumed"}
-        Whether samples of skipped steps move the schedule.
+        The samples that move the schedule; those of skipped steps are only consumed.
 
     Raises
     ------

@@ -35,7 +35,7 @@ def learning_parameter_schedule(
         Samples of an epoch; by default, or if it is `FULL_DATA_SWEEP`, an epoch is one sweep.
         With a single rate or a formula it has no meaning, and a warning says so.
     follows : {"applied", "consumed"}
-        Whether samples of skipped steps move the schedule.
+        The samples that move the schedule; those of skipped steps are only consumed.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def training_parameter_schedule(
     Raises
     ------
     ArgumentTypeError
-        If ``unit`` is none.
+        If ``unit`` is not a `UnitType`.
     ValueError
         As `learning_parameter_schedule`.
 
@@ -123,7 +123,7 @@ def training_parameter_schedule(
 def learning_rate_schedule(
     lr: Spec[float], unit: UnitType, epoch_size: int | None = None
 ) -> Schedule[float]:
-    """Do as `training_parameter_schedule`, which CNTK 2.0 also calls this.
+    """Make a schedule by `training_parameter_schedule`, under its other name in CNTK 2.0.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def momentum_schedule(
     minibatch_size : int, optional
         The reference size M in samples; None or 0: every minibatch is its own reference.
     follows : {"applied", "consumed"}
-        Whether samples of skipped steps move the schedule.
+        The samples that move the schedule; those of skipped steps are only consumed.
 
     Raises
     ------
@@ -69,8 +69,8 @@ def momentum_as_time_constant_schedule(
 ) -> Schedule[float]:
     """Make a schedule of momenta per sample from time constants in samples.
 
-    After as many samples as the time constant says, a gradient weighs 1/e of what it did: the
-    momentum per sample is ``exp(-1 / constant)``, and 0 for a constant of 0.
+    After one time constant of samples the weight of a gradient falls to 1/e: the momentum per
+    sample is ``exp(-1 / constant)``, and 0 for a constant of 0.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def momentum_as_time_constant_schedule(
     epoch_size : int, optional
         Samples of an epoch; by default an epoch is one sweep.
     follows : {"applied", "consumed"}
-        Whether samples of skipped steps move the schedule.
+        The samples that move the schedule; those of skipped steps are only consumed.
 
     Raises
     ------

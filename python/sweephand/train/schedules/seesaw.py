@@ -21,7 +21,7 @@ class Seesaw(NamedTuple):
     minibatch_sizes : Schedule of int
         For a session, or ``source.minibatches``.
     steps_saved : int
-        How many steps fewer it takes, if all minibatches are full.
+        Number of steps saved, if all minibatches are full.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def seesaw(
     *,
     max_size: int | None = None,
 ) -> Seesaw:
-    """Let minibatches grow in place of half of each fall of the learning rate.
+    """Make schedules in which growing minibatches replace half of each fall of the rate.
 
     Where the rate of the mean gradient would halve, it is divided by the root of 2, and the
     minibatch doubles; so does any other fall by a factor a become one by the root of a, with
@@ -51,9 +51,9 @@ def seesaw(
     time what it was, on which training by Adam depends while minibatches are below the critical
     size: give that as ``max_size``. The same samples are trained in fewer steps.
 
-    Rates may rise at first, as in a warm-up: minibatches grow behind the highest rate. Sizes
-    are rounded, and rates fit the rounded ones. Behind ``max_size`` rates fall as they did.
-    Both schedules are functions of nominal time alone, in which a run can seek and go on.
+    Rates may rise at first, as in a warm-up: minibatches grow after the highest rate. Sizes
+    are rounded, and rates fit the rounded ones. After ``max_size`` rates fall as given. Both
+    schedules are functions of nominal time alone, so a run can seek and resume.
 
     Parameters
     ----------

@@ -20,32 +20,31 @@ class CheckpointConfig:
     Parameters
     ----------
     filename : path or None
-        The folder that checkpoints are kept in, whatever its name: CNTK's ``"model.cp"`` is a
-        folder here. One run at a time saves in it. None: there are none.
+        The folder of the checkpoints, with any name: CNTK's ``"model.cp"`` is a folder here.
+        One run at a time saves in it. None: no checkpoints.
     frequency : None, int or (int, unit)
         As for `training_session`.
     restore : {"auto", True, False} or path
-        What training begins with. "auto": the newest checkpoint that is whole, or none, which
-        is said. If the source's events were added to since, it is the newest one that lies
-        before what they change; what is passed over is said, and counts as older than all
-        others. True: the newest one, and an error if there is none. A path: that one. False:
-        none. What goes on from the newest one is the same run; checkpoints of another run are
-        never removed.
+        The checkpoint to begin with. "auto": the newest whole one, or none, with a message. If
+        events were added to the source since, the newest one before the changed time; later
+        ones are passed over with a message, and count as the oldest. True: the newest one, and
+        an error if there is none. A path: that one. False: none. A run that resumes from the
+        newest one is the same run; checkpoints of another run are never removed.
     preserve_all : bool
         Never remove a checkpoint.
     keep_last : int, optional
-        How many of the newest stay; 1 unless ``preserve_all``. That of the last accepted epoch
-        stays too.
+        Number of the newest checkpoints to keep; 1 unless ``preserve_all``. The one of the last
+        accepted epoch is kept too.
     keep_every : int
-        Those whose number is a multiple of it stay as well; 0: none.
+        Keep also those whose number is a multiple of it; 0: none.
     asynchronous : bool
-        Whether training goes on while a checkpoint is written.
+        Train on while a checkpoint is written.
 
     Raises
     ------
     ValueError
-        If there is a frequency or something to restore, but no folder; or settings contradict
-        each other.
+        If there is a frequency or a checkpoint to restore, but no folder; or if settings
+        contradict each other.
 
     Examples
     --------

@@ -30,11 +30,11 @@ class BatchSizeBranch(NamedTuple):
     minibatch_size : int
         In samples.
     rate_factor : float
-        By how much the rate of the mean gradient was higher than in the first branch.
+        Ratio of the rate of the mean gradient to that of the first branch.
     num_steps : int
-        How many minibatches were trained.
+        Number of trained minibatches.
     loss : float
-        The smoothed loss per label sample in the end; NaN if training failed.
+        The smoothed loss per label sample at the end; NaN if training failed.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class BatchSizeBranches:
     branches : tuple of BatchSizeBranch
         Up to the first one whose loss is above the tolerance.
     tolerance : float
-        The part of the first one's loss by which others may be above it.
+        Relative excess over the first branch's loss that is allowed.
 
     Examples
     --------
@@ -103,35 +103,35 @@ class BatchSizeBranches:
 
 @dataclass(frozen=True)
 class CriticalBatchSize:
-    """Measure how large minibatches can be without harm, by branches from the present moment.
+    """Measurement of the largest harmless minibatch, by branches from the present moment.
 
     Each branch trains the same ``num_samples`` label samples from the same moment, with
-    minibatches of the present size B, then 2 B, 4 B and so on. Its smoothed loss in the end is
-    compared with that of B; the largest size whose loss, as those of all before it, is within
-    the tolerance is the critical one. The branches leave no trace: parameters, learners, loss
-    scale, source, random states, ledgers, progress and counters are put back bit for bit, and
-    training goes on with the size and rates that it had. They cost ``num_samples`` each.
+    minibatches of the present size B, then 2 B, 4 B and so on. Its smoothed loss at the end is
+    compared with that of B. The critical size is the largest one whose loss, and that of all
+        Frequency of the measurement in a session. None: once, at its end.
+    scale, source, random states, ledgers, progress and counters are restored bit for bit, and
+    training continues with its size and rates. They cost ``num_samples`` each.
 
-    The loss of a minibatch is the one before its step, which tells against large ones while the
-    loss is falling fast: let ``num_samples`` be many times the largest size.
+    The loss of a minibatch is measured before its step, which is a disadvantage for large ones
+    while the loss falls fast: let ``num_samples`` be many times the largest size.
 
     Parameters
     ----------
     num_samples : int
-        Label samples of a branch. Sizes of which that is less than 8 minibatches are not tried.
+        Label samples of a branch. Sizes with fewer than 8 minibatches in it are not tried.
     max_size : int
-        The largest size to be tried, in samples.
+        The largest size to try, in samples.
     tolerance : float
-        The part of the loss of B by which that of others may be above it.
+        Relative excess over the loss of B that is allowed.
     learning_rate_rule : {"sqrt", "linear"}
-        By how much the rate of the mean gradient grows with k B: by the root of k, as suits
-        Adam and its kin, or by k, as suits SGD. That rates with a reference size are linear in
-        the minibatch is reckoned with. Momenta stay those of their schedules.
+        Growth of the rate of the mean gradient with k B: by the root of k, as suits Adam and
+        similar optimizers, or by k, as suits SGD. Rates with a reference size, which are linear
+        in the minibatch, are accounted for. Momenta stay those of their schedules.
     smoothing_samples : int, optional
-        Label samples after which a loss counts 1/e in the smoothed one; by default an eighth
+        Label samples after which a loss weighs 1/e in the smoothed one; by default an eighth
         of ``num_samples``.
     frequency : None, int or (int, unit)
-        How often a session measures; as for its other actions. None: once, at its end.
+        Frequency of the measurement in a session, as of other actions. None: once, at its end.
 
     References
     ----------

@@ -20,7 +20,7 @@ class CrossValidationConfig:
     Parameters
     ----------
     minibatch_source : MinibatchSource, optional
-        Read from where it stands to its end, or for ``max_samples``, and then put back.
+        Read from its position to its end, or for ``max_samples``, and then put back.
     frequency : None, int or (int, unit)
         As for `training_session`.
     minibatch_size : int
@@ -28,8 +28,8 @@ class CrossValidationConfig:
     callback : callable, optional
         ``callback(index, average_error, num_samples, num_minibatches)`` is called after each
         validation; the error is the metric per label sample, or the loss without a metric, and
-        all are 0 without a source. If it returns False, training ends when the other actions of
-        that step are done.
+        all are 0 without a source. If it returns False, training ends after the other actions
+        of that step.
     max_samples : int, optional
         Label samples.
 
@@ -79,7 +79,7 @@ class TestConfig:
     Parameters
     ----------
     minibatch_source : MinibatchSource
-        Read from where it stands to its end, and then put back.
+        Read from its position to its end, and then put back.
     minibatch_size : int
         In samples.
 

@@ -15,11 +15,11 @@ LOWEST_RATE = 1e-12  # below it training ends, whatever the floor
 
 @dataclass(frozen=True)
 class LearningRateControl:
-    """How the learning rate follows the loss at the end of every epoch.
+    """Control of the learning rate by the loss at the end of every epoch.
 
     c is the validation loss, or the training loss of the epoch without validation data, and p
-    that of the last accepted epoch; d = p - c. Control begins when the schedules have come to
-    their last value, and then:
+    that of the last accepted epoch; d = p - c. Control begins when the schedules have reached
+    their last value:
 
     1. If c is NaN or d < 0, and ``load_best``, the epoch is rejected: model, learners and
        source go back to the end of the last accepted epoch, or to the start. p stays.
@@ -27,17 +27,17 @@ class LearningRateControl:
     3. Else if d > ``increase_if_improve_more_than`` * p, they are multiplied by 1.382.
 
     The first epoch has no p: it is rejected and reduces only if c is NaN. A loss that is not
-    finite in the midst of an epoch counts as its end with c = NaN, if ``load_best``.
+    finite within an epoch counts as its end with c = NaN, if ``load_best``.
 
     Parameters
     ----------
     reduce_if_improve_less_than, increase_if_improve_more_than : float
         Parts of p.
     load_best : bool
-        Whether an epoch can be rejected.
+        Allow the rejection of epochs.
     continue_reduce : bool
-        The first time that rule 2 holds, it begins to reduce after every epoch; the second time
-        ends training.
+        Reduce after every epoch from the first time that rule 2 holds; the second time ends
+        training.
     min_learning_rate : float
         A rate below it, in the unit of its schedule, ends training; so does one below 1e-12.
 

@@ -14,10 +14,10 @@ GRAIN = 64  # larger sizes are multiples of it
 
 @dataclass(frozen=True)
 class MinibatchScaling:
-    """How the minibatch grows at the ends of epochs, after the sizes of its schedule.
+    """Growth of the minibatch at the ends of epochs, after the sizes of its schedule.
 
     A trial leaves no trace: model, learners, loss scale, source, random generators and counters
-    are afterwards what they were. New sizes are at most ``max_size`` and twice the last one.
+    are restored. New sizes are at most ``max_size`` and twice the last one.
     From 64 on they are rounded to multiples of 64 below these limits.
 
     ``rule="search"``: trial sizes begin at the last size of the schedule, divided by the square
@@ -41,7 +41,7 @@ class MinibatchScaling:
     error_margin : float
         In percent.
     frequency : int
-        Every so many epochs.
+        Epochs between two decisions.
     rule : {"search", "noise scale"}
 
     References

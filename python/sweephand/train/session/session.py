@@ -36,15 +36,15 @@ from sweephand.train.trainer.trainer import Trainer
 
 
 class TrainingSession:
-    """Train for a number of samples, and save, validate and steer on the way.
+    """Training for a number of samples, with saving, validation and control.
 
     An epoch is the label samples between two housekeeping points; it need not be a sweep. After
-    every minibatch these are done, if they are due, in this order: summary, cross-validation,
-    learning-rate control, minibatch scaling, critical batch size, checkpoint. What is due every
-    n of something is done when training has passed one or several multiples of n since it was
-    done last, once for all of them; no minibatch is cut there. In the end it is done once more,
-    if it was not just done. The last event says which stage has limited the session: the model,
-    or of the loader disk, decode or assemble.
+    every minibatch, due actions run in this order: summary, cross-validation, learning-rate
+    control, minibatch scaling, critical batch size, checkpoint. An action with a frequency of n
+    is due once training has passed one or several multiples of n since the last time; no
+    minibatch is cut there. At the end of training every action runs once more, unless it just
+    did. The last event names the stage that limited the session: the model, or the loader's
+    disk, decode or assemble.
 
     Frequencies are None: once, at the end; 0: never; a number of label samples; or
     ``(n, unit)`` with "sample", "minibatch", "sweep", "epoch" or "seconds".
@@ -58,11 +58,10 @@ class TrainingSession:
         Samples of a minibatch over all workers, as for `minibatch_size_schedule`. A schedule is
         looked up at the label samples seen; a list or text, at the epochs of ``epoch_size``.
     max_samples : int
-        Label samples after which training ends. The last minibatches are asked to have no
-        more samples than label samples are left, or where there is one label a sequence no
-        more sequences; a sequence is never cut. ``FULL_DATA_SWEEP``: the first sweep, also of a
-        source that has several, which is said then; CNTK trained on all that the source gives,
-        which is the default here.
+        Label samples after which training ends. The last minibatches have at most as many
+        samples as label samples are left, or as many sequences if each has one label; a
+        sequence is never cut. ``FULL_DATA_SWEEP``: the first sweep, also of a source with
+        several, with a message; in CNTK it was all data of the source, the default here.
     epoch_size : int
         Label samples of an epoch. ``FULL_DATA_SWEEP``: an epoch is a sweep.
         ``INFINITELY_REPEAT``: one epoch.
@@ -75,17 +74,18 @@ class TrainingSession:
     lr_control : LearningRateControl, optional
     mb_scaling : MinibatchScaling, optional
     critical_batch_size : CriticalBatchSize, optional
-        Measures how far the minibatch could grow, and tells it; training does not change.
+        Measures and reports how far the minibatch could grow; training does not change.
     spike_policy : SpikePolicy, optional
-        Goes back from spikes of the loss, and leaves out what has caused them.
+        Goes back from spikes of the loss, and leaves out their causes.
     test_config : TestConfig, optional
     cut_minibatch_at : int, optional
-        Minibatches end at multiples of so many label samples, as far as no sequence is cut.
+        Minibatches end at multiples of this number of label samples, as far as no sequence is
+        cut.
 
     Raises
     ------
     ValueError
-        If training would never end, or the learners' rates cannot be steered as wanted.
+        If training would never end, or the learners' rates cannot be controlled as requested.
     ArgumentTypeError
         If an argument is of a wrong type.
 

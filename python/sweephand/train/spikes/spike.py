@@ -32,25 +32,25 @@ class Spike:
     step : int
         The first step out of the band, from 1.
     nominal_time, end_time : int
-        Where the minibatch begins and ends that has caused it, in samples; of a spike without
-        one, that of the step.
+        Begin and end of the minibatch that caused it, in samples; without a cause, those of the
+        step.
     cause_step : int or None
-        The step that trained it; None if no minibatch was found to be the cause.
+        The step that trained it; None if no minibatch is the cause.
     ids : tuple of str
         The sequences of that minibatch, over all workers.
     figures, z_scores : dict
-        What was seen in ``step``, by signal, and how many robust standard deviations it lay
-        above the median; infinite if it was not finite.
+        The figures of ``step`` by signal, and their distance above the median in robust
+        standard deviations; infinite if they were not finite.
     outcome : str
-        "skipped": the minibatch; "banned": ``banned_ids``; "ignored": as the callback said;
-        "accepted": no minibatch was the cause, and the band began anew; "stopped": training
-        ended; "seen": what a callback is asked about.
+        "skipped": the minibatch; "banned": ``banned_ids``; "ignored": by the callback;
+        "accepted": no minibatch was the cause, and a new band began; "stopped": training
+        ended; "seen": not yet decided, for a callback.
     banned_ids : tuple of str
         The sequences that spike alone.
     num_trials : int
         Minibatches that were trained in trials.
     back_to_step : int
-        Steps that training had done where it went back to.
+        Steps done at the snapshot to which training went back.
 
     Examples
     --------

@@ -20,40 +20,40 @@ SpikeSignal: TypeAlias = Literal["loss", "gradient norm", "both"]
 
 @dataclass(frozen=True)
 class SpikePolicy:
-    """See a spike, go back before it, and leave out its cause.
+    """Detection of loss spikes, rollback, and removal of the cause.
 
-    After every step its figures are compared with the last healthy ones: how many robust
-    standard deviations (1.4826 MAD) they lie above the median, of logarithms while all are
-    positive. Beyond ``threshold``, or not finite, they are out of the band. Steps that a loss
-    scale has skipped are no spikes; it raising `LossScaleError` is one.
+    After every step its figures are compared with the last healthy ones, as a distance above
+    their median in robust standard deviations (1.4826 MAD), of logarithms while all are
+    positive. Figures beyond ``threshold``, or not finite, are out of the band. A step that a
+    loss scale skips is no spike; a `LossScaleError` is one.
 
-    Then model, learners, random states, source, ledgers and progress go back to the last
-    snapshot, and training is done again up to where the spike can have begun. There trials,
-    which leave no trace, find the minibatch without which the next ones are healthy: that
-    which was first out of the band, or one of ``reach`` before it, whose update broke the
-    model. If there is none, it is no minibatch's fault (a rate that is too high, another
-    mixture): the band begins anew there, and nothing is left out.
+    After a spike, model, learners, random states, source, ledgers and progress go back to the
+    last snapshot, and training repeats up to the first possible cause. There trials, which
+    leave no trace, find the minibatch without which the next ones are healthy: the first one
+    out of the band, or one of ``reach`` before it, whose update broke the model. If there is
+    none, the cause is no minibatch (but a rate that is too high, or another mixture): a new
+    band begins there, and nothing is left out.
 
-    What is left out is an event of the source: it stands in its list, in checkpoints and in the
-    report. All workers decide alike, by the figures of all.
+    The cause is left out by an event of the source, which appears in its list, in checkpoints
+    and in the report. All workers decide alike, by the figures of all.
 
     Parameters
     ----------
     threshold : float
-        In robust standard deviations. Of 10^6 healthy steps with log-normal losses, however
-        they scatter, none is beyond 8.
+        In robust standard deviations. Of 10^6 healthy steps with log-normal losses of any
+        scatter, none is beyond 8.
     action : {"skip", "bisect"} or callable
         "skip": the minibatch is skipped. "bisect": trials with halves of it find the sequences
         that spike alone, k of n in about k log2 n + 2 steps, and they are banned from there on;
-        if no half spikes, the minibatch is skipped. ``action(spike)``, called on all workers,
-        where the first one's answer counts, returns one of them, or "ignore" (train on it) or
-        "stop" (raise `SpikeError`).
+        if no half spikes, the minibatch is skipped. ``action(spike)`` returns one of these, or
+        "ignore" (train on it) or "stop" (raise `SpikeError`). It is called on all workers, and
+        the result of the first one counts.
     signal : {"loss", "gradient norm", "both"} or callable
-        Which figures: the loss per label sample, or the norm of the mean gradient, which takes
-        a pass over the gradients of each step. ``signal(step)`` returns a figure of a `Step`,
+        The figures: the loss per label sample, or the norm of the mean gradient, which takes a
+        pass over the gradients of each step. ``signal(step)`` returns a figure of a `Step`,
         or True if it is a spike and False if not; it must be a function of the step alone.
     window : int
-        How many healthy steps make the band; before 32 of them only what is not finite is out.
+        Number of healthy steps in the band; before 32 of them only NaN and infinity are out.
     patience : int
         Steps in a row that must be out of the band, if they are finite.
     reach : int
@@ -63,8 +63,8 @@ class SpikePolicy:
     max_spikes : int
         More of them raise `SpikeError`.
     report : path, optional
-        A JSON file, beside which is a text; by default ``spikes.json`` in the folder of
-        checkpoints. Without both it is `TrainingSession.spike_report` alone.
+        A JSON file, with a text file beside it; by default ``spikes.json`` in the folder of
+        checkpoints. Without either there is `TrainingSession.spike_report` alone.
 
     Raises
     ------

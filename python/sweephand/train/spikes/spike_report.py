@@ -22,7 +22,7 @@ class SpikeReport:
     spikes : tuple of Spike
     events : tuple
         All events of the source, as `MinibatchSource` takes them: with them the same run can be
-        made again without a spike.
+        repeated without a spike.
 
     Examples
     --------

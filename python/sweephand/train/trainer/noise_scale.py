@@ -11,7 +11,7 @@ from sweephand.train.checkpoint.read_state import check_keys, reading
 
 @dataclass(frozen=True)
 class GradientNoiseScale:
-    """Measure how noisy gradients are, by those of the parts of each minibatch.
+    """Measurement of the gradient noise scale, by the parts of each minibatch.
 
     With the mean gradients g_i of k parts of n_i label samples each, and g of all N, the
     variance of one sample's gradient (its trace) and the squared norm of the true gradient are
@@ -19,16 +19,17 @@ class GradientNoiseScale:
     without bias. Each is smoothed by itself over the steps; the noise scale is S / |G|^2, in
     label samples. Minibatches far below it save samples, far above it steps.
 
-    Parts are the sub-minibatches of every worker. Sequences are never cut: what their samples
-    have in common counts as noise of one sample. Training is to the last bit what it is without
-    the measurement, which costs a pass over the gradients for each part, and one for all.
+    Parts are the sub-minibatches of every worker. Sequences are never cut: a correlation
+    between their samples counts as noise of a sample. Training is the same to the last bit as
+    without the measurement, which costs a pass over the gradients for each part, and one for
+    all.
 
     Parameters
     ----------
     decay : float
-        What is left of a measurement after the next one, in ``[0, 1)``.
+        Weight of a measurement after the next one, in ``[0, 1)``.
     frequency : int
-        Steps of which one is measured.
+        Steps between two measurements.
 
     References
     ----------

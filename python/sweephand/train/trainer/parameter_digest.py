@@ -21,7 +21,7 @@ def parameter_digest(model: Trainer | Mapping[str, Any] | str | PathLike[str]) -
 
     It is that of the bytes of ``model.safetensors``, so that ``sha256sum`` gives the same of a
     checkpoint. Names, dtypes, shapes and all bits count; steps, learners and generators do not.
-    Of sharded models all processes ask for it.
+    For sharded models all processes must call it.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def parameter_digest(model: Trainer | Mapping[str, Any] | str | PathLike[str]) -
     StateError
         If it is damaged, or has no such file.
     TypeError
-        If it is of another kind.
+        If it is anything else.
 
     Examples
     --------

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 class Trainer(Checkpoints):
-    """Train a model by minibatches.
+    """Training of a model by minibatches.
 
-    The criterion gives *sums* over the label samples of the minibatch that it is given. The
-    trainer knows their number for the whole step, over all workers and sub-minibatches, before
-    the first backward: of one worker it is counted in the minibatch, of several in one
-    exchange of an integer. So the learners get the mean gradient of the whole step, however it
-    is shared out. A worker that fails ends the step of all by the same error; one that is not
-    heard of for nine minutes by a `sweephand.torch.distributed.WorkerError`.
+    The criterion returns *sums* over the label samples of its minibatch. The trainer knows
+    their number for the whole step, over all workers and sub-minibatches, before the first
+    backward: a single worker counts it in the minibatch, several exchange an integer. So the
+    learners get the mean gradient of the whole step, for any distribution over workers. A
+    worker that fails ends the step of all by the same error, and a worker that is silent for
+    nine minutes by a `sweephand.torch.distributed.WorkerError`.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class Trainer(Checkpoints):
         ``fully_shard``.
     criterion : callable
         ``criterion(model, minibatch)`` returns the sum of the loss over the label samples, or
-        (loss sum, metric sum). In place of the sum it may return the losses that make it up, in
-        any of the forms of `LossLedger.record`, for a ledger. With NumPy learners the list of
+        (loss sum, metric sum). Instead of the sum it may return its terms, in any of the forms
+        of `LossLedger.record`, for a ledger. With NumPy learners the list of
         gradient sums, in the order of the learners' parameters, comes last; under a loss scale
         they carry it, by way of ``get_scaled_loss``.
     learners : learner, or list of them
@@ -67,13 +67,13 @@ class Trainer(Checkpoints):
         default, ``minibatch.num_label_samples`` is: the next tokens of the size-defining
         stream, or all its samples if it holds no tokens.
     sub_minibatches : int
-        Parts of a minibatch that are computed one after the other, to save memory.
+        Number of parts of a minibatch that are computed in turn, to save memory.
     stateful : mapping from name to object, optional
-        What is saved and restored with every checkpoint as well: generators of NumPy or torch,
+        Objects to save and restore with every checkpoint: generators of NumPy or torch,
         and objects with ``state_dict`` and ``load_state_dict`` whose state JSON can hold.
     gradient_noise_scale : GradientNoiseScale, optional
-        Measure the noise scale of gradients, by those of sub-minibatches and workers, of which
-        there must be two at least, and tell it to progress writers.
+        Measures the noise scale of gradients by those of sub-minibatches and workers, at least
+        two in all, and reports it to progress writers.
 
     Raises
     ------
