@@ -33,13 +33,13 @@ _FILE_FORMATS = ("tfrecord", "array_record")
 
 
 class Builder:
-    """A prepared folder that selections are read from; made by `builder_from_directory`.
+    """A prepared folder to read selections from; made by `builder_from_directory`.
 
     Attributes
     ----------
     info : BuilderInfo
     features : dict of Feature
-        The streams by name, as ``features.json`` says; empty if there is none.
+        The streams by name, from ``features.json``; empty without one.
 
     Examples
     --------
@@ -252,23 +252,23 @@ def load(
     split : str, Split, or nested lists and dicts of them
         Such as ``"train[:75%]+test"``. None: a dict of all splits.
     shuffle_files : bool
-        Whether the files are shuffled, in every pass anew.
+        Shuffle the files, again in every pass.
     read_config : ReadConfig, optional
-        What else decides the order.
+        Further options of the order.
     streams : StreamDefs, dict of StreamDef or list of str, optional
-        Those that are wanted, with the names of features as fields; all by default. For a
-        folder without ``features.json`` it says what there is: numbers by their ``dtype``,
-        without one bytes; with a ``shape`` one sample of it, without any number of values.
+        The wanted streams, with the names of features as fields; all by default. For a folder
+        without ``features.json`` it defines the features: numbers by their ``dtype``, bytes
+        without one; a sample of the given ``shape``, or any number of values without one.
     decoders : dict of callable or True, optional
-        By the names of features: what makes arrays of stored images and sounds, which are bytes
-        otherwise. A callable takes ``bytes`` and returns the array of the dtype and shape that
-        ``features.json`` declares; a shape of which that does not know all is taken from the
-        stream's definition. Several threads may call it.
-        True is Pillow, for images of 8 bits a channel. What it raises, or another dtype or
-        shape, is an error with the place of the example, and counts in `max_errors`.
+        By the names of features: decoders that make arrays of stored images and sounds, which
+        are bytes otherwise. A callable takes ``bytes`` and returns the array of the dtype and
+        shape in ``features.json``; a shape that is not fully known there is taken from the
+        stream's definition. Several threads may call it. True is Pillow, for images of 8 bits a
+        channel. An exception, or another dtype or shape, is an error with the place of the
+        example, and counts in `max_errors`.
     index : {"auto", "cache", None}
-        Where it is kept at which bytes the records begin: in the folder, or in a cache folder
-        where that cannot be written; only there; nowhere, so that it is found again each time.
+        The place of the index of records: in the folder, or in a cache folder if that cannot be
+        written; only in the cache folder; nowhere, so that it is made again each time.
 
     Returns
     -------

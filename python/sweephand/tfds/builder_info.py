@@ -25,7 +25,7 @@ class SplitInfo:
     name : str
         The split, or the text of the selection.
     file_instructions : tuple of FileInstruction
-        What to read, in storage order. Files without selected examples have none.
+        The runs to read, in storage order. Files without selected examples have none.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class BuilderInfo:
     file_format : str
         Such as ``"tfrecord"``.
     is_ordered : bool
-        Whether the examples were stored in the order in which they were made.
+        True if the examples were stored in the order of their generation.
     supervised_keys : tuple of str, optional
         The features of the input and of the label.
     splits : Splits

@@ -11,7 +11,7 @@ InterleaveSort = Callable[[list[FileInstruction]], Sequence[FileInstruction]]
 
 @dataclass(frozen=True, kw_only=True)
 class InputContext:
-    """Which of several readers this one is: of that many files it takes one.
+    """The share of a reader: one in `num_input_pipelines` files.
 
     Attributes
     ----------
@@ -36,31 +36,31 @@ class InputContext:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadConfig:
-    """The read options of TFDS that decide which examples come when.
+    """The read options of TFDS that decide the order of examples.
 
     Attributes
     ----------
     interleave_cycle_length : int, optional
-        Files that are open at one time. None is 16, or 1 for a data set whose written order was
-        kept.
+        Files that are open at a time. None is 16, or 1 for a data set that keeps its written
+        order.
     interleave_block_length : int
-        Examples that are read from a file before the next one's turn.
+        Examples that are read from a file before the next one.
     shuffle_seed : int, optional
         The seed of the shuffle of files. Without one `load` draws it.
     shuffle_reshuffle_each_iteration : bool
-        Whether every pass shuffles the files anew.
+        Shuffle the files again in every pass.
     interleave_sort_fn, experimental_interleave_sort_fn : callable, optional
         Takes the list of `FileInstruction`, returns those to read in the order to open them.
     input_context : InputContext, optional
         Reads a part of the files.
     add_tfds_id : bool
-        Whether a stream ``tfds_id`` holds the id of every example.
+        Add a stream ``tfds_id`` with the id of every example.
     enable_ordering_guard : bool
-        Whether reading a data set out of its written order is refused.
+        Refuse to read a data set out of its written order.
     global_seed : int, optional
-        What ``tf.random.set_seed`` would have been given; the shuffle depends on it.
+        The argument for ``tf.random.set_seed``; the shuffle depends on it.
     repeat_filenames : bool
-        Only False: with it passes mix, and no order of sweeps can say that.
+        Only False: True would mix passes, which no order of sweeps can express.
 
     Raises
     ------

@@ -50,7 +50,7 @@ class ReadOrder:
         What a split selects, in storage order.
     config : ReadConfig
     shuffle_files : bool
-        Whether the files are shuffled, in every pass anew.
+        Shuffle the files, again in every pass.
     is_ordered : bool
         Whether the data set asks for its written order.
 

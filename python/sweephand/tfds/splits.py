@@ -101,19 +101,19 @@ class ReadInstruction(Split):
     ----------
     split_name : str
     from_, to : int or float, optional
-        Where the slice begins and ends; None is the beginning and the end of the split.
+        Begin and end of the slice; None for those of the split.
         Negative numbers count from its end. Only percentages may have a fraction.
     unit : {"abs", "%", "shard"}
-        What ``from_`` and ``to`` count: examples, percent of the examples, or shards.
+        The unit of ``from_`` and ``to``: examples, percent of the examples, or shards.
     rounding : {"closest", "pct1_dropremainder"}
-        How percentages become examples: to the nearest, halves to the even one; or in equal
-        steps of one percent, what remains being left to the last open slice. In text it stands
-        behind the slice: ``"train[:50%](pct1_dropremainder)"``.
+        Rounding of percentages to examples: to the nearest, halves to even; or in equal steps
+        of one percent, with the remainder in the last open slice. In text it follows the slice:
+        ``"train[:50%](pct1_dropremainder)"``.
 
     Raises
     ------
     ValueError
-        If unit or rounding is another one, or a number does not suit the unit.
+        If unit or rounding is unknown, or a number does not suit the unit.
 
     Examples
     --------
@@ -261,13 +261,12 @@ def even_splits(split: SplitLike, n: int, drop_remainder: bool = False) -> list[
     Parameters
     ----------
     split : str or Split
-        Of a sum every summand is cut on its own, so that sizes differ by up to the number of
+        Each summand of a sum is cut by itself, so that sizes differ by up to the number of
         summands.
     n : int
         The number of parts, at least 1.
     drop_remainder : bool
-        Whether the examples that are left over are dropped. Otherwise the first parts have one
-        more.
+        Drop the remaining examples. Otherwise each of the first parts has one more.
 
     Returns
     -------

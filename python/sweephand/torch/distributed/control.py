@@ -29,27 +29,27 @@ _RAISED_BY_ALL = FloatingPointError | LossScaleError
 
 
 class Control(Workers):
-    """Make all workers go on, stop or fail together, by one small reduction a step.
+    """Control that makes all workers continue, stop or fail together, by a reduction a step.
 
-    It goes through main memory and carries whether a rank has failed, whether one was asked to
-    stop, and digests of the planned minibatch. If a rank has failed, all raise the same error,
-    whose message names the rank. If ranks are about to train on different minibatches, all
-    raise, too. Where one process trains alone it does the same, without a reduction.
+    The reduction goes through main memory and carries failures, requests to stop, and digests
+    of the planned minibatch. If a rank has failed, all raise the same error, whose message
+    names the rank. If ranks are about to train on different minibatches, all raise, too. A
+    single process behaves the same, without a reduction.
 
-    As a context it also tells the others of an error that leaves the block on this rank; they
+    As a context manager it also posts an error that leaves the block on this rank; the others
     find it when this process ends and their own exchanges fail.
 
-    All ranks make it at the same time, with the same arguments, and then the same calls.
+    All ranks create it at the same time, with the same arguments, and make the same calls.
 
     Parameters
     ----------
     limit : float
         Seconds that a rank waits for the others in an exchange, before it raises `WorkerError`;
-        half an hour where they wait while one rank saves.
-        Choose more than any rank may be late by, and less than the time-out of the group.
+        half an hour while a rank saves. Choose more than the largest delay of any rank, and
+        less than the time-out of the group.
     group_or_mesh, dims
-        Who shares the data, as for `coordinate`. The exchange is among all processes of
-        ``torch.distributed``, or those of the given group.
+        The processes that share the data, as for `coordinate`. The exchange is among all
+        processes of ``torch.distributed``, or those of the given group.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Control(Workers):
     rank : int
         Of this process in the exchange.
     is_stopped : bool
-        Whether a rank was asked to stop, as all know since the last exchange.
+        True if a rank was asked to stop before the last exchange.
 
     Raises
     ------

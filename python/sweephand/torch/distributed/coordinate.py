@@ -26,26 +26,26 @@ SAME_DATA = {
 def coordinate(
     group_or_mesh: GroupOrMesh | None = None, dims: str | Sequence[str] | None = None
 ) -> tuple[int, int]:
-    """Return how many workers share the data, and which of them this process is.
+    """Return the number of workers that share the data, and the index of this process.
 
     Parameters
     ----------
     group_or_mesh : ProcessGroup or DeviceMesh, optional
-        The processes that have data of their own; by default all of ``torch.distributed``. Of a
-        mesh, its dimensions that replicate or shard the model: in the others (tensor, pipeline
-        and context parallel) all ranks have the same data.
+        The processes with data of their own; by default all of ``torch.distributed``. In a mesh
+        these are the dimensions that replicate or shard the model; along the others (tensor,
+        pipeline and context parallel) all ranks have the same data.
     dims : str or sequence of str, optional
-        The dimensions of the mesh over which data are shared, if their names do not tell it.
+        The dimensions of the mesh over which data are shared, if their names are unknown.
 
     Returns
     -------
     (int, int)
-        ``num_data_partitions`` and ``partition_index``; (1, 0) where one process trains alone.
+        ``num_data_partitions`` and ``partition_index``; (1, 0) for a single process.
 
     Raises
     ------
     RuntimeError
-        If several processes were launched and no process group tells them apart.
+        If several processes were launched and there is no process group.
     ValueError
         If a mesh has dimensions of unknown names, or this process is not in group or mesh.
 

@@ -13,24 +13,23 @@ from sweephand.source.source import MinibatchSource
 
 
 class ElasticSteps:
-    """Deliver shares of minibatches to as many workers as are alive before each step.
+    """Shares of minibatches for a number of workers that may change before each step.
 
-    The number of workers is asked for before every step. A step that was not committed, as a
-    worker was lost in it for example, is delivered again, to those that are alive then. So
-    every sequence is trained on once in a sweep, whoever comes and goes.
+    The number of workers is asked for before every step. A step that was not committed, for
+    example because a worker was lost, is delivered again to the workers alive then. So every
+    sequence is trained once in a sweep, whichever workers come and go.
 
-    Iterating gives shares until the end of data; `commit` is called once in every step.
+    Iteration yields shares until the end of data; call `commit` once in every step.
 
     Parameters
     ----------
     source : MinibatchSource
-        It is the steps' own from now on.
+        It belongs to the steps from now on.
     size : int, str, list or schedule
         Samples in a minibatch over all workers, as for `MinibatchSource.minibatches`. A
-        schedule is asked for the time that is committed, so a step that comes again has its
-        size again.
+        schedule is looked up at the committed time, so a repeated step has the same size.
     alive : callable
-        Returns how many workers there are now, and which of them this is: `sh.torchft.alive`,
+        Returns the present number of workers, and the index of this one: `sh.torchft.alive`,
         or any other.
     device : torch device or str, optional
         As for `MinibatchSource.next_minibatch`.

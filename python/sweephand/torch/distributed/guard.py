@@ -13,24 +13,24 @@ _MOST = 8  # ranks and fields that are named
 
 
 def guard(source: MinibatchSource, control: Control | None = None) -> None:
-    """Compare corpus, seed, settings, place and version over all ranks, once.
+    """Compare corpus, seed, settings, position and version over all ranks, once.
 
-    All ranks call it, before the first step and after a restore. Where one process trains alone
-    it does nothing.
+    All ranks call it, before the first step and after a restore. In a single process it does
+    nothing.
 
     Parameters
     ----------
     source : MinibatchSource
-        It must be made alike on all ranks; it may lie in another folder.
+        It must be made with equal arguments on all ranks; the folder may differ.
     control : Control, optional
-        Who compares, and how long they wait; by default all ranks, a minute.
+        The ranks that compare, and their time limit; by default all ranks and a minute.
 
     Raises
     ------
     ValueError
-        On all ranks, if they differ: naming the ranks and what differs.
+        On all ranks, if they differ, with the ranks and the differences.
     WorkerError
-        If a rank does not come.
+        If a rank does not arrive.
 
     Examples
     --------

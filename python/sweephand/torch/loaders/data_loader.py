@@ -32,11 +32,11 @@ _TORCHS = set(signature(torch.utils.data.DataLoader.__init__).parameters) - _MAK
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
-    """Torch's loader over a source's minibatches, which counts those it hands out.
+    """Torch's loader over a source's minibatches, which counts delivered items.
 
-    The next iteration goes on behind the last item that was handed out, after a ``break`` too,
-    with worker processes, persistent ones, forked or spawned. So do states, of the loader and
-    of the source. Items are handed out as `IterableDataset` makes them.
+    The next iteration continues after the last delivered item, also after a ``break`` and with
+    worker processes, persistent ones, forked or spawned. So do states, of the loader and of the
+    source. Items are those of `IterableDataset`.
 
     Accelerate and Lightning leave it as it is, and save and restore its state: see
     ``docs/frameworks``.
@@ -44,19 +44,19 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     Parameters
     ----------
     dataset : IterableDataset
-        With the source. What it delivers is said there, by ``to_item``.
+        With the source. Its ``to_item`` decides the form of items.
     read_ahead : int
-        How many items whoever iterates has taken, but not yet trained, when it asks for a
-        state. They are in no state, and come again after a ``break``.
+        Number of items that the loop has taken but not yet trained when it asks for a state.
+        States do not include them, and they come again after a ``break``.
     **options
         Of torch's `DataLoader`: ``num_workers``, ``pin_memory``, ``persistent_workers``,
-        ``prefetch_factor``, ``multiprocessing_context``, ... but for those that make
+        ``prefetch_factor``, ``multiprocessing_context``, ... except those that make
         minibatches.
 
     Raises
     ------
     RuntimeError
-        While iterating: if the source is moved or iterated over otherwise meanwhile.
+        While iterating: if the source is moved or iterated over elsewhere.
 
     Examples
     --------

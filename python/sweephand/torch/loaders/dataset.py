@@ -50,37 +50,37 @@ class Delivered(NamedTuple):
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """Deliver a source's minibatches through a loader, one sweep per iteration.
 
-    The loader is `sh.torch.DataLoader`, or another of torch's, which hands on minibatches as
-    they are. An iteration goes from where the source stands to the end of the sweep;
-    no minibatch reaches over it. The next iteration is the next sweep. After a ``break`` the
-    next one goes on behind the last item that was delivered.
+    The loader is `sh.torch.DataLoader`, or another of torch's that passes on minibatches
+    unchanged. An iteration goes from the position of the source to the end of the sweep, which
+    no minibatch crosses. The next iteration is the next sweep; after a ``break`` it continues
+    after the last delivered item.
 
     With ``num_workers`` processes the first one delivers, by the source's own threads, and the
-    others end at once. Only `sh.torch.DataLoader` counts what such a process has delivered.
-    Torch's own loaders cannot: the part of a sweep that a ``break`` leaves does not come again,
-    and with other ``samples_per_iteration`` they iterate once, until the source is placed anew.
+    others end at once. Only `sh.torch.DataLoader` counts the items of such a process. Torch's
+    own loaders cannot: the part of a sweep that a ``break`` leaves does not come again, and
+    with other ``samples_per_iteration`` they iterate once, until the source's position is set.
 
     Parameters
     ----------
     source : MinibatchSource
-        It travels to processes that are spawned as what it was made of, if that pickles.
+        Spawned processes get the arguments that it was made of, if these pickle.
     size : int
         Samples in a minibatch, over all ranks.
     samples_per_iteration : "sweep", int or None
-        Where an iteration ends: with the sweep; with the minibatch that reaches the next
-        multiple of so many samples of nominal time; or with the data.
+        The end of an iteration: that of the sweep; the minibatch that reaches the next multiple
+        of this number of samples in nominal time; or the end of data.
     num_data_partitions, partition_index : int, optional
-        How many ranks share every minibatch, and which this is; by default those that
-        ``torch.distributed`` has when an iteration begins, else one.
+        Number of ranks that share every minibatch, and the index of this one; by default those
+        of ``torch.distributed`` when an iteration begins, else a single one.
     to_item : callable
-        What is delivered of a `Minibatch`; it must pickle if there are worker processes.
+        Turns a `Minibatch` into an item; it must pickle if there are worker processes.
 
     Raises
     ------
     RuntimeError
-        When an iteration begins: if the source has ended; if ``WORLD_SIZE`` says that there are
-        several processes and no process group tells them apart; if it is not known where to go
-        on; if a loader wants to split the minibatches among processes once more.
+        When an iteration begins: if the source has ended; if ``WORLD_SIZE`` is above 1 without
+        a process group; if the position to continue at is unknown; if a loader would split
+        the minibatches among processes once more.
 
     Examples
     --------

@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 def attention_mask(
     minibatch: Minibatch, *, causal: bool = True, device: object = None
 ) -> torch.Tensor:
-    """Return which cell of packed rows attends to which, for scaled dot product attention.
+    """Return the attention mask between cells of packed rows, for scaled dot product attention.
 
     Parameters
     ----------
     minibatch : Minibatch
         In layout `Packed`.
     causal : bool
-        Cells attend to none behind them.
+        Cells do not attend to later ones.
     device : torch.device or str, optional
-        Where it is wanted.
+        The device of the result.
 
     Returns
     -------
     Tensor of bool, shape (rows, 1, row length, row length)
-        True where the query of the third axis may look at the key of the fourth one. Gaps
-        attend to gaps, so that no query is without a key; what comes out there means nothing.
+        True where the query of the third axis may attend to the key of the fourth. Gaps attend
+        to gaps, so that every query has a key; results there have no meaning.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def block_mask(
 ) -> BlockMask:
     """Return the same as `attention_mask`, block by block, for FlexAttention.
 
-    It follows from the ends of the blocks' segments, on the host; nothing is tried by cell.
+    It is computed from the ends of the blocks' segments, on the host, and not cell by cell.
 
     Parameters
     ----------
@@ -74,9 +74,9 @@ def block_mask(
     block_size : int
         Cells of a block; it needs no divisor of the row length.
     causal : bool
-        Cells attend to none behind them.
+        Cells do not attend to later ones.
     device : torch.device or str, optional
-        Where it is wanted.
+        The device of the result.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def block_mask(
 
 
 def nested(data: MinibatchData, *, device: object = None) -> torch.Tensor:
-    """Return the sequences of a share as a jagged nested tensor, which knows its longest one.
+    """Return the sequences of a share as a jagged nested tensor with its longest length set.
 
     Returns
     -------

@@ -50,9 +50,9 @@ def tensors_of(
     ----------
     minibatch : Minibatch
     device : torch.device or str, optional
-        Where they are wanted; by default a CPU.
+        The device of the tensors; by default a CPU.
     non_blocking : bool
-        As of `to_tensor`.
+        As for `to_tensor`.
 
     Returns
     -------
@@ -60,9 +60,9 @@ def tensors_of(
         For every stream its name: (sequences, *sample shape) where every sequence of the corpus
         has one sample. Other dense streams have values of shape (samples, *sample shape), and
         ``<name>_offsets``, int64 of shape (sequences + 1,). In a padded layout the name has
-        shape (sequences, width, *sample shape), and ``<name>_mask`` says which cells hold data.
-        Sparse streams come dense. In packed rows ``segment_ids`` and ``position_ids`` are there
-        too, unless streams are called so.
+        shape (sequences, width, *sample shape), and ``<name>_mask`` marks the cells with data.
+        Sparse streams become dense. Packed rows also have ``segment_ids`` and
+        ``position_ids``, unless streams have these names.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def to_tensor(
     array : ndarray
         Of any dtype that torch has; bfloat16 by `ml_dtypes`.
     device : torch.device or str, optional
-        Where it is wanted. On a CPU, the default, the tensor shares the array's memory.
+        The device of the tensor. On a CPU, the default, it shares the array's memory.
     non_blocking : bool
         For a CUDA device: return before the copy has ended. It comes from pinned memory, which
         torch keeps until then.

@@ -39,19 +39,19 @@ class BucketingModule(nn.Module):
     default_bucket_key : hashable
         The bucket whose module is made first and owns the parameters; take the largest.
     max_executors : int
-        Executors that are kept; beyond, the one that was not used for longest is dropped, and
-        made again when it is wanted.
+        Number of executors to keep; beyond it the least recently used one is dropped, and made
+        again on demand.
     backend : str or callable, optional
-        Of `torch.compile`: every bucket is compiled for its static shapes, by itself, so that
-        torch's limit of eight recompilations does not turn the others back to eager. With
+        Of `torch.compile`: every bucket is compiled for its own static shapes, so that torch's
+        limit of eight recompilations does not leave the others uncompiled. With
         ``"inductor"`` and parameters on a CUDA device a bucket becomes a CUDA graph.
 
     Raises
     ------
     TypeError
-        If the factory makes something else than a module.
+        If the factory returns anything but a module.
     ValueError
-        When a bucket is made whose parameters have other names, shapes or dtypes.
+        If the parameters of a new bucket have other names, shapes or dtypes.
 
     Examples
     --------

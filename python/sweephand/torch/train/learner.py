@@ -25,16 +25,16 @@ class TorchLearner(Learner):
     Parameters
     ----------
     optimizer : torch.optim.Optimizer or LossScaleOptimizer around one or several
-        What takes the steps.
+        The optimizer of the steps.
     lr_schedule : float, Schedule or None
         The learning rate of the mean gradient of n samples is ``x * n / M`` for a scheduled
-        rate x and its reference size M, or x if there is none. It is written into every
-        parameter group before each step; a group that was made with another rate than the
-        optimizer's default keeps its proportion to it. None leaves the rates as they are, to a
-        scheduler of ``torch.optim.lr_scheduler`` for example.
+        rate x and its reference size M, or x without one. It is written into every parameter
+        group before each step; a group with another rate than the optimizer's default keeps its
+        proportion to it. None leaves the rates alone, for example to a scheduler of
+        ``torch.optim.lr_scheduler``.
     clip_norm_per_sample, clip_norm_per_minibatch : float, optional
-        The largest norm, over all gradients together, that the mean or the sum may have. At
-        most one of them.
+        The largest norm, over all gradients together, of the mean or the sum. At most one of
+        both.
     single_sweep_steps : bool
         Count one sweep for an update in which several end, as CNTK does.
 

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class WorkerError(RuntimeError):
-    """Another rank is gone, does not answer, or failed in a way that has no type here.
+    """Another rank is gone, does not answer, or failed with an unknown type of error.
 
     Parameters
     ----------
     message : str
         What happened, and what may help.
     ranks : tuple of int
-        Those at fault, as far as they are known.
+        Those at fault, as far as known.
 
     Examples
     --------
