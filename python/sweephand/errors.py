@@ -65,11 +65,11 @@ class DataError(Exception):
     Parameters
     ----------
     reason : str
-        What was wrong.
+        The fault.
     file : str, optional
-        The file it stands in.
+        The file of the fault.
     offset : int, optional
-        Where in the file, in bytes.
+        Its place in the file, in bytes.
     chunk : int, optional
         The chunk that was read.
     stream : str, optional
@@ -149,7 +149,7 @@ class StaleError(DataError):
 
 
 class StateError(ValueError):
-    """A checkpoint state does not fit this source, or is no state at all.
+    """A checkpoint state does not fit this source, or is malformed.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class StateError(ValueError):
 class SweephandHint(UserWarning):
     """A valid but probably unintended use; each source warns of each once.
 
-    Where it is meant, ``warnings.simplefilter("ignore", sweephand.SweephandHint)``.
+    To allow it, ``warnings.simplefilter("ignore", sweephand.SweephandHint)``.
 
     Examples
     --------
@@ -187,7 +187,7 @@ class LossScaleError(RuntimeError):
     Parameters
     ----------
     message : str
-        What happened, and what may help.
+        The failure, with advice.
     step : int
         The step that raised it, counted from 1.
     scale : float
@@ -197,7 +197,7 @@ class LossScaleError(RuntimeError):
     parameters : tuple of str
         The first parameters whose gradient was not finite.
     minibatch_ids : tuple of str
-        The sequences of the minibatch, as far as they are known.
+        The sequences of the minibatch, as far as known.
 
     Examples
     --------

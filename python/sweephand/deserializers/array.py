@@ -40,12 +40,11 @@ class ArrayDeserializer(Deserializer):
         arrays of native byte order are not copied, so do not write to them while they are
         served.
     definitions : StreamDefs, dict of StreamDef or list of str, optional
-        What arrays cannot say: ``defines_mb_size``, ``dtype``, ``transforms``, ``broadcast``. A
-        stream without one is taken as it is; with definitions only those streams are served,
-        each from its ``field``.
+        Properties that arrays lack: ``defines_mb_size``, ``dtype``, ``transforms``,
+        ``broadcast``. With definitions only their streams are served, each from its ``field``.
     ids : sequence of str or int, optional
-        One id per sequence, all different; by default ``<name>__<number>``. They are the join
-        keys too.
+        One id per sequence, all different; by default ``<name>__<number>``. They are also the
+        join keys.
     chunk_size : int, optional
         Sequences in a chunk, the unit that a window shuffles; by default as many as fill about
         8 MiB.
@@ -55,7 +54,7 @@ class ArrayDeserializer(Deserializer):
     Raises
     ------
     TypeError
-        If data are Python objects, or no array at all.
+        If data are Python objects, or not arrays.
     ValueError
         If streams differ in their number of sequences, offsets do not fit, or there is no
         sequence.

@@ -50,11 +50,11 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         Bytes may have another name; with a ``dtype`` they are a sequence of numbers in little
         endian, with a ``shape`` of samples of that shape.
     payload : {"auto", "example", "json", "bytes"}
-        What a record holds: a ``tf.train.Example`` or SequenceExample, an object of JSON, or
-        bytes that nobody looks into (a map may: `corpus.map`). "auto" tells by the first one.
+        The content of a record: a ``tf.train.Example`` or SequenceExample, an object of JSON,
+        or opaque bytes (for a map: `corpus.map`). "auto" decides by the first record.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the files, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
     ids : str, or sequence of str or int, optional
         Ids of the sequences, by which they are joined: a field with one integer or text in
         every record, which is read whenever the corpus is opened, or one id for each sequence.
@@ -67,7 +67,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         If the package is not installed.
     DataError
         When it is opened, beyond ``max_errors``: if a file is cut, its hashes are wrong, or a
-        record is not what it is elsewhere; with file and number of the record.
+        record has another type than the others; with file and number of the record.
 
     References
     ----------

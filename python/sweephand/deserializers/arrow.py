@@ -38,14 +38,14 @@ class ArrowDeserializer(SelfDescribed):
     """Serve rows of Arrow data, each a sequence.
 
     Columns become streams as in `ParquetDeserializer`. Tables and datasets in memory are served
-    where they lie, each row by itself; files are read by record batches, in chunks of about
+    in place, each row by itself; files are read by record batches, in chunks of about
     8 MiB, and the lengths of lists are kept in an index.
 
     Parameters
     ----------
     source : table, Hugging Face dataset, stream, path, or sequence of paths
-        A ``pyarrow.Table``; a ``datasets.Dataset``, with what select, shuffle and filter made
-        of it, its columns as they are stored; anything else with ``__arrow_c_stream__``, such
+        A ``pyarrow.Table``; a ``datasets.Dataset``, also after select, shuffle and filter, its
+        columns as they are stored; anything else with ``__arrow_c_stream__``, such
         as a DataFrame of pandas or polars or a record batch reader, which is read into memory
         at once; IPC files, of the stream or the file format, as paths, globs or URLs; a folder
         that ``Dataset.save_to_disk`` wrote.
@@ -64,9 +64,9 @@ class ArrowDeserializer(SelfDescribed):
     DataError
         As in `ParquetDeserializer`.
     TypeError
-        If the source is nothing of that.
+        If the source is none of these.
     ValueError
-        If a dataset has a transform or a format that changes its values: Arrow data go through
+        If a dataset has a transform or a format that changes its values, as Arrow data pass
         neither.
 
     Examples

@@ -24,7 +24,7 @@ from sweephand.files.source_file import Files, SourceFile
 
 
 class CBFDeserializer(IndexedDeserializer):
-    """Serve files in CNTK's binary format, which its ``ctf2bin.py`` makes of its text.
+    """Serve files in CNTK's binary format, as its ``ctf2bin.py`` converts them from text.
 
     Parameters
     ----------
@@ -34,8 +34,8 @@ class CBFDeserializer(IndexedDeserializer):
         By default all; ``field`` is the name in the file. Dense samples are float32 or float64
         of shape (dimension,), sparse ones come as from `CTFDeserializer`.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the files, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
     ids : sequence of str or int, optional
         Ids of the sequences, by which they are joined; the format has none.
 
@@ -45,7 +45,7 @@ class CBFDeserializer(IndexedDeserializer):
         If there is no such file.
     DataError
         If the header is damaged, of another version, or lacks a stream; when it is opened,
-        beyond ``max_errors``, if a chunk is not the sequences that the header says.
+        beyond ``max_errors``, if a chunk does not hold the sequences of the header.
 
     References
     ----------

@@ -40,27 +40,27 @@ class CSVDeserializer(LineUnits):
     r"""Serve the rows of tables of text, each a sequence of one sample in every stream.
 
     The first line of every file names the columns. A column holds integers, floats, true and
-    false, or text, which is delivered as ``bytes``: as the first MiB of the first file tells,
-    or a ``dtype``. Numbers are exact or errors, by the table in ``docs/numbers.md``; ``nan``
-    and ``inf`` are floats, an empty cell is no number. Values may be quoted by ``"``, and then
-    hold delimiters, line ends, and quotes that are doubled. Blank lines are passed over.
+    false, or text, which is delivered as ``bytes``; the first MiB of the first file, or a
+    ``dtype``, decides. Numbers are exact or errors, by the table in ``docs/numbers.md``;
+    ``nan`` and ``inf`` are floats, and an empty cell is not a number. Values in quotes (``"``)
+    may hold delimiters, line ends, and doubled quotes. Blank lines are ignored.
 
     Parameters
     ----------
     files : str, path, or sequence of them
         Paths, globs or URLs; plain, or compressed by gzip or zstd.
     streams : StreamDefs, dict of StreamDef or list of str, optional
-        By default all columns. ``field`` is the name of the column; ``dtype=object`` makes text
-        of numbers.
+        By default all columns. ``field`` is the name of the column; ``dtype=object`` reads
+        numbers as text.
     delimiter : str, optional
-        The character between values; by default a tab if the name of the first file says
-        ``.tsv``, and else a comma.
+        The character between values; by default a tab if the first file is named ``.tsv``, else
+        a comma.
     max_expansion : int
-        A compressed file that unpacks to more than so many times its size is refused; the first
-        64 MiB are free.
+        Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
+        first 64 MiB is refused.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the files, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
     ids : str, or sequence of str or int, optional
         Ids of the sequences, by which they are joined: a column of integers or text, or one id
         for each sequence.
@@ -71,8 +71,8 @@ class CSVDeserializer(LineUnits):
         If a file is absent.
     DataError
         When it is opened: if a file has other columns than the first; beyond ``max_errors`` if
-        a row has more or fewer values than there are columns, a number is lacking, or a value
-        is not what its column holds.
+        a row has more or fewer values than there are columns, a number is missing, or a value
+        does not fit its column.
 
     Examples
     --------

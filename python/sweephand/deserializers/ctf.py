@@ -56,22 +56,22 @@ class CTFDeserializer(SelfDescribed):
         the order of their names; a list keeps its order.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         Stream name to `StreamDef` with ``field``, the name in the file, and ``shape``, the
-        dimension. Values are float32 unless ``dtype`` says float64 or an integer type. What is
-        not declared follows from the first lines; the dimension of a sparse stream from all of
+        dimension. Values are float32 unless ``dtype`` is float64 or an integer type. Missing
+        declarations follow from the first lines; the dimension of a sparse stream from all of
         them, as the largest index and one more. Declare it if other files are to have the same.
     skip_sequence_ids : bool
-        Every line is a sequence of one sample, whatever id it has.
+        Every line is a sequence of one sample, and ids are ignored.
     chunk_size_in_bytes : int
         Bytes of text in a chunk, the unit that a window shuffles: large files are cut, small
         ones joined; a longer sequence is a chunk alone.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the files, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
     allow_blank_lines, allow_nonfinite : bool
         Accept lines without a sample; accept ``inf`` and ``nan``.
     max_expansion : int
-        A compressed file that unpacks to more than so many times its size is refused; the first
-        64 MiB are free.
+        Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
+        first 64 MiB is refused.
 
     Raises
     ------
@@ -80,7 +80,7 @@ class CTFDeserializer(SelfDescribed):
     DataError
         If the text is wrong and ``max_errors`` of the source does not allow it, with file,
         line, offset, stream and sequence; if a stream has no shape and the first lines do not
-        tell it.
+        show it.
 
     Examples
     --------

@@ -38,9 +38,9 @@ _HEAD = 1 << 16  # bytes that are asked for at a time where what HDF5 keeps of i
 class HDF5Deserializer(ArrayUnits):
     """Serve the data sets of HDF5 files: each row is a sequence of one sample.
 
-    Data sets without filters are mapped into memory and read where they lie, in any order; if
-    one of the streams is compressed, all are read by h5py, about 8 MiB at a time. Files are
-    never locked, and no writer is disturbed; one that changes is an error.
+    Data sets without filters are mapped into memory and read in place, in any order; if one of
+    the streams is compressed, all are read by h5py, about 8 MiB at a time. Files are never
+    locked, and writers are not disturbed; a file that changes is an error.
 
     Parameters
     ----------
@@ -51,17 +51,17 @@ class HDF5Deserializer(ArrayUnits):
         path, such as "train/x". Texts are ``bytes``. Rows of any length ("vlen") are sequences;
         those of uint8 one sample of ``bytes``, or, with a ``dtype``, sequences of numbers too.
     offsets : str or dict of str, optional
-        The data set that says where each sequence begins, and the end: of all data sets with
-        as many rows as its last number, or by a dict from the path of a data set to that of its
-        offsets. By default ``NAME_offsets`` is that of ``NAME``.
+        The data set with the begin of each sequence, and the end: for all data sets with as
+        many rows as its last number, or by a dict from the path of a data set to that of its
+        offsets. By default ``NAME_offsets`` has those of ``NAME``.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the files, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
     ids : str, or sequence of str or int, optional
         Ids of the sequences, by which they are joined: a data set with one integer or text in
         every row, or one id for each sequence.
     external_files : bool
-        Serve data sets whose raw bytes lie in other files too ("external storage"), of local
+        Also serve data sets with raw bytes in other files ("external storage"), from local
         files: such a data set may name any file of this machine. Links to other files and
         virtual data sets are refused in any case.
 
@@ -70,8 +70,8 @@ class HDF5Deserializer(ArrayUnits):
     FileNotFoundError
         If a file is absent.
     DataError
-        If a file is damaged; if a data set is not there, cannot be served, has another number
-        of sequences, or is of another type in another file.
+        If a file is damaged; if a data set is missing, cannot be served, has another number of
+        sequences, or has another type in another file.
 
     Examples
     --------

@@ -41,36 +41,37 @@ class HTKFeatureDeserializer(SelfDescribed):
     Of each stream ``scp`` is a list whose lines are ``PATH``, ``KEY=PATH``, or, for frames of
     an archive, ``KEY=PATH[FIRST,LAST]``. The id of a sequence, by which labels are joined to
     it, is the key, or path, without its suffix. Several streams are joined by it; the first one
-    says which sequences there are.
+    defines the sequences.
 
     Parameters
     ----------
     streams : StreamDefs or dict of StreamDef
         Stream name to `StreamDef` with ``scp``, a path or several; ``shape``, the number of
-        values in a stored frame, which is checked; and ``context``, how many frames before and
-        behind stand beside each. A sample is float32 of shape (values * (1 + before + behind),)
-        in the order of time; the first and the last frame are repeated at the ends.
+        values in a stored frame, which is checked; and ``context``, the numbers of frames
+        before and after to add to each. A sample is float32 of shape
+        (values * (1 + before + after),) in the order of time; the first and the last frame are
+        repeated at the ends.
     root : path or URL, optional
         The folder that relative paths in lists are relative to; by default each list's. Paths
         that begin with ``.../`` are always relative to the list's.
     chunk_frames : int, optional
-        Frames in a chunk, the unit that a window shuffles; by default 90,000, which are 15
-        minutes, as in CNTK, and with ``context`` so many fewer that a chunk is no larger.
+        Frames in a chunk, the unit that a window shuffles; by default 90,000, or 15 minutes, as
+        in CNTK, and with ``context`` fewer, for a chunk of the same size.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the files, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
 
     Raises
     ------
     FileNotFoundError
         If a list, or a file in it, is absent.
     ValueError
-        If a stream has no ``scp``, or names a field; when it is opened, if a key is there
-        twice, or a stream lacks an utterance of the first.
+        If a stream has no ``scp``, or names a field; when it is opened, if a key occurs twice,
+        or a stream lacks an utterance of the first.
     DataError
         If a line of a list names no frames; when it is opened, if files differ in kind, period
-        or dimension; beyond ``max_errors`` if a header does not fit its file, holds no floats,
-        or an archive has not the frames of an utterance.
+        or dimension; beyond ``max_errors`` if a header does not fit its file or declares no
+        floats, or an archive lacks the frames of an utterance.
 
     References
     ----------

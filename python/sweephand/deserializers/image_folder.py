@@ -49,23 +49,23 @@ _LOOKED_AT = 16  # files of a folder, that tell what it holds
 class ImageFolder(SelfDescribed):
     """Serve pictures from a folder for each class, or from a list in a map file.
 
-    A picture is a sequence of one sample in the streams ``image``, its bytes as they are
-    stored, and ``label``, an int64. They become arrays by `sweephand.decode`, or where the
-    stream says so: ``image=StreamDef(decode="image", shape=(3, 224, 224))``. A picture is read
-    when it is delivered.
+    A picture is a sequence of one sample in the streams ``image``, its bytes as stored, and
+    ``label``, an int64. They are decoded to arrays by `sweephand.decode`, or by the stream:
+    ``image=StreamDef(decode="image", shape=(3, 224, 224))``. A picture is read when it is
+    delivered.
 
     Parameters
     ----------
     path : path
-        A folder with a folder for each class, whose pictures may lie in folders within; hidden
-        files and those of other suffixes are left out. Or a text file of lines
+        A folder with a folder for each class, whose pictures may be in subfolders; hidden files
+        and those of other suffixes are left out. Or a text file of lines
         ``path<TAB>label`` or ``key<TAB>path<TAB>label``, as CNTK's ImageDeserializer reads it;
         paths are relative to it, ``...`` at their beginning being its folder.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         Of the fields "image" and "label"; by default both.
     index : {"auto", "cache", None}
-        Where the list of the files is kept: in ``.sweephand`` in the folder, or else the cache
-        folder. A class whose folder has not changed is not listed again.
+        Place of the list of files: ``.sweephand`` in the folder, or else the cache folder. A
+        class whose folder has not changed is not listed again.
 
     Attributes
     ----------
@@ -77,12 +77,12 @@ class ImageFolder(SelfDescribed):
     Raises
     ------
     FileNotFoundError
-        If nothing is there.
+        If there is no such path.
     ValueError
         If there are no classes, a class has no picture, or the folders are splits, as
         ``train`` and ``val``, with the classes in each: open one of them.
     DataError
-        If a line of a map file is none.
+        If a line of a map file has another form.
 
     Examples
     --------

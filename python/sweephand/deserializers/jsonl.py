@@ -34,23 +34,23 @@ class JSONLDeserializer(LineUnits):
 
     A list of numbers or of texts is a sequence of samples; a single number or text is one
     sample; a field that a line lacks is an empty sequence there. Text is delivered as
-    ``bytes``. All lines are parsed once for the index, which keeps where they begin and how
-    long their lists are, and again, about a MiB of a file at a time, when one is wanted.
+    ``bytes``. All lines are parsed once for the index of their places and lengths, and again,
+    about a MiB of a file at a time, on demand.
 
     Parameters
     ----------
     files : str, path, or sequence of them
-        Paths, globs or URLs; plain, or compressed by gzip or zstd. Blank lines are passed over.
+        Paths, globs or URLs; plain, or compressed by gzip or zstd. Blank lines are ignored.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all that the first lines hold. ``field`` is the key; ``a.b.c`` is the key c
         in the object b in the object a. Numbers are stored as int64, or as float64 if one of
         them has a fraction; with ``shape`` lists of numbers are samples of that shape.
     max_expansion : int
-        A compressed file that unpacks to more than so many times its size is refused; the first
-        64 MiB are free.
+        Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
+        first 64 MiB is refused.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the files, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
     ids : str, or sequence of str or int, optional
         Ids of the sequences, by which they are joined: a field with one integer or text in
         every line, which is read whenever the corpus is opened, or one id for each sequence.
@@ -61,8 +61,8 @@ class JSONLDeserializer(LineUnits):
         If a file is absent.
     DataError
         When it is opened: if a file is in UTF-16; beyond ``max_errors`` if a line is no JSON
-        object, a field holds null, an object or lists that differ, or compressed bytes are
-        damaged or cut.
+        object, a field holds null, an object or lists of different forms, or compressed bytes
+        are damaged or cut.
 
     Examples
     --------

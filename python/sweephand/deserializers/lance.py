@@ -57,21 +57,22 @@ class LanceDeserializer(ArrowUnits):
     Parameters
     ----------
     source : path, or LanceDataset
-        A folder of this machine, or what ``lance.dataset`` opened there, at its version.
+        A folder of this machine, or the dataset that ``lance.dataset`` opened there, at its
+        version.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         As in `ParquetDeserializer`.
     version : int or str, optional
         The number of a version, or a tag; by default the newest.
     index : {"auto", "cache", None}
-        Where the index is kept: in the folder, or in a cache folder where that cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: in the folder, or in a cache folder if that is not writable; only in
+        the cache folder; nowhere, so that it is built again each time.
     ids : str, or sequence of str or int, optional
         As in `ParquetDeserializer`.
 
     Attributes
     ----------
     version : int
-        That of the rows that are served.
+        The version of the served rows.
 
     Raises
     ------
@@ -83,7 +84,8 @@ class LanceDeserializer(ArrowUnits):
         If there is no such version, or it is damaged; else as in `ParquetDeserializer`. Lance's
         files have no checksums of their values.
     RuntimeError
-        If a forked process reads on what its parent began: Lance's threads do not fork.
+        If a forked process reads a source that its parent has begun: Lance's threads do not
+        fork.
 
     Examples
     --------

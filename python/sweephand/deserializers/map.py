@@ -33,14 +33,14 @@ from sweephand.run.writing import replaced_file
 class MapDeserializer(Deserializer):
     """Serve the items of a map-style dataset; they are read when they are delivered.
 
-    Only item 0 is read before, to know its streams, a few more if it holds pictures, and all of
-    them if their lengths must be measured. Items are got on other threads, one call at a time
-    over all sources that read the dataset; by ``__getitems__`` for all that a minibatch needs
-    at once, if the dataset has it. A dataset that several threads may ask at once says so by
-    ``thread_safe = True``, and its items are got side by side.
+    Only item 0 is read in advance, for its streams, a few more if it holds pictures, and all of
+    them if their lengths must be measured. Items are read on other threads, in one call at a
+    time over all sources of the dataset; by ``__getitems__`` for a whole minibatch at once, if
+    the dataset has it. With an attribute ``thread_safe = True`` a dataset allows concurrent
+    calls.
 
     Without ``streams`` and ``lengths`` a ``TensorDataset``, or a ``Subset`` of one, is served
-    as the arrays that it holds, one sample an item.
+    as its arrays, with one sample per item.
 
     Parameters
     ----------
@@ -49,11 +49,11 @@ class MapDeserializer(Deserializer):
         numbers, pictures of Pillow, ``bytes`` or ``str``; or tuples of as many of them as there
         are streams.
     streams : StreamDefs, dict of StreamDef or list of str, optional
-        By default all that item 0 has. ``field`` is the key; of tuples the streams are the
-        values in their order, by default ``x`` and ``y``, or ``x0``, ``x1``, ... A value of
-        the ``shape`` that is declared is one sample, one with a first axis more a sequence of
-        them; without a shape a number is one sample and an array a sequence along its first
-        axis. But pictures are one sample each, if the first ones are of one shape: those of
+        By default all of item 0. ``field`` is the key; for tuples the streams are the values in
+        order, by default ``x`` and ``y``, or ``x0``, ``x1``, ... A value of the declared
+        ``shape`` is one sample, and with one more axis in front a sequence of samples; without
+        a shape a number is one sample and an array a sequence along its first axis. But
+        pictures are one sample each, if the first ones have one shape: those of
         Pillow, and arrays of three axes whose first or last has 1, 3 or 4 channels.
     lengths : sequence of int, or path, optional
         The size of every item in samples, shape (items,). A path is a ``.npy`` file with them,
@@ -65,7 +65,7 @@ class MapDeserializer(Deserializer):
     Raises
     ------
     TypeError
-        If the dataset has no length or no items, or an item is no dict.
+        If the dataset has no length or no items, or an item is not a dict.
     ValueError
         If lengths do not fit, or item 0 lacks a field.
 

@@ -45,21 +45,21 @@ class MDSDeserializer(PlacedDeserializer):
     """Serve the samples of MosaicML's streaming shards in place, each as a sequence.
 
     Nothing is copied to a cache, and no shard is deleted. Plain shards are mapped into memory
-    and read in any order; compressed ones are unpacked as a whole, a shard being a chunk.
+    and read in any order; compressed ones are decompressed as a whole, a shard being a chunk.
 
     Parameters
     ----------
     folders : str, path, or sequence of them
-        Paths or URLs of folders with an ``index.json``, which may be one that Mosaic's
-        ``merge_index`` made of those of the folders within.
+        Paths or URLs of folders with an ``index.json``, which may also be the result of
+        Mosaic's ``merge_index`` over subfolders.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all columns. "int" and the other numbers are one sample; "str", "bytes",
         "json", "jpeg" and "png" one sample of ``bytes``, or, with a ``dtype``, a sequence of
-        the numbers that the bytes are, as token datasets have them. Arrays are sequences of
-        their rows, or with ``shape`` of samples of that shape.
+        the numbers in the bytes, as in token datasets. Arrays are sequences of their rows, or
+        with ``shape`` of samples of that shape.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the shards, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the shards, or in a cache folder if that is not writable;
+        only in the cache folder; nowhere, so that it is built again each time.
     ids : str, or sequence of str or int, optional
         Ids of the sequences, by which they are joined: a column with one integer or text in
         every sample, or one id for each sequence.
@@ -69,8 +69,8 @@ class MDSDeserializer(PlacedDeserializer):
     FileNotFoundError
         If a folder has no index.
     DataError
-        If the index says what cannot be, or a shard is not there; when it is opened, beyond
-        ``max_errors``, if a shard is not as the index says, or a sample is damaged.
+        If the index is impossible, or a shard is missing; when it is opened, beyond
+        ``max_errors``, if a shard contradicts the index, or a sample is damaged.
 
     References
     ----------

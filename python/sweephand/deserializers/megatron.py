@@ -32,10 +32,10 @@ from sweephand.files.urls import swap_suffix
 class MegatronDeserializer(Deserializer):
     """Serve tokens that Megatron's tools prepared, without converting them.
 
-    Local files are mapped into memory and read where they lie, in any order; or, where the
-    source is given a window, in chunks that are held, as remote ones always are.
-    One that is cut or changed meanwhile is an error, not a crash.
-    Where sequences begin is kept in memory: 8 bytes for each.
+    Local files are mapped into memory and read in place, in any order. With a window of the
+    source they are read in chunks that are held, as remote files always are. A file that is cut
+    or changed meanwhile is an error, not a crash. The begin of each sequence is kept in memory,
+    in 8 bytes.
 
     Parameters
     ----------
@@ -44,11 +44,11 @@ class MegatronDeserializer(Deserializer):
     streams : StreamDefs, dict of StreamDef or list of str, optional
         One stream with the field "tokens"; by default it has that name too.
     unit : {"sequence", "document"}
-        What is served as a sequence: an entry of the index, which is a sentence or a document
-        as the preparer decided, or all entries of a document as one.
+        The unit of a sequence: an entry of the index, which is a sentence or a document by
+        decision of the preparer, or all entries of a document.
     any_order : bool
-        Accept entries that do not lie in ascending order in ``.bin``, as in merged sets. They
-        must not overlap in any case.
+        Accept entries that are not in ascending order in ``.bin``, as in merged sets. They must
+        not overlap in any case.
     chunk_size_in_bytes : int, optional
         Bytes in a chunk, the unit that a window shuffles and a store is asked for; by default 8
         MiB of local files and 1 MiB of those in a store.

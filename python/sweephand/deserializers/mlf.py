@@ -42,8 +42,8 @@ class HTKMLFDeserializer(IndexedDeserializer):
     r"""Serve the labels of frames from HTK's master label files, each utterance a sequence.
 
     They are joined to features by the names of utterances: that of ``"*/an4/cen5.lab"`` is
-    ``an4/cen5``. A line is ``BEGIN END STATE ...``, with times in 100 ns, or in frames; of
-    files without a label mapping the fourth word is the number of the class.
+    ``an4/cen5``. A line is ``BEGIN END STATE ...``, with times in 100 ns, or in frames; without
+    a label mapping the fourth word is the number of the class.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ class HTKMLFDeserializer(IndexedDeserializer):
         the class, an int64; with ``shape``, the number of classes, or ``is_sparse``, it is
         sparse, as in CNTK: one float32 at the index of the class.
     phone_boundaries : bool
-        The first frame of every line has the value 2 in a sparse stream, not 1, as CNTK has it
-        for connectionist temporal classification.
+        Mark the first frame of every line by the value 2 in a sparse stream, as CNTK does for
+        connectionist temporal classification.
     frame_period : int
         The time of a frame in 100 ns.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the files, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
 
     Raises
     ------
@@ -71,7 +71,7 @@ class HTKMLFDeserializer(IndexedDeserializer):
         If there are several streams, or the options do not fit each other.
     DataError
         If the label mapping has a name twice; when it is opened, if a file does not begin as an
-        MLF or an utterance is there twice; beyond ``max_errors`` if the lines of an utterance
+        MLF or an utterance occurs twice; beyond ``max_errors`` if the lines of an utterance
         are damaged, do not follow one another, or name an unknown state.
 
     References

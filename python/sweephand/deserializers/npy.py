@@ -40,33 +40,33 @@ Member = TypeVar("Member")
 class NpyDeserializer(Deserializer):
     """Serve ``.npy`` files, reading each sequence in place.
 
-    A local file is mapped into memory, behind a guard: one that is cut or changed meanwhile is
-    an error, not a crash. Where the source is given a window, and from stores always, whole
-    chunks are read and held.
+    A local file is mapped into memory, with a guard: a file that is cut or changed meanwhile is
+    an error, not a crash. With a window of the source, and from stores always, whole chunks are
+    read and held.
 
     Parameters
     ----------
     streams : dict, path, or list of paths
         Stream name to the path or URL of a ``.npy`` file of shape (sequences, *shape), or to
-        ``(values path, offsets path)``: samples one behind the other, shape (samples, *shape),
-        and where each sequence begins, shape (sequences + 1,), which is kept in memory; or to a
-        list of paths, each of a file that is one sequence, of shape (samples, *shape). Of a
-        path the name is the stream's, and ``NAME_offsets.npy`` beside it holds its offsets; of
-        a folder each file is a stream, or where they differ in length a sequence of ``x``.
+        ``(values path, offsets path)``: consecutive samples, shape (samples, *shape), and the
+        begin of each sequence, shape (sequences + 1,), which is kept in memory; or to a
+        list of paths, each of a file that is one sequence, of shape (samples, *shape). A single
+        path gives the stream its name, and ``NAME_offsets.npy`` beside it holds its offsets; in
+        a folder each file is a stream, or, if they differ in length, a sequence of ``x``.
         Rows of tokens are for `RawTokensDeserializer`.
     definitions : StreamDefs, dict of StreamDef or list of str, optional
         As in `ArrayDeserializer`.
     chunk_size : int, optional
         Sequences in a chunk, the unit that a window shuffles; by default as many as fill about
-        8 MiB, or 1 MiB where they lie in a store.
+        8 MiB, or 1 MiB in a store.
 
     Raises
     ------
     FileNotFoundError
         If a file is absent.
     DataError
-        If a file is no ``.npy`` file, is cut short or too long, or holds anything but numbers
-        and texts; pickled objects are never loaded.
+        If a file is not a ``.npy`` file, is cut short or too long, or holds anything but
+        numbers and texts; pickled objects are never loaded.
     ValueError
         If streams differ in their number of sequences, or offsets do not fit.
 

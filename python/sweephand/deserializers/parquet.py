@@ -36,21 +36,21 @@ class ParquetDeserializer(ArrowUnits):
     """Serve the rows of Parquet files, each a sequence.
 
     A column of lists is a sequence of samples, a column of scalars or fixed-size lists one
-    sample per row, strings and binary are ``bytes``. Only the columns that are asked for are
-    read, by row groups; a chunk is about 8 MiB of them. The lengths of lists are learnt once,
-    which reads those columns, and kept in an index.
+    sample per row, strings and binary are ``bytes``. Only the requested columns are read, by
+    row groups; a chunk is about 8 MiB of them. The lengths of lists are read once, with those
+    columns, and kept in an index.
 
     Parameters
     ----------
     files : str, path, or sequence of them
         Paths, globs or URLs.
     streams : StreamDefs, dict of StreamDef or list of str, optional
-        By default all columns that can be served as they are. ``field`` is the column;
+        By default all columns that can be served directly. ``field`` is the column;
         ``a.b.c`` is the field c of b of the struct a. ``shape`` makes the innermost lists
         samples of that shape.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the files, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
     ids : str, or sequence of str or int, optional
         Ids of the sequences, by which they are joined: a field with one integer or text in
         every row, which is read whenever the corpus is opened, or one id for each sequence.
@@ -61,8 +61,8 @@ class ParquetDeserializer(ArrowUnits):
         If a file is absent.
     DataError
         When it is opened: if a file is damaged, encrypted, a summary of other files, or has row
-        groups of more than 1 GiB; if a column is lacking, has nulls (beyond ``max_errors``), or
-        is of another type than in other files or of one that cannot be served.
+        groups of more than 1 GiB; if a column is missing, has nulls (beyond ``max_errors``),
+        differs in type between files, or has a type that cannot be served.
 
     Examples
     --------

@@ -46,31 +46,31 @@ class RawTokensDeserializer(Deserializer):
 
     The sequences are of equal length, or documents.
 
-    Local files are mapped into memory and read where they lie, in any order; or, where the
-    source is given a window, in chunks that are held, as remote ones always are.
-    One that is cut or changed meanwhile is an error, not a crash.
+    Local files are mapped into memory and read in place, in any order. With a window of the
+    source they are read in chunks that are held, as remote files always are. A file that is cut
+    or changed meanwhile is an error, not a crash.
 
     Parameters
     ----------
     files : str, path, or sequence of them
-        Paths, globs or URLs. Each file is cut for itself: what is left at its end is a shorter
+        Paths, globs or URLs. Each file is cut by itself: the rest at its end is a shorter
         sequence.
     dtype : dtype-like, optional
-        Of the numbers, such as "uint16"; a bare file does not say, a ``.npy`` array does. In
-        native byte order. With ``offsets`` it may be left to them: unsigned integers, as many
-        as there are.
+        Type of the numbers, such as "uint16", in native byte order; a ``.npy`` array has its
+        own. With ``offsets`` it may be left out: unsigned integers, whose width follows from
+        the number of tokens.
     sequence_length : int, optional
         Numbers in a sequence; or else one of the next two delimits documents.
     offsets : str, path, or sequence of them, optional
-        Of every file one, in the same order, that says where its documents end, in tokens: bare
-        unsigned integers of 64 bits, as datatrove's ``.ds.index``, or ``.npy``; the first may
-        be 0. ".index" stands for the files whose names have that behind them.
+        A file of offsets for each file, in the same order, with the ends of its documents in
+        tokens: bare unsigned integers of 64 bits, as datatrove's ``.ds.index``, or ``.npy``;
+        the first may be 0. ".index" means the names of the files with that suffix.
     end_of_document : int, optional
         The token that ends every document, and is a part of it. All tokens are read once for an
         index.
     index : {"auto", "cache", None}
-        Where that is kept: beside the files, or in a cache folder where they cannot be written;
-        only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         One stream with the field "tokens"; by default it has that name too.
     chunk_size_in_bytes : int, optional

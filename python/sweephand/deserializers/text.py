@@ -28,7 +28,7 @@ class TextDeserializer(LineUnits):
     r"""Serve the lines of text files, each a sequence of one sample: its ``bytes``.
 
     Lines end with ``\n`` or ``\r\n``, which are left out; a blank line is a line, so that those
-    of two files may be joined by their numbers. What the bytes mean is not looked at.
+    of two files may be joined by their numbers. The bytes are not interpreted.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ class TextDeserializer(LineUnits):
     streams : StreamDefs, dict of StreamDef or list of str, optional
         One stream with the field "text"; by default it has that name too.
     sample_by : {"line", "document"}
-        What is served as a sequence: a line, or a whole file.
+        The unit of a sequence: a line, or a whole file.
     max_expansion : int
-        A compressed file that unpacks to more than so many times its size is refused; the first
-        64 MiB are free.
+        Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
+        first 64 MiB is refused.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the files, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
     ids : sequence of str or int, optional
         Ids of the sequences, by which they are joined.
 

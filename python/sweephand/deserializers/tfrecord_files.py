@@ -54,9 +54,9 @@ class TFRecordDeserializer(IndexedDeserializer):
 
     A feature of a ``tf.train.Example``, or of a SequenceExample's context, is a sequence of
     samples, one per value, or per `shape` values; a record that lacks the feature has an empty
-    sequence. A feature list of a SequenceExample has one sample per step, of as many values as
-    the first step has, or as `shape` says; a record of that kind lacks neither. What a feature
-    holds, integers, floats or bytes, follows from the first record that has values of it. All
+    sequence. A feature list of a SequenceExample has one sample per step, with the number of
+    values of the first step, or of `shape`; no SequenceExample may lack either. The type of a
+    feature, integers, floats or bytes, follows from the first record that has values of it. All
     records are decoded once for the index, and again when a chunk of about 8 MiB of them is
     loaded.
 
@@ -67,19 +67,19 @@ class TFRecordDeserializer(IndexedDeserializer):
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all features and feature lists of the first records. ``field`` is the key;
         ``context/KEY`` or ``feature_lists/KEY`` where a SequenceExample has the key in both.
-        Values are int64, float32 or ``bytes`` unless ``dtype`` says another type.
+        Values are int64, float32 or ``bytes`` unless ``dtype`` is given.
     compression : {"auto", "gzip", "zlib", None}
-        How the files are compressed; "auto" tells by the first bytes of each. Compressed files
-        are unpacked from their beginning to the chunk that is wanted, once; later chunks are
+        Compression of the files; "auto" detects it by the first bytes of each. Compressed files
+        are decompressed from their beginning to the requested chunk, once; later chunks are
         found faster.
     verify_checksums : bool
-        Whether the checksum of every record's data is compared, at the index and later.
+        Compare the checksum of every record's data, for the index and later.
     max_expansion : int
-        A compressed file that unpacks to more than so many times its size is refused; the first
-        64 MiB are free.
+        Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
+        first 64 MiB is refused.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the files, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
     ids : str, or sequence of str or int, optional
         Ids of the sequences, by which they are joined: a field with one integer or text in
         every record, which is read whenever the corpus is opened, or one id for each sequence.
@@ -90,8 +90,8 @@ class TFRecordDeserializer(IndexedDeserializer):
         If a file is absent.
     DataError
         When it is opened, beyond ``max_errors``: if a record is damaged, a file is cut, or a
-        feature is not what it is in other records; with file, offset, stream and the number of
-        the record.
+        feature has another type than in other records; with file, offset, stream and the
+        number of the record.
 
     References
     ----------

@@ -28,17 +28,16 @@ from sweephand.errors import DataError, StaleError
 
 
 class UserDeserializer(Deserializer):
-    """Serve chunks that your code makes; subclass it.
+    """Base class for chunks that are made by your code.
 
-    Implement `stream_infos`, `num_chunks` and `get_chunk`. A chunk must be the same whenever it
-    is asked for, and its arrays must stay as they are: they are not copied. With `chunk_infos`
-    one chunk is loaded to learn what its streams are like, and no other before it is needed;
-    without it, all are loaded once to learn how long their sequences are. `sequence_lengths`
-    saves loading a chunk only to plan it.
+    Implement `stream_infos`, `num_chunks` and `get_chunk`. A chunk must always be the same, and
+    its arrays must not change: they are not copied. With `chunk_infos` a single chunk is loaded
+    in advance, to learn its streams; without it, all are loaded once for the lengths of their
+    sequences. `sequence_lengths` avoids loading a chunk only to plan it.
 
     The methods are called from other threads than yours, but one call at a time, over all
-    sources that read the object. Code that several threads may run at once says so by
-    ``thread_safe = True`` in the class, and its chunks are made side by side.
+    sources of the object. With ``thread_safe = True`` in the class, several threads may call
+    them at once.
 
     A method must not ask a source for a minibatch that needs the object itself, which would
     wait for itself: that is a RuntimeError.

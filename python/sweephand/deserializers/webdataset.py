@@ -40,18 +40,18 @@ _COMPRESSED = {
 class WebDatasetDeserializer(PlacedDeserializer):
     """Serve the samples of tar archives, each a sequence, without unpacking them.
 
-    Files of an archive that lie side by side and have the same path up to the first dot of
-    their name are one sample; what follows that dot, in lower case, is the field. A field is
-    one sample of ``bytes``; one that a sample lacks is an empty sequence there. The index is
-    built in one pass over the headers, or of the one that DALI's ``wds2idx`` wrote beside an
-    archive, if it is of that one. Local archives are then mapped into memory and members
-    read where they lie, in any order; or, where the source is given a window, in chunks.
+    Adjacent files of an archive with the same path up to the first dot of their name are one
+    sample; the part after that dot, in lower case, is the field. A field is one sample of
+    ``bytes``; a missing field is an empty sequence. The index is built in one pass over the
+    headers, or from the index that DALI's ``wds2idx`` wrote beside an archive, if that matches
+    it. Local archives are then mapped into memory and members read in place, in any order, or
+    in chunks if the source has a window.
 
     Parameters
     ----------
     files : str, path, or sequence of them
         Paths, globs or URLs of archives: plain, or compressed by gzip or zstd. Compressed ones
-        are unpacked once for the index and again, chunk by chunk, when one is wanted.
+        are decompressed once for the index and again, chunk by chunk, on demand.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all fields of the first samples. ``field`` is the extension, such as "jpg"
         or "seg.png". Arrays, "npy", are sequences of their rows, or with ``shape`` of samples
@@ -59,8 +59,8 @@ class WebDatasetDeserializer(PlacedDeserializer):
         "json.caption" is the value of a key of "json": a number, a text, or a list of them;
         such values are kept in the index. "__key__" is the path without its extension.
     index : {"auto", "cache", None}
-        Where the index is kept: beside the files, or in a cache folder where they cannot be
-        written; only there; nowhere, so that it is built again each time.
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
     ids : str, or sequence of str or int, optional
         Ids of the sequences, by which they are joined: a field, such as "__key__", or one id
         for each sequence.
@@ -72,7 +72,7 @@ class WebDatasetDeserializer(PlacedDeserializer):
     DataError
         When it is opened: if an archive is compressed in another way, or its compressed bytes
         are damaged; beyond ``max_errors`` if a header is damaged, the archive is cut, a sample
-        has a field twice or its key came before, or a decoded member is not what its name says.
+        has a field twice or repeats a key, or a decoded member contradicts its name.
 
     References
     ----------

@@ -39,8 +39,8 @@ _ROOT = "values"  # what the array is called of a store that is one
 class ZarrDeserializer(ArrayUnits):
     """Serve the arrays of Zarr stores: each row is a sequence of one sample.
 
-    Chunks are decoded by zarr, about 8 MiB at a time, whatever their codecs and shards are. No
-    index is kept: the metadata say all.
+    Chunks are decoded by zarr, about 8 MiB at a time, with any codecs and shards. No index is
+    kept: the metadata are sufficient.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class ZarrDeserializer(ArrayUnits):
         By default all arrays with as many sequences as the largest one. ``field`` is the path,
         such as "train/x"; a store that is a single array has "values". Texts are ``bytes``.
     offsets : str or dict of str, optional
-        The array that says where each sequence begins, and the end: of all arrays with as many
+        The array with the begin of each sequence, and the end: of all arrays with as many
         rows as its last number, or by a dict from the path of an array to that of its offsets.
         By default ``NAME_offsets`` is that of ``NAME``.
     ids : str, or sequence of str or int, optional

@@ -21,9 +21,9 @@ class Attention:
     Parameters
     ----------
     equal_at : int
-        Samples of a sequence whose attention costs as much as all else that is done with it;
-        in [1, 2^31]. Of a plain transformer that is 6 times its width: 24,576 is one of 7 B
-        parameters. Twice that where attention is causal and its kernel leaves half out.
+        Length of a sequence whose attention costs as much as the rest of the model; in
+        [1, 2^31]. For a plain transformer that is 6 times its width: 24,576 fits 7 B
+        parameters. Twice that for a causal kernel that skips half of the products.
 
     Raises
     ------

@@ -15,12 +15,12 @@ class TruncatedBPTT(Layout):
     """CNTK's layout for truncated back-propagation through time.
 
     A minibatch of m samples is the next `length` samples of each of ``max(1, m // length)``
-    rows. A row holds one sequence after the other; one that does not end is continued at column
-    0 of the same row in the next minibatch, so that recurrent state can be carried:
+    rows. A row holds one sequence after the other; an unfinished one continues at column 0 of
+    the same row in the next minibatch, so that recurrent state can be carried:
     see `MinibatchData.starts`. At the end of a sweep, or of a part of a long one, all rows run
-    dry (``docs/layouts.md``); only there a changed minibatch size changes the number of rows.
-    Row j goes to worker j mod K and stays there. Streams must have equal lengths; one with one
-    sample per sequence comes beside the rows, once per piece.
+    empty (``docs/layouts.md``); only there a changed minibatch size changes the number of rows.
+    Row j goes to worker j mod K and stays there. Streams must have equal lengths; a stream with
+    one sample per sequence comes beside the rows, once per piece.
 
     Parameters
     ----------

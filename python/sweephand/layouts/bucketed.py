@@ -22,7 +22,7 @@ class Bucketed(GapLayout):
     A length equal to a boundary belongs to it. A minibatch of m samples holds
     ``max(1, m // boundary)`` sequences. Every sequence is served once per sweep; a minibatch is
     smaller only where its bucket runs out, at the end of a sweep, or of a part of a long one.
-    Which bucket comes next is drawn so that lengths do not tell when a sequence comes; in a
+    The next bucket is drawn so that the time of a sequence does not depend on its length; in a
     mixture it is the one whose minibatch is complete first (``docs/layouts.md``). Which
     sequences share a minibatch depends on m.
 
@@ -36,11 +36,11 @@ class Bucketed(GapLayout):
         Leave out sequences longer than the last boundary, and count them in ``stats()``; by
         default they are refused when the source is made.
     pad_value : number, or dict of numbers
-        What fills the gaps; a dict gives it per stream.
+        Value of the gaps; a dict has it per stream.
     side : {"right", "left"}
-        Where padding stands.
+        The side of the padding.
     num_sequences : int, optional
-        Sequences of a minibatch, in place of what its size in samples allows.
+        Sequences of a minibatch, instead of its size in samples.
 
     Examples
     --------

@@ -17,36 +17,36 @@ class Packed(GapLayout):
     """Whole sequences in rows of fixed length, several to a row.
 
     A minibatch of m samples holds ``max(1, m // row_length)`` rows, fewer only at the end of
-    data. Rows are planned from lengths alone, of the sequences of one sweep, some thousand
-    rows at a time (``docs/layouts.md``): a row is the same whatever minibatch sizes and
-    numbers of workers are. Row j of a minibatch goes to worker j mod K; every worker has the
-    same number of rows, the last of which may be empty.
+    data. Rows are planned from lengths alone, within a sweep, about a thousand rows at a time
+    (``docs/layouts.md``): a row does not depend on minibatch sizes and numbers of workers. Row
+    j of a minibatch goes to worker j mod K; every worker has the same number of rows, the last
+    of which may be empty.
 
     Parameters
     ----------
     row_length : int
         Cells of a row, in [1, 2^31].
     split_long : {"error", "split", "drop"}
-        What happens to sequences longer than a row: refused when the source is made; cut into
-        full rows and a rest; or left out of the corpus and counted in ``stats()``.
+        Treatment of sequences longer than a row: refused when the source is made; cut into full
+        rows and a rest; or left out of the corpus and counted in ``stats()``.
     pad_value : number, or dict of numbers
-        What fills the end of a row; a dict gives it per stream.
+        Value at the end of a row; a dict has it per stream.
     look_ahead : int
         Sequences in sight of the packer where the order of the corpus is kept
         (``randomize=False``): a row starts with the oldest, then takes the longest one that
-        fits. 1 is next fit. In a mixture, shuffled or not, so many of every corpus are in
-        sight, all of one sweep. A shuffled sweep of one corpus has no order to keep: there all
-        sequences that are packed together are in sight, and rows come in shuffled order.
+        fits. 1 is next fit. In a mixture, shuffled or not, this number of sequences of every
+        corpus is in sight, all of one sweep. A shuffled sweep of one corpus has no order to
+        keep: all sequences that are packed together are in sight, and rows are shuffled.
     cu_seqlens_capacity : int, optional
         Sequences of a share that `MinibatchData.cu_seqlens` always has entries for.
     lanes : {"together", "apart"}
-        Whether a row of a shuffled sweep may hold sequences of several lanes. ``"apart"`` is
-        the only rule that states from before there was a choice know: give it to go on with
-        one. It leaves half a row of every lane empty, and more with a small window.
+        Allow sequences of several lanes in a row of a shuffled sweep, or not. States from
+        before this option need ``"apart"``, which leaves half a row of every lane empty, and
+        more with a small window.
     micro_batch_rows : int, optional
-        Group the rows of every share into micro-batches of so many, which
-        `Minibatch.micro_batches` gives; where rows are missing, empty ones are put in, so that
-        all workers have equally many. With ``balance=`` all workers, and all micro-batches of
+        Group the rows of every share into micro-batches of this size, for
+        `Minibatch.micro_batches`; missing rows are filled by empty ones, so that all workers
+        have equally many. With ``balance=`` all workers, and all micro-batches of
         each, cost nearly the same. Which rows make up the global minibatch never changes.
 
     Examples

@@ -62,9 +62,9 @@ class Padded(WholeSequences, GapLayout):
     Parameters
     ----------
     pad_value : number, or dict of numbers
-        What fills the gaps; a dict gives it per stream, 0 for those that it does not name.
+        Value of the gaps; a dict has it per stream, with 0 for all others.
     side : {"right", "left"}
-        Where padding stands.
+        The side of the padding.
     multiple_of : int
         Widths are rounded up to a multiple of it.
 

@@ -13,22 +13,22 @@ from sweephand.minibatch.lazy import lazy
 
 
 class ContextPart:
-    """The cells of packed rows that one rank of a context parallel group has.
+    """The cells of packed rows that belong to a rank of a context parallel group.
 
-    They come in runs: cells of one sequence, or of the padding of one row, that stand one
-    behind the other in `Minibatch` and in the part. Whatever has a value for every cell of the
-    rows goes through `take`: tokens, labels that were shifted before, position and segment ids.
-    Places in the rows count through them all: row * row length + column.
+    They form runs: cells of a sequence, or of the padding of a row, that are adjacent in
+    `Minibatch` and in the part. `take` selects them from any array with a value for every cell
+    of the rows: tokens, labels (already shifted), position and segment ids. Places in the rows
+    count through them all: row * row length + column.
 
     Attributes
     ----------
     shape : tuple of int
         (rows, row length / ranks): every rank has as much of every row.
     cuts_sequences : bool
-        Every sequence that is long enough is cut for itself, into 2 pieces for each rank; else
-        the rows are, as a whole. The same for all ranks.
+        True if long sequences are cut each by itself, into 2 pieces per rank; else whole rows
+        are cut. The same for all ranks.
     cost : float
-        What attention costs the rank, in samples of a short sequence.
+        Cost of attention on the rank, in samples of a short sequence.
 
     Examples
     --------

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 class Minibatch(Share, Mapping[Any, MinibatchData]):
     """A worker's share of a minibatch: stream name, or input map's key, to `MinibatchData`.
 
-    A stream is also found by its `StreamInfo`, whatever its key is.
+    A stream is also found by its `StreamInfo`, with any key.
 
-    It is falsy only at the end of the data; a worker whose share is empty gets a truthy one
-    with 0 sequences. It pickles by value. Loaders that make mappings anew, as
+    It is falsy only at the end of the data; a worker with an empty share gets a truthy one with
+    0 sequences. It pickles by value. Loaders that rebuild mappings, as in
     ``type(mapping)({key: mapping[key], ...})``, get the same minibatch.
 
     Examples
