@@ -13,8 +13,8 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus
 
 import sweephand as sh
-from sweephand.corpus.turns import Turn
-from sweephand.maps.team import Team, ThreadWorker
+from sweephand.run.pool import Pool
+from sweephand.run.thread_worker import ThreadWorker
 
 BAD = [f"array__{n}" for n, x in enumerate(X) if 47 in x]
 
@@ -176,19 +176,27 @@ def test_a_source_is_closed_when_its_map_threads_have_ended() -> None:
     """Though no minibatch waits for them, as that of a loop that was left."""
     calling, let_go = threading.Event(), threading.Event()
 
-    class Slow(ThreadWorker):
-        def do(self, task: Any) -> Any:
-            calling.set()
-            assert let_go.wait(60)
+    def slow(task: Any, progress: Any) -> Any:
+        calling.set()
+        assert let_go.wait(60)
 
-    team = Team(2, lambda: Slow(Turn(several=True)))
-    asking = threading.Thread(target=team.do, args=[[None], [0.0]])
+    class Nothing:
+        def __len__(self) -> int:
+            return 0
+
+    pool = Pool(2, lambda: ThreadWorker("slow", slow))
+
+    def ask() -> None:
+        with pytest.raises(RuntimeError, match="closed"):
+            pool.run([Nothing()], [0.0])
+
+    asking = threading.Thread(target=ask)
     asking.start()
     with sh.MinibatchSource(corpus().map(functions.negate), num_map_workers=2) as source:
         workers = source.timeline.opened.workers
-        workers._team, workers._process = team, os.getpid()
+        workers._pool, workers._process = pool, os.getpid()
         assert calling.wait(60)
-        team.close()
+        pool.close()
         assert not source.close_within(0.1)
         let_go.set()
         assert source.close_within(30)

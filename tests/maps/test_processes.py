@@ -22,7 +22,7 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus, delivered
 
 import sweephand as sh
-from sweephand.maps import nursery_process, team
+from sweephand.run import fork_server, pool
 
 BAD = [f"array__{n}" for n, x in enumerate(X) if 80 in x]
 PROCESSES: Any = {"num_map_workers": 2, "map_executor": "processes"}
@@ -111,11 +111,7 @@ def densely(streams: list[Any]) -> list[Any]:
 
 def workers_of(source: sh.MinibatchSource) -> list[int]:
     """The processes that have begun: of one that has not the number is 0, as of this group."""
-    return [number for member in members_of(source) if (number := number_of(member))]
-
-
-def number_of(member: Any) -> int:
-    return 0 if member.worker is None else int(member.worker._worker)
+    return [int(process._worker) for process in processes_of(source) if process._worker]
 
 
 def test_a_worker_that_is_killed_at_any_moment_changes_no_value() -> None:
@@ -149,9 +145,9 @@ def test_what_ends_its_process_is_damage(
     function: Any, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A process may be held up on its way out, and would be killed seconds later.
-    patient = "from sweephand.maps import nursery; nursery._LAST_GRACE = 60; from "
-    start = nursery_process._START.replace("from ", patient, 1)
-    monkeypatch.setattr(nursery_process, "_START", start)
+    patient = "from sweephand.run import forked; forked._LAST_GRACE = 60; from "
+    start = fork_server._START.replace("from ", patient, 1)
+    monkeypatch.setattr(fork_server, "_START", start)
     mapped = corpus().map(function, name="deadly")
     options = {**PROCESSES, "num_map_workers": 1}
     with sh.MinibatchSource(mapped, max_errors=len(BAD), max_sweeps=1, **options) as source:
@@ -279,8 +275,8 @@ class Waiting:
 
 
 def test_without_a_limit_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(team, "_HINT_SECONDS", 0.05)
-    monkeypatch.setattr(team, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(pool, "_HINT_SECONDS", 0.05)
+    monkeypatch.setattr(pool, "_LOOK_SECONDS", 0.02)
     let_go = threading.Event()
 
     def waits(sequence: dict[str, Any]) -> dict[str, Any]:
@@ -312,20 +308,16 @@ def test_closing_ends_a_map_that_hangs() -> None:
     asking = threading.Thread(target=ask)
     asking.start()
     deadline = time.monotonic() + 60
-    while not any(is_at_it(member) for member in members_of(source)):
+    while not any(process.progress.at[0] is not None for process in processes_of(source)):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert source.close_within(60)  # it would return in an hour
     asking.join()
 
 
-def is_at_it(member: Any) -> bool:
-    return member.worker is not None and member.worker.at() is not None
-
-
-def members_of(source: sh.MinibatchSource) -> list[Any]:
-    found = source.timeline.opened.workers._team
-    return [] if found is None else found._members  # type: ignore[return-value]
+def processes_of(source: sh.MinibatchSource) -> list[Any]:
+    found: Any = source.timeline.opened.workers._pool
+    return [] if found is None else list(found._workers)
 
 
 def test_a_source_that_nobody_has_any_more_leaves_nothing() -> None:
@@ -400,16 +392,14 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
 
 
 def test_large_arrays_come_back_without_a_copy() -> None:
-    import socket
-
-    from sweephand.maps.message import receive, send
+    from sweephand.run.message import receive, send, socket_pair
 
     def mapped_bytes() -> int:
         lines = Path("/proc/self/maps").read_text().splitlines()
         ends = [line.split()[0].split("-") for line in lines if "memfd:sweephand" in line]
         return sum(int(end, 16) - int(begin, 16) for begin, end in ends)
 
-    one, other = socket.socketpair()
+    one, other = socket_pair()
     with one, other:
         send(one, {"a": np.arange(100_000), "b": np.ones((3, 1000)), "c": np.arange(3)})
         found, _ = receive(other)

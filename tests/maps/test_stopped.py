@@ -11,33 +11,33 @@ from typing import Any
 import pytest
 from tests.maps import functions
 from tests.maps.test_processes import (
-    members_of,
     nothing_is_left,  # noqa: F401
+    processes_of,
     workers_of,
 )
 from tests.maps.test_values import all_of, corpus, delivered
 
 import sweephand as sh
-from sweephand.maps import nursery_process, team
+from sweephand.run import fork_server, process_worker
 
 # Nothing is done ahead: between two minibatches no worker is at anything.
 PROCESSES: Any = {"num_map_workers": 2, "map_executor": "processes", "num_threads": 0}
 OPTIONS: Any = {"max_sweeps": 3, "randomization_seed": 9}
 
 
-def nursery_of(source: sh.MinibatchSource) -> int:
-    (process,) = {member.worker._nursery._process.pid for member in members_of(source)}
+def server_of(source: sh.MinibatchSource) -> int:
+    (process,) = {worker._server._process.pid for worker in processes_of(source)}
     return int(process)
 
 
 def stop(process: int) -> None:
     """Stop a process, and return when it is."""
     os.kill(process, signal.SIGSTOP)
-    while not nursery_process.is_stopped(process):
+    while not fork_server.is_stopped(process):
         pass
 
 
-@pytest.mark.parametrize("whom", ["workers", "nursery", "all"])
+@pytest.mark.parametrize("whom", ["workers", "server", "all"])
 def test_what_is_stopped_between_tasks_is_replaced(whom: str) -> None:
     mapped = corpus().map(functions.stamp, random=True)
     limits: Any = {"map_timeout": 1.0}
@@ -47,8 +47,8 @@ def test_what_is_stopped_between_tasks_is_replaced(whom: str) -> None:
             found += delivered([minibatch])
             if number != 4:
                 continue
-            stopped = [] if whom == "workers" else [nursery_of(source)]
-            if whom == "nursery":  # it is asked for nothing as long as its workers are there
+            stopped = [] if whom == "workers" else [server_of(source)]
+            if whom == "server":  # it is asked for nothing as long as its workers are there
                 for worker in workers_of(source):
                     os.kill(worker, signal.SIGKILL)
             else:
@@ -62,7 +62,7 @@ def test_what_is_stopped_between_tasks_is_replaced(whom: str) -> None:
 def test_a_worker_that_hangs_beside_its_maps_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(team, "_SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(process_worker, "_SILENT_SECONDS", 0.0)
     mapped = corpus().map(functions.LoadedOnce(tmp_path / "loaded"), name="negate")
     found = all_of(mapped, map_timeout=2.0, **PROCESSES)
     assert found == all_of(corpus().map(functions.negate))
@@ -72,7 +72,7 @@ def test_a_worker_that_hangs_beside_its_maps_is_replaced(
 def test_what_hangs_again_and_again_is_an_error_that_names_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(team, "_SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(process_worker, "_SILENT_SECONDS", 0.0)
     mapped = corpus().map(functions.LoadedOnce(), name="never")
     told = r"map 'never' has a worker process that did not answer for 0\.\d s"
     with pytest.raises(sh.DataError, match=told):
@@ -81,7 +81,7 @@ def test_what_hangs_again_and_again_is_an_error_that_names_it(
 
 @pytest.mark.parametrize("deaths", [1, 2])
 @pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_nursery_that_is_killed_or_stopped_while_it_starts_is_replaced(
+def test_a_server_that_is_killed_or_stopped_while_it_starts_is_replaced(
     deadly: signal.Signals, deaths: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin_badly(monkeypatch, tmp_path, deaths, deadly)
@@ -93,7 +93,7 @@ def test_a_nursery_that_is_killed_or_stopped_while_it_starts_is_replaced(
 def begin_badly(
     monkeypatch: pytest.MonkeyPatch, folder: Path, times: int, deadly: signal.Signals
 ) -> None:
-    """Have the next nurseries be killed, or stopped, before they have done anything."""
+    """Have the next servers be killed, or stopped, before they have done anything."""
     code = (
         "import os\n"
         f"began = len(os.listdir({str(folder)!r}))\n"
@@ -101,10 +101,10 @@ def begin_badly(
         f"    open(os.path.join({str(folder)!r}, str(began)), 'w').close()\n"
         f"    os.kill(os.getpid(), {int(deadly)})\n"
     )
-    monkeypatch.setattr(nursery_process, "_START", code + nursery_process._START)
+    monkeypatch.setattr(fork_server, "_START", code + fork_server._START)
 
 
-def test_a_nursery_that_never_starts_is_an_error_and_the_source_stays_usable(
+def test_a_server_that_never_starts_is_an_error_and_the_source_stays_usable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def go_on() -> None:
@@ -114,7 +114,7 @@ def test_a_nursery_that_never_starts_is_an_error_and_the_source_stays_usable(
     mapped = corpus().map(functions.negate)
     with sh.MinibatchSource(mapped, **OPTIONS, **PROCESSES) as source:
         found = delivered([source.next_minibatch(100)])
-        os.kill(nursery_of(source), signal.SIGKILL)
+        os.kill(server_of(source), signal.SIGKILL)
         begin_badly(monkeypatch, tmp_path, 3, signal.SIGKILL)
         told = r"the process that begins map workers has ended \(signal 9\), 3 times"
         with pytest.raises(RuntimeError, match=told):
@@ -130,13 +130,13 @@ def test_closing_waits_for_no_stopped_process() -> None:
 
     source = sh.MinibatchSource(corpus().map(functions.negate), **PROCESSES)
     source.next_minibatch(100)
-    stop(nursery_of(source))
+    stop(server_of(source))
     for worker in workers_of(source):
         os.kill(worker, signal.SIGKILL)
     asking = threading.Thread(target=ask)
     asking.start()
-    nursery = members_of(source)[0].worker._nursery
-    while not nursery._lock.locked():  # somebody waits for an answer
+    server = processes_of(source)[0]._server
+    while not server._lock.locked():  # somebody waits for an answer
         pass
     assert source.close_within(10)
     asking.join()

@@ -17,10 +17,10 @@ from sweephand.corpus.sample_form import SampleForm
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.maps.key import KeyContext
 from sweephand.maps.opening import Opening
-from sweephand.maps.progress import Progress
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask
+from sweephand.run.progress import Progress
 
 
 class _Watch:

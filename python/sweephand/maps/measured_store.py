@@ -87,32 +87,32 @@ class MeasuredStore:
         return None
 
     @contextmanager
-    def begin(self) -> Iterator[Progress]:
+    def begin(self) -> Iterator[MeasuringPass]:
         """Resume a pass that was stopped, or begin a new one; finished parts stay."""
         place = self.place_to_write()
         if place is None:
-            yield Progress(self, None, [])
+            yield MeasuringPass(self, None, [])
             return
         path = place.with_name(f"{place.name}.part")
         try:
             file = AppendedFile(wait_for_lock(path))
         except OSError:  # nobody may write here
-            yield Progress(self, None, [])
+            yield MeasuringPass(self, None, [])
             return
         with closing(file):
             found = self.read()  # another process may have measured meanwhile
             if found is not None:
-                yield Progress(self, None, [], found)
+                yield MeasuringPass(self, None, [], found)
                 path.unlink(missing_ok=True)
                 return
             try:
                 blocks = resume(file, MEASURED, self.digest.encode())
             except OSError:  # a full disk
-                yield Progress(self, None, [])
+                yield MeasuringPass(self, None, [])
                 return
             content = file.content()
             words = [np.frombuffer(one.payload(content), "<u4").tolist() for one in blocks]
-            progress = Progress(self, file, [word for block in words for word in block])
+            progress = MeasuringPass(self, file, [word for block in words for word in block])
             yield progress
             if progress.is_finished:
                 path.unlink(missing_ok=True)
@@ -163,7 +163,7 @@ class MeasuredStore:
         return None
 
 
-class Progress:
+class MeasuringPass:
     """Progress of a measuring pass.
 
     Attributes

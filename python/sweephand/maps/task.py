@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -15,8 +16,8 @@ from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.errors import DataError
 from sweephand.maps.key import Key, KeyContext
-from sweephand.maps.progress import Progress
 from sweephand.maps.sequence_map import SequenceMap, Sequences
+from sweephand.run.progress import Progress
 
 _CALLS = 256  # sequences that are mapped before the first result is looked at
 _OWN = ("sequences", "ids", "sizes", "parts", "sweeps")  # of every task
@@ -94,20 +95,46 @@ class MapTask:
         return len(self.sizes)
 
     @property
-    def common(self) -> Self:
+    def name(self) -> str:
+        """The map, for errors."""
+        return str(self.map)
+
+    @property
+    def is_joint(self) -> bool:
+        """True if one call maps all sequences."""
+        return self.map.batched
+
+    # In another process ``task.function(task.argument, progress)`` does the same as `do`.
+    @property
+    def function(self) -> Self:
         """Part that all tasks of the map share: the task without sequences."""
         return replace(self, sequences={}, ids=(), sizes=(), parts=None, sweeps=())
 
     @property
-    def own(self) -> dict[str, Any]:
-        """Part that is the task's own: ``replace(common, **own)`` is the task."""
+    def argument(self) -> dict[str, Any]:
+        """Part that is the task's own."""
         return {name: getattr(self, name) for name in _OWN}
 
     @property
-    def kind(self) -> tuple[int, ...]:
-        """Identity of the common part, for as long as it lives."""
+    def function_key(self) -> tuple[object, ...]:
+        """Objects of the common part, by whose identity it is known."""
         names = [one.name for one in fields(self) if one.name not in _OWN]
-        return id(type(self)), *(id(getattr(self, name)) for name in names)
+        return type(self), *(getattr(self, name) for name in names)
+
+    @property
+    def modules(self) -> list[str]:
+        """Modules that a process needs to do it."""
+        module = getattr(self.map.function, "__module__", None)
+        return ["sweephand.maps.measure", module or "builtins"]
+
+    def __call__(self, argument: dict[str, Any], progress: Progress) -> MapResult:
+        """Do a task like this one, given what is its own, far from its caller."""
+        result = replace(self, **argument).do(progress)
+        for error in result.wrong.values():  # tracebacks do not go to another process
+            if error.__cause__ is not None:
+                trace = traceback.format_exception(error.__cause__)
+                error.add_note("".join(trace).rstrip())
+        return result
 
     def part(self, begin: int, end: int) -> Self:
         """Return the task for a part of the sequences."""
@@ -126,6 +153,10 @@ class MapTask:
         """Map the sequences."""
         seconds: list[float] = []
         return self.finish(self.outputs(progress, seconds), seconds)
+
+    def failed(self, reason: str) -> MapResult:
+        """Return the result of a sequence that is given up."""
+        return self.finish([self.error(0, reason)], [0.0])
 
     def finish(self, outputs: Iterable[Any], seconds: Sequence[float] = ()) -> MapResult:
         """Return the sequences made of the map's outputs, and the damaged ones.

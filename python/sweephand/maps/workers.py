@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import pickle
 import threading
 import time
 import weakref
@@ -15,21 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.turns import Turn
-from sweephand.maps.progress import Progress, carry_out
 from sweephand.maps.quicker import Quicker
+from sweephand.run.progress import Progress
 
 if TYPE_CHECKING:
     from sweephand.maps.sequence_map import SequenceMap
     from sweephand.maps.task import MapResult, MapTask
-    from sweephand.maps.team import Team, Worker
+    from sweephand.run.pool import Pool
 
 Kind = Literal["threads", "processes"]
 
 _TASKS_PER_WORKER = 4
 _SHORT_SECONDS = 2e-4  # a sequence, up to which threads may cost more than they gain
 _FIRST_SECONDS = 1.0  # that a first sequence may take; nothing else waits beside it
-# What a task must take to be worth its way to a worker, in seconds.
-_TASK_SECONDS = {"threads": 2e-4, "processes": 1e-3}
+# What a task must take to be worth its way to an idle worker, in seconds, and to a busy one.
+_TASK_SECONDS = {"threads": (2e-4, 2e-4), "processes": (1e-3, 8e-3)}
 
 
 class MapWorkers:
@@ -63,14 +63,16 @@ class MapWorkers:
         self.kind = kind
         self.turn = Turn(several=True)
         self._limit = limit
-        self._quicker = Quicker()
-        self._team: Team | None = None
-        self._end: Callable[[], object] | None = None  # of the team
-        self._process = 0  # that the team is of
+        self._quicker: dict[str, Quicker] = {}  # of maps
+        self._pool: Pool | None = None
+        self._end: Callable[[], object] | None = None  # of the pool
+        self._process = 0  # that the pool is of
         self._is_closed = False
         self._starting = threading.Lock()
         if self._has_processes:
-            _refuse_in_nursery()
+            from sweephand.run.fork_server import refuse_in_preparation
+
+            refuse_in_preparation()
 
     @property
     def _has_processes(self) -> bool:
@@ -93,9 +95,7 @@ class MapWorkers:
             If it does not pickle, where processes are to call it.
         """
         if self._has_processes:
-            from sweephand.maps.worker_process import check_pickles
-
-            check_pickles(wanted)
+            _check_pickles(wanted)
 
     def run(self, task: MapTask, costs: NDArray[np.float64]) -> list[MapResult]:
         """Map sequences, those first that take longest; the parts come in their order.
@@ -106,33 +106,38 @@ class MapWorkers:
         costs : ndarray of float64, shape (sequences,)
             How long each sequence may take, in seconds.
         """
-        least, cost = _TASK_SECONDS[self.kind], float(costs.sum())
+        cost, (least, _) = float(costs.sum()), _TASK_SECONDS[self.kind]
         if self.num_workers == 0 or len(task) == 0 or (cost < least and self._may_stay):
-            return [self._carry_out(task)]
+            return self._map_here(task)
         if cost >= _SHORT_SECONDS * len(task) or not self._may_stay:
             return self._hand_over(task, costs)
-        is_here, begin = self._quicker.is_here(), time.monotonic()
-        made = [self._carry_out(task)] if is_here else self._hand_over(task, costs)
-        self._quicker.add((time.monotonic() - begin) / len(task), is_here=is_here)
+        quicker = self._quicker.setdefault(task.map.fingerprint, Quicker())
+        is_here, begin = quicker.is_here(), time.monotonic()
+        made = self._map_here(task) if is_here else self._hand_over(task, costs)
+        quicker.add((time.monotonic() - begin) / len(task), is_here=is_here)
         return made
 
-    def _carry_out(self, task: MapTask) -> MapResult:
-        return carry_out(task, Progress(), self.turn)
+    def _map_here(self, task: MapTask) -> list[MapResult]:
+        return [_carry_out(self.turn, task, Progress())]
 
     def _hand_over(self, task: MapTask, costs: NDArray[np.float64]) -> list[MapResult]:
-        least, cost = _TASK_SECONDS[self.kind], float(costs.sum())
-        most = min(self.num_workers * _TASKS_PER_WORKER, max(1, int(cost / least)))
-        bounds = cut(costs.tolist(), most)
+        bounds = cut(costs.tolist(), self._num_tasks(float(costs.sum())))
         parts = [task.part(begin, end) for begin, end in bounds]
-        return self._own_team().do(
+        return self._own_pool().run(
             parts, [float(costs[begin:end].sum()) for begin, end in bounds]
         )
+
+    def _num_tasks(self, cost: float) -> int:
+        """Return how many tasks to make of work that takes so many seconds."""
+        least, enough = _TASK_SECONDS[self.kind]
+        for_all = min(self.num_workers, int(cost / least))
+        return max(1, for_all, min(self.num_workers * _TASKS_PER_WORKER, int(cost / enough)))
 
     def run_first(self, task: MapTask) -> MapResult:
         """Map the first sequences: by a worker if that can be given up, else here."""
         if self._has_processes or (self.num_workers and self._limit is not None):
-            return self._own_team().do([task], [_FIRST_SECONDS])[0]
-        return self._carry_out(task)
+            return self._own_pool().run([task], [_FIRST_SECONDS])[0]  # type: ignore[no-any-return]
+        return self._map_here(task)[0]
 
     def close(self) -> None:
         """End the workers: threads after their running tasks, processes soon."""
@@ -143,52 +148,77 @@ class MapWorkers:
 
     def has_ended(self, seconds: float) -> bool:
         """Wait up to `seconds` for closed workers, and return True if they have ended."""
-        team = self._team
-        return team is None or self._process != os.getpid() or team.has_ended(seconds)
+        pool = self._pool
+        return pool is None or self._process != os.getpid() or pool.has_ended(seconds)
 
-    def _own_team(self) -> Team:
+    def _own_pool(self) -> Pool:
         with self._starting:
             if self._is_closed:
                 raise RuntimeError("the source is closed; make a new one")
-            if self._team is None or self._process != os.getpid():
-                self._begin()
-            assert self._team is not None
-            return self._team
+            if self._pool is None or self._process != os.getpid():
+                self._pool = self._begin()
+                self._process = os.getpid()
+                # What nobody closed ends when nobody has it any more.
+                self._end = weakref.finalize(self, _end, self._process, self._pool)
+            return self._pool
 
-    def _begin(self) -> None:
-        from sweephand.maps.team import Team, ThreadWorker  # brings futures, and so logging
+    def _begin(self) -> Pool:
+        from sweephand.run.pool import Pool
 
-        make: Callable[[], Worker] = partial(ThreadWorker, self.turn)
-        end: Callable[[], None] = _do_nothing
         if self._has_processes:
-            from sweephand.maps.nursery_process import Nursery
-            from sweephand.maps.worker_process import WorkerProcess
+            from sweephand.run.fork_server import ForkServer
+            from sweephand.run.process_worker import ProcessWorker
 
-            nursery = Nursery(self._limit)
-            make, end = partial(WorkerProcess, nursery), nursery.close
-        self._team = Team(self.num_workers, make, self._limit)
-        self._process = os.getpid()
-        # What nobody closed ends when nobody has it any more.
-        self._end = weakref.finalize(self, _end, self._process, self._team, end)
+            server = ForkServer(self._limit)
+            make_process = partial(ProcessWorker, server, {})
+            return Pool(self.num_workers, make_process, self._limit, server.close)
+        from sweephand.run.thread_worker import ThreadWorker
+
+        make_thread = partial(ThreadWorker, "sweephand-map", partial(_carry_out, self.turn))
+        return Pool(self.num_workers, make_thread, self._limit)
 
 
-def _end(process: int, team: Team, end: Callable[[], None]) -> None:
+def _end(process: int, pool: Pool) -> None:
     if process == os.getpid():  # and not one that was forked from it
-        team.close()
-        end()
+        pool.close()
 
 
-def _do_nothing() -> None:
-    pass
+def _check_pickles(wanted: SequenceMap) -> None:
+    """Refuse a map that worker processes could not find."""
+    from sweephand.run.fork_server import preparation
 
-
-def _refuse_in_nursery() -> None:
-    nursery = sys.modules.get("sweephand.maps.nursery")
-    if nursery is not None and nursery.prepares_main:
-        raise RuntimeError(
-            "a main module that begins map workers is run again by them; put what it does "
-            "under `if __name__ == '__main__':`, or write map_executor='threads'"
+    advice = (
+        "define it by def at the top of a module that can be imported, or write "
+        "map_executor='threads'"
+    )
+    try:
+        found = pickle.dumps(wanted)
+    except Exception as error:
+        raise TypeError(
+            f"{wanted} does not pickle, and processes must find it ({error}); {advice}"
+        ) from error
+    if b"__main__" in found and not preparation():
+        raise TypeError(
+            f"{wanted} is of a main module that has no file, so processes do not find it; "
+            f"{advice}"
         )
+
+
+class _RunningTask:
+    """Name of a task that is carried out, by the sequence that is mapped."""
+
+    def __init__(self, task: MapTask, progress: Progress) -> None:
+        self._task = task
+        self._progress = progress
+
+    def __str__(self) -> str:
+        number, _ = self._progress.at
+        return self._task.describe(number or 0)
+
+
+def _carry_out(turn: Turn, task: MapTask, progress: Progress) -> MapResult:
+    with turn.take(_RunningTask(task, progress)):
+        return task.do(progress)
 
 
 def cut(costs: Sequence[float], most: int) -> list[tuple[int, int]]:

@@ -1,10 +1,9 @@
-"""The nursery, as seen by the process that has it begin workers."""
+"""The fork server, as seen by the process that has it begin workers."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import select
 import signal
 import socket
@@ -13,69 +12,57 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sweephand.maps.message import receive, send
-from sweephand.maps.task import MapTask
+from sweephand.run import message
+from sweephand.run.pool import CLOSED
 
-_START = (
-    "import sys; sys.path[:] = {path!r}; from sweephand.maps.nursery import main; main({fd})"
-)
+_START = "import sys; sys.path[:] = {path!r}; from sweephand.run.forked import main; main({fd})"
 _END_SECONDS = 5.0
-_LOOK_SECONDS = 0.5  # between looks at a nursery that does not answer
+_LOOK_SECONDS = 0.5  # between looks at a server that does not answer
 _TRIES = 3  # before it is no accident that it ends
-_MODULES = ["sweephand.maps.measure"]  # which tasks are made of
 
 _peers: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-_nurseries: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
+_servers: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
 _handlers: list[bool] = []
 
 
-class _NurseryEnded(Exception):
-    """The nursery has ended, and another one may begin."""
+class _ServerEnded(Exception):
+    """The server has ended, and another one may begin."""
 
 
-class Nursery:
-    """The fork server; worker processes end with it. Safe for several threads.
+class ForkServer:
+    """The process that forks workers, which end with it. Safe for several threads.
 
     Parameters
     ----------
     limit : float or None
-        Seconds after which a nursery that a signal has stopped is replaced.
+        Seconds after which a server that a signal has stopped is replaced.
     """
 
     def __init__(self, limit: float | None = None) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._commons: dict[tuple[int, ...], tuple[int, bytes, object]] = {}
         self._peer: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._of = os.getpid()
         self._has_main = False
         self._is_closed = False
 
-    def common(self, task: MapTask) -> tuple[int, bytes]:
-        """Return the part that tasks like this one share, pickled, and its number."""
-        key = task.kind
-        with self._lock:
-            if key not in self._commons:  # keeps the parts, so that nothing else gets their ids
-                common = task.common
-                self._commons[key] = len(self._commons), pickle.dumps(common), common
-            return self._commons[key][:2]
+    def begin(
+        self, descriptors: tuple[int, ...], modules: Sequence[str], *, needs_main: bool
+    ) -> int:
+        """Return the id of a new worker, which gets its socket and the memory of its progress.
 
-    def begin(self, descriptors: tuple[int, ...], task: MapTask) -> int:
-        """Return the id of a new worker for such tasks, which gets the descriptors.
+        It will import `modules`, and may need functions of the main module.
 
         Raises
         ------
         RuntimeError
             If no worker can begin.
         """
-        _, common = self.common(task)
         with self._lock:
-            needs_main = self._has_main or is_of_main(common)
-            modules = [*_MODULES, getattr(task.map.function, "__module__", None) or "builtins"]
             if needs_main and not self._has_main:
                 self._close()
             for _ in range(_TRIES):
@@ -83,12 +70,12 @@ class Nursery:
                     break
                 try:
                     if self._peer is None:
-                        self._start(needs_main)
+                        self._start(needs_main or self._has_main)
                     return int(self._ask(("begin", modules), descriptors))
-                except _NurseryEnded as error:
+                except _ServerEnded as error:
                     ended = error
             if self._is_closed:
-                raise RuntimeError("the source is closed; make a new one")
+                raise RuntimeError(CLOSED)
             raise RuntimeError(f"{ended}, {_TRIES} times") from ended
 
     def end(self, worker: int, *, at_once: bool = False) -> int:
@@ -96,13 +83,11 @@ class Nursery:
         with self._lock:
             try:
                 return int(self._ask(("kill" if at_once else "end", worker)))
-            except _NurseryEnded:
-                return -signal.SIGKILL  # it ended with the nursery
+            except _ServerEnded:
+                return -signal.SIGKILL  # it ended with the server
 
     def close(self) -> None:
-        """End all workers; who waits for the nursery waits no more."""
-        if self._of != os.getpid():
-            return
+        """End all workers; who waits for the server waits no more."""
         self._is_closed = True
         peer = self._peer
         if peer is not None:
@@ -115,24 +100,28 @@ class Nursery:
         try:
             if self._peer is None or self._is_closed:  # closed before it could be shut down
                 raise EOFError
-            send(self._peer, request, descriptors)
+            message.send(self._peer, request, descriptors)
             self._wait(self._peer)
-            return receive(self._peer)[0]
+            return message.receive(self._peer)[0]
         except (EOFError, OSError) as error:
             code = self._close()
             status = "" if code is None else f" (exit code {code})"
             if code is not None and code < 0:
                 status = f" (signal {-code})"
-            raise _NurseryEnded(
+            raise _ServerEnded(
                 f"the process that begins map workers has ended{status}"
             ) from error
+        except BaseException:  # what it answers now nobody would read
+            self._close()
+            raise
 
     def _wait(self, peer: socket.socket) -> None:
-        """Wait for an answer; a nursery that was stopped for too long is ended."""
+        """Wait for an answer; a server that was stopped for too long is ended."""
+        pause = _LOOK_SECONDS if self._limit is None else min(_LOOK_SECONDS, self._limit / 2)
         stopped: float | None = None
         poll = select.poll()
         poll.register(peer, select.POLLIN)
-        while not poll.poll(1000 * self._look_seconds):
+        while not poll.poll(1000 * pause):
             assert self._process is not None
             now = time.monotonic()
             if self._limit is None or not is_stopped(self._process.pid):
@@ -141,10 +130,6 @@ class Nursery:
                 stopped = now
             elif now - stopped > self._limit:
                 self._process.kill()
-
-    @property
-    def _look_seconds(self) -> float:
-        return _LOOK_SECONDS if self._limit is None else min(_LOOK_SECONDS, self._limit / 2)
 
     def _start(self, needs_main: bool) -> None:
         own, other = socket_pair()
@@ -157,7 +142,7 @@ class Nursery:
                 pass_fds=[other.fileno()],
                 start_new_session=True,
             )
-        _nurseries.add(self._process)
+        _servers.add(self._process)
         self._peer, self._has_main = own, needs_main
         wrong = self._ask(preparation() if needs_main else None)
         if wrong is not None:
@@ -168,7 +153,7 @@ class Nursery:
             )
 
     def _close(self) -> int | None:
-        """End the nursery, and return its exit code; None: there was none."""
+        """End the server, and return its exit code; None: there was none."""
         peer, process = self._peer, self._process
         self._peer = self._process = None
         if peer is None or process is None:
@@ -188,7 +173,7 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
     if not _handlers:
         _handlers.append(True)
         os.register_at_fork(after_in_child=_forget)
-    own, other = socket.socketpair()
+    own, other = message.socket_pair()
     _peers.add(own)
     return own, other
 
@@ -197,13 +182,8 @@ def _forget() -> None:
     """Leave the processes to the one that this one was forked from."""
     for peer in list(_peers):
         peer.close()
-    for process in list(_nurseries):
+    for process in list(_servers):
         process.returncode = 0
-
-
-def is_of_main(pickled: bytes) -> bool:
-    """Return True if something pickled names the main module."""
-    return b"__main__" in pickled
 
 
 def preparation() -> dict[str, Any] | None:
@@ -219,6 +199,16 @@ def preparation() -> dict[str, Any] | None:
         for key, value in found.items()
         if key.startswith(("init_main", "sys_", "dir", "orig_dir"))
     }
+
+
+def refuse_in_preparation() -> None:
+    """Raise RuntimeError if this process runs the main module again for workers."""
+    forked = sys.modules.get("sweephand.run.forked")
+    if forked is not None and forked.prepares_main:
+        raise RuntimeError(
+            "a main module that begins map workers is run again by them; put what it does "
+            "under `if __name__ == '__main__':`, or write map_executor='threads'"
+        )
 
 
 def is_stopped(process: int) -> bool:

@@ -1,0 +1,143 @@
+"""A pool gives every caller its own results, whoever leads, and whatever ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from sweephand.run.fork_server import ForkServer
+from sweephand.run.pool import Pool
+from sweephand.run.process_worker import ProcessWorker
+from sweephand.run.progress import Progress
+from sweephand.run.thread_worker import ThreadWorker
+
+
+def squares(numbers: Sequence[int], progress: Progress) -> list[Any]:
+    """Return the squares of numbers; one below 0 ends its process."""
+    found = []
+    for at, number in enumerate(numbers):
+        progress.begin(at)
+        if number < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        found.append(number**2)
+        progress.end()
+    return found
+
+
+class Squares:
+    """Task of squaring numbers."""
+
+    function, name, is_joint = staticmethod(squares), "squares", False
+    function_key = (squares,)
+    modules = ("tests.run.test_pool",)
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.argument = numbers
+
+    def __len__(self) -> int:
+        return len(self.argument)
+
+    def part(self, begin: int, end: int) -> Squares:
+        return Squares(self.argument[begin:end])
+
+    def describe(self, number: int) -> str:
+        return f"squares of {self.argument[number]}"
+
+    def failed(self, reason: str) -> list[Any]:
+        return [reason]
+
+
+def make_pool(kind: str, size: int = 2) -> Pool:
+    if kind == "threads":
+        return Pool(size, partial(ThreadWorker, "squares", do))
+    server = ForkServer()
+    return Pool(size, partial(ProcessWorker, server, {}), end=server.close)
+
+
+def do(task: Squares, progress: Progress) -> list[Any]:
+    return squares(task.argument, progress)
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_callers_at_once_get_their_own_results_in_their_order(kind: str) -> None:
+    pool = make_pool(kind)
+    found: dict[int, list[Any]] = {}
+
+    def ask(first: int) -> None:
+        for begin in range(first, first + 200, 20):
+            tasks = [Squares(range(at, at + 5)) for at in range(begin, begin + 20, 5)]
+            found.setdefault(first, []).extend(pool.run(tasks, [1.0, 9.0, 2.0, 1.0]))
+
+    asking = [threading.Thread(target=ask, args=[first]) for first in range(0, 1000, 200)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    pool.close()
+    assert pool.has_ended(60)
+    whole = [one for first in sorted(found) for part in found[first] for one in part]
+    assert whole == [number**2 for number in range(1000)]
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.run([Squares([1])], [1.0])
+
+
+def test_an_item_that_ends_processes_is_lost_alone_and_in_its_place() -> None:
+    pool = make_pool("processes")
+    parts = pool.run([Squares([1, 2, -1, 3]), Squares([-1]), Squares([4])], [1.0] * 3)
+    pool.close()
+    lost = "killed its worker process (signal 9)"
+    assert [one for part in parts for one in part] == [1, 4, lost, 9, lost, 16]
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_who_is_interrupted_leaves_the_others_what_they_asked_for(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any step of the one that leads, as by Ctrl-C."""
+    pool = make_pool(kind)
+    step, main, leads = pool._step, threading.main_thread(), threading.Event()
+
+    def interrupted() -> None:
+        if threading.current_thread() is main:
+            step()
+            leads.set()
+            while len(pool._requests) < 2:
+                time.sleep(0.001)
+            raise KeyboardInterrupt
+        step()
+
+    monkeypatch.setattr(pool, "_step", interrupted)
+    found: list[Any] = []
+
+    def ask() -> None:
+        assert leads.wait(60)
+        found.extend(pool.run([Squares([n, n + 1]) for n in range(40)], [1.0] * 40))
+
+    other = threading.Thread(target=ask)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        pool.run([Squares(range(100)) for _ in range(9)], [1.0] * 9)
+    other.join(60)
+    pool.close()
+    assert found == [[n**2, (n + 1) ** 2] for n in range(40)]
+
+
+def test_an_error_is_its_own_callers() -> None:
+    def fail(task: Any, progress: Progress) -> Any:
+        if task.argument == [0]:
+            raise MemoryError("none")
+        return squares(task.argument, progress)
+
+    pool = Pool(2, partial(ThreadWorker, "fails", fail))
+    with pytest.raises(MemoryError, match="none"):
+        pool.run([Squares([2]), Squares([0]), Squares([3])], [1.0] * 3)
+    assert pool.run([Squares([2])], [1.0]) == [[4]]
+    pool.close()
+    assert pool.has_ended(60)
