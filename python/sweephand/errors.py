@@ -236,3 +236,12 @@ class LossScaleError(RuntimeError):
 
 class ArgumentTypeError(TypeError, ValueError):
     """An argument of a wrong type, where users of earlier toolkits may expect either error."""
+
+
+class UnquotedMessage(str):
+    """A message that a KeyError shows without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -12,13 +12,13 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
-from sweephand.errors import shown
+from sweephand.errors import UnquotedMessage, shown
 from sweephand.layouts import Layout
 from sweephand.layouts.attention import Attention
 from sweephand.minibatch.boundaries import Parts
 from sweephand.minibatch.contents import Contents, Keys, Origin
 from sweephand.minibatch.label_count import LABELS, LabelKind, kind_of_stream
-from sweephand.minibatch.minibatch_data import MinibatchData
+from sweephand.minibatch.minibatch_data import MinibatchData, parts_of
 from sweephand.minibatch.pieces import Pieces, segments_of
 from sweephand.minibatch.share import Share
 
@@ -60,7 +60,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         device: object = None,
     ) -> None:
         self._parts = (
-            _parts_of(batch) if contents is None else (batch, contents, device)  # type: ignore[assignment] # a mapping comes alone
+            parts_of(batch) if contents is None else (batch, contents, device)  # type: ignore[assignment] # a mapping comes alone
         )
         self._plan = self._parts[0]
         self._arrays: list[NDArray[Any]] | None = None  # of all streams, once asked for
@@ -92,7 +92,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             for other, (_, info) in self._keys.items():
                 if info.name == key.name and other != key:
                     return other
-        raise KeyError(_UnquotedMessage(self._described(key)))
+        raise KeyError(UnquotedMessage(self._described(key)))
 
     @property
     def _keys(self) -> Keys:
@@ -380,21 +380,3 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     def row_costs(self) -> NDArray[np.int64]:
         """Cost of attention in each row, the sum of squared lengths: int64, (rows,)."""
         return Pieces(self._plan, self.layout).costs()
-
-
-class _UnquotedMessage(str):
-    """A message that a KeyError shows without quotes."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-def _parts_of(mapping: object) -> Parts:
-    """Return the parts of the minibatch whose data a mapping holds."""
-    data = list(mapping.values()) if isinstance(mapping, Mapping) else []
-    found = [one._minibatch_parts for one in data if isinstance(one, MinibatchData)]
-    if not found or len(found) < len(data) or any(one[0] is not found[0][0] for one in found):
-        raise TypeError("a minibatch comes from a source, or is made of all data of another")
-    return found[0]

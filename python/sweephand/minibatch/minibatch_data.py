@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -305,3 +306,12 @@ class MinibatchData(Boundaries):
 def _unpickled(info: StreamInfo, number: int, parts: Parts) -> MinibatchData:
     batch, contents, _ = parts
     return MinibatchData(info, number, parts, batch.arrays(contents.kinds)[number])
+
+
+def parts_of(mapping: object) -> Parts:
+    """Return the parts of the minibatch whose data a mapping holds."""
+    data = list(mapping.values()) if isinstance(mapping, Mapping) else []
+    found = [one._minibatch_parts for one in data if isinstance(one, MinibatchData)]
+    if not found or len(found) < len(data) or any(one[0] is not found[0][0] for one in found):
+        raise TypeError("a minibatch comes from a source, or is made of all data of another")
+    return found[0]
