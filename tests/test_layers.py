@@ -74,7 +74,8 @@ SEES = {
     "files": {"run"},
     "corpus": {"files"},
     "layouts": {"corpus"},
-    "minibatch": {"corpus", "layouts"},
+    "view": {"corpus", "layouts"},  # minibatches and sources give themselves to their pages
+    "minibatch": {"corpus", "layouts", "view"},
     "maps": {"corpus", "files", "layouts", "minibatch", "run"},
     "images": {"maps"},
     "decode": {"images", "maps"},
@@ -83,7 +84,7 @@ SEES = {
     "tfds": {"corpus", "deserializers", "files"},
     "open_path": {"corpus", "deserializers", "files"},
     "events": {"run"},
-    "source": {"corpus", "deserializers", "events", "layouts", "maps", "minibatch"},
+    "source": {"corpus", "deserializers", "events", "layouts", "maps", "minibatch", "view"},
     "shuffle": set(),
     "train": {"corpus", "events", "files", "layouts", "minibatch", "run", "source"},
     "terminal": set(),

@@ -19,7 +19,7 @@ from sweephand.errors import DataError, printable
 
 COMMANDS = (
     "demo", "info", "index", "plan", "bench", "verify", "trace", "find", "split", "simulate",
-    "events", "ledger", "forget", "audit", "plot", "completion",
+    "events", "ledger", "forget", "audit", "plot", "view", "completion",
 )  # fmt: skip
 
 # What a user or the data can cause; anything else is a bug and shows its traceback.

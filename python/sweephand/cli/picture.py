@@ -19,9 +19,14 @@ _KINDS = ("png", "html")
 
 
 def add_picture(parser: argparse.ArgumentParser, command: ModuleType) -> None:
-    """Add the options; they are shown where the command's PICTURE describes its drawing."""
-    drawn = getattr(command, "PICTURE", None)
+    """Add the options; they are shown where the command's PICTURE describes its drawing.
+
+    A command with a PAGE writes that itself for ``--html``, and draws nothing.
+    """
     for kind in _KINDS:
+        drawn = getattr(command, "PICTURE", getattr(command, "PAGE", None))
+        if kind == "png" and hasattr(command, "PAGE"):
+            drawn = None
         parser.add_argument(
             f"--{kind}",
             metavar="FILE",
@@ -41,14 +46,16 @@ def check_picture(arguments: argparse.Namespace, command: ModuleType) -> None:
     if not asked:
         return
     name = arguments.command
-    if not hasattr(command, "PICTURE"):
+    writes_page = hasattr(command, "PAGE") and "png" not in asked
+    if not hasattr(command, "PICTURE") and not writes_page:
         raise WrongUsage(
             f"--{next(iter(asked))}: {name} has no picture; demo, info, plan, bench, "
             "simulate, ledger and plot have one",
             f"sweephand {name}",
             "",
         )
-    pictures.check_matplotlib()
+    if not writes_page:
+        pictures.check_matplotlib()
     for kind, path in asked.items():
         if path.is_dir() or not path.parent.is_dir():
             raise FileNotFoundError(

@@ -6,6 +6,7 @@ import re
 import runpy
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.source.source import MinibatchSource
@@ -42,6 +43,26 @@ def of_script(paths: Sequence[str]) -> Deserializer | MinibatchSource | None:
     if not names_script(paths):
         return None
     return _named(paths[0], (Deserializer, MinibatchSource))
+
+
+def object_of_script(path: str) -> Any:
+    """Return the object that ``SCRIPT.py:NAME`` names.
+
+    Raises
+    ------
+    ValueError
+        If it names none, or there is none of the name.
+    """
+    found = _IN_SCRIPT.fullmatch(path)
+    if found is None:
+        raise ValueError(f"{path!r} names no object of a script, as SCRIPT.py:NAME does")
+    names = runpy.run_path(found["script"], run_name="__sweephand__")
+    if found["name"] not in names:
+        there = ", ".join(name for name in names if not name.startswith("_"))
+        raise ValueError(
+            f"{found['script']} has no {found['name']!r}; it has: {there or 'none'}"
+        )
+    return names[found["name"]]
 
 
 def _named(

@@ -25,6 +25,7 @@ from sweephand.minibatch.share import Share
 if TYPE_CHECKING:
     from sweephand.minibatch.context_part import ContextPart
     from sweephand.torch.minibatch.tensors import Tensors
+    from sweephand.view.page import Page
 
 
 class Minibatch(Share, Mapping[Any, MinibatchData]):
@@ -180,6 +181,15 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             f"Minibatch({self.num_sequences} sequences, {self.num_samples} samples{share}, at "
             f"nominal time {self.nominal_time}; {streams})"
         )
+
+    def show(self, decode: Any = None) -> Page:
+        """Return a page of the first rows; `decode` is as in `MinibatchSource.show`."""
+        from sweephand.view.minibatch_view import page_of_minibatch
+
+        return page_of_minibatch(self, decode)
+
+    def _repr_html_(self) -> str:
+        return self.show()._repr_html_()
 
     def __reduce__(self) -> tuple[Any, ...]:
         batch, contents, device = self._parts

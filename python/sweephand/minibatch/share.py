@@ -73,6 +73,11 @@ class Share:
         """The id of every sequence that events have taken out of the share."""
         return self._ids.names(self._plan.banned())
 
+    @property
+    def corpora(self) -> list[str]:
+        """The corpus of a mixture, or the file, of every sequence; "" is no file."""
+        return self._ids.corpora(self._plan.sequences())
+
     def num_samples_by(self) -> dict[str, int]:
         """Return the samples of the share by the corpus of a mixture, or the file, they are of.
 
@@ -83,6 +88,6 @@ class Share:
         """
         found: dict[str, int] = {}
         sizes = self._plan.sizes().tolist()
-        for name, size in zip(self._ids.corpora(self._plan.sequences()), sizes, strict=True):
+        for name, size in zip(self.corpora, sizes, strict=True):
             found[name] = found.get(name, 0) + size
         return found

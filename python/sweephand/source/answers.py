@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,10 @@ from sweephand.source.cursor import Cursor
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.plan import Plan
 from sweephand.source.sizes import Size, size_of
+from sweephand.source.twin import twin_of
+
+if TYPE_CHECKING:
+    from sweephand.view.page import Page
 
 
 class Answers:
@@ -157,6 +162,63 @@ class Answers:
             num_data_partitions,
             partition_index,
         )
+
+    def show(
+        self,
+        size: int,
+        step: int | None = None,
+        *,
+        time: int | None = None,
+        decode: Any = None,
+        num_data_partitions: int = 1,
+        partition_index: int = 0,
+    ) -> Page:
+        """Return a page of a minibatch, which a notebook shows; the source does not move.
+
+        It has the timeline with its events, who gets which part, and of the first rows their
+        tokens, labels, masks, pictures and sounds. It is below about 1 MB for any minibatch.
+
+        Parameters
+        ----------
+        size : int
+            Samples in a minibatch, over all workers.
+        step : int, optional
+            Counted from 0, in steps of this size.
+        time : int, optional
+            Nominal time in samples; without step and time it is where the source is.
+        decode : callable, tokenizer, dict or list, optional
+            Text of token ids: a function of a list of ids or of one id, an object with such a
+            method ``decode``, or texts by id. A dict by stream name has one for each stream;
+            else it holds for all streams of tokens.
+        num_data_partitions, partition_index : int
+            As in `next_minibatch`.
+
+        Returns
+        -------
+        Page
+            ``write(path)`` keeps it as a file of HTML that needs no other file.
+
+        Raises
+        ------
+        IndexError
+            If the data end before the step.
+        TypeError, ValueError
+            If an argument is wrong.
+        """
+        from sweephand.view.source_view import page_of_source
+
+        with twin_of(self) as twin:  # type: ignore[arg-type] # of a source
+            if step is None and time is None:
+                twin.position = self.cursor.position
+            return page_of_source(
+                twin,
+                size,
+                step=step,
+                time=time,
+                decode=decode,
+                workers=num_data_partitions,
+                rank=partition_index,
+            )
 
     def memory_bound(self, minibatch_size_in_samples: int) -> int:
         """Return about how many bytes the source holds at most.

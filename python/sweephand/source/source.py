@@ -326,10 +326,10 @@ class MinibatchSource(Answers):
         """Pickle as a recipe for the same source at the same place."""
         return self.made_at(self.position)
 
-    def made_at(self, position: Position) -> tuple[Any, ...]:
-        """Return the recipe for the same source at another place, as `__reduce__` does."""
+    def made_at(self, position: Position, **changes: Any) -> tuple[Any, ...]:
+        """Return the recipe for this source elsewhere, or with options that are changed."""
         plan = self.timeline
-        options = replace(plan.options, events=None)
+        options = replace(plan.options, events=None, **changes)
         made_of = options, list(plan.events), self._events_path, position
         return _remake, (type(self), *made_of)
 

@@ -1,0 +1,170 @@
+"""Look at what a model sees: minibatches as a page, with their timeline.
+
+A local page goes forward and back, to a nominal time or an id, and shows each worker's share in
+any layout. It is served to this machine alone, reads only, and ends with Ctrl-C. --html writes
+the page of one minibatch to a file instead. SCRIPT.py:NAME may be a source, too.
+
+for example:
+  sweephand view tokens.npz --size 16384
+  sweephand view tokens.npz --size 16384 --step 12 --decode train.py:tokenizer --html step.html
+  sweephand view train.py:source --size 16384 --workers 8 --ledger run/losses
+"""
+
+from __future__ import annotations
+
+import argparse
+import webbrowser
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweephand.cli.answers import Answer, WrongUsage
+from sweephand.cli.ledger_rows import read_rows
+from sweephand.cli.options import (
+    add_corpus,
+    add_order,
+    add_size,
+    count,
+    make_source,
+    minibatch_size,
+    open_corpus,
+    whole,
+)
+from sweephand.cli.script_corpus import object_of_script, of_script
+from sweephand.layouts import Layout
+from sweephand.source.limits import INFINITELY_REPEAT
+from sweephand.source.source import MinibatchSource
+from sweephand.source.twin import twin_of
+from sweephand.terminal.screen import Screen
+from sweephand.view.layout_choice import LAYOUTS
+from sweephand.view.question import Question
+from sweephand.view.server import ViewServer
+from sweephand.view.timeline import LossCurve
+from sweephand.view.viewer import Viewer
+
+PAGE = "one minibatch"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_corpus(parser)
+    add_size(parser)
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--step", metavar="N", type=whole, default=0, help="0 by default")
+    place.add_argument("--time", metavar="T", type=whole, help="the nominal time, in samples")
+    place.add_argument("--id", metavar="ID", default="", help="the step in which it comes")
+    add_order(parser)
+    parser.add_argument("--workers", metavar="K", type=count, default=1)
+    parser.add_argument("--rank", metavar="R", type=whole, default=0, help="whose share")
+    parser.add_argument(
+        "--layout", choices=LAYOUTS, default="", help="ragged by default, or the source's own"
+    )
+    parser.add_argument(
+        "--length",
+        metavar="L",
+        type=count,
+        help="of the layout: cells of a row (packed, bptt), the multiple of widths (padded), "
+        "or how many buckets",
+    )
+    parser.add_argument(
+        "--decode",
+        metavar="SCRIPT.py:NAME",
+        help="text of tokens: a function of a list of ids or of one, a tokenizer, texts by id, "
+        "or a dict of such by stream",
+    )
+    parser.add_argument(
+        "--ledger", metavar="FOLDER", type=Path, help="draw its losses over the timeline"
+    )
+    parser.add_argument(
+        "--port", metavar="P", type=whole, default=0, help="a free one by default"
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="only print the address of the page"
+    )
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
+    """Run the command and return its facts."""
+    if arguments.json and arguments.html is None:
+        raise WrongUsage(
+            "--json goes with --html: a page that is served has no answer", "sweephand view", ""
+        )
+    if arguments.rank >= arguments.workers:
+        raise ValueError(f"--rank must be below --workers, got {arguments.rank}")
+    decode = None if arguments.decode is None else object_of_script(arguments.decode)
+    curve = None if arguments.ledger is None else _curve_of(arguments.ledger)
+    open_source = _opening(arguments)
+    with open_source(None) as source:
+        size = minibatch_size(arguments, source)
+    first = Question(
+        size=size,
+        step=arguments.step,
+        time=arguments.time,
+        search=arguments.id,
+        workers=arguments.workers,
+        rank=arguments.rank,
+        layout=arguments.layout,
+        length=arguments.length,
+    )
+    name = ", ".join(Path(path).name or path for path in arguments.paths)
+    with closing(Viewer(open_source, name, first, decode, curve)) as viewer:
+        if arguments.html is not None:
+            return _write(viewer, arguments.html, screen)
+        return _serve(viewer, arguments, screen)
+
+
+def _opening(arguments: argparse.Namespace) -> Callable[[Layout | None], MinibatchSource]:
+    """Return what opens the source in a layout."""
+    found = of_script(arguments.paths)
+    if isinstance(found, MinibatchSource):
+        return partial(twin_of, found)
+    corpus = open_corpus(arguments) if found is None else found
+
+    def make(layout: Layout | None) -> MinibatchSource:
+        return make_source(
+            corpus,
+            arguments,
+            max_sweeps=INFINITELY_REPEAT,
+            layout=layout,
+            num_threads=0,
+            num_map_workers=0,
+        )
+
+    return make
+
+
+def _write(viewer: Viewer, path: Path, screen: Screen) -> Answer:
+    page = viewer.page(viewer.first, alone=True)
+    page.write(path)
+    screen.text(f"page: {path}")
+    return {"ok": True, "html": str(path), "title": page.title}
+
+
+def _serve(viewer: Viewer, arguments: argparse.Namespace, screen: Screen) -> Answer:
+    with ViewServer(viewer, arguments.port) as server:
+        screen.text(f"{server.url}\nCtrl-C ends it.")
+        if not arguments.no_browser:
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            screen.text()
+    return {"ok": True}
+
+
+def _curve_of(folder: Path) -> LossCurve:
+    """Return the mean loss of every step of a ledger, and each sequence's last."""
+    rows = read_rows(folder, 0, None)
+    visits = rows.visits
+    _, firsts, places = np.unique(visits.steps, return_index=True, return_inverse=True)
+    losses = visits.losses.astype(np.float64)
+    means = np.bincount(places, losses) / np.bincount(places)
+    order = np.argsort(visits.times[firsts], kind="stable")
+    last: dict[str, Any] = {
+        one["id"]: one["last"] for one in rows.of_sequences().ranked("last", lowest=False)
+    }
+    return LossCurve(visits.times[firsts][order].astype(np.int64), means[order], last)

@@ -1,0 +1,1 @@
+"""Pages that show what a model sees: minibatches, their timeline, and who gets which part."""

@@ -1,0 +1,107 @@
+"""Samples that are bytes or objects: texts, stored pictures, sounds, and others."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.checks import OptionalModule
+from sweephand.view.figures import and_more, first_rows, in_count
+from sweephand.view.markup import Markup, prose, tag
+from sweephand.view.pictures import SIDE, captioned
+from sweephand.view.png import image
+from sweephand.view.waves import wave
+
+if TYPE_CHECKING:
+    from sweephand.minibatch.minibatch import Minibatch
+
+Image: Any = OptionalModule("PIL.Image", extra="image")
+soundfile: Any = OptionalModule("soundfile", extra="audio")
+
+_SHOWN = 12
+_TEXT = 600  # characters
+_HEX = 32  # bytes
+_PIXELS = 64_000_000  # of a picture that is decoded
+_SOUND_SECONDS = 60
+_PICTURES = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM")
+_SOUNDS = (b"fLaC", b"OggS", b"ID3")
+
+
+def objects_figure(minibatch: Minibatch, key: Any) -> Markup:
+    """Return the first samples of a stream of bytes or objects."""
+    head = first_rows(minibatch, _SHOWN)
+    data = head[key]
+    names = np.repeat(np.array(head.ids, object), data.lengths)[:_SHOWN]
+    shown = [
+        _object(one, str(name)) for one, name in zip(data.values[:_SHOWN], names, strict=True)
+    ]
+    rest = and_more(len(shown), minibatch[key].num_samples, "samples")
+    caption = tag("figcaption", rest) if rest else None
+    return tag("figure", tag("div", *shown, class_="tiles"), caption)
+
+
+def _object(found: Any, name: str) -> Markup:
+    if not isinstance(found, bytes):
+        return _prose(found if isinstance(found, str) else _as_json(found), name)
+    is_webp = found[:4] == b"RIFF" and found[8:12] == b"WEBP"
+    is_wave = found[:4] == b"RIFF" and found[8:12] == b"WAVE"
+    try:
+        if found.startswith(_PICTURES) or is_webp:
+            return captioned(
+                _stored_picture(found, name), name, f"{in_count(len(found))} bytes"
+            )
+        if found.startswith(_SOUNDS) or is_wave:
+            return captioned(*_stored_sound(found, name))
+    except ImportError as error:
+        return captioned(tag("p", error, class_="note"), name, f"{in_count(len(found))} bytes")
+    except Exception as error:  # damaged bytes make the decoders raise a dozen kinds
+        reason = f"cannot be decoded: {type(error).__name__}: {error}"
+        return captioned(tag("p", reason[:_TEXT], class_="note"), name, _hex(found))
+    try:
+        return _prose(found[: 4 * _TEXT].decode("utf-8", "strict"), name)
+    except UnicodeDecodeError as error:
+        if error.start > 4 * _TEXT - 4:  # the cut is in the middle of a character
+            return _prose(found[: error.start].decode("utf-8"), name)
+    return captioned(
+        tag("code", _hex(found), class_="hex"), name, f"{in_count(len(found))} bytes"
+    )
+
+
+def _prose(found: str, name: str) -> Markup:
+    cut = found[:_TEXT] + ("…" if len(found) > _TEXT else "")
+    return captioned(tag("bdi", prose(cut)), name, "", class_="prose")
+
+
+def _as_json(found: Any) -> str:
+    try:
+        return json.dumps(found, ensure_ascii=False, indent=1, default=repr)
+    except (TypeError, ValueError):
+        return repr(found)
+
+
+def _hex(found: bytes) -> str:
+    return found[:_HEX].hex(" ") + (" …" if len(found) > _HEX else "")
+
+
+def _stored_picture(found: bytes, name: str) -> Markup:
+    with Image.open(BytesIO(found)) as opened:
+        width, height = opened.size
+        if width * height > _PIXELS:
+            return tag("p", f"a picture of {width} by {height} is not decoded", class_="note")
+        opened.draft("RGB", (2 * SIDE, 2 * SIDE))  # a JPEG is decoded at a fraction of its size
+        small = opened.convert("RGBA" if "A" in opened.getbands() else "RGB")
+        small.thumbnail((SIDE, SIDE))
+        pixels: NDArray[np.uint8] = np.asarray(small)
+    return image(pixels, f"{name}, {width} by {height}")
+
+
+def _stored_sound(found: bytes, name: str) -> tuple[Markup, str, str]:
+    with soundfile.SoundFile(BytesIO(found)) as opened:
+        rate, frames = opened.samplerate, opened.frames
+        values = opened.read(min(frames, _SOUND_SECONDS * rate), always_2d=True)
+    note = f"{frames / rate:.3g} s at {in_count(rate)} Hz"
+    return wave(values, f"{name}, {note}"), name, note

@@ -1,0 +1,30 @@
+"""Ids of a corpus by a part of them."""
+
+from __future__ import annotations
+
+import time as clock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from sweephand.source.source import MinibatchSource
+
+_FOUND = 20
+_ROUND = 1 << 16  # ids that are made at once
+_SECONDS = 1.0
+
+
+def ids_like(source: MinibatchSource, part: str) -> tuple[list[str], int]:
+    """Return the first ids that have a part in them, and how many ids were looked at."""
+    corpus = source.timeline.corpus
+    count = corpus.num_sequences
+    until = clock.monotonic() + _SECONDS
+    found: list[str] = []
+    looked_at = 0
+    while looked_at < count and len(found) < _FOUND and clock.monotonic() < until:
+        end = min(looked_at + _ROUND, count)
+        names = corpus.ids.names(np.arange(looked_at, end, dtype=np.uint64))
+        found += [name for name in names if part in name]
+        looked_at = end
+    return found[:_FOUND], looked_at

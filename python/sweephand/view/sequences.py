@@ -1,0 +1,91 @@
+"""The sequences of a minibatch, with the numbers that each of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sweephand.view.bars import bars_of
+from sweephand.view.decoder import Decoder
+from sweephand.view.figures import and_more, first_rows, in_count, in_number
+from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.streams import columns_of
+
+if TYPE_CHECKING:
+    from sweephand.minibatch.minibatch import Minibatch
+
+_SHOWN = 16
+_COLUMNS = 24
+_BANNED = 8
+
+
+def sequences_table(
+    minibatch: Minibatch,
+    decoders: Mapping[str, Decoder],
+    losses: Mapping[str, float] | None = None,
+) -> Markup:
+    """Return the first sequences, in the order of the minibatch.
+
+    Parameters
+    ----------
+    minibatch : Minibatch
+    decoders : dict of Decoder
+        By stream.
+    losses : dict of float, optional
+        The last loss of every sequence that a ledger knows.
+    """
+    head = first_rows(minibatch, _SHOWN)
+    names = list(minibatch.num_samples_by())
+    columns: dict[str, list[object]] = {"id": [tag("code", name) for name in head.ids]}
+    if len(names) > 1:
+        columns["corpus"] = list(head.corpora)
+    if head.layout.has_rows:
+        columns["row: cells"] = [
+            f"{bar.row}: {bar.begin} to {bar.end}" for bar in bars_of(head)
+        ]
+    columns["samples"] = [in_count(size) for size in head.planned.sizes().tolist()]
+    if losses is not None:
+        known = [losses.get(name) for name in head.ids]
+        columns["last loss"] = ["-" if loss is None else f"{loss:.4g}" for loss in known]
+    keys = columns_of(minibatch)
+    for key in keys[:_COLUMNS]:
+        columns[str(key)] = _column(head, key, decoders)
+    title = tag("tr", *(tag("th", name, scope="col") for name in columns))
+    rows = [
+        tag("tr", *(tag("td", one) for one in row))
+        for row in zip(*(column[:_SHOWN] for column in columns.values()), strict=True)
+    ]
+    table = tag("table", tag("thead", title), tag("tbody", *rows))
+    notes = [
+        and_more(len(rows), minibatch.num_sequences, "sequences"),
+        and_more(_COLUMNS, len(keys), "streams of one number"),
+        _banned(minibatch),
+    ]
+    caption = joined([note for note in notes if note], "; ")
+    return tag(
+        "section",
+        tag("header", tag("h3", "Sequences")),
+        tag("div", table, class_="wide", tabindex=0),
+        tag("p", caption, class_="note") if caption else None,
+    )
+
+
+def _column(minibatch: Minibatch, key: Any, decoders: Mapping[str, Decoder]) -> list[object]:
+    data = minibatch[key]
+    values = data.values[:_SHOWN]
+    decoder = decoders.get(data.info.name)
+    if decoder is None:
+        return [in_number(value) for value in values]
+    texts = decoder.each(values.tolist())
+    return [
+        joined([in_number(value), f" {word}" if word else None])
+        for value, word in zip(values, texts, strict=True)
+    ]
+
+
+def _banned(minibatch: Minibatch) -> str | None:
+    banned = minibatch.banned_ids
+    if not banned:
+        return None
+    shown = ", ".join(banned[:_BANNED]) + ("…" if len(banned) > _BANNED else "")
+    return f"{in_count(len(banned))} left out by events: {shown}"

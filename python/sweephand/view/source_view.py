@@ -1,0 +1,88 @@
+"""A source at a place: its timeline, who gets what there, and the minibatch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sweephand.view.figures import in_count
+from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.minibatch_view import minibatch_view
+from sweephand.view.page import Page
+from sweephand.view.shares import shares_table
+from sweephand.view.steps import Steps
+from sweephand.view.timeline import LossCurve, timeline_figure
+
+if TYPE_CHECKING:
+    from sweephand.minibatch.position import Position
+    from sweephand.source.source import MinibatchSource
+
+
+def page_of_source(
+    source: MinibatchSource,
+    size: int,
+    *,
+    step: int | None,
+    time: int | None,
+    decode: Any,
+    workers: int,
+    rank: int,
+) -> Page:
+    """Return the page of one minibatch, as `MinibatchSource.show` describes it.
+
+    Raises
+    ------
+    IndexError
+        If the data end before the step.
+    """
+    position = source.position
+    if step is not None:
+        steps = Steps(source, size, seconds=float("inf"))
+        found = steps.begin_of(step)
+        if found is None:
+            raise IndexError(f"there is no step {step}: the data end after {len(steps)} steps")
+        position = found
+    elif time is not None:
+        source.current_position = time
+        position = source.position
+    title = "Minibatch" if step is None else f"Step {in_count(step)}"
+    shown = place_view(source, position, size, decode=decode, workers=workers, rank=rank)
+    return Page(title, joined([tag("h2", title), shown]))
+
+
+def place_view(
+    source: MinibatchSource,
+    position: Position,
+    size: int,
+    *,
+    decode: Any = None,
+    workers: int = 1,
+    rank: int = 0,
+    curve: LossCurve | None = None,
+    link: Callable[[int], str] | None = None,
+) -> Markup:
+    """Return what a source delivers at a place, to which it is moved.
+
+    Parameters
+    ----------
+    source : MinibatchSource
+    position : Position
+    size, workers, rank : int
+        As in `next_minibatch`.
+    decode : object, optional
+        As `MinibatchSource.show` takes it.
+    curve : LossCurve, optional
+        Drawn over the timeline.
+    link : callable, optional
+        Returns the address of the page of a worker.
+    """
+    source.position = position
+    minibatch = source.next_minibatch(size, num_data_partitions=workers, partition_index=rank)
+    end = minibatch.next_position.time if minibatch else position.time
+    parts = [timeline_figure(source, position.time, end, curve)]
+    if minibatch and workers > 1:
+        parts.append(shares_table(source, position, size, workers, rank, link))
+    parts.append(minibatch_view(minibatch, decode, curve.last if curve else None))
+    if errors := source.errors:
+        parts.append(tag("p", f"Skipped as damaged: {errors[-1]}", class_="note"))
+    return joined(parts)

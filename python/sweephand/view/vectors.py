@@ -1,0 +1,77 @@
+"""Vectors and other numbers: a heat map, or lines of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sweephand.view.figures import (
+    and_more,
+    as_floats,
+    first_rows,
+    in_count,
+    in_number,
+    spread_of,
+)
+from sweephand.view.markup import Markup, tag
+from sweephand.view.pictures import captioned
+from sweephand.view.png import heat, image
+
+if TYPE_CHECKING:
+    from sweephand.minibatch.minibatch import Minibatch
+
+_MAPS = 6
+_ROWS = 64
+_HEIGHT, _WIDTH = 80, 320
+_LINES = 8
+_NUMBERS = 16
+
+
+def heat_figure(minibatch: Minibatch, key: Any) -> Markup:
+    """Return vectors as heat maps.
+
+    One over all sequences where each has one vector; else one for each of the first sequences,
+    time from left to right.
+    """
+    if minibatch[key].info.is_single:
+        head = first_rows(minibatch, _ROWS)
+        values = as_floats(head[key].values)
+        drawn = [image(heat(values, _ROWS, _WIDTH), "a row for every sequence", class_="heat")]
+        rest = and_more(len(values), minibatch.num_sequences, "sequences")
+        axes = "A row is a sequence, a column an element"
+    else:
+        head = first_rows(minibatch, _MAPS)
+        values = as_floats(head[key].values)
+        drawn = [
+            captioned(
+                image(heat(as_floats(one).T[::-1], _HEIGHT, _WIDTH), name, class_="heat"),
+                name,
+                f"{in_count(len(one))} samples",
+                "wave",
+            )
+            for one, name in zip(head[key].as_sequences()[:_MAPS], head.ids, strict=False)
+            if len(one)
+        ]
+        rest = and_more(len(drawn), minibatch.num_sequences, "sequences")
+        drawn = [tag("div", *drawn, class_="tiles waves")]
+        axes = "Time goes from left to right, elements from bottom to top"
+    note = f"{axes}. Dark is low, bright is high; {spread_of(values)}. "
+    return tag("figure", *drawn, tag("figcaption", note, rest))
+
+
+def lines_figure(minibatch: Minibatch, key: Any) -> Markup:
+    """Return the first samples as lines of their first numbers."""
+    head = first_rows(minibatch, _LINES)
+    data = head[key]
+    names = np.repeat(np.array(head.ids, object), data.lengths)[:_LINES]
+    rows = []
+    for one, name in zip(data.values[:_LINES], names, strict=True):
+        flat = np.asarray(one).reshape(-1)
+        shown = [tag("td", in_number(number)) for number in flat[:_NUMBERS]]
+        more = tag("td", "…") if flat.size > _NUMBERS else None
+        rows.append(tag("tr", tag("th", tag("code", name), scope="row"), *shown, more))
+    rest = and_more(len(rows), minibatch[key].num_samples, "samples")
+    note = f"Numbers {spread_of(data.values)}. "
+    table = tag("div", tag("table", tag("tbody", *rows)), class_="wide", tabindex=0)
+    return tag("figure", table, tag("figcaption", note, rest))

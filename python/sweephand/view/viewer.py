@@ -1,0 +1,195 @@
+"""The viewer of a corpus: a page for every question."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sweephand.errors import DataError
+from sweephand.layouts import Layout
+from sweephand.view.controls import controls
+from sweephand.view.figures import in_count
+from sweephand.view.layout_choice import layout_of
+from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.page import Page
+from sweephand.view.question import Question
+from sweephand.view.search import ids_like
+from sweephand.view.source_view import place_view
+from sweephand.view.steps import Steps, TooFar
+from sweephand.view.timeline import LossCurve
+
+if TYPE_CHECKING:
+    from sweephand.source.source import MinibatchSource
+
+_OPEN = 4  # sources, each with a layout, and steps of each that are remembered
+# What data, an address or a user's function can cause; anything else is a bug.
+_EXPECTED = (
+    DataError,
+    ValueError, KeyError, IndexError, TypeError, OSError, ImportError, OverflowError
+)  # fmt: skip
+
+
+@dataclass
+class _Opened:
+    """A source in a layout, and its steps."""
+
+    source: MinibatchSource
+    steps: OrderedDict[tuple[int, int], Steps]
+
+    def steps_of(self, size: int, start: int) -> Steps:
+        found = self.steps.get((size, start)) or Steps(self.source, size, start)
+        self.steps[size, start] = found
+        if len(self.steps) > _OPEN:
+            self.steps.popitem(last=False)
+        return found
+
+
+class Viewer:
+    """Pages of a corpus. One thread at a time asks it.
+
+    Parameters
+    ----------
+    open_source : callable
+        Returns a source in a layout; in its own, for None.
+    name : str
+        Of the corpus.
+    first : Question
+        What is shown first.
+    decode : object, optional
+        As `MinibatchSource.show` takes it.
+    curve : LossCurve, optional
+        Drawn over the timeline.
+    """
+
+    def __init__(
+        self,
+        open_source: Callable[[Layout | None], MinibatchSource],
+        name: str,
+        first: Question,
+        decode: Any = None,
+        curve: LossCurve | None = None,
+    ) -> None:
+        self.first = first
+        self._open_source = open_source
+        self._name = name
+        self._decode = decode
+        self._curve = curve
+        self._opened: OrderedDict[tuple[str, int | None, int], _Opened] = OrderedDict()
+
+    def close(self) -> None:
+        """Close the sources."""
+        while self._opened:
+            self._opened.popitem()[1].source.close()
+
+    def page(self, question: Question, *, alone: bool = False) -> Page:
+        """Return the page of a question; one that stands alone has nothing to walk on by.
+
+        What is wrong with the question or the data stands in the page.
+        """
+        try:
+            opened = self._open(question)
+            question, notes = self._settled(opened, question)
+            steps = opened.steps_of(question.size, question.start)
+            shown = self._place(opened.source, steps, question, alone)
+            last = len(steps) - 1 if steps.end else None
+            sweep_samples = opened.source.num_samples_per_sweep
+        except _EXPECTED as error:
+            reason = error.args[0] if isinstance(error, KeyError) and error.args else error
+            notes, last, sweep_samples = [_error(reason)], None, None
+            shown = Markup("")
+        title = f"step {in_count(question.step)}"
+        if question.start:
+            title += f" from nominal time {in_count(question.start)}"
+        bar = None if alone else controls(question, last, sweep_samples)
+        heading = tag("h1", tag("span", self._name), " ", tag("small", title))
+        return Page(f"{self._name}: {title}", joined([heading, bar, *notes, shown]))
+
+    def page_of_error(self, error: Exception) -> Page:
+        """Return a page that says only what is wrong."""
+        start = tag("p", tag("a", "Begin again", href="?"))
+        return Page(self._name, joined([tag("h1", self._name), _error(error), start]))
+
+    def _open(self, question: Question) -> _Opened:
+        by_size = question.size if question.layout and question.length is None else 0
+        key = question.layout, question.length, by_size
+        found = self._opened.get(key)
+        if found is None:
+            layout = None
+            if question.layout:
+                layout = layout_of(question.layout, question.length, question.size)
+            found = _Opened(self._open_source(layout), OrderedDict())
+        self._opened[key] = found
+        self._opened.move_to_end(key)
+        if len(self._opened) > _OPEN:
+            self._opened.popitem(last=False)[1].source.close()
+        return found
+
+    def _settled(self, opened: _Opened, question: Question) -> tuple[Question, list[Markup]]:
+        """Return a question of a step for one of a time or an id, with what to say of it."""
+        notes: list[Markup] = []
+        time, source = question.time, opened.source
+        if question.search:
+            try:
+                time = source.timeline.find(question.search, question.sweep, question.size)
+                notes.append(_found(question, time))
+            except KeyError:
+                notes.append(_results(source, question))
+        if time is None:
+            return replace(question, search=""), notes
+        try:
+            start, step = 0, opened.steps_of(question.size, 0).step_at(time)
+            if step is None:
+                raise IndexError(f"the data end before nominal time {in_count(time)}")
+        except TooFar:
+            start, step = time, 0
+            notes.append(_note("So far away steps are counted from there."))
+        return replace(question, time=None, search="", start=start, step=step), notes
+
+    def _place(
+        self, source: MinibatchSource, steps: Steps, question: Question, alone: bool
+    ) -> Markup:
+        try:
+            position = steps.begin_of(question.step)
+        except TooFar:
+            raise ValueError(
+                f"to plan {in_count(question.step)} steps takes too long; go to a nominal time"
+            ) from None
+        if position is None:
+            return _note(f"The data end after {in_count(len(steps))} steps.")
+        return place_view(
+            source,
+            position,
+            question.size,
+            decode=self._decode,
+            workers=question.workers,
+            rank=question.rank,
+            curve=self._curve,
+            link=None if alone else lambda worker: question.link(rank=worker),
+        )
+
+
+def _found(question: Question, time: int) -> Markup:
+    where = f" begins at nominal time {in_count(time)} in sweep {in_count(question.sweep)}."
+    return tag("p", tag("code", question.search), where, class_="note")
+
+
+def _results(source: MinibatchSource, question: Question) -> Markup:
+    """Return links to the ids that have the search in them."""
+    found, looked_at = ids_like(source, question.search)
+    count = source.timeline.corpus.num_sequences
+    of = "" if looked_at == count or found else f" among the first {in_count(looked_at)}"
+    if not found:
+        return _error(f"no id has {question.search!r} in it{of}")
+    items = [tag("li", tag("a", name, href=question.link(search=name))) for name in found]
+    head = tag("h3", f"Ids with {question.search!r} in them")
+    return tag("div", head, tag("ul", *items, class_="found"), class_="note")
+
+
+def _note(words: str) -> Markup:
+    return tag("p", words, class_="note")
+
+
+def _error(reason: object) -> Markup:
+    return tag("p", reason, class_="error", role="alert")
