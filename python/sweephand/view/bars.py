@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sweephand import _core
 from sweephand.view.figures import and_more, first_rows, in_count
 from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.names import corpora_of, short, short_ids
 
 if TYPE_CHECKING:
     from sweephand.minibatch.minibatch import Minibatch
@@ -77,7 +78,7 @@ def colours_of(corpora: list[str], names: list[str]) -> list[int]:
     if len(names) < 2:
         return [place % _COLOURS for place in range(len(corpora))]
     numbers = {name: number % _COLOURS for number, name in enumerate(names)}
-    return [numbers[name] for name in corpora]
+    return [numbers.get(name, 0) for name in corpora]
 
 
 def shape_figure(minibatch: Minibatch) -> Markup | None:
@@ -86,9 +87,10 @@ def shape_figure(minibatch: Minibatch) -> Markup | None:
     has_gaps = minibatch.layout.form is not _core.engine.Form.RAGGED
     if not width or (width == 1 and not has_gaps):
         return None
-    names = list(minibatch.num_samples_by())
+    samples = corpora_of(minibatch)
+    names = list(samples)
     head = first_rows(minibatch, _ROWS)
-    ids, bars = head.ids, bars_of(head)
+    ids, bars = short_ids(head), bars_of(head)
     colours = colours_of(head.corpora, names)
     rows: dict[int, list[Bar]] = {row: [] for row in range(head.num_rows)}
     for bar in bars[:_BARS]:
@@ -106,7 +108,7 @@ def shape_figure(minibatch: Minibatch) -> Markup | None:
     return tag(
         "figure",
         tag("div", *lines, class_="bars"),
-        _legend(minibatch, names),
+        _legend(samples),
         tag(
             "figcaption", f"A row has {in_count(width)} cells. " if has_gaps else None, caption
         ),
@@ -139,18 +141,17 @@ def _bar(bar: Bar, width: int, name: str, colour: int) -> Markup:
     )
 
 
-def _legend(minibatch: Minibatch, names: list[str]) -> Markup | None:
+def _legend(samples: dict[str, int]) -> Markup | None:
     """Return the colours of several corpora with their samples."""
-    if len(names) < 2:
+    if len(samples) < 2:
         return None
-    samples = minibatch.num_samples_by()
     shown = [
         tag(
             "li",
             tag("i", class_=f"key c{number % _COLOURS}"),
-            f"{name or '(no file)'}: {in_count(samples[name])} samples",
+            f"{short(name) or '(no file)'}: {in_count(count)} samples",
         )
-        for number, name in enumerate(names[: 2 * _COLOURS])
+        for number, (name, count) in enumerate(list(samples.items())[: 2 * _COLOURS])
     ]
-    rest = and_more(len(shown), len(names), "corpora or files")
+    rest = and_more(len(shown), len(samples), "corpora or files")
     return tag("ul", *shown, tag("li", rest) if rest else None, class_="legend")

@@ -74,7 +74,7 @@ class Decoder:
             else:
                 self._takes_lists = takes_lists
                 return found
-        self.failure = self.failure or f"decode has failed for {ids[0]}: {reason}"
+        self.failure = self.failure or f"decode has failed for {ids[0]}: {reason:.200}"
         return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from io import BytesIO
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from sweephand.checks import OptionalModule
 from sweephand.view.figures import and_more, first_rows, in_count
 from sweephand.view.markup import Markup, prose, tag
+from sweephand.view.names import short_ids
 from sweephand.view.pictures import SIDE, captioned
 from sweephand.view.png import image
 from sweephand.view.waves import wave
@@ -35,16 +37,17 @@ def objects_figure(minibatch: Minibatch, key: Any) -> Markup:
     """Return the first samples of a stream of bytes or objects."""
     head = first_rows(minibatch, _SHOWN)
     data = head[key]
-    names = np.repeat(np.array(head.ids, object), data.lengths)[:_SHOWN]
+    names = np.repeat(np.array(short_ids(head), object), data.lengths)[:_SHOWN]
     shown = [
-        _object(one, str(name)) for one, name in zip(data.values[:_SHOWN], names, strict=True)
+        tile_of(one, str(name)) for one, name in zip(data.values[:_SHOWN], names, strict=True)
     ]
     rest = and_more(len(shown), minibatch[key].num_samples, "samples")
     caption = tag("figcaption", rest) if rest else None
     return tag("figure", tag("div", *shown, class_="tiles"), caption)
 
 
-def _object(found: Any, name: str) -> Markup:
+def tile_of(found: Any, name: str) -> Markup:
+    """Return a sample of bytes, or an object, with its id."""
     if not isinstance(found, bytes):
         return _prose(found if isinstance(found, str) else _as_json(found), name)
     is_webp = found[:4] == b"RIFF" and found[8:12] == b"WEBP"
@@ -78,7 +81,8 @@ def _prose(found: str, name: str) -> Markup:
 
 def _as_json(found: Any) -> str:
     try:
-        return json.dumps(found, ensure_ascii=False, indent=1, default=repr)
+        encoder = json.JSONEncoder(ensure_ascii=False, indent=1, default=repr)
+        return "".join(islice(encoder.iterencode(found), _TEXT))  # more is not shown
     except (TypeError, ValueError):
         return repr(found)
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sweephand.view.figures import and_more, as_floats, first_rows, in_number, spread_of
 from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.names import short_ids
 from sweephand.view.png import image, shrunk
 
 if TYPE_CHECKING:
@@ -25,20 +26,19 @@ def pictures_figure(minibatch: Minibatch, key: Any) -> Markup:
     head = first_rows(minibatch, _SHOWN)
     data = head[key]
     whose = np.repeat(np.arange(head.num_sequences), data.lengths)[:_SHOWN].tolist()
-    pictures = [_channels_last(one) for one in data.values[:_SHOWN]]
+    whole = [_channels_last(one) for one in data.values[:_SHOWN]]
+    pictures = [_sampled(one) for one in whole]
     is_bytes = data.info.dtype == np.uint8
     note = None if is_bytes or not pictures else f"Scaled: {spread_of(pictures)}. "
     pixels = pictures if is_bytes else _scaled(pictures)
-    ids, labels = head.ids, _labels(head)
+    ids, labels = short_ids(head), _labels(head)
     tiles = [
         captioned(
-            image(
-                _thumbnail(picture), f"{ids[place]}, {picture.shape[1]} by {picture.shape[0]}"
-            ),
+            image(_thumbnail(picture), f"{ids[place]}, {size.shape[1]} by {size.shape[0]}"),
             ids[place],
             labels[place],
         )
-        for picture, place in zip(pixels, whose, strict=True)
+        for picture, size, place in zip(pixels, whole, whose, strict=True)
     ]
     rest = and_more(len(tiles), minibatch[key].num_samples, "pictures")
     caption = tag("figcaption", note, rest) if note or rest else None
@@ -57,6 +57,12 @@ def _channels_last(picture: NDArray[Any]) -> NDArray[Any]:
     return picture if picture.shape[-1] in _CHANNELS else np.moveaxis(picture, 0, -1)
 
 
+def _sampled(picture: NDArray[Any]) -> NDArray[Any]:
+    """Return a picture of some pixels, at equal distances, of a large one."""
+    step = max(1, max(picture.shape[:2]) // (4 * SIDE))
+    return picture[::step, ::step]
+
+
 def _scaled(pictures: list[NDArray[Any]]) -> list[NDArray[np.uint8]]:
     """Return pictures of any numbers as bytes, by the least and the greatest of all."""
     floats = [np.nan_to_num(as_floats(one), posinf=0, neginf=0) for one in pictures]
@@ -67,11 +73,9 @@ def _scaled(pictures: list[NDArray[Any]]) -> list[NDArray[np.uint8]]:
 
 
 def _thumbnail(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    step = max(1, max(picture.shape[:2]) // (4 * SIDE))  # of large ones not all is looked at
-    sampled = picture[::step, ::step]
-    height, width = sampled.shape[:2]
+    height, width = picture.shape[:2]
     scale = min(1.0, SIDE / max(height, width))
-    small = shrunk(sampled, max(1, round(height * scale)), max(1, round(width * scale)))
+    small = shrunk(picture, max(1, round(height * scale)), max(1, round(width * scale)))
     return np.ascontiguousarray(small.round().astype(np.uint8))
 
 

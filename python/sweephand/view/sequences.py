@@ -9,6 +9,7 @@ from sweephand.view.bars import bars_of
 from sweephand.view.decoder import Decoder
 from sweephand.view.figures import and_more, first_rows, in_count, in_number
 from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.names import corpora_of, short, short_ids
 from sweephand.view.streams import columns_of
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ def sequences_table(
         The last loss of every sequence that a ledger knows.
     """
     head = first_rows(minibatch, _SHOWN)
-    names = list(minibatch.num_samples_by())
-    columns: dict[str, list[object]] = {"id": [tag("code", name) for name in head.ids]}
+    names = list(corpora_of(minibatch))
+    columns: dict[str, list[object]] = {"id": [tag("code", name) for name in short_ids(head)]}
     if len(names) > 1:
-        columns["corpus"] = list(head.corpora)
+        columns["corpus"] = [short(name) for name in head.corpora]
     if head.layout.has_rows:
         columns["row: cells"] = [
             f"{bar.row}: {bar.begin} to {bar.end}" for bar in bars_of(head)
@@ -49,7 +50,7 @@ def sequences_table(
         columns["last loss"] = ["-" if loss is None else f"{loss:.4g}" for loss in known]
     keys = columns_of(minibatch)
     for key in keys[:_COLUMNS]:
-        columns[str(key)] = _column(head, key, decoders)
+        columns[short(str(key))] = _column(head, key, decoders)
     title = tag("tr", *(tag("th", name, scope="col") for name in columns))
     rows = [
         tag("tr", *(tag("td", one) for one in row))
@@ -87,5 +88,5 @@ def _banned(minibatch: Minibatch) -> str | None:
     banned = minibatch.banned_ids
     if not banned:
         return None
-    shown = ", ".join(banned[:_BANNED]) + ("…" if len(banned) > _BANNED else "")
+    shown = ", ".join(map(short, banned[:_BANNED])) + "…" * (len(banned) > _BANNED)
     return f"{in_count(len(banned))} left out by events: {shown}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sweephand.view.figures import and_more, in_count
 from sweephand.view.markup import Markup, tag
+from sweephand.view.names import short
 
 if TYPE_CHECKING:
     from sweephand.minibatch.position import Position
@@ -40,10 +41,12 @@ def shares_table(
         next(source.timeline.minibatches(position, size, workers, worker))
         for worker in range(min(workers, _WORKERS))
     ]
+    of_corpus = source.timeline.corpus.ids
     most = max(share.num_samples for share in shares)
     rows = []
     for worker, share in enumerate(shares):
-        ids = ", ".join(share.ids[:_IDS]) + ("…" if share.num_sequences > _IDS else "")
+        ids = ", ".join(map(short, of_corpus.names(share.sequences[:_IDS])))
+        ids += "…" if share.num_sequences > _IDS else ""
         is_here = worker == rank
         name = tag("a", worker, href=link(worker)) if link and not is_here else tag("b", worker)
         bar = tag(

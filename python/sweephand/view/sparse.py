@@ -8,6 +8,7 @@ import numpy as np
 
 from sweephand.view.figures import and_more, first_rows, in_count, in_number
 from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.names import short_ids
 
 if TYPE_CHECKING:
     from sweephand.minibatch.minibatch import Minibatch
@@ -22,7 +23,7 @@ def sparse_figure(minibatch: Minibatch, key: Any) -> Markup:
     data = head[key]
     matrix = data.values
     dimension = matrix.shape[1]
-    names = np.repeat(np.array(head.ids, object), data.lengths)[:_SAMPLES]
+    names = np.repeat(np.array(short_ids(head), object), data.lengths)[:_SAMPLES]
     rows = []
     for number, name in enumerate(names):
         begin, end = matrix.indptr[number : number + 2].tolist()

@@ -13,6 +13,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.view.decoder import Decoder
 from sweephand.view.figures import and_more, in_count
 from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.names import short
 from sweephand.view.objects import objects_figure
 from sweephand.view.pictures import pictures_figure
 from sweephand.view.sparse import sparse_figure
@@ -115,10 +116,7 @@ def _groups(minibatch: Minibatch) -> list[list[Any]]:
 
 def _section(minibatch: Minibatch, keys: Sequence[Any], decoders: dict[str, Decoder]) -> Markup:
     infos = [minibatch[key].info for key in keys]
-    titles = [
-        joined([tag("h3", key if isinstance(key, str) else info.name), _kind(minibatch, key)])
-        for key, info in zip(keys, infos, strict=True)
-    ]
+    titles = [joined([tag("h3", short(str(key))), _kind(minibatch, key)]) for key in keys]
     content = content_of(infos[0])
     try:
         if content is Content.TOKENS:

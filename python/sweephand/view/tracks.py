@@ -15,6 +15,7 @@ from sweephand.view.bars import Bar, bars_of, colours_of
 from sweephand.view.decoder import Decoder
 from sweephand.view.figures import and_more, first_rows, in_count, in_number
 from sweephand.view.markup import Markup, joined, prose, tag
+from sweephand.view.names import corpora_of, short, short_ids
 
 if TYPE_CHECKING:
     from sweephand.minibatch.minibatch import Minibatch
@@ -24,6 +25,7 @@ _ROWS = 6
 _FIRST, _LAST = 48, 12  # cells of a row
 _TRACKS = 6
 _TEXT = 600  # characters
+_WORD = 24  # characters of a token
 _IGNORED = -100
 _VISIBLE = str.maketrans({" ": "·", "\n": "↵", "\t": "⇥", "\r": "␍"})
 
@@ -61,8 +63,8 @@ class _Track:
             ignored = self.is_label and number == _IGNORED
             value = "-" if ignored else in_number(number)
             if self.is_label and self.decoder and not ignored:
-                value = self.decoder.each([number])[0].translate(_VISIBLE) or value
-            word = tag("b", texts[place].translate(_VISIBLE) or " ") if texts else None
+                value = _visible(self.decoder.each([number])[0]) or value
+            word = tag("b", _visible(texts[place]) or " ") if texts else None
             shown.append(joined([word, tag("i", value)]))
         return shown
 
@@ -84,7 +86,7 @@ def tracks_figure(
         labels = _rows_of(main, main.labels(_IGNORED))
         tracks.append(_Track("label", labels, decoder, is_label=True))
     masks = _masks(main)
-    ids, colours = head.ids, colours_of(head.corpora, list(minibatch.num_samples_by()))
+    ids, colours = short_ids(head), colours_of(head.corpora, list(corpora_of(minibatch)))
     shown = []
     for row, mask in enumerate(masks):
         its = [bar for bar in bars or [] if bar.row == row]
@@ -109,6 +111,10 @@ def tracks_figure(
         *shown or [tag("p", "no sequences")],
         tag("figcaption", caption) if caption else None,
     )
+
+
+def _visible(word: str) -> str:
+    return short(word, _WORD).translate(_VISIBLE)
 
 
 def _name(data: MinibatchData) -> str:
@@ -168,7 +174,7 @@ def _cells(
     if width > len(columns):
         columns[_FIRST:] = range(width - _LAST, width)
     words = [track.cells(row, columns) for track in tracks]
-    names = [tag("span", track.name) for track in tracks]
+    names = [tag("span", short(track.name, _WORD)) for track in tracks]
     shown = [tag("div", *names, class_="names", aria_hidden="true")]
     gap: list[int] = []
     for place, column in enumerate(columns):
@@ -182,7 +188,7 @@ def _cells(
             gap.append(column)
             continue
         bar = bars[bisect_right(begins, column) - 1] if bars else None
-        title = f"{tracks[0].name}, cell {column}"
+        title = f"{short(tracks[0].name)}, cell {column}"
         if bar is not None:
             title += f", position {bar.first + column - bar.begin} of {ids[bar.sequence]}"
         colour = colours[bar.sequence if bar else row]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand.view.figures import (
     and_more,
@@ -15,6 +16,7 @@ from sweephand.view.figures import (
     spread_of,
 )
 from sweephand.view.markup import Markup, tag
+from sweephand.view.names import short_ids
 from sweephand.view.pictures import captioned
 from sweephand.view.png import heat, image
 
@@ -42,17 +44,9 @@ def heat_figure(minibatch: Minibatch, key: Any) -> Markup:
         axes = "A row is a sequence, a column an element"
     else:
         head = first_rows(minibatch, _MAPS)
-        values = as_floats(head[key].values)
-        drawn = [
-            captioned(
-                image(heat(as_floats(one).T[::-1], _HEIGHT, _WIDTH), name, class_="heat"),
-                name,
-                f"{in_count(len(one))} samples",
-                "wave",
-            )
-            for one, name in zip(head[key].as_sequences()[:_MAPS], head.ids, strict=False)
-            if len(one)
-        ]
+        values = as_floats(_sampled(head[key].values))
+        sequences = zip(head[key].as_sequences()[:_MAPS], short_ids(head), strict=False)
+        drawn = [_over_time(one, name) for one, name in sequences if len(one)]
         rest = and_more(len(drawn), minibatch.num_sequences, "sequences")
         drawn = [tag("div", *drawn, class_="tiles waves")]
         axes = "Time goes from left to right, elements from bottom to top"
@@ -60,11 +54,22 @@ def heat_figure(minibatch: Minibatch, key: Any) -> Markup:
     return tag("figure", *drawn, tag("figcaption", note, rest))
 
 
+def _over_time(vectors: NDArray[Any], name: str) -> Markup:
+    values = as_floats(_sampled(vectors)).T[::-1]
+    drawn = image(heat(values, _HEIGHT, _WIDTH), name, class_="heat")
+    return captioned(drawn, name, f"{in_count(len(vectors))} samples", "wave")
+
+
+def _sampled(values: NDArray[Any]) -> NDArray[Any]:
+    """Return samples at equal distances, so that a picture of many is quick."""
+    return values[:: max(1, len(values) // (8 * _WIDTH))]
+
+
 def lines_figure(minibatch: Minibatch, key: Any) -> Markup:
     """Return the first samples as lines of their first numbers."""
     head = first_rows(minibatch, _LINES)
     data = head[key]
-    names = np.repeat(np.array(head.ids, object), data.lengths)[:_LINES]
+    names = np.repeat(np.array(short_ids(head), object), data.lengths)[:_LINES]
     rows = []
     for one, name in zip(data.values[:_LINES], names, strict=True):
         flat = np.asarray(one).reshape(-1)
@@ -72,6 +77,6 @@ def lines_figure(minibatch: Minibatch, key: Any) -> Markup:
         more = tag("td", "…") if flat.size > _NUMBERS else None
         rows.append(tag("tr", tag("th", tag("code", name), scope="row"), *shown, more))
     rest = and_more(len(rows), minibatch[key].num_samples, "samples")
-    note = f"Numbers {spread_of(data.values)}. "
+    note = f"Numbers {spread_of(_sampled(data.values))}. "
     table = tag("div", tag("table", tag("tbody", *rows)), class_="wide", tabindex=0)
     return tag("figure", table, tag("figcaption", note, rest))

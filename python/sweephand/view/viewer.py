@@ -13,6 +13,7 @@ from sweephand.view.controls import controls
 from sweephand.view.figures import in_count
 from sweephand.view.layout_choice import layout_of
 from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.names import short
 from sweephand.view.page import Page
 from sweephand.view.question import Question
 from sweephand.view.search import ids_like
@@ -182,7 +183,8 @@ def _results(source: MinibatchSource, question: Question) -> Markup:
     of = "" if looked_at == count or found else f" among the first {in_count(looked_at)}"
     if not found:
         return _error(f"no id has {question.search!r} in it{of}")
-    items = [tag("li", tag("a", name, href=question.link(search=name))) for name in found]
+    links = [tag("a", short(name), href=question.link(search=name)) for name in found]
+    items = [tag("li", link) for link in links]
     head = tag("h3", f"Ids with {question.search!r} in them")
     return tag("div", head, tag("ul", *items, class_="found"), class_="note")
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sweephand.view.figures import and_more, as_floats, first_rows, in_count, spread_of
 from sweephand.view.markup import Markup, tag
+from sweephand.view.names import short_ids
 from sweephand.view.pictures import captioned
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def waves_figure(minibatch: Minibatch, key: Any) -> Markup:
     data = head[key]
     shown = [
         captioned(wave(as_floats(one), name), name, f"{in_count(len(one))} samples", "wave")
-        for one, name in zip(data.as_sequences()[:_SHOWN], head.ids, strict=False)
+        for one, name in zip(data.as_sequences()[:_SHOWN], short_ids(head), strict=False)
     ]
     rest = and_more(len(shown), minibatch.num_sequences, "sequences")
     note = f"Numbers {spread_of(data.values)}. "

@@ -1,0 +1,37 @@
+"""Names of sequences and of their corpora, short enough for a page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sweephand.view.figures import first_rows
+
+if TYPE_CHECKING:
+    from sweephand.minibatch.minibatch import Minibatch
+
+_LONGEST = 80
+_LOOKED_AT = 20_000  # rows whose corpora are counted
+
+
+def short(name: str, longest: int = _LONGEST) -> str:
+    """Return a name, without its middle if it is long.
+
+    Examples
+    --------
+    >>> short("abc"), short("a" * 50 + "b" * 50, 12)
+    ('abc', 'aaaaaa…bbbbb')
+    """
+    if len(name) <= longest:
+        return name
+    half = longest // 2
+    return f"{name[:half]}…{name[half - longest + 1 :]}"
+
+
+def short_ids(minibatch: Minibatch) -> list[str]:
+    """Return the ids of a minibatch."""
+    return [short(name) for name in minibatch.ids]
+
+
+def corpora_of(minibatch: Minibatch) -> dict[str, int]:
+    """Return the samples of each corpus, or file, in the first rows of a minibatch."""
+    return first_rows(minibatch, _LOOKED_AT).num_samples_by()
