@@ -138,7 +138,7 @@ def _opening(arguments: argparse.Namespace) -> Callable[[Layout | None], Minibat
 
 
 def _write(viewer: Viewer, path: Path, screen: Screen) -> Answer:
-    page = viewer.page(viewer.first, alone=True)
+    page = viewer.page_alone(viewer.first)
     page.write(path)
     screen.text(f"page: {path}")
     return {"ok": True, "html": str(path), "title": page.title}

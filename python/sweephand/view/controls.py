@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from sweephand.view.figures import in_count
 from sweephand.view.layout_choice import LAYOUTS
 from sweephand.view.markup import Markup, tag
 from sweephand.view.question import Question
 
 
-def controls(question: Question, last: int | None, sweep_samples: int | None) -> Markup:
+def controls(
+    question: Question, last: int | None, time: int | None, hint: str | None
+) -> Markup:
     """Return the controls of a page.
 
     Parameters
@@ -17,8 +18,10 @@ def controls(question: Question, last: int | None, sweep_samples: int | None) ->
         What the page shows.
     last : int, optional
         The last step, once it is known.
-    sweep_samples : int, optional
-        Samples of a sweep, of the source that is shown.
+    time : int, optional
+        The nominal time that is shown, if it is known.
+    hint : str, optional
+        What stands in the field for nominal times while it is empty.
     """
     step = question.step
     at_end = last is not None and step >= last
@@ -30,13 +33,8 @@ def controls(question: Question, last: int | None, sweep_samples: int | None) ->
         _step("next", "Forward →", None if at_end else question.link(step=step + 1)),
         class_="walk",
     )
-    hint = None if sweep_samples is None else f"a sweep has {in_count(sweep_samples)}"
     jumps = [
-        _form(
-            question,
-            {"step"},
-            walk,
-        ),
+        _form(question, {"step"}, walk),
         _form(
             question,
             {"time"},
@@ -52,28 +50,32 @@ def controls(question: Question, last: int | None, sweep_samples: int | None) ->
             ),
             _number("sweep", question.sweep, "in sweep"),
         ),
-        _settings(question),
+        _settings(question, time),
     ]
     return tag("nav", *jumps, aria_label="minibatch")
 
 
-def _settings(question: Question) -> Markup:
+def _settings(question: Question, time: int | None) -> Markup:
+    """Return the settings, which stay at the nominal time."""
     layouts = [
         tag("option", name or "as given", value=name, selected=name == question.layout)
         for name in ("", *LAYOUTS)
     ]
+    place = tag("input", type="hidden", name="time", value=time) if time is not None else None
     return _form(
         question,
-        {"size", "workers", "rank", "layout", "length"},
+        {"size", "workers", "rank", "layout", "length"}
+        | ({"step", "start"} if place else set()),
         _number("size", question.size, "Size", least=1),
         _number("workers", question.workers, "Workers", least=1),
-        _number("rank", question.rank, "Worker", most=question.workers - 1),
+        _number("rank", question.rank, "Worker"),
         tag("label", tag("span", "Layout"), tag("select", *layouts, name="layout")),
         _number("length", question.length, "its length", least=1, placeholder="auto"),
+        place,
     )
 
 
-def _form(question: Question, own: set[str], *children: Markup) -> Markup:
+def _form(question: Question, own: set[str], *children: Markup | None) -> Markup:
     """Return a form of some fields that keeps all others."""
     dropped = own | {"time", "search"}
     hidden = [
@@ -98,7 +100,6 @@ def _number(
     words: str,
     *,
     least: int = 0,
-    most: int | None = None,
     placeholder: str | None = None,
 ) -> Markup:
     field = tag(
@@ -107,7 +108,6 @@ def _number(
         name=name,
         value=value,
         min=least,
-        max=most,
         placeholder=placeholder,
         inputmode="numeric",
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sweephand.errors import DataError
@@ -22,6 +24,7 @@ from sweephand.view.steps import Steps, TooFar
 from sweephand.view.timeline import LossCurve
 
 if TYPE_CHECKING:
+    from sweephand.minibatch.position import Position
     from sweephand.source.source import MinibatchSource
 
 _OPEN = 4  # sources, each with a layout, and steps of each that are remembered
@@ -84,28 +87,50 @@ class Viewer:
         while self._opened:
             self._opened.popitem()[1].source.close()
 
-    def page(self, question: Question, *, alone: bool = False) -> Page:
-        """Return the page of a question; one that stands alone has nothing to walk on by.
-
-        What is wrong with the question or the data stands in the page.
-        """
+    def page(self, question: Question) -> Page:
+        """Return the page of a question, with controls; what is wrong stands in the page."""
+        steps = begin = hint = None
+        notes: list[Markup] = []
         try:
             opened = self._open(question)
+            hint = f"a sweep has {in_count(opened.source.num_samples_per_sweep)}"
             question, notes = self._settled(opened, question)
             steps = opened.steps_of(question.size, question.start)
-            shown = self._place(opened.source, steps, question, alone)
-            last = len(steps) - 1 if steps.end else None
-            sweep_samples = opened.source.num_samples_per_sweep
+            begin = _begin(steps, question)
+            with suppress(TooFar):
+                steps.begin_of(question.step + 1)  # which finds out if this one is the last
+            link = partial(_worker_link, question)
+            shown = self._place(opened.source, begin, question, link)
         except _EXPECTED as error:
             reason = error.args[0] if isinstance(error, KeyError) and error.args else error
-            notes, last, sweep_samples = [_error(reason)], None, None
-            shown = Markup("")
+            shown = _error(reason)
+        last = len(steps) - 1 if steps and steps.end else None
+        bar = controls(question, last, None if begin is None else begin.time, hint)
+        return self._titled(question, [bar, *notes, shown])
+
+    def page_alone(self, question: Question) -> Page:
+        """Return the page of a question without controls.
+
+        Raises
+        ------
+        KeyError
+            If no sequence has the id.
+        IndexError
+            If the data end before the place.
+        """
+        opened = self._open(question)
+        if question.search:
+            opened.source.timeline.find(question.search, question.sweep, question.size)
+        question, _ = self._settled(opened, question)
+        begin = _begin(opened.steps_of(question.size, question.start), question)
+        return self._titled(question, [self._place(opened.source, begin, question, None)])
+
+    def _titled(self, question: Question, parts: list[Markup]) -> Page:
         title = f"step {in_count(question.step)}"
         if question.start:
             title += f" from nominal time {in_count(question.start)}"
-        bar = None if alone else controls(question, last, sweep_samples)
         heading = tag("h1", tag("span", self._name), " ", tag("small", title))
-        return Page(f"{self._name}: {title}", joined([heading, bar, *notes, shown]))
+        return Page(f"{self._name}: {title}", joined([heading, *parts]))
 
     def page_of_error(self, error: Exception) -> Page:
         """Return a page that says only what is wrong."""
@@ -149,26 +174,41 @@ class Viewer:
         return replace(question, time=None, search="", start=start, step=step), notes
 
     def _place(
-        self, source: MinibatchSource, steps: Steps, question: Question, alone: bool
+        self,
+        source: MinibatchSource,
+        begin: Position,
+        question: Question,
+        link: Callable[[int], str] | None,
     ) -> Markup:
-        try:
-            position = steps.begin_of(question.step)
-        except TooFar:
-            raise ValueError(
-                f"to plan {in_count(question.step)} steps takes too long; go to a nominal time"
-            ) from None
-        if position is None:
-            return _note(f"The data end after {in_count(len(steps))} steps.")
         return place_view(
             source,
-            position,
+            begin,
             question.size,
             decode=self._decode,
             workers=question.workers,
             rank=question.rank,
             curve=self._curve,
-            link=None if alone else lambda worker: question.link(rank=worker),
+            link=link,
         )
+
+
+def _begin(steps: Steps, question: Question) -> Position:
+    """Return where the step of a question begins."""
+    try:
+        begin = steps.begin_of(question.step)
+    except TooFar:
+        raise ValueError(
+            f"to plan {in_count(question.step)} steps takes too long; go to a nominal time"
+        ) from None
+    if begin is None:
+        raise IndexError(
+            f"there is no step {question.step}: the data end after {len(steps)} steps"
+        )
+    return begin
+
+
+def _worker_link(question: Question, worker: int) -> str:
+    return question.link(rank=worker)
 
 
 def _found(question: Question, time: int) -> Markup:
