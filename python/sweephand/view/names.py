@@ -33,5 +33,5 @@ def short_ids(minibatch: Minibatch) -> list[str]:
 
 
 def corpora_of(minibatch: Minibatch) -> dict[str, int]:
-    """Return the samples of each corpus, or file, in the first rows of a minibatch."""
-    return first_rows(minibatch, _LOOKED_AT).num_samples_by()
+    """Return the samples of each corpus, or file, in the first rows of a minibatch, by name."""
+    return dict(sorted(first_rows(minibatch, _LOOKED_AT).num_samples_by().items()))
