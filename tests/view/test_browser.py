@@ -180,7 +180,7 @@ def test_a_file_of_data_that_look_like_a_script_runs_none(browser: Any, tmp_path
     assert page.locator("main script, main img").count() == 0
     # Nor would one that had got in: the policy allows the page's own alone.
     page.set_content(
-        path.read_text().replace("<h2>", "<script>document.title='owned'</script><h2>")
+        path.read_text().replace("<h1>", "<script>document.title='owned'</script><h1>")
     )
     assert page.title() == "Minibatch"
     page.close()

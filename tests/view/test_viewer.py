@@ -200,3 +200,43 @@ def test_a_source_of_sweeps_shows_them_and_one_that_ends_its_end(
     page = Read(source.show(SIZE).html)
     assert len(page.named("rect", "sweep0")) + len(page.named("rect", "sweep1")) == 3
     assert f"{3 * sum(LENGTHS):,}" in page.text
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 20, 500])
+@pytest.mark.parametrize("length", [1, 8])
+@pytest.mark.parametrize("limit", [{"max_sweeps": 3}, {"max_samples": 333}, {}], ids=str)
+def test_steps_of_equal_sequences_are_computed_and_those_of_the_plan(
+    size: int, length: int, limit: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = sh.ArrayDeserializer({"x": [np.arange(length)] * 43})
+    source = sh.MinibatchSource(corpus, **limit)  # type: ignore[arg-type]
+    planned = [one.nominal_time for one, _ in zip(source.plan(size), range(340), strict=False)]
+    found = steps.Steps(source, size)
+    monkeypatch.delattr(steps.Steps, "_plan_one")
+    assert [
+        position and position.time for position in map(found.begin_of, range(len(planned)))
+    ] == planned
+    assert [found.step_at(time) for time in planned] == list(range(len(planned)))
+    if limit:
+        assert found.count == len(planned)
+        assert found.begin_of(len(planned)) is None
+        assert found.step_at(10**6) is None
+    else:
+        assert found.step_at(10**15) == 10**15 // max(length, size // length * length)
+
+
+def test_a_source_with_maps_and_processes_of_its_own_can_be_looked_at() -> None:
+    corpus = sh.ArrayDeserializer({"x": np.arange(20)}).map(_twice)
+    source = sh.MinibatchSource(
+        corpus, map_executor="processes", num_map_workers=1, randomize=False
+    )
+    page = Read(source.show(4, 2).html)
+    assert "array__9" in page.text
+    assert re.search(r"array__9 +1 +18", page.text)
+    with pytest.raises(ValueError, match="partition_index"):
+        source.show(4, partition_index=1)
+    source.close()
+
+
+def _twice(sequence: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {"x": 2 * sequence["x"]}

@@ -27,7 +27,7 @@ def page_of_minibatch(minibatch: Minibatch, decode: Any = None) -> Page:
         As `Minibatch.show` takes it.
     """
     title = "Minibatch" if minibatch else "Minibatch: end of data"
-    return Page(title, joined([tag("h2", title), minibatch_view(minibatch, decode)]))
+    return Page(title, joined([tag("h1", title), minibatch_view(minibatch, decode)]))
 
 
 def minibatch_view(

@@ -65,7 +65,7 @@ def sequences_table(
     caption = joined([note for note in notes if note], "; ")
     return tag(
         "section",
-        tag("header", tag("h3", "Sequences")),
+        tag("header", tag("h2", "Sequences")),
         tag("div", table, class_="wide", tabindex=0),
         tag("p", caption, class_="note") if caption else None,
     )

@@ -79,7 +79,7 @@ def shares_table(
         rest = f"{in_count(left_out)} samples are left out by events."
     return tag(
         "section",
-        tag("header", tag("h3", "Who gets what")),
+        tag("header", tag("h2", "Who gets what")),
         tag("div", table, class_="wide", tabindex=0),
         tag("p", even, rest, class_="note"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from sweephand.checks import check_int
 from sweephand.view.figures import in_count
 from sweephand.view.markup import Markup, joined, tag
 from sweephand.view.minibatch_view import minibatch_view
@@ -35,19 +36,21 @@ def page_of_source(
     IndexError
         If the data end before the step.
     """
+    source.timeline.request(size, workers, rank)  # which checks them
     position = source.position
     if step is not None:
+        check_int("step", step, 0)
         steps = Steps(source, size, seconds=float("inf"))
         found = steps.begin_of(step)
         if found is None:
-            raise IndexError(f"there is no step {step}: the data end after {len(steps)} steps")
+            raise IndexError(f"there is no step {step}: the data end after {steps.count} steps")
         position = found
     elif time is not None:
         source.current_position = time
         position = source.position
     title = "Minibatch" if step is None else f"Step {in_count(step)}"
     shown = place_view(source, position, size, decode=decode, workers=workers, rank=rank)
-    return Page(title, joined([tag("h2", title), shown]))
+    return Page(title, joined([tag("h1", title), shown]))
 
 
 def place_view(

@@ -18,12 +18,14 @@ class TooFar(Exception):
 
 
 class Steps:
-    """The steps of one size from a nominal time on, planned as far as they are asked for.
+    """The steps of one size from a nominal time on.
+
+    Those of equal sequences are computed. Others are planned as far as they are asked for.
 
     Parameters
     ----------
     source : MinibatchSource
-        It is moved to the start.
+        It is moved.
     size : int
         Samples in a minibatch, over all workers.
     start : int
@@ -33,25 +35,24 @@ class Steps:
 
     Attributes
     ----------
-    end : Position or None
-        The place after the last step, once it is found.
+    count : int or None
+        How many there are, once it is known.
     """
 
     def __init__(
         self, source: MinibatchSource, size: int, start: int = 0, seconds: float = _SECONDS
     ) -> None:
-        self.end: Position | None = None
+        self.count: int | None = None
         self.start = start
+        self._source = source
         self._seconds = seconds
-        source.current_position = start
-        self._next = source.position
+        self._next = self._begin_at(start)
         self._plans = source.timeline.minibatches(self._next, size)
         self._begins: list[Position] = []
         self._times: list[int] = []
-
-    def __len__(self) -> int:
-        """Return how many steps are planned so far; all, once the end is found."""
-        return len(self._begins)
+        self._stride = _samples_of_each(source, size)
+        if self._stride is not None and not source.is_infinite:
+            self.count = max(0, -((start - source.timeline.limit) // self._stride))
 
     def begin_of(self, step: int) -> Position | None:
         """Return the place where a step begins; None if the data end before it.
@@ -61,8 +62,11 @@ class Steps:
         TooFar
             If it takes too long to plan so many steps.
         """
+        if self._stride is not None:
+            is_there = self.count is None or step < self.count
+            return self._begin_at(self.start + step * self._stride) if is_there else None
         until = clock.monotonic() + self._seconds
-        while len(self._begins) <= step and self.end is None:
+        while len(self._begins) <= step and self.count is None:
             self._plan_one(until)
         return self._begins[step] if step < len(self._begins) else None
 
@@ -74,20 +78,36 @@ class Steps:
         TooFar
             If it takes too long to plan so many steps.
         """
+        if self._stride is not None:
+            step = (time - self.start) // self._stride
+            return step if self.count is None or step < self.count else None
         until = clock.monotonic() + self._seconds
-        while self.end is None and self._next.time <= time:
+        while self.count is None and self._next.time <= time:
             self._plan_one(until)
-        if not self._times or (self.end is not None and time >= self.end.time):
+        if not self._times or (self.count is not None and time >= self._next.time):
             return None
         return max(0, bisect_right(self._times, time) - 1)
+
+    def _begin_at(self, time: int) -> Position:
+        self._source.current_position = time
+        return self._source.position
 
     def _plan_one(self, until: float) -> None:
         if len(self._begins) % 64 == 0 and clock.monotonic() > until:
             raise TooFar
         planned = next(self._plans, None)
         if planned is None:
-            self.end = self._next
+            self.count = len(self._begins)
             return
         self._begins.append(self._next)
         self._times.append(planned.nominal_time)
         self._next = planned.next_position
+
+
+def _samples_of_each(source: MinibatchSource, size: int) -> int | None:
+    """Return the samples of every step, or None where steps have to be planned."""
+    plan = source.timeline
+    if plan.events or plan.corpus.mixing is not None or plan.count_equal(0, 1, size) is None:
+        return None
+    length = plan.corpus.core.common_size
+    return max(1, size // length) * length

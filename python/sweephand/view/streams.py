@@ -116,7 +116,7 @@ def _groups(minibatch: Minibatch) -> list[list[Any]]:
 
 def _section(minibatch: Minibatch, keys: Sequence[Any], decoders: dict[str, Decoder]) -> Markup:
     infos = [minibatch[key].info for key in keys]
-    titles = [joined([tag("h3", short(str(key))), _kind(minibatch, key)]) for key in keys]
+    titles = [joined([tag("h2", short(str(key))), _kind(minibatch, key)]) for key in keys]
     content = content_of(infos[0])
     try:
         if content is Content.TOKENS:

@@ -158,7 +158,7 @@ def _heading(row: int, ids: list[str], mask: NDArray[np.bool_]) -> Markup:
     )
     more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
     whose = ", ".join(ids[:3]) + more
-    return tag("h4", f"row {row}: {size} cells, ", tag("code", whose or "empty"))
+    return tag("h3", f"row {row}: {size} cells, ", tag("code", whose or "empty"))
 
 
 def _cells(

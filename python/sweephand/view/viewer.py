@@ -104,7 +104,7 @@ class Viewer:
         except _EXPECTED as error:
             reason = error.args[0] if isinstance(error, KeyError) and error.args else error
             shown = _error(reason)
-        last = len(steps) - 1 if steps and steps.end else None
+        last = steps.count - 1 if steps and steps.count else None
         bar = controls(question, last, None if begin is None else begin.time, hint)
         return self._titled(question, [bar, *notes, shown])
 
@@ -202,7 +202,7 @@ def _begin(steps: Steps, question: Question) -> Position:
         ) from None
     if begin is None:
         raise IndexError(
-            f"there is no step {question.step}: the data end after {len(steps)} steps"
+            f"there is no step {question.step}: the data end after {steps.count} steps"
         )
     return begin
 
@@ -225,7 +225,7 @@ def _results(source: MinibatchSource, question: Question) -> Markup:
         return _error(f"no id has {question.search!r} in it{of}")
     links = [tag("a", short(name), href=question.link(search=name)) for name in found]
     items = [tag("li", link) for link in links]
-    head = tag("h3", f"Ids with {question.search!r} in them")
+    head = tag("h2", f"Ids with {question.search!r} in them")
     return tag("div", head, tag("ul", *items, class_="found"), class_="note")
 
 
