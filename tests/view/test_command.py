@@ -100,6 +100,7 @@ def test_a_ledger_is_drawn(data: Path, capsys: pytest.CaptureFixture[str]) -> No
             1,
             "--rank must be below --workers",
         ),
+        (["train.py:source", "--seed", 4, "--html", "x"], 2, "--seed is for a corpus"),
         (["t.npz", "--id", "nope", "--html", "x"], 1, "no sequence"),
         (["t.npz", "--decode", "train.py:nope", "--html", "x"], 1, "has no 'nope'"),
         (["t.npz", "--decode", "train.py:number", "--html", "x"], 1, "decode is a function"),

@@ -104,6 +104,31 @@ def test_a_part_of_an_id_lists_ids_that_lead_there(viewer: Viewer) -> None:
     assert "no id has '<i>' in it" in asked(viewer, "search=%3Ci%3E").text
 
 
+def test_an_id_leads_to_the_worker_who_gets_it(
+    viewer: Viewer, source: sh.MinibatchSource
+) -> None:
+    shares = [
+        source.plan(SIZE, num_data_partitions=3, partition_index=rank) for rank in range(3)
+    ]
+    for _, *planned in zip(range(4), *shares, strict=False):
+        for rank, share in enumerate(planned):
+            for place, name in enumerate(share.ids):
+                page = asked(viewer, f"workers=3&search={name}")
+                assert f"sequence {place} of worker {rank}" in page.text
+                assert page.of_class("here")
+
+
+def test_a_banned_sequence_is_found_where_it_would_have_been(
+    source: sh.MinibatchSource,
+) -> None:
+    source.events.ban(["array__5"], at=0)
+    viewer = Viewer(lambda layout: twin_of(source, layout), "x", Question(size=SIZE))
+    page = asked(viewer, "search=array__5")
+    assert "array__5  begins at nominal time" in page.text
+    assert "1 left out by events: array__5" in page.text
+    viewer.close()
+
+
 def test_wrong_places_are_said_and_the_controls_stay(viewer: Viewer) -> None:
     for query, words_of_it in {
         "time=999999": "the data end before nominal time 999,999",

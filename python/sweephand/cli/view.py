@@ -47,6 +47,9 @@ from sweephand.view.timeline import LossCurve
 from sweephand.view.viewer import Viewer
 
 PAGE = "one minibatch"
+_ORDER = (
+    "seed", "no_shuffle", "scores", "window_chunks", "window_samples", "lanes", "events"
+)  # fmt: skip
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -121,6 +124,13 @@ def _opening(arguments: argparse.Namespace) -> Callable[[Layout | None], Minibat
     """Return what opens the source in a layout."""
     found = of_script(arguments.paths)
     if isinstance(found, MinibatchSource):
+        if given := [name for name in _ORDER if getattr(arguments, name)]:
+            raise WrongUsage(
+                f"--{given[0].replace('_', '-')} is for a corpus: {arguments.paths[0]} is a "
+                "source, which has an order of its own",
+                "sweephand view",
+                "",
+            )
         return partial(twin_of, found)
     corpus = open_corpus(arguments) if found is None else found
 

@@ -1,4 +1,4 @@
-"""Ids of a corpus by a part of them."""
+"""Sequences by their ids, or by a part of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from sweephand.minibatch.position import Position
     from sweephand.source.source import MinibatchSource
+    from sweephand.view.question import Question
 
 _FOUND = 20
 _ROUND = 1 << 16  # ids that are made at once
@@ -28,3 +30,19 @@ def ids_like(source: MinibatchSource, part: str) -> tuple[list[str], int]:
         found += [name for name in names if part in name]
         looked_at = end
     return found[:_FOUND], looked_at
+
+
+def place_in_shares(
+    source: MinibatchSource, begin: Position, question: Question, name: str
+) -> tuple[int, int | None]:
+    """Return the worker that gets a sequence of a minibatch, and its place there.
+
+    Without one, as events leave it out, it is the worker of the question, and None.
+    """
+    number = source.timeline.corpus.ids.number(name)
+    for rank in range(question.workers):
+        share = next(source.timeline.minibatches(begin, question.size, question.workers, rank))
+        found = np.flatnonzero(share.sequences == number)
+        if found.size:
+            return rank, int(found[0])
+    return question.rank, None

@@ -85,7 +85,7 @@ def tracks_figure(
     if main.info.dtype.kind in "iu" and not is_labelled:
         labels = _rows_of(main, main.labels(_IGNORED))
         tracks.append(_Track("label", labels, decoder, is_label=True))
-    masks = _masks(main)
+    masks = _masks(main)[:_ROWS]
     ids, colours = short_ids(head), colours_of(head.corpora, list(corpora_of(minibatch)))
     shown = []
     for row, mask in enumerate(masks):
@@ -101,7 +101,7 @@ def tracks_figure(
             )
         )
     notes = [
-        and_more(len(masks), minibatch.num_rows, "rows"),
+        and_more(len(masks), _num_rows(minibatch[keys[0]]), "rows"),
         and_more(_TRACKS, len(keys), "streams beside them"),
         decoder.failure if decoder else None,
     ]
@@ -127,6 +127,10 @@ def _is_sized(minibatch: Minibatch, key: Any) -> bool:
         return minibatch[key].is_padded
     sizes = minibatch.planned.sizes()
     return bool(np.array_equal(minibatch[key].lengths, sizes))
+
+
+def _num_rows(data: MinibatchData) -> int:
+    return len(data.mask) if data.is_padded else data.num_sequences
 
 
 def _rows_of(data: MinibatchData, values: NDArray[Any]) -> list[NDArray[Any]]:

@@ -18,7 +18,7 @@ from sweephand.view.markup import Markup, joined, tag
 from sweephand.view.names import short
 from sweephand.view.page import Page
 from sweephand.view.question import Question
-from sweephand.view.search import ids_like
+from sweephand.view.search import ids_like, place_in_shares
 from sweephand.view.source_view import place_view
 from sweephand.view.steps import Steps, TooFar
 from sweephand.view.timeline import LossCurve
@@ -153,17 +153,19 @@ class Viewer:
         return found
 
     def _settled(self, opened: _Opened, question: Question) -> tuple[Question, list[Markup]]:
-        """Return a question of a step for one of a time or an id, with what to say of it."""
+        """Return a question of a step for one of a time or an id, with notes on it."""
         notes: list[Markup] = []
-        time, source = question.time, opened.source
-        if question.search:
+        time, source, name = question.time, opened.source, question.search
+        is_found = False
+        if name:
             try:
-                time = source.timeline.find(question.search, question.sweep, question.size)
-                notes.append(_found(question, time))
+                time = source.timeline.find(name, question.sweep, question.size)
+                is_found = True
             except KeyError:
                 notes.append(_results(source, question))
+        question = replace(question, time=None, search="")
         if time is None:
-            return replace(question, search=""), notes
+            return question, notes
         try:
             start, step = 0, opened.steps_of(question.size, 0).step_at(time)
             if step is None:
@@ -171,7 +173,13 @@ class Viewer:
         except TooFar:
             start, step = time, 0
             notes.append(_note("So far away steps are counted from there."))
-        return replace(question, time=None, search="", start=start, step=step), notes
+        question = replace(question, start=start, step=step)
+        if is_found:
+            begin = _begin(opened.steps_of(question.size, start), question)
+            rank, place = place_in_shares(source, begin, question, name)
+            question = replace(question, rank=rank)
+            notes.append(_found(question, name, time, place))
+        return question, notes
 
     def _place(
         self,
@@ -211,9 +219,12 @@ def _worker_link(question: Question, worker: int) -> str:
     return question.link(rank=worker)
 
 
-def _found(question: Question, time: int) -> Markup:
-    where = f" begins at nominal time {in_count(time)} in sweep {in_count(question.sweep)}."
-    return tag("p", tag("code", question.search), where, class_="note")
+def _found(question: Question, name: str, time: int, place: int | None) -> Markup:
+    words = f" begins at nominal time {in_count(time)} in sweep {in_count(question.sweep)}"
+    if place is not None:
+        words += f": sequence {in_count(place)} of "
+        words += "this minibatch" if question.workers == 1 else f"worker {question.rank}"
+    return tag("p", tag("code", short(name)), f"{words}.", class_="note")
 
 
 def _results(source: MinibatchSource, question: Question) -> Markup:
