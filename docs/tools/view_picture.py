@@ -30,7 +30,7 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        shown = browser.new_page(viewport={"width": 1000, "height": 1150})
+        shown = browser.new_page(viewport={"width": 1000, "height": 1340})
         shown.goto(path.as_uri())
         shown.screenshot(path=picture)
         browser.close()
@@ -49,7 +49,7 @@ def made() -> tuple[sh.MinibatchSource, object]:
         tokens = [
             np.array([vocabulary.setdefault(word, len(vocabulary)) for word in found])
             for part in parts
-            if 8 <= len(found := WORDS.findall(part)) <= 128
+            if 8 <= len(found := WORDS.findall(part.strip())) <= 128
         ]
         corpora[name] = sh.ArrayDeserializer({"tokens": tokens})
     corpus = sh.Mixture(corpora, weights={"pages": 3, "code": 1})

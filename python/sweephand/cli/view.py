@@ -59,12 +59,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--step", metavar="N", type=whole, default=0, help="0 by default")
     place.add_argument("--time", metavar="T", type=whole, help="the nominal time, in samples")
-    place.add_argument("--id", metavar="ID", default="", help="the step in which it comes")
+    place.add_argument(
+        "--id", metavar="ID", default="", help="the step in which the sequence comes"
+    )
     add_order(parser)
     parser.add_argument("--workers", metavar="K", type=count, default=1)
     parser.add_argument("--rank", metavar="R", type=whole, default=0, help="whose share")
     parser.add_argument(
-        "--layout", choices=LAYOUTS, default="", help="ragged by default, or the source's own"
+        "--layout",
+        metavar="NAME",
+        choices=LAYOUTS,
+        default="",
+        help=f"{', '.join(LAYOUTS)}; by default ragged, or the source's own",
     )
     parser.add_argument(
         "--length",

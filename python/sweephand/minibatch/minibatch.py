@@ -182,7 +182,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             f"nominal time {self.nominal_time}; {streams})"
         )
 
-    def show(self, decode: Any = None) -> Page:
+    def show(self, decode: object = None) -> Page:
         """Return a page of the first rows; `decode` is as in `MinibatchSource.show`."""
         from sweephand.view.minibatch_view import page_of_minibatch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,7 +169,7 @@ class Answers:
         step: int | None = None,
         *,
         time: int | None = None,
-        decode: Any = None,
+        decode: object = None,
         num_data_partitions: int = 1,
         partition_index: int = 0,
     ) -> Page:

@@ -34,7 +34,7 @@ class Decoder:
     ['yes', 'no', '']
     """
 
-    def __init__(self, decode: Any) -> None:
+    def __init__(self, decode: object) -> None:
         self.failure: str | None = None
         self._takes_lists: bool | None = None
         self._texts: dict[int, str] = {}
@@ -78,7 +78,7 @@ class Decoder:
         return ""
 
 
-def decoders_of(decode: Any, streams: Sequence[StreamInfo]) -> dict[str, Decoder]:
+def decoders_of(decode: object, streams: Sequence[StreamInfo]) -> dict[str, Decoder]:
     """Return the decoder of each stream that has one.
 
     Parameters

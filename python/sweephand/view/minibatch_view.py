@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sweephand.view.bars import shape_figure
 from sweephand.view.decoder import decoders_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sweephand.minibatch.minibatch import Minibatch
 
 
-def page_of_minibatch(minibatch: Minibatch, decode: Any = None) -> Page:
+def page_of_minibatch(minibatch: Minibatch, decode: object = None) -> Page:
     """Return a page of a minibatch alone.
 
     Parameters
@@ -31,7 +31,7 @@ def page_of_minibatch(minibatch: Minibatch, decode: Any = None) -> Page:
 
 
 def minibatch_view(
-    minibatch: Minibatch, decode: Any = None, losses: Mapping[str, float] | None = None
+    minibatch: Minibatch, decode: object = None, losses: Mapping[str, float] | None = None
 ) -> Markup:
     """Return what a minibatch holds, of its first rows.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sweephand.checks import check_int
 from sweephand.view.figures import in_count
@@ -25,7 +25,7 @@ def page_of_source(
     *,
     step: int | None,
     time: int | None,
-    decode: Any,
+    decode: object,
     workers: int,
     rank: int,
 ) -> Page:
@@ -58,7 +58,7 @@ def place_view(
     position: Position,
     size: int,
     *,
-    decode: Any = None,
+    decode: object = None,
     workers: int = 1,
     rank: int = 0,
     curve: LossCurve | None = None,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sweephand.errors import DataError
 from sweephand.layouts import Layout
@@ -72,7 +72,7 @@ class Viewer:
         open_source: Callable[[Layout | None], MinibatchSource],
         name: str,
         first: Question,
-        decode: Any = None,
+        decode: object = None,
         curve: LossCurve | None = None,
     ) -> None:
         self.first = first
