@@ -265,3 +265,17 @@ def test_a_source_with_maps_and_processes_of_its_own_can_be_looked_at() -> None:
 
 def _twice(sequence: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"x": 2 * sequence["x"]}
+
+
+def test_sizes_beyond_all_memory_and_workers_beyond_all_counting_are_answered(
+    viewer: Viewer,
+) -> None:
+    source = sh.MinibatchSource(
+        sh.ArrayDeserializer({"x": [np.arange(9)] * 9}), layout=sh.Packed(9)
+    )
+    endless = Viewer(lambda layout: twin_of(source, layout), "x", Question(size=10**17))
+    assert asked(endless).of_class("error")
+    page = asked(endless, f"size=90&workers={2**30}&search=array__3")
+    assert "begins at nominal time" in page.text
+    assert f"and {2**30 - 64:,} more workers" in page.text
+    endless.close()

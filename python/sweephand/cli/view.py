@@ -1,4 +1,4 @@
-"""Look at what a model sees: minibatches as a page, with their timeline.
+"""Show minibatches as a model sees them, on a page with their timeline.
 
 A local page goes forward and back, to a nominal time or an id, and shows each worker's share in
 any layout. It is served to this machine alone, reads only, and ends with Ctrl-C. --html writes
@@ -127,7 +127,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
 
 
 def _opening(arguments: argparse.Namespace) -> Callable[[Layout | None], MinibatchSource]:
-    """Return what opens the source in a layout."""
+    """Return the function that opens the source in a layout."""
     found = of_script(arguments.paths)
     if isinstance(found, MinibatchSource):
         if given := [name for name in _ORDER if getattr(arguments, name)]:

@@ -1,1 +1,1 @@
-"""Pages that show what a model sees: minibatches, their timeline, and who gets which part."""
+"""Pages that show minibatches as a model sees them, their timeline, and all shares."""

@@ -76,7 +76,7 @@ def _settings(question: Question, time: int | None) -> Markup:
 
 
 def _form(question: Question, own: set[str], *children: Markup | None) -> Markup:
-    """Return a form of some fields that keeps all others."""
+    """Return a form that keeps all fields but its own."""
     dropped = own | {"time", "search"}
     hidden = [
         tag("input", type="hidden", name=name, value=value)

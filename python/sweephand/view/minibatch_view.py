@@ -1,4 +1,4 @@
-"""A minibatch as a page shows it: its facts, its shape, its sequences and its streams."""
+"""A minibatch on a page: its facts, its shape, its sequences and its streams."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def page_of_minibatch(minibatch: Minibatch, decode: object = None) -> Page:
 def minibatch_view(
     minibatch: Minibatch, decode: object = None, losses: Mapping[str, float] | None = None
 ) -> Markup:
-    """Return what a minibatch holds, of its first rows.
+    """Return the contents of a minibatch, of its first rows.
 
     Parameters
     ----------

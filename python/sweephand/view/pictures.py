@@ -58,7 +58,7 @@ def _channels_last(picture: NDArray[Any]) -> NDArray[Any]:
 
 
 def _sampled(picture: NDArray[Any]) -> NDArray[Any]:
-    """Return a picture of some pixels, at equal distances, of a large one."""
+    """Return a large picture reduced to pixels at equal distances."""
     step = max(1, max(picture.shape[:2]) // (4 * SIDE))
     return picture[::step, ::step]
 

@@ -12,7 +12,7 @@ _LEAST = {"size": 1, "workers": 1, "length": 1}
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A minibatch that somebody wants to see.
+    """A minibatch that is asked for.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Question:
     length: int | None = None
 
     def asked(self, query: str) -> Question:
-        """Return the question of an address, which has what it does not say from this one.
+        """Return the question of an address, with fields of this one where it has none.
 
         Raises
         ------
@@ -72,12 +72,12 @@ class Question:
         return found if found.rank < found.workers else replace(found, rank=found.workers - 1)
 
     def link(self, **changes: object) -> str:
-        """Return the address of the question with some fields changed."""
+        """Return the address of the question with changed fields."""
         changed = replace(self, **changes)  # type: ignore[arg-type] # each by its name
         return "?" + urlencode({name: value for name, value in changed.fields() if value != ""})
 
     def fields(self) -> list[tuple[str, object]]:
-        """Return what an address says: all fields that hold something."""
+        """Return the fields of an address: all that hold a value."""
         every = [(field.name, getattr(self, field.name)) for field in fields(self)]
         return [(name, value) for name, value in every if value is not None]
 

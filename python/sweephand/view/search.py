@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _FOUND = 20
 _ROUND = 1 << 16  # ids that are made at once
 _SECONDS = 1.0
+_WORKERS = 256
 
 
 def ids_like(source: MinibatchSource, part: str) -> tuple[list[str], int]:
@@ -37,8 +38,11 @@ def place_in_shares(
 ) -> tuple[int, int | None]:
     """Return the worker that gets a sequence of a minibatch, and its place there.
 
-    Without one, as events leave it out, it is the worker of the question, and None.
+    Without one, as events leave it out or there are too many workers to ask, it is the worker
+    of the question, and None.
     """
+    if question.workers > _WORKERS:
+        return question.rank, None
     number = source.timeline.corpus.ids.number(name)
     for rank in range(question.workers):
         share = next(source.timeline.minibatches(begin, question.size, question.workers, rank))

@@ -1,4 +1,4 @@
-"""Who gets what: the share of every worker of a minibatch."""
+"""The share of every worker of a minibatch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source at a place: its timeline, who gets what there, and the minibatch."""
+"""A source at a place: its timeline, the shares of all workers, and the minibatch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def place_view(
     curve: LossCurve | None = None,
     link: Callable[[int], str] | None = None,
 ) -> Markup:
-    """Return what a source delivers at a place, to which it is moved.
+    """Return the view of a source at a place, to which it is moved.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class Steps:
         return self._begins[step] if step < len(self._begins) else None
 
     def step_at(self, time: int) -> int | None:
-        """Return the step that delivers what begins at a nominal time; None beyond the last.
+        """Return the step that holds a nominal time; None beyond the last.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The streams of a minibatch, each as what it holds."""
+"""The streams of a minibatch, each shown by its kind."""
 
 from __future__ import annotations
 

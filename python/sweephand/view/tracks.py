@@ -55,7 +55,7 @@ class _Track:
         return self.name.endswith("mask")
 
     def cells(self, row: int, columns: Sequence[int]) -> list[Markup]:
-        """Return the text of some cells of a row."""
+        """Return the text of cells of a row."""
         numbers = self.rows[row][columns].tolist()
         texts = self.decoder.each(numbers) if self.decoder and not self.is_label else None
         shown = []

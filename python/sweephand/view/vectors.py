@@ -61,7 +61,7 @@ def _over_time(vectors: NDArray[Any], name: str) -> Markup:
 
 
 def _sampled(values: NDArray[Any]) -> NDArray[Any]:
-    """Return samples at equal distances, so that a picture of many is quick."""
+    """Return samples at equal distances, to draw many of them quickly."""
     return values[:: max(1, len(values) // (8 * _WIDTH))]
 
 

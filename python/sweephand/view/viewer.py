@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from sweephand.minibatch.position import Position
     from sweephand.source.source import MinibatchSource
 
+_MOST_SAMPLES = 2**26  # of a minibatch
 _OPEN = 4  # sources, each with a layout, and steps of each that are remembered
 # What data, an address or a user's function can cause; anything else is a bug.
 _EXPECTED = (
-    DataError,
-    ValueError, KeyError, IndexError, TypeError, OSError, ImportError, OverflowError
+    DataError, ValueError, KeyError, IndexError, TypeError, OSError, ImportError, OverflowError,
+    MemoryError,
 )  # fmt: skip
 
 
@@ -88,7 +89,7 @@ class Viewer:
             self._opened.popitem()[1].source.close()
 
     def page(self, question: Question) -> Page:
-        """Return the page of a question, with controls; what is wrong stands in the page."""
+        """Return the page of a question, with controls; errors are shown in it."""
         steps = begin = hint = None
         notes: list[Markup] = []
         try:
@@ -133,11 +134,16 @@ class Viewer:
         return Page(f"{self._name}: {title}", joined([heading, *parts]))
 
     def page_of_error(self, error: Exception) -> Page:
-        """Return a page that says only what is wrong."""
+        """Return a page of an error alone."""
         start = tag("p", tag("a", "Begin again", href="?"))
         return Page(self._name, joined([tag("h1", self._name), _error(error), start]))
 
     def _open(self, question: Question) -> _Opened:
+        if question.size > _MOST_SAMPLES:
+            raise ValueError(
+                f"a page shows minibatches of up to {in_count(_MOST_SAMPLES)} samples, "
+                f"got {in_count(question.size)}"
+            )
         by_size = question.size if question.layout and question.length is None else 0
         key = question.layout, question.length, by_size
         found = self._opened.get(key)
