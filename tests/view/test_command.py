@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -142,6 +143,32 @@ def test_the_local_page_is_served_until_it_is_interrupted(data: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
+
+
+def test_a_browser_is_opened_whose_arguments_do_not_show_the_token(data: Path) -> None:
+    browser = data / "browser.py"
+    browser.write_text(
+        "import os, sys, urllib.request\n"
+        "door = urllib.request.urlopen(sys.argv[1]).read().decode()\n"
+        "url = door.partition('url=')[2].partition('\"')[0]\n"
+        "status = urllib.request.urlopen(url).status\n"
+        "print(sys.argv[1], status, url, flush=True)\n"
+    )
+    command = [sys.executable, "-m", "sweephand", "view", "t.npz", "--size", "100"]
+    environment = {**os.environ, "BROWSER": f"{sys.executable} {browser} %s"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        token = url.split("/")[3]
+        seen = next(line for line in process.stdout if line.startswith("file:"))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    opened, status, led_to = seen.split()
+    assert token not in opened
+    assert (status, led_to) == ("200", url)
+    assert not Path(opened.removeprefix("file://")).exists()
 
 
 def test_a_port_that_is_taken_is_an_error(

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -161,10 +163,14 @@ def _write(viewer: Viewer, path: Path, screen: Screen) -> Answer:
 
 
 def _serve(viewer: Viewer, arguments: argparse.Namespace, screen: Screen) -> Answer:
-    with ViewServer(viewer, arguments.port) as server:
+    with ViewServer(viewer, arguments.port) as server, TemporaryDirectory() as folder:
         screen.text(f"{server.url}\nCtrl-C ends it.")
         if not arguments.no_browser:
-            webbrowser.open(server.url)
+            # Others see the arguments of a browser, but not into the folder.
+            door = Path(folder) / "view.html"
+            door.write_text(f'<meta http-equiv="refresh" content="0; url={server.url}">')
+            # A browser in this terminal is waited for.
+            Thread(target=webbrowser.open, args=(door.as_uri(),), daemon=True).start()
         try:
             server.serve_forever(poll_interval=0.1)
         except KeyboardInterrupt:
