@@ -107,7 +107,7 @@ class Steps:
 def _samples_of_each(source: MinibatchSource, size: int) -> int | None:
     """Return the samples of every step, or None where steps have to be planned."""
     plan = source.timeline
-    if plan.events or plan.corpus.mixing is not None or plan.count_equal(0, 1, size) is None:
+    if plan.events or not plan.corpus.has_sweeps or plan.count_equal(0, 1, size) is None:
         return None
     length = plan.corpus.core.common_size
     return max(1, size // length) * length

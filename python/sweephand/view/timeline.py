@@ -93,7 +93,7 @@ def _sweeps(source: MinibatchSource, until: int, scale: float) -> list[Markup]:
     """Return a band for every sweep; a mixture has none in common."""
     sweep = source.timeline.sweep_samples
     count = -(-until // sweep)
-    if source.timeline.corpus.mixing is not None or count > _SWEEPS:
+    if not source.timeline.corpus.has_sweeps or count > _SWEEPS:
         return [tag("rect", x=0, width="100%", y=10, height=16, class_="sweep0")]
     return [
         tag(
