@@ -28,7 +28,6 @@ void bind_mixtures(py::module_& room) {
            "begins"_a, "firsts"_a, "lasts"_a, "spans"_a)
       .def("due", &Rate::due, "time"_a)
       .def("reached", &Rate::reached, "samples"_a)
-      .def_property_readonly("birth", &Rate::birth)
       .def_property_readonly("total", &Rate::total);
 
   py::class_<MixedTimeline, Timeline, std::shared_ptr<MixedTimeline>>(room, "MixedTimeline")

@@ -18,8 +18,7 @@ std::shared_ptr<const SweepTimeline> in_lanes(const std::shared_ptr<const Timeli
   auto sweeps = timeline->in_lanes();
   if (sweeps == nullptr && shuffled)
     throw std::invalid_argument(
-        "rows of a mixture are of all lanes: lanes='apart' is for one "
-        "corpus");
+        "rows of a mixture are of all lanes: lanes='apart' is for one corpus");
   return sweeps;
 }
 

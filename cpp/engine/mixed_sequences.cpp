@@ -115,14 +115,6 @@ Located MixedSequences::locate(const Plan& plan, std::span<const std::uint64_t> 
   return all;
 }
 
-bool MixedSequences::keeps_chunks() const noexcept {
-  return std::ranges::any_of(own_, [](const Own& own) { return own.members->keeps_chunks(); });
-}
-
-bool MixedSequences::loads_ahead() const noexcept {
-  return std::ranges::any_of(own_, [](const Own& own) { return own.members->loads_ahead(); });
-}
-
 void MixedSequences::load_ahead(std::span<const std::uint64_t> chunks) {
   for (std::size_t c = 0; c < own_.size(); ++c) {
     std::vector<std::uint64_t> own;
@@ -138,10 +130,6 @@ bool MixedSequences::close(std::chrono::duration<double> limit) {
   bool ended = true;
   for (const Own& own : own_) ended = own.members->close(limit) && ended;
   return ended;
-}
-
-bool MixedSequences::runs_here() const {
-  return std::ranges::any_of(own_, [](const Own& own) { return own.members->runs_here(); });
 }
 
 LoadStats MixedSequences::stats() const {

@@ -7,6 +7,7 @@
 #include "index/corpus.hpp"
 #include "order/rate.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -35,11 +36,11 @@ class MixedSequences final : public MadeSequences {
   std::uint64_t num_sequences() const noexcept override { return first_sequences_.back(); }
   Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
                  const Poll& poll) override;
-  bool keeps_chunks() const noexcept override;
-  bool loads_ahead() const noexcept override;
+  bool keeps_chunks() const noexcept override { return any(&Members::keeps_chunks); }
+  bool loads_ahead() const noexcept override { return any(&Members::loads_ahead); }
   void load_ahead(std::span<const std::uint64_t> chunks) override;
   bool close(std::chrono::duration<double> limit) override;
-  bool runs_here() const override;
+  bool runs_here() const override { return any(&Members::runs_here); }
   LoadStats stats() const override;
 
  private:
@@ -55,6 +56,9 @@ class MixedSequences final : public MadeSequences {
     std::vector<std::size_t> places;  // in the whole plan
   };
 
+  bool any(bool (Members::*asked)() const) const {
+    return std::ranges::any_of(own_, [=](const Own& own) { return ((*own.members).*asked)(); });
+  }
   std::vector<Share> split(const Plan& plan, std::span<const std::uint64_t> numbers) const;
   static Located locate_own(Own& own, const Plan& plan, const Poll& poll);
 

@@ -39,9 +39,7 @@ class MixedTimeline final : public Timeline {
   bool tells_sweeps() const noexcept override { return tells_sweeps_; }
   SweepExtent extent() const override { return extent_; }
   std::uint64_t num_parts(std::uint64_t wanted) const override;
-
   std::vector<TimelinePart> parts(std::uint64_t limit) const override;
-
   std::span<const std::uint64_t> first_sequences() const noexcept override {
     return first_sequences_;
   }

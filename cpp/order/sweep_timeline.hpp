@@ -28,9 +28,6 @@ class SweepTimeline final : public Timeline,
     return {{.timeline = in_lanes(), .limit = limit}};
   }
   std::shared_ptr<const SweepTimeline> in_lanes() const override { return shared_from_this(); }
-  std::vector<std::uint64_t> own_times(std::uint64_t time) const override {
-    return {start_at_or_after(time)};
-  }
 
   Sweep sweep(std::uint64_t number) const { return {corpus_, settings_, number}; }
 

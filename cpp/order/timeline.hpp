@@ -72,8 +72,8 @@ class Timeline {
   virtual std::shared_ptr<const SweepTimeline> in_lanes() const { return nullptr; }
 
   // Own times of the corpora: how many samples of each begin before the first sequence that
-  // begins at or after nominal time `time`.
-  virtual std::vector<std::uint64_t> own_times(std::uint64_t time) const = 0;
+  // begins at or after nominal time `time`; of a corpus alone, `time`.
+  virtual std::vector<std::uint64_t> own_times(std::uint64_t time) const { return {time}; }
 
   // The first key from which on shares may change so that nothing changes that begins before
   // nominal time `time`: mostly that itself, and a later one where nobody had a share for a

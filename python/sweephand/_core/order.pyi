@@ -47,9 +47,6 @@ class Rate:
     def reached(self, samples: typing.SupportsInt | typing.SupportsIndex) -> int:
         ...
     @property
-    def birth(self) -> int:
-        ...
-    @property
     def total(self) -> int:
         ...
 class MixedTimeline(Timeline):
