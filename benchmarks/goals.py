@@ -298,6 +298,24 @@ LINES = [
         )
         for name, goal in (("batched", 3), ("one by one", 20), ("one by one, processes", 30))
     ),
+    *(
+        Line(
+            f"a map of some microseconds, {name}",
+            "bench_maps.Quick",
+            name,
+            limit="the function alone",
+            peers=("torch DataLoader",),
+            goals=(at_least(1, "torch DataLoader"),),
+        )
+        for name in ("default", "inline", "batched")
+    ),
+    Line(
+        "a map of 0.6 ms that holds the GIL, two processes",
+        "bench_maps.Held",
+        "processes",
+        peers=("torch DataLoader, two workers",),
+        goals=(at_least(1, "torch DataLoader, two workers"),),
+    ),
     Line(
         "one sequence in 50 takes 20 times as long",
         "bench_maps.Slow",

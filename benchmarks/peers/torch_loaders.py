@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks.suite.bench_loop import waits_of
+from benchmarks.suite.bench_maps import hold, quick
 from benchmarks.suite.corpora import ROW_MINIBATCH, TOKEN_BUDGET, make_rows, make_tokens
+from benchmarks.suite.family import with_workers
 from benchmarks.suite.turn import Steps
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
@@ -47,6 +49,20 @@ class _BatchedTokens(Dataset[Any]):
         return [self._tokens[offsets[s] : offsets[s + 1]] for s in picked]
 
 
+class _MappedRows(Dataset[Any]):
+    """Rows that a function has mapped."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._rows, self._labels = make_rows()
+        self._function = function
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, at: int) -> Any:
+        return self._function({"rows": self._rows[at], "labels": self._labels[at]})
+
+
 torch.set_num_threads(1)  # two threads for one minibatch wait for each other
 
 
@@ -59,6 +75,21 @@ def stateful_rows() -> Steps:
     from torchdata.stateful_dataloader import StatefulDataLoader
 
     return _rows_of(StatefulDataLoader)
+
+
+def quick_map() -> Steps:
+    return _mapped(quick)
+
+
+def held_map() -> Steps:
+    return with_workers(_mapped(hold, num_workers=2, persistent_workers=True))
+
+
+def _mapped(function: Callable[[Any], Any], **options: Any) -> Steps:
+    loader = DataLoader(_MappedRows(function), ROW_MINIBATCH, shuffle=True, **options)
+    for _ in count():
+        for found in loader:
+            yield len(found["labels"])
 
 
 def _rows_of(kind: Any) -> Steps:

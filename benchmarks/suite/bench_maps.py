@@ -12,8 +12,9 @@ import numpy as np
 
 import sweephand as sh
 
-from .contest import Found, Row
+from .contest import Found, Row, peer
 from .corpora import ROW_MINIBATCH, make_rows
+from .family import with_workers
 from .turn import Clock, Steps, Turn
 
 MINIBATCH = 16 * ROW_MINIBATCH
@@ -49,6 +50,78 @@ class Nothing(Row):
         ),
     }
     unit, per = "µs", 1e-6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+SCALE = np.linspace(0.5, 1.5, 64, dtype=np.float32)
+SPINS = 39_000  # which take about 0.6 ms
+
+
+def quick(sequence: dict[str, Any]) -> dict[str, Any]:
+    """Take about 5 to 10 µs, all with the GIL."""
+    row = sequence["rows"] * SCALE
+    row = row - row.mean()
+    return {**sequence, "rows": np.tanh(np.sqrt(np.abs(row)))}
+
+
+def quick_ones(sequences: dict[str, Any]) -> dict[str, Any]:
+    """Do the same for a batch."""
+    return {**sequences, "rows": [quick({"rows": row})["rows"] for row in sequences["rows"]]}
+
+
+def hold(sequence: dict[str, Any]) -> dict[str, Any]:
+    """Hold the GIL for long."""
+    total = 0
+    for number in range(SPINS):
+        total += number
+    return {**sequence, "rows": sequence["rows"] + total}
+
+
+def alone(function: Any) -> Steps:
+    """Call a function, and do nothing with what it returns."""
+    rows, labels = make_rows()
+    while True:
+        for at in range(ROW_MINIBATCH):
+            function({"rows": rows[at : at + 1], "labels": labels[at : at + 1]})
+        yield ROW_MINIBATCH
+
+
+def mapped(function: Any, **options: Any) -> Steps:
+    """Take minibatches of rows that a function has mapped."""
+    batched = function is quick_ones
+    corpus = sh.ArrayDeserializer(make_rows()._asdict()).map(function, batched=batched)
+    for minibatch in sh.MinibatchSource(corpus, **options).minibatches(ROW_MINIBATCH):
+        yield len(minibatch["rows"].values)
+
+
+class Quick(Row):
+    """A map of some microseconds over rows of 64 float32 with a label, 256 at a time."""
+
+    contenders = {
+        "the function alone": lambda: alone(quick),
+        "default": lambda: mapped(quick),
+        "inline": lambda: mapped(quick, num_threads=0, num_map_workers=0),
+        "batched": lambda: mapped(quick_ones),
+        "torch DataLoader": peer("torch_loaders.quick_map"),
+    }
+    unit = "sequences/s"
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+class Held(Row):
+    """A map of 0.6 ms that holds the GIL, in two processes, and the time of all of them."""
+
+    contenders = {
+        "processes": lambda: with_workers(
+            mapped(hold, num_map_workers=NUM_WORKERS, map_executor="processes")
+        ),
+        "torch DataLoader, two workers": peer("torch_loaders.held_map"),
+    }
+    unit = "sequences/s"
 
     def setup_cache(self) -> Found:
         return self.compete()
