@@ -21,7 +21,7 @@ std::span<const Py_intptr_t> shape_of(const Proxy& array) {
   return {array.dimensions, static_cast<std::size_t>(array.nd)};
 }
 
-struct Piece {
+struct CopiedRun {
   const char* data;
   std::size_t bytes;
 };
@@ -37,7 +37,7 @@ py::object join_arrays(const py::list& arrays, const py::array& like) {
   auto sample_bytes = static_cast<std::size_t>(like.itemsize());
   for (const auto extent : sample_shape) sample_bytes *= static_cast<std::size_t>(extent);
 
-  std::vector<Piece> pieces;
+  std::vector<CopiedRun> pieces;
   std::vector<std::int64_t> offsets{0};
   pieces.reserve(arrays.size());
   offsets.reserve(arrays.size() + 1);

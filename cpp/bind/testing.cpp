@@ -19,11 +19,11 @@ void throw_error(const std::string& reason, const Place& place) {
 }
 
 void bind_errors(py::module_& room) {
-  using Text = std::optional<std::string>;
+  using MaybeText = std::optional<std::string>;
   using Number = std::optional<std::uint64_t>;
   py::class_<Place>(room, "Place")
-      .def(py::init<Text, Number, Number, Text, Number, Number>(), "file"_a, "offset"_a,
-           "chunk"_a, "stream"_a, "sequence"_a, "line"_a);
+      .def(py::init<MaybeText, Number, Number, MaybeText, Number, Number>(), "file"_a,
+           "offset"_a, "chunk"_a, "stream"_a, "sequence"_a, "line"_a);
   room.def(
       "describe_data_error",
       [](const std::string& reason, const Place& place) {

@@ -12,11 +12,10 @@
 namespace sweephand {
 namespace {
 
-constexpr std::uint64_t kPartSequences = std::uint64_t{1} << 20;
-constexpr std::uint64_t kMaxCells = (std::uint64_t{1} << 31) - 1;
+constexpr std::uint64_t kBpttPartSequences = std::uint64_t{1} << 20;
 
-std::uint64_t parts_per_sweep(const Timeline& timeline) {
-  return std::max<std::uint64_t>(1, timeline.extent().sequences / kPartSequences);
+std::uint64_t bptt_parts(const Timeline& timeline) {
+  return std::max<std::uint64_t>(1, timeline.extent().sequences / kBpttPartSequences);
 }
 
 }  // namespace
@@ -124,7 +123,7 @@ BpttPlanner::BpttPlanner(std::shared_ptr<const Timeline> timeline, Truncation tr
     : timeline_(std::move(timeline)),
       length_(truncation.length),
       limit_(limit),
-      reader_(timeline_, parts_per_sweep(*timeline_), limit) {
+      reader_(timeline_, bptt_parts(*timeline_), limit) {
   if (length_ == 0 || length_ > kMaxCells) {
     throw std::invalid_argument("the truncation length must be in [1, 2^31), got " +
                                 std::to_string(length_));
@@ -226,7 +225,7 @@ Plan BpttPlanner::next(const Request& request) {
 std::uint64_t BpttPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
                                 std::uint64_t num_samples) const {
   // A part that a limit cuts short is dealt as the whole is, as far as it goes.
-  PartReader reader(timeline_, parts_per_sweep(*timeline_), kNoLimit);
+  PartReader reader(timeline_, bptt_parts(*timeline_), kNoLimit);
   const BpttPart part(reader.at(timeline_->find(sequence, sweep)), length_,
                       rows_of(num_samples));
   return part.find(part.part().place_of(sequence, timeline_->sweep_mark(sweep)));
@@ -240,7 +239,7 @@ std::vector<std::uint64_t> BpttPlanner::sequences_in(std::uint64_t start, std::u
 }
 
 std::uint64_t BpttPlanner::boundary(std::uint64_t time) const {
-  return PartReader(timeline_, parts_per_sweep(*timeline_), kNoLimit).boundary(time);
+  return PartReader(timeline_, bptt_parts(*timeline_), kNoLimit).boundary(time);
 }
 
 }  // namespace sweephand

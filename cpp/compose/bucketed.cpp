@@ -13,12 +13,12 @@ namespace sweephand {
 namespace {
 
 constexpr std::uint64_t kBucketDraw = 4;  // the purpose of a key: docs/layouts.md, section 6
-constexpr std::uint64_t kPartSequences = std::uint64_t{1} << 17;
+constexpr std::uint64_t kBucketPartSequences = std::uint64_t{1} << 17;
 
-// As many parts that each has about kPartSequences, and no more chunks than the window.
-std::uint64_t parts_per_sweep(const Timeline& timeline) {
+// As many parts that each has about kBucketPartSequences, and no more chunks than the window.
+std::uint64_t bucketed_parts(const Timeline& timeline) {
   const SweepExtent sweep = timeline.extent();
-  const std::uint64_t by_sequences = sweep.sequences / kPartSequences;
+  const std::uint64_t by_sequences = sweep.sequences / kBucketPartSequences;
   const std::uint64_t by_window =
       timeline.settings().randomize ? sweep.blocks / timeline.settings().num_lanes : 0;
   return std::max({std::uint64_t{1}, by_sequences, by_window});
@@ -27,7 +27,7 @@ std::uint64_t parts_per_sweep(const Timeline& timeline) {
 // The part that holds a sample of nominal time, without a limit if it lies beyond that.
 Part part_holding(const std::shared_ptr<const Timeline>& timeline, std::uint64_t limit,
                   std::uint64_t time) {
-  return PartReader(timeline, parts_per_sweep(*timeline), time < limit ? limit : kNoLimit)
+  return PartReader(timeline, bucketed_parts(*timeline), time < limit ? limit : kNoLimit)
       .at(time);
 }
 
@@ -145,7 +145,7 @@ BucketedPlanner::BucketedPlanner(std::shared_ptr<const Timeline> timeline, Bucke
     : timeline_(std::move(timeline)),
       bucketing_(std::move(bucketing)),
       limit_(limit),
-      reader_(timeline_, parts_per_sweep(*timeline_), limit_) {
+      reader_(timeline_, bucketed_parts(*timeline_), limit_) {
   check(bucketing_);
 }
 
@@ -234,7 +234,7 @@ std::vector<std::uint64_t> BucketedPlanner::sequences_in(std::uint64_t start,
 }
 
 std::uint64_t BucketedPlanner::boundary(std::uint64_t time) const {
-  return PartReader(timeline_, parts_per_sweep(*timeline_), kNoLimit).boundary(time);
+  return PartReader(timeline_, bucketed_parts(*timeline_), kNoLimit).boundary(time);
 }
 
 }  // namespace sweephand

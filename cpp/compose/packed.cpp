@@ -14,8 +14,6 @@
 namespace sweephand {
 namespace {
 
-constexpr std::uint64_t kMaxCells = (std::uint64_t{1} << 31) - 1;  // boundaries are int32
-
 std::uint64_t divide_up(std::uint64_t count, std::uint64_t divisor) {
   return count / divisor + (count % divisor != 0 ? 1 : 0);
 }

@@ -9,9 +9,10 @@
 namespace sweephand {
 namespace {
 
-constexpr std::uint64_t kRowShuffle = 3;  // the purpose of a key: docs/layouts.md, section 3
+constexpr std::uint64_t kSweepRowShuffle =
+    3;  // the purpose of a key: docs/layouts.md, section 3
 constexpr std::uint64_t kOpenRows = std::uint64_t{1} << 14;  // over all lanes, but
-constexpr std::uint64_t kLeastRows = 512;                    // never fewer in a pack
+constexpr std::uint64_t kLeastPackRows = 512;                // never fewer in a pack
 
 }  // namespace
 
@@ -21,7 +22,7 @@ PackedSweep::PackedSweep(const SweepTimeline& timeline, const Packing& packing,
       keeps_order_(timeline.settings().keeps_order()),
       seed_(timeline.settings().seed),
       sweep_(timeline.sweep(number)),
-      pack_samples_(std::max(kLeastRows, kOpenRows / num_lanes()) * packing.row_length) {}
+      pack_samples_(std::max(kLeastPackRows, kOpenRows / num_lanes()) * packing.row_length) {}
 
 PackRange PackedSweep::range_at(std::uint32_t lane, std::uint64_t sample) {
   std::uint64_t begin = cut(lane);
@@ -64,7 +65,7 @@ std::unique_ptr<Pack> PackedSweep::plan(PackRange range) {
   }
   if (keeps_order_) return pieces.in_order(start);
   return pieces.shuffled(
-      derive_key({kOrderVersion, seed_, kRowShuffle, this->number(), range.begin}), start);
+      derive_key({kOrderVersion, seed_, kSweepRowShuffle, this->number(), range.begin}), start);
 }
 
 const Pack& PackedSweep::pack(PackRange range) {

@@ -9,6 +9,9 @@
 
 namespace sweephand {
 
+// The most cells of a share of rows: their boundaries are int32.
+inline constexpr std::uint64_t kMaxCells = (std::uint64_t{1} << 31) - 1;
+
 // Where a timeline without an end ends.
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint16_t kBase = 077;
 constexpr std::uint16_t kCompressed = 02000;
-constexpr std::uint16_t kChecksum = 010000;
+constexpr std::uint16_t kHtkChecksum = 010000;
 constexpr std::uint16_t kQuantized = 040000;  // with an index of a codebook behind the values
 constexpr std::uint64_t kScaleFrames = 4;     // what a and b count as
 
@@ -41,7 +41,7 @@ struct Raw {
   // What a file with this header has.
   std::uint64_t file_bytes() const noexcept {
     return kHtkHeaderBytes + std::uint64_t{frames} * frame_bytes +
-           ((kind & kChecksum) != 0 ? 2 : 0);
+           ((kind & kHtkChecksum) != 0 ? 2 : 0);
   }
 };
 

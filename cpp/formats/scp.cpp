@@ -13,7 +13,7 @@
 namespace sweephand {
 namespace {
 
-constexpr std::int64_t kMostFrames = 4'294'967'296;
+constexpr std::int64_t kMostSegmentFrames = 4'294'967'296;
 
 struct Range {
   std::int64_t first = 0;
@@ -22,7 +22,7 @@ struct Range {
 
 std::optional<std::int64_t> to_frame(std::string_view text) {
   const auto frame = to_number<std::int64_t>(text);
-  return frame && *frame >= 0 && *frame < kMostFrames ? frame : std::nullopt;
+  return frame && *frame >= 0 && *frame < kMostSegmentFrames ? frame : std::nullopt;
 }
 
 // What stands between the brackets at the end of a path, which are taken off it; none if they
