@@ -2,7 +2,8 @@
 # What a commit must pass, in an environment made by: python -m pip install -e ".[test,dev]"
 #
 #   ./check.sh                 formats, lint, types, tests, cpp
-#   ./check.sh all             the same, then site, tidy, asan, tsan, pyasan, ranks
+#   ./check.sh all             the same, with exhaustive tests, then site, tidy, asan, tsan, pyasan, ranks
+#   ./check.sh exhaustive      the tests with every byte, draw and kill, of which `tests` takes samples
 #   ./check.sh STEP...         only these steps
 #   ./check.sh site            the pages and the reference into build/site; needs the extra `docs`
 #   ./check.sh ranks           four ranks of torch.distributed, and 200 that are killed or stopped
@@ -23,6 +24,7 @@ formats() {
 lint() { ruff check .; }
 types() { mypy; }
 tests() { python -m pytest; }
+exhaustive() { python -m pytest --exhaustive; }
 cpp() { cmake --workflow --preset dev; }
 
 # A warning is an error, a reference that is not found too; nothing is fetched.
@@ -76,12 +78,12 @@ stub() {
 quick=(formats lint types tests cpp)
 case "${1-}" in
   "") steps=("${quick[@]}") ;;
-  all) steps=("${quick[@]}" site tidy asan tsan pyasan ranks) ;;
+  all) steps=("${quick[@]/#tests/exhaustive}" site tidy asan tsan pyasan ranks) ;;
   *) steps=("$@") ;;
 esac
 for step in "${steps[@]}"; do
   case "$step" in
-    formats | lint | types | tests | cpp | frameworks | site | tidy | asan | tsan | pyasan | ranks | fix | stub) ;;
+    formats | lint | types | tests | exhaustive | cpp | frameworks | site | tidy | asan | tsan | pyasan | ranks | fix | stub) ;;
     *) echo "check.sh: unknown step '$step'" >&2; exit 2 ;;
   esac
   echo "== $step"

@@ -1,5 +1,6 @@
 """Settings of every test run."""
 
+import os
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -7,6 +8,7 @@ import hypothesis
 import pytest
 
 from sweephand import _core
+from tests import extent
 
 # A deadline measures the machine, not the code.
 # pytest --hypothesis-profile=thorough looks longer.
@@ -15,8 +17,66 @@ hypothesis.settings.register_profile("thorough", deadline=None, max_examples=100
 hypothesis.settings.load_profile("quick")
 
 
+# -- samples, or all there is --
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--exhaustive",
+        action="store_true",
+        help="try every byte, draw and kill, and run the tests marked `exhaustive`",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    extent.exhaustive = config.getoption("--exhaustive")
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     return f"core: {_core.__file__} (sanitizers: {_core.testing.sanitizers() or 'none'})"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not extent.exhaustive:  # workers of pytest-xdist do not report what they deselect
+        terminalreporter.line("samples of bytes, draws and kills; --exhaustive tries all")
+
+
+# -- side by side --
+
+ALONE = ("engine/", "maps/", "read/test_large.py", "torch/")
+"""What looks at children, shared memory, the memory of the process, or a clock."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Use all cores for a run of all tests, unless -n says how many."""
+    if (
+        config.pluginmanager.hasplugin("xdist")
+        and "PYTEST_XDIST_WORKER" not in os.environ
+        and config.option.numprocesses is None
+        and config.option.dist == "no"
+        and not config.option.usepdb
+        and config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    ):
+        cores = (
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        )
+        config.option.numprocesses = min(cores or 1, 8)
+        config.option.dist = "loadgroup"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep a file in a process, and what measures in a single one; leave out what is long."""
+    folder = config.rootpath / "tests"
+    for item in items:
+        file = (
+            item.path.relative_to(folder).as_posix() if item.path.is_relative_to(folder) else ""
+        )
+        item.add_marker(pytest.mark.xdist_group("alone" if file.startswith(ALONE) else file))
+    if not extent.exhaustive:
+        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 @pytest.fixture(scope="session", autouse=True)

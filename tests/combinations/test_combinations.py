@@ -12,13 +12,14 @@ import os
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests import extent
 from tests.combinations import draws
 from tests.combinations.combination import Combination
 from tests.combinations.refusals import is_served, refusals_of
 from tests.combinations.runs import rest_of, serve
 from tests.combinations.serve import source_of
 
-DRAWS = int(os.environ.get("SWEEPHAND_COMBINATIONS", "60"))
+DRAWS = int(os.environ.get("SWEEPHAND_COMBINATIONS", 0)) or extent.draws(600)
 
 
 def drawn(count: int) -> settings:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import model
 from tests.core import core_request, core_timeline
+from tests.extent import draws
 from tests.model import ModelCorpus, ModelSettings
 from tests.strategies import timelines, workers
 
@@ -155,7 +156,7 @@ def cost_of_row(plan: _core.compose.Plan, row: int, balance: str | int) -> int:
     return sum(model.cost(size, balance) for size in plan.sizes()[rows == row].tolist())
 
 
-@settings(max_examples=200)
+@settings(max_examples=draws(200))
 @given(st.data())
 def test_packed_rows_are_dealt_by_cost_in_equal_numbers(data: st.DataObject) -> None:
     corpus, order = data.draw(timelines())

@@ -144,6 +144,7 @@ def test_answers_of_a_store_that_are_under_way_are_counted(
     assert 0.8 < max(used) < 1.1
 
 
+@pytest.mark.exhaustive
 @unmeasured
 def test_memory_does_not_grow_over_many_minibatches() -> None:
     first, last = told("""

@@ -111,7 +111,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("data_of", "layout", "workers"), CASES, ids=str)
+@pytest.mark.parametrize(
+    ("data_of", "layout", "workers"), CASES, ids=lambda one: getattr(one, "__name__", str(one))
+)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_run_with_bans_differs_in_the_banned_sequences_alone(
     seed: int, data_of: Callable[[int], Any], layout: sh.Layout, workers: tuple[int, Any]

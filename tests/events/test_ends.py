@@ -78,7 +78,9 @@ def steps(source: sh.MinibatchSource) -> list[tuple[int, list[str], int]]:
     return [(one.nominal_time, one.ids, one.sweeps_ended) for one in source.minibatches(20)]
 
 
-@pytest.mark.parametrize(("make", "layout"), CASES, ids=str)
+@pytest.mark.parametrize(
+    ("make", "layout"), CASES, ids=lambda one: getattr(one, "__name__", str(one))
+)
 def test_data_end_where_they_do_though_more_is_skipped(make: Make, layout: sh.Layout) -> None:
     with make(layout=layout) as plain:
         whole = steps(plain)
@@ -109,7 +111,9 @@ def test_data_end_where_they_do_though_more_is_skipped(make: Make, layout: sh.La
             assert not source.next_minibatch(20)
 
 
-@pytest.mark.parametrize(("make", "layout"), CASES, ids=str)
+@pytest.mark.parametrize(
+    ("make", "layout"), CASES, ids=lambda one: getattr(one, "__name__", str(one))
+)
 def test_a_skip_of_all_leaves_no_data(make: Make, layout: sh.Layout) -> None:
     with make(layout=layout) as plain:
         steps(plain)
@@ -120,7 +124,9 @@ def test_a_skip_of_all_leaves_no_data(make: Make, layout: sh.Layout) -> None:
             assert source.current_position == end
 
 
-@pytest.mark.parametrize(("make", "layout"), CASES, ids=str)
+@pytest.mark.parametrize(
+    ("make", "layout"), CASES, ids=lambda one: getattr(one, "__name__", str(one))
+)
 def test_a_place_beyond_the_end_is_the_end(make: Make, layout: sh.Layout) -> None:
     with make(layout=layout) as source:
         steps(source)

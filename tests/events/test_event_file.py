@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.extent import sample
 
 import sweephand as sh
 from sweephand.events.event_file import append, changing, read, renew
@@ -212,7 +213,8 @@ def test_a_flipped_bit_is_refused_or_means_the_same(tmp_path: Path) -> None:
     whole = example(path)
     events = read(path)
     refused = 0
-    for place in range(len(whole)):
+    places = sample(range(len(whole)), 64)
+    for place in places:
         for bit in range(8):
             damaged = bytearray(whole)
             damaged[place] ^= 1 << bit
@@ -220,13 +222,13 @@ def test_a_flipped_bit_is_refused_or_means_the_same(tmp_path: Path) -> None:
             found = read_or_refuse(path)
             assert found == events or str(found).startswith(f"{path}: ")
             refused += isinstance(found, ValueError)
-    assert refused > 7 * len(whole)
+    assert refused > 7 * len(places)
 
 
 def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "events.json"
     whole = example(path)
-    for end in range(len(whole) - 2):
+    for end in sample(range(len(whole) - 2), 64):
         path.write_bytes(whole[:end])
         with pytest.raises(ValueError, match=r"events\.json: "):
             read(path)

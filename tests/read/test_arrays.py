@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.extent import sample
 from tests.read.rows import rows
 
 import sweephand as sh
@@ -282,7 +283,7 @@ def test_any_byte_of_a_chunk_with_a_checksum_that_is_flipped_is_an_error(
     group.create_array("x", data=np.arange(1, 7), chunks=(2,), compressors=[checksum])
     chunk = tmp_path / "a.zarr" / "x" / "c" / "1"
     whole = chunk.read_bytes()
-    for place in range(len(whole)):
+    for place in sample(range(len(whole)), 64):
         flipped = bytearray(whole)
         flipped[place] ^= 1 << place % 8
         chunk.write_bytes(flipped)

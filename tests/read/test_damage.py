@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import extent
 from tests.read.format_corpora import (
     ONE_EACH,
     OPEN,
@@ -117,9 +118,9 @@ def check(folder: Path, make: Make, whole: list[list[Any]]) -> str:
     return verdict
 
 
-def places(size: int, make: Make, num_files: int = 1) -> range:
+def places(size: int, make: Make, num_files: int = 1) -> Sequence[int]:
     most = _FEWER_VARIANTS // num_files + 1 if make in SLOW else _MOST_VARIANTS
-    return range(0, size, max(1, -(-size // most)))
+    return extent.sample(range(0, size, max(1, -(-size // most))), most // 8 + 1)
 
 
 def written(tmp_path: Path, make: Make) -> dict[str, bytes]:

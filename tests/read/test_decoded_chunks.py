@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.extent import sample
 from tests.read.format_corpora import (
     ALL,
     CTF_STREAMS,
@@ -228,7 +229,7 @@ def test_memory_that_is_not_as_it_was_written_is_never_served(tmp_path: Path) ->
             os.close(memory)
 
     assert is_served(KEY, content)
-    for at in range(len(content)):
+    for at in sample(range(len(content)), 64):
         changed = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
         assert not is_served(KEY, changed)
     for size in (0, 1, 31, 32, len(content) - 1):

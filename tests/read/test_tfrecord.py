@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.extent import draws
 from tests.read.example_model import DamagedError, Stream, decode, fields
 from tests.read.tfrecord_core import (
     declare,
@@ -373,7 +374,7 @@ def test_a_feature_that_does_not_fit_is_named(path: Path, stream: Stream, reason
     assert caught.value.stream == stream.key
 
 
-@settings(max_examples=100)
+@settings(max_examples=draws(100))
 @given(
     values=st.lists(
         st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 200), st.integers(0, 40000)),
@@ -464,7 +465,7 @@ def test_a_sequence_example_with_any_bit_flipped_is_as_the_model_says(path: Path
             assert_as_the_model(path, bytes(message), SEQUENCE_STREAMS)
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(300))
 @given(
     edits=st.lists(
         st.tuples(
@@ -483,7 +484,7 @@ def test_an_edited_sequence_example_is_as_the_model_says(
     assert_as_the_model(path, bytes(message), SEQUENCE_STREAMS)
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(300))
 @given(
     edits=st.lists(
         st.tuples(st.integers(0, len(MESSAGE)), st.integers(0, 6), st.binary(max_size=6)),
@@ -552,7 +553,7 @@ def test_what_protobuf_reads_is_what_the_core_reads(path: Path) -> None:
     rng = np.random.default_rng(0)
     num_agreed = 0
     base = MESSAGE + MESSAGE
-    for _ in range(3000):
+    for _ in range(draws(3000)):
         data = bytearray(base)
         for _ in range(rng.integers(1, 3)):
             data[rng.integers(len(data))] = rng.integers(256)

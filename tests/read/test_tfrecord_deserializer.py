@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.extent import sample
 from tests.read.tfrecord_core import find_offsets
 from tests.tfds.folders import tensor, tree, write_folder
 
@@ -174,7 +175,7 @@ def test_a_compressed_file_with_any_byte_flipped_is_an_error_or_the_same(
 ) -> None:
     sh.tfrecord.write(path, EXAMPLES[:3])
     whole = packed(path.read_bytes(), compression)
-    for place in range(len(whole)):
+    for place in sample(range(len(whole)), 64):
         damaged = bytearray(whole)
         damaged[place] ^= 0x10
         path.write_bytes(damaged)

@@ -1,10 +1,10 @@
 """Kill a writer of a file at each of its calls of the system: run by test_records.py.
 
-usage: killed_writer.py KIND FOLDER
+usage: killed_writer.py KIND FOLDER EVERY
 
 Writes are made 5 bytes at a time, so that each is many calls. A child is killed at its first
-call, another at its second, and so on, until one comes to the end. After each the file is read,
-and then written on. Prints how many were killed.
+call, another EVERY calls later, and so on, until one comes to the end. After each the file is
+read, and then written on. Prints how many were killed.
 """
 
 import os
@@ -97,17 +97,17 @@ def check(kind: Kind, path: Path, acknowledged: list[int]) -> None:
     assert kind.read(path) == (more[-1:] if kind.is_whole else [*found, *more])
 
 
-def main(kind: Kind, folder: Path) -> None:
-    num_calls, goes_on = 0, True
+def main(kind: Kind, folder: Path, every: int) -> None:
+    num_killed, goes_on = -1, True
     while goes_on:
-        path = folder / str(num_calls) / kind.name
+        num_killed += 1
+        path = folder / str(num_killed) / kind.name
         path.parent.mkdir(parents=True)
-        acknowledged, goes_on = killed(kind, path, num_calls)
+        acknowledged, goes_on = killed(kind, path, num_killed * every)
         check(kind, path, acknowledged)
         shutil.rmtree(path.parent)
-        num_calls += 1
-    print(num_calls - 1)
+    print(num_killed)
 
 
 if __name__ == "__main__":
-    main(KINDS[sys.argv[1]], Path(sys.argv[2]))
+    main(KINDS[sys.argv[1]], Path(sys.argv[2]), int(sys.argv[3]))

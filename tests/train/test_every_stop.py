@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import extent
 from tests.train.small import Heard, Line, source_of_lengths, squared_error_and_misses
 
 import sweephand as sh
 
-ALL = os.environ.get("SWEEPHAND_STOPS") == "all"
+ALL = extent.exhaustive or os.environ.get("SWEEPHAND_STOPS") == "all"
 # What depends on the clock.
 TIMES = {"samples_per_second", "waiting"}
 

@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import extent
 
 HERE = Path(__file__).parent
-KILLS = int(os.environ.get("SWEEPHAND_KILLS", "4"))
+KILLS = int(os.environ.get("SWEEPHAND_KILLS", "20" if extent.exhaustive else "4"))
 
 
 @pytest.mark.parametrize("scenario", ["first", "replace"])

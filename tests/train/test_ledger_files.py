@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.extent import sample
 
 import sweephand as sh
 from sweephand.train.ledger import ledger_file
@@ -71,7 +72,7 @@ def test_a_byte_flipped_in_the_last_block_drops_it_and_elsewhere_is_an_error(
     content, whole = file.read_bytes(), rows_of(folder)
     last = begins_of(content)[-1]
     kept = [row for row in whole if row["step"] <= 5]
-    for place in range(0, len(content), 3):
+    for place in sample(range(0, len(content), 3), 64):
         flipped = bytearray(content)
         flipped[place] ^= 1 << place % 8
         file.write_bytes(flipped)

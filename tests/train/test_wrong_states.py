@@ -73,7 +73,7 @@ def plain(state: Any) -> str:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-@pytest.mark.parametrize("whole", WHOLES, ids=repr)
+@pytest.mark.parametrize("whole", WHOLES, ids=lambda one: repr(one).partition(" at ")[0])
 def test_what_is_no_dict_is_refused_and_said(name: str, whole: Any) -> None:
     one = MAKERS[name]()
     before = plain(one.state_dict())
