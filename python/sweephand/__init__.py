@@ -16,7 +16,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name, or explain where a name is, or the replacement of CNTK's."""
+    """Return a public name, or explain where it is, or what stands in its place."""
     if name == "__version__":
         return import_module("importlib.metadata").version("sweephand")
     if name in _names:
@@ -28,8 +28,7 @@ def __getattr__(name: str) -> object:
             raise ImportError(
                 f"sweephand.torch needs {error.name}: pip install 'sweephand[torch]'"
             ) from error
-    elsewhere = import_module("sweephand.source.old_names").ELSEWHERE
-    hint = f"; {elsewhere[name]}" if name in elsewhere else ""
+    hint = import_module("sweephand.source.old_names").hint_at(name, _names)
     if name[0] != "_" and name in import_module("sweephand.train").__all__:
         hint = f"; it is sweephand.train.{name}"
     raise AttributeError(f"module 'sweephand' has no attribute {name!r}{hint}")

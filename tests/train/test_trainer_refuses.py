@@ -112,8 +112,9 @@ class TestBadInput:
         _, trainer = torch_trainer(
             model=model, criterion=lambda m, one: torch_error(m["used"], one)
         )
+        one = minibatch()
         with pytest.warns(UserWarning, match=r"2 parameters no gradient.*unused\.") as caught:
-            trainer.train_minibatch(minibatch())
+            trainer.train_minibatch(one)
         assert caught[0].filename == __file__
         trainer.train_minibatch(minibatch())
 

@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 from typing import NoReturn
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_json = "--json" in words
     command = ""
     try:
-        parsed = parser().parse_args(words)
+        parsed = _parsed(words)
         command = parsed.command
         check_picture(parsed, _command(command))
         return _run(parsed)
@@ -74,6 +75,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _EXPECTED as error:
         reason = error.args[0] if isinstance(error, KeyError) and error.args else error
         return _fail(error, str(reason), command, 1, is_json)
+
+
+def _parsed(words: list[str]) -> argparse.Namespace:
+    """Parse the words; ``help COMMAND`` is ``COMMAND --help``."""
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
+    root = parser()
+    first = next(iter(words), "--json")
+    if not first.startswith("-") and first not in COMMANDS:
+        close = get_close_matches(first, COMMANDS, 1)
+        meant = f"; is it {close[0]!r}?" if close else ""
+        raise WrongUsage(
+            f"there is no command {first!r}{meant} There are: {', '.join(COMMANDS)}",
+            root.prog,
+            root.format_usage(),
+        )
+    if set(words) <= {"--json"}:
+        raise WrongUsage(
+            "a command is needed, such as sweephand demo, or sweephand info PATH",
+            root.prog,
+            root.format_help(),
+        )
+    return root.parse_args(words)
 
 
 def _fail(error: BaseException, reason: str, command: str, code: int, is_json: bool) -> int:

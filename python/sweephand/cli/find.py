@@ -19,9 +19,9 @@ from sweephand.cli.options import (
     whole,
 )
 from sweephand.cli.steps import step_at_time
-from sweephand.cli.unknown_ids import unknown_id
 from sweephand.corpus.ledger import Ledger
 from sweephand.source.limits import INFINITELY_REPEAT
+from sweephand.source.unknown_ids import unknown_id
 from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
 

@@ -24,12 +24,12 @@ from sweephand.cli.forget_report import facts_of, show
 from sweephand.cli.options import add_corpus, add_scores, add_size, count, open_corpus
 from sweephand.cli.script_corpus import of_script
 from sweephand.cli.source_of_state import source_of_state
-from sweephand.cli.unknown_ids import unknown_id
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import StateError
 from sweephand.events.event import Event
 from sweephand.events.event_file import EventFile, changing, read
 from sweephand.source.source import MinibatchSource
+from sweephand.source.unknown_ids import unknown_id
 from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
 from sweephand.train.checkpoint.checkpoint_store import CheckpointStore

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.cli.unknown_ids import unknown_among
+from sweephand.source.unknown_ids import unknown_among
 from sweephand.train.ledger.loss_rows import LossRows
 from sweephand.train.ledger.read_ledger import read_ledger
 

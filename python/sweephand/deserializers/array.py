@@ -25,6 +25,8 @@ from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_
 from sweephand.deserializers.data_in_memory import check_dict
 from sweephand.deserializers.deserializer import Deserializer, brief
 
+_MOST_LISTED = 3  # streams, in a message
+
 
 class ArrayDeserializer(Deserializer):
     """Serve arrays in place.
@@ -140,9 +142,12 @@ class ArrayDeserializer(Deserializer):
         return [str(key) for key in self._given or []]
 
 
-def check_same_sequences(columns: Mapping[str, ColumnData]) -> None:
+def check_same_sequences(columns: Mapping[str, ColumnData], hint: str = "") -> None:
     """Refuse streams with different numbers of sequences."""
     counts = {stream: column.num_sequences for stream, column in columns.items()}
     if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{stream!r} has {count}" for stream, count in counts.items())
-        raise ValueError(f"streams must have the same number of sequences: {listed}")
+        listed = [f"{stream!r} has {count}" for stream, count in counts.items()]
+        if len(listed) > _MOST_LISTED:
+            listed[_MOST_LISTED:] = [f"and so on: {len(counts)} streams in all"]
+        told = ", ".join(listed)
+        raise ValueError(f"streams must have the same number of sequences: {told}{hint}")

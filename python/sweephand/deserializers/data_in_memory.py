@@ -25,6 +25,7 @@ _STREAMING = (
 )
 _SPLITS = ("datasets.DatasetDict", "datasets.IterableDatasetDict")
 _MOST_SPLITS = 6  # that are named
+_MOST_COLUMNS = 4  # of arrays in a tuple, such as (X, y)
 
 # By the type's package and name: what it is, and what to write for it.
 _KNOWN = {
@@ -113,6 +114,17 @@ def check_dict(wanted: str, data: object) -> None:
             raise TypeError(f"the name of a stream is text, got {name!r:.60}")
 
 
+def advice_for_several(given: Sequence[Any]) -> str:
+    """Return what to write in place of several arguments that should be a single one."""
+    if all(isinstance(one, Deserializer) for one in given):
+        return "those that are joined come in a list, sh.MinibatchSource([a, b])"
+    if isinstance(given[1], int):
+        return "a size is asked for with every loop, source.sweep(size); options have names"
+    if isinstance(given[0], Deserializer):
+        return "options are given by their names"
+    return "arrays come in a dict, sh.MinibatchSource({'x': X, 'y': y})"
+
+
 def _what(data: object) -> str:
     if isinstance(data, type):
         return f"the class {data.__name__}"
@@ -169,10 +181,26 @@ def _advice_for_items(data: Any) -> str:
             return "write sh.MapDeserializer(rows), a list of dicts"
         if any(isinstance(one, Deserializer) for one in islice(data, 3)):
             return "every one of a list must be a Deserializer"
+        if _are_columns(data):
+            columns = ", ".join(f"{name!r}: data[{i}]" for i, name in enumerate(_named(data)))
+            return f"write sh.ArrayDeserializer({{{columns}}}), with a name for every stream"
         return "write sh.ArrayDeserializer({'x': data}), with a name for every stream"
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return "write sh.MapDeserializer(dataset, ['x', 'y']), with the names of the streams"
     return "see sh.ArrayDeserializer, sh.ArrowDeserializer, sh.MapDeserializer and sh.open"
+
+
+def _are_columns(data: Sequence[Any]) -> bool:
+    """Return whether a few arrays are streams side by side, and not sequences of a stream."""
+    shapes: list[tuple[int, ...]] = [
+        getattr(one, "shape", ()) for one in data[: _MOST_COLUMNS + 1]
+    ]
+    is_few = 1 < len(shapes) <= _MOST_COLUMNS
+    return is_few and all(map(len, shapes)) and len({shape[0] for shape in shapes}) == 1
+
+
+def _named(data: Sequence[Any]) -> list[str]:
+    return ["x", "y"] if len(data) == 2 else [f"x{i}" for i in range(len(data))]
 
 
 def _names(data: object) -> set[str]:

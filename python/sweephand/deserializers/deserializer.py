@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.deserializers.foreign_methods import ON_CORPUS
+from sweephand.elsewhere import AnswersForeignNames
 from sweephand.errors import printable
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from sweephand.maps.sequence_map import SequenceMap, SizeOf
 
 
-class Deserializer(ABC):
+class Deserializer(AnswersForeignNames, ABC):
     """Turns a file format, or arrays, into chunks of sequences.
 
     Examples
@@ -30,6 +32,8 @@ class Deserializer(ABC):
     >>> sh.MinibatchSource(corpus, randomize=False).next_minibatch(4)["x"].values
     array([0, 1, 2, 3])
     """
+
+    foreign = ON_CORPUS
 
     @abstractmethod
     def open(self, ledger: Ledger) -> Corpus:
@@ -194,6 +198,12 @@ class Deserializer(ABC):
         from sweephand.maps.sequence_map import make_filter
 
         return FilteredDeserializer(self, make_filter(predicate, name, version))
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            "a corpus is not iterated over by itself: make a source, source = "
+            "sh.MinibatchSource(corpus), and write `for minibatch in source.sweep(size)`"
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._description()})"

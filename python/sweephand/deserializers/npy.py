@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from sweephand.checks import check_int
 from sweephand.corpus.chunks import default_chunk_bytes, sequences_per_chunk
+from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
@@ -33,6 +34,7 @@ from sweephand.files.paths import AnyPath, files_at
 from sweephand.files.source_file import Files
 
 _OFFSETS = "_offsets"
+_MANY = 8  # streams that may be sequences instead
 
 Member = TypeVar("Member")
 
@@ -109,7 +111,7 @@ class NpyDeserializer(Deserializer):
             describe_stream(stream, columns[stream], definition)
             for stream, definition in defined.items()
         ]
-        check_same_sequences(columns)
+        check_same_sequences(columns, _unlike(columns))
         self._num_sequences = next(iter(columns.values())).num_sequences
         if self._num_sequences == 0:
             raise ValueError("the corpus is empty: no sequences")
@@ -157,6 +159,21 @@ class NpyDeserializer(Deserializer):
     def _description(self) -> str:
         names = [file.name for one in self._columns.values() for file in one.files]
         return brief(names, self._infos, self._num_sequences)
+
+
+def _unlike(columns: Mapping[str, ColumnData]) -> str:
+    """Return why files of unequal lengths are streams, and not a sequence each."""
+    (first, one), *others = columns.items()
+    if len(others) < _MANY:
+        return ""
+    for name, other in others:
+        if (other.dtype, other.shape) != (one.dtype, one.shape):
+            return (
+                "; files that are alike but for their lengths would be a sequence each, but "
+                f"samples of {first!r} are {one.dtype} of shape {one.shape}, of {name!r} "
+                f"{other.dtype} of shape {other.shape}"
+            )
+    return "; if each file is a sequence, write NpyDeserializer({'x': [paths]})"
 
 
 def open_arrays(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:

@@ -15,6 +15,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.id_words import digests_of_names, id_words
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.source_data import SourceData, corpus_to_split
 from sweephand.maps.opening import Opening
 
 GroupOf = Callable[[str], str]
@@ -25,7 +26,7 @@ _NEARLY = Fraction(1, 10**9)  # as near as decimals come to thirds
 
 
 def split(
-    corpus: Deserializer,
+    corpus: SourceData,
     *,
     seed: int = 0,
     by: GroupOf | None = None,
@@ -40,7 +41,7 @@ def split(
 
     Parameters
     ----------
-    corpus : Deserializer
+    corpus : Deserializer, dict of arrays, or table
         It is opened once by each part.
     seed : int
         In [0, 2^64): another one draws other parts.
@@ -70,13 +71,10 @@ def split(
     >>> [sh.MinibatchSource(part).num_sequences_per_sweep for part in (train, validation)]
     [888, 112]
     """
-    if not isinstance(corpus, Deserializer):
-        raise TypeError(
-            f"split takes a deserializer, such as sh.open gives, got {type(corpus).__name__}"
-        )
+    whole = corpus_to_split(corpus)
     check_int("seed", seed, 0, 2**64 - 1)
     wanted = _checked(shares)
-    return tuple(_Part(corpus, name, wanted, seed, by) for name in wanted)
+    return tuple(_Part(whole, name, wanted, seed, by) for name in wanted)
 
 
 def _checked(shares: dict[str, float | Fraction]) -> dict[str, Fraction]:
@@ -104,7 +102,7 @@ def _checked(shares: dict[str, float | Fraction]) -> dict[str, Fraction]:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Part(Deserializer):
     """One part of a corpus."""
 
@@ -142,6 +140,9 @@ class _Part(Deserializer):
         first = 0 if at == 0 else int(ends[at - 1] * 2**64)
         last = 2**64 if at == len(order) - 1 else int(ends[at] * 2**64)
         return first, last - 1
+
+    def __repr__(self) -> str:
+        return f"{self} of {self.whole!r}"
 
     def __str__(self) -> str:
         """Return the identity of the part, for the fingerprint of a source."""

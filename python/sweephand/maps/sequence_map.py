@@ -9,6 +9,7 @@ from typing import Any, Literal
 from sweephand.checks import check_flag, check_function, check_int
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.maps.arity import check_takes
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
 from sweephand.maps.stream_sequences import StreamSequences
@@ -95,6 +96,7 @@ def make_map(
     if isinstance(function, KnownMap):
         random = random or function.is_random
         size = function.size if size == "same" else size
+    check_takes(function, "map", random=check_flag("random", random))
     if check_flag("cache", cache) and random:
         raise ValueError("what a random map makes differs in every sweep: it cannot be kept")
     made = SequenceMap(
@@ -102,7 +104,7 @@ def make_map(
         name=name_of(function, name),
         version=check_int("version", version, 0, 2**63),
         cache=cache,
-        random=check_flag("random", random),
+        random=random,
         batched=check_flag("batched", batched),
         streams=None if streams is None else choose_streams(streams, StreamDefs),
         size=size,
@@ -122,6 +124,7 @@ def _versions_of(
     for number, function in given.items():
         version = check_int("a version", number, 0, 2**63)
         check_function(f"version {version} of the map", function)
+        check_takes(function, f"version {version} of the map", random=made.random)
         if version == made.version:
             raise ValueError(f"version {version} is the one of the map itself")
         found.append(replace(made, function=function, version=version))
@@ -131,6 +134,7 @@ def _versions_of(
 def make_filter(predicate: Callable[..., Any], name: str | None, version: int) -> SequenceMap:
     """Return a filter, its arguments checked as those of `make_map`."""
     check_function("the filter", predicate)
+    check_takes(predicate, "filter", random=False)
     return SequenceMap(
         function=predicate,
         name=name_of(predicate, name),

@@ -18,6 +18,7 @@ from sweephand.source.limits import END_OF_TIME
 from sweephand.source.open_corpus import OpenCorpus
 from sweephand.source.options import SourceOptions
 from sweephand.source.order import common_boundary, make_order, make_planner
+from sweephand.source.unknown_ids import number_of
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,12 @@ def effects_of(events: EventList, options: SourceOptions, opened: OpenCorpus) ->
 
 
 def _ban(effects: Effects, event: Ban, _layout: Layout, _places: Places) -> Effects:
-    banned = event.at, effects.corpus.ids.numbers_of(event.ids)
+    try:
+        banned = event.at, effects.corpus.ids.numbers_of(event.ids)
+    except KeyError:
+        for name in event.ids:
+            number_of(name, effects.corpus)  # which names those that are similar
+        raise
     return replace(effects, bans=(*effects.bans, banned))
 
 

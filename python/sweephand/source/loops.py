@@ -47,7 +47,7 @@ def loop(
             "the data; for one sweep after the other make the source without max_sweeps "
             "and loop over source.epoch(size), or set source.current_position = 0"
         )
-    _hint_at_repetition(source, size_at(size, cursor.time))
+    hint_at_repetition(source, size_at(size, cursor.time))
     share = num_partitions, partition_index
     same = None if is_schedule(size) else cursor.request(cast(int, size), *share)
     while True:
@@ -59,7 +59,7 @@ def loop(
         yield minibatch
 
 
-def _hint_at_repetition(source: MinibatchSource, size: int) -> None:
+def hint_at_repetition(source: MinibatchSource, size: int) -> None:
     """Hint at minibatches that hold sequences several times; one full sweep is no such one."""
     plan = source.timeline
     sweep = plan.sweep_samples
@@ -67,6 +67,6 @@ def _hint_at_repetition(source: MinibatchSource, size: int) -> None:
     if is_larger and plan.crosses_sweeps and isinstance(plan.layout, WholeSequences):
         source.hints.give(
             f"a minibatch of {size} samples is larger than the corpus, {sweep}, and holds "
-            "sequences of several sweeps; in source.epoch(size) it ends with the sweep. A "
+            "sequences of several sweeps; in source.sweep(size) it ends with the sweep. A "
             "size counts samples: rows, tokens, frames"
         )

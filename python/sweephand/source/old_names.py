@@ -1,6 +1,8 @@
-"""Names of CNTK that do not exist here, and their replacements."""
+"""Names of CNTK and of others that do not exist here, and their replacements."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 _LEARNERS = (
     "learners of arrays are in sweephand.numpy; sweephand.torch.Learner is around any torch "
@@ -48,3 +50,83 @@ ELSEWHERE = {
         _WORKERS,
     ),
 }
+
+_SOURCE = "minibatches come from source = MinibatchSource(corpus), by source.sweep(size)"
+_OPEN = "sweephand.open(path) opens the corpus at a path or URL, whatever its format is"
+_ARRAYS = "arrays are served by MinibatchSource({'x': X, 'y': y})"
+_MIXED = "it is Mixture({'a': a, 'b': b}, weights={'a': 3, 'b': 1})"
+_PADDED = "it is Padded(), a layout: MinibatchSource(corpus, layout=sh.Padded())"
+_SCHEDULES = "it is learning_parameter_schedule, warmup, cosine or linear"
+
+# What users of torch, Hugging Face, Grain and Mosaic may look for.
+IN_OTHER_LIBRARIES = {
+    **dict.fromkeys(
+        ["DataLoader", "Loader", "StatefulDataLoader", "StreamingDataLoader"],
+        f"{_SOURCE}; a loader of torch is sweephand.torch.DataLoader",
+    ),
+    **dict.fromkeys(
+        ["Dataset", "StreamingDataset", "MapDataset", "IterDataset", "Subset"],
+        f"{_OPEN}; MapDeserializer(dataset) serves a data set of your own",
+    ),
+    "IterableDataset": "it is sweephand.torch.IterableDataset(source, size)",
+    **dict.fromkeys(["TensorDataset", "ArrayDataset", "from_numpy", "from_arrays"], _ARRAYS),
+    **dict.fromkeys(["from_dict", "from_tensor_slices"], _ARRAYS),
+    **dict.fromkeys(["from_pandas", "from_arrow", "from_polars"], "a table is served as it is, "
+                    "by MinibatchSource(table)"),
+    **dict.fromkeys(["load", "load_dataset", "load_from_disk", "open_dataset", "read"], _OPEN),
+    **dict.fromkeys(["dataset", "data", "Corpus", "corpus"], _OPEN),
+    **dict.fromkeys(["Source", "Epoch", "epoch", "sweep", "batch", "Batch", "minibatches"],
+                    _SOURCE),
+    **dict.fromkeys(["random_split", "train_test_split"],
+                    "it is split(corpus, validation=0.1)"),
+    **dict.fromkeys(["ConcatDataset", "concatenate_datasets", "concat"],
+                    f"files of one corpus are sweephand.open([a, b]); of others {_MIXED}"),
+    **dict.fromkeys(["interleave", "interleave_datasets", "mix", "Mix"], _MIXED),
+    **dict.fromkeys(["WeightedRandomSampler", "balance"],
+                    "it is Mixture.by(corpus, 'label', weights='equal')"),
+    **dict.fromkeys(["RandomSampler", "DistributedSampler", "Sampler", "shuffle"],
+                    "a source shuffles by itself, and workers share minibatches by "
+                    "num_data_partitions and partition_index"),
+    **dict.fromkeys(["Padding", "Pad", "pad", "PadCollator", "pad_sequence"], _PADDED),
+    **dict.fromkeys(["Packing", "Pack", "pack"],
+                    "it is Packed(row_length), a layout"),
+    **dict.fromkeys(["Bucketing", "Bucket", "BucketSampler"],
+                    "it is Bucketed('auto'), a layout"),
+    "BucketSentenceIter": "it is sweephand.mxnet.BucketSentenceIter",
+    "BucketingModule": "it is sweephand.torch.BucketingModule",
+    **dict.fromkeys(["Compose", "transforms"], "steps for pictures are in sweephand.images"),
+    **dict.fromkeys(["Adam", "AdamW", "SGD", "Lion", "RMSprop", "optim"], _LEARNERS),
+    **dict.fromkeys(["Learner", "TorchLearner"], _LEARNERS),
+    **dict.fromkeys(["GradScaler", "amp"], "it is LossScaleOptimizer(optimizer)"),
+    **dict.fromkeys(["lr_scheduler", "Scheduler", "LambdaLR"], _SCHEDULES),
+    **dict.fromkeys(["Checkpoint", "checkpoint", "save", "ModelCheckpoint"],
+                    "sessions save by CheckpointConfig(filename, frequency), a source by "
+                    "source.get_checkpoint_state()"),
+    **dict.fromkeys(["Callback", "callbacks", "TensorBoard"],
+                    "it is a ProgressWriter whose write(record) you define, or one of "
+                    "TensorBoardProgressWriter, CSVProgressWriter, ProgressPrinter"),
+    **dict.fromkeys(["fit", "Model", "nn"],
+                    "models are the framework's: Trainer(model, criterion, learners)"),
+}  # fmt: skip
+
+
+def hint_at(name: str, names: Collection[str]) -> str:
+    """Return what to write in place of a name that does not exist; "" if nobody knows.
+
+    Parameters
+    ----------
+    names : collection of str
+        Those that exist, one of which may have been misspelled.
+    """
+    for known in (ELSEWHERE, IN_OTHER_LIBRARIES):
+        if name in known:
+            return f"; {known[name]}"
+    if name.startswith("_"):  # as imports ask for rooms
+        return ""
+    from difflib import get_close_matches  # only here, as it takes its time to import
+
+    lower = {one.lower(): one for one in names}
+    close = get_close_matches(name.lower(), lower, 1, 0.7)
+    if not close:  # JSONL for JSONLDeserializer
+        close = [one for one in lower if len(name) > 2 and one.startswith(name.lower())][:1]
+    return f"; is it {lower[close[0]]!r}?" if close else ""

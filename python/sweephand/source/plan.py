@@ -29,6 +29,7 @@ from sweephand.source.options import SourceOptions
 from sweephand.source.order import common_boundary, make_order, make_planner
 from sweephand.source.sizes import SizeSchedule, even_workers, size_at
 from sweephand.source.state import State
+from sweephand.source.unknown_ids import number_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,12 +174,16 @@ class Plan:
 
     # Sweeps, and the corpora of a mixture
 
-    def check_has_sweeps(self, wanted: str) -> None:
+    def check_has_sweeps(
+        self,
+        wanted: str,
+        instead: str = "source.minibatches(size), and give max_samples to the source",
+    ) -> None:
         """Raise ValueError if there is no single corpus whose sweep could be `wanted`."""
         if self.corpus.at_end != "stop":
             raise ValueError(
                 f"{wanted} is one sweep of one corpus, and a mixture has several; write "
-                "source.minibatches(size), and give max_samples to the source"
+                f"{instead}"
             )
 
     @property
@@ -330,7 +335,7 @@ class Plan:
     def find(self, sequence_id: str, sweep: int, size: int) -> int:
         """Return the nominal time of a sequence in a sweep; KeyError if there is none."""
         check_int("sweep", sweep, 0, MAX_TIME // self.sweep_samples)
-        number = self.corpus.ids.number(sequence_id)
+        number = number_of(sequence_id, self.corpus)
         return self.make_planner().find(number, sweep, size)
 
     def later_part(self, time: int) -> int:

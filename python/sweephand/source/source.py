@@ -11,6 +11,8 @@ from typing import Any, NoReturn, Self
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.streams import StreamInfo
+from sweephand.deserializers.data_in_memory import advice_for_several
+from sweephand.elsewhere import AnswersForeignNames
 from sweephand.errors import StateError
 from sweephand.events.event import Event
 from sweephand.events.event_file import events_given
@@ -22,17 +24,18 @@ from sweephand.source.at_exit import close_at_exit
 from sweephand.source.cursor import Cursor
 from sweephand.source.epoch import Epoch
 from sweephand.source.events import Events
-from sweephand.source.foreign_names import SIZED, SOURCE, names_ours
+from sweephand.source.foreign_methods import ON_SOURCE
+from sweephand.source.foreign_names import NEXT, SIZED, SOURCE, names_ours
 from sweephand.source.hints import Hints
 from sweephand.source.limits import MAX_TIME
-from sweephand.source.loops import FOR_TORCH, WRITE_LOOP, checked_size, loop
+from sweephand.source.loops import FOR_TORCH, WRITE_LOOP, checked_size, hint_at_repetition, loop
 from sweephand.source.options import SourceOptions, takes_fields_of
 from sweephand.source.plan import Plan
 from sweephand.source.sizes import Size
 from sweephand.source.state import State
 
 
-class MinibatchSource(Answers):
+class MinibatchSource(AnswersForeignNames, Answers):
     """Deliver minibatches in an order that is a pure function of corpus, seed and nominal time.
 
     Parameters
@@ -123,9 +126,10 @@ class MinibatchSource(Answers):
     4 2 True
     """
 
+    foreign = ON_SOURCE
     _crosses_sweeps = True
 
-    @names_ours(SOURCE, "MinibatchSource")
+    @names_ours(SOURCE, "MinibatchSource", several=advice_for_several)
     @takes_fields_of(SourceOptions)
     def __init__(self, options: SourceOptions) -> None:
         events, path = events_given(options.events)
@@ -149,6 +153,7 @@ class MinibatchSource(Answers):
         """The hints that were given."""
         return self._hints
 
+    @names_ours(NEXT)
     def next_minibatch(
         self,
         minibatch_size_in_samples: int,
@@ -190,6 +195,8 @@ class MinibatchSource(Answers):
         request = cursor.request(
             minibatch_size_in_samples, num_data_partitions, partition_index
         )
+        if minibatch_size_in_samples > cursor.plan.sweep_samples:
+            hint_at_repetition(self, minibatch_size_in_samples)
         contents = cursor.plan.contents
         if input_map is not None:
             keys = {

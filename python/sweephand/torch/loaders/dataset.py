@@ -120,7 +120,11 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         elif num_data_partitions is not None or partition_index is not None:
             raise ValueError("give num_data_partitions and partition_index, or neither")
         if samples_per_iteration == "sweep":
-            source.timeline.check_has_sweeps("an iteration with samples_per_iteration='sweep'")
+            source.timeline.check_has_sweeps(
+                "an iteration with samples_per_iteration='sweep'",
+                "sh.torch.IterableDataset(source, size, samples_per_iteration=n), n samples of "
+                "nominal time, or None for all",
+            )
         elif samples_per_iteration is not None:
             check_int("samples_per_iteration", samples_per_iteration, 1, 2**63)
         self.source = source

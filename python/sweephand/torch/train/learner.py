@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sweephand.checks import check_number
-from sweephand.errors import ArgumentTypeError
+from sweephand.errors import ArgumentTypeError, shown
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.torch.train.gradients import in_own_memory
 from sweephand.torch.train.optimizers import are_optimizers
@@ -75,7 +75,7 @@ class TorchLearner(Learner):
         if not are_optimizers(optimizers):
             raise ArgumentTypeError(
                 "optimizer must be a torch optimizer or a LossScaleOptimizer around one, "
-                f"got {optimizer!r}"
+                f"got {shown(optimizer)}"
             )
         self._optimizers = optimizers
         super().__init__(

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from sweephand.errors import ArgumentTypeError
+from sweephand.errors import ArgumentTypeError, shown
 from sweephand.torch.train.criterion import Criterion, evaluating
 from sweephand.torch.train.device_number import array_of, number_of
 from sweephand.torch.train.engine import unwrapped
@@ -19,6 +19,7 @@ from sweephand.torch.train.learner import TorchLearner
 from sweephand.torch.train.part_norms import PartNormMeter, check_gathered, part_norms
 from sweephand.torch.train.random_state import capture_random_state, restore_random_state
 from sweephand.torch.train.sharded_state import whole
+from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.trainer.trained_model import Data, Outcome
 
 
@@ -38,11 +39,17 @@ class TorchModel(LearnedModule):
         criterion: Callable[[Any, Any], Any],
         learners: Sequence[TorchLearner],
     ) -> None:
+        if str(getattr(criterion, "__module__", "")).startswith("torch.nn"):
+            raise ArgumentTypeError(
+                "criterion takes model and minibatch, where torch's losses take outputs and "
+                "labels: write def criterion(model, minibatch), which returns cross_entropy("
+                "model(minibatch['x'].torch()), minibatch['labels'].torch(), reduction='sum')"
+            )
         for learner in learners:
             if not isinstance(learner, TorchLearner):
                 raise ArgumentTypeError(
                     "the learners of a torch module must be sweephand.torch.Learner, got "
-                    f"{learner!r}"
+                    f"{shown(learner)}{_to_write(learner)}"
                 )
         if len(learners) > 1 and any(one.loss_scale is not None for one in learners):
             raise ValueError(
@@ -202,6 +209,12 @@ class TorchModel(LearnedModule):
                 stacklevel=5,  # who called Trainer.train_minibatch
             )
         self._was_differentiated = True
+
+
+def _to_write(learner: object) -> str:
+    if isinstance(learner, torch.optim.Optimizer | LossScaleOptimizer):
+        return "; write sh.torch.Learner(optimizer, lr_schedule) around it"
+    return "; write sh.torch.Learner(torch.optim.Adam(model.parameters()), lr_schedule)"
 
 
 def is_module(model: object) -> bool:

@@ -116,10 +116,11 @@ class TorchOptimizers(Optimizers):
         for optimizer in self._optimizers:
             optimizer.zero_grad(set_to_none)
 
-    def differentiate(self, loss: Any, parameters: Sequence[Any] | None) -> None:
+    def differentiate(self, loss: Any, parameters: Sequence[Any] | Any | None) -> None:
         """Give these parameters the gradients of the loss, and no others any."""
         ours = self.parameters()
-        chosen = ours if parameters is None else list(parameters)
+        given = [parameters] if isinstance(parameters, Tensor) else parameters
+        chosen = ours if given is None else list(given)
         if foreign := {id(one) for one in chosen} - {id(one) for one in ours}:
             raise ValueError(f"{len(foreign)} of the variables are not the inner optimizer's")
         for parameter in ours:

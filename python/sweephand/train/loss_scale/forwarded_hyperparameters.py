@@ -5,6 +5,16 @@ from typing import Any
 
 from sweephand.train.loss_scale.optimizers import Optimizers
 
+_GROUPS = (
+    "a schedule of torch goes around that one, LambdaLR(opt.inner_optimizer, ...), and steps "
+    "after opt.step()"
+)
+_INSTEAD = {  # of an inner optimizer's attributes
+    "param_groups": _GROUPS,
+    "state": "it holds the moments; opt.state_dict() holds the scale",
+    "update": "opt.update(gradient_sums, num_samples) takes the step",
+}
+
 
 class ForwardsHyperparameters:
     """A wrapper whose attributes include the hyperparameters of the wrapped optimizers.
@@ -31,10 +41,19 @@ class ForwardsHyperparameters:
             raise AttributeError(self._unknown(name))
 
     def _unknown(self, name: str) -> str:
-        known = [] if name.startswith("_") else sorted(self._inner.hyperparameters())
+        kind = type(self).__name__
+        if name.startswith("_"):
+            return f"{kind} has no attribute {name!r}"
+        inner: Any = self.__dict__.get("_inner_optimizer")
+        several = isinstance(inner, list | tuple)
+        if hasattr(inner[0] if several else inner, name):
+            own = f"opt.inner_optimizer{'[0]' if several else ''}.{name}"
+            instead = f"; {_INSTEAD[name]}" if name in _INSTEAD else ""
+            return f"{kind} has no {name!r} of its own: it is {own}{instead}"
+        known = sorted(self._inner.hyperparameters())
         close = get_close_matches(name, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         return (
-            f"{type(self).__name__} has no attribute or hyperparameter {name!r}{hint} "
+            f"{kind} has no attribute or hyperparameter {name!r}{hint}. "
             f"The inner optimizer has {', '.join(known)}"
         )

@@ -147,6 +147,11 @@ class LossScaleOptimizer(ForwardsHyperparameters, ScaledGradients, Generic[Optim
         super().__init__(settings, log, check_flag("check_finite", check_finite))
         mark_wrapped(optimizers, self)
 
+    def __repr__(self) -> str:
+        inner = ", ".join(type(one).__name__ for one in listed(self._inner_optimizer))
+        kind = "dynamic" if self.dynamic else "fixed"
+        return f"LossScaleOptimizer({inner}; {kind} scale, now {self.loss_scale:g})"
+
     @property
     def inner_optimizer(self) -> Optimizer:
         """The wrapped optimizer, as it was passed in."""
@@ -222,7 +227,7 @@ class LossScaleOptimizer(ForwardsHyperparameters, ScaledGradients, Generic[Optim
         return self.finish(self._inner, 1, 0, minibatch_ids)
 
     def minimize(
-        self, loss: Callable[[], T] | T, var_list: Sequence[T] | None = None
+        self, loss: Callable[[], T] | T, var_list: Sequence[T] | T | None = None
     ) -> StepResult:
         """Scale a loss, differentiate it and take the step: all with torch.
 
@@ -230,7 +235,7 @@ class LossScaleOptimizer(ForwardsHyperparameters, ScaledGradients, Generic[Optim
         ----------
         loss : callable or tensor
             The loss or what computes it.
-        var_list : sequence of tensor, optional
+        var_list : tensor or sequence of tensor, optional
             The parameters to change; by default all of the inner optimizer's.
 
         Raises

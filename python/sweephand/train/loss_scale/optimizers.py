@@ -77,7 +77,7 @@ class Optimizers(ABC):
         """Clear the gradients that the parameters hold."""
         raise TypeError(ONLY_TORCH)
 
-    def differentiate(self, loss: Any, parameters: Sequence[Any] | None) -> None:
+    def differentiate(self, loss: Any, parameters: Sequence[Any] | Any | None) -> None:
         """Give these parameters the gradients of the loss, and no others any."""
         raise TypeError(ONLY_TORCH)
 

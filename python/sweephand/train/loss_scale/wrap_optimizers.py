@@ -4,7 +4,7 @@ import sys
 import weakref
 from collections.abc import Sequence
 
-from sweephand.errors import ArgumentTypeError
+from sweephand.errors import ArgumentTypeError, shown
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.loss_scale.forwarded_hyperparameters import ForwardsHyperparameters
 from sweephand.train.loss_scale.numpy_optimizers import NumpyOptimizers
@@ -40,7 +40,7 @@ def optimizers_of(
             return TorchOptimizers(optimizers, num_threads, measure_underflow)
     raise ArgumentTypeError(
         "inner_optimizer must be a torch optimizer or a learner of sweephand.numpy, or a list "
-        f"of one kind, got {optimizers!r}"
+        f"of one kind, got {', '.join(map(shown, optimizers)) or 'none'}"
     )
 
 
@@ -48,6 +48,8 @@ def mark_wrapped(optimizers: Sequence[object], wrapper: object) -> None:
     """Mark each optimizer with its wrapper; raise ValueError if one has another."""
     for optimizer in optimizers:
         if getattr(optimizer, MARK, lambda: None)() is not None:
-            raise ValueError(f"this optimizer has a LossScaleOptimizer already: {optimizer!r}")
+            raise ValueError(
+                f"this optimizer has a LossScaleOptimizer already: {shown(optimizer)}"
+            )
     for optimizer in optimizers:
         setattr(optimizer, MARK, weakref.ref(wrapper))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sweephand.errors import ArgumentTypeError, StateError
+from sweephand.errors import ArgumentTypeError, StateError, shown
 from sweephand.train.checkpoint.random_state import capture_random_state, restore_random_state
 from sweephand.train.checkpoint.safetensors_file import DTYPES, array_of_tensor, tensor_of_array
 from sweephand.train.checkpoint.saved_tensors import SavedTensors
@@ -292,8 +292,10 @@ def _inner(updater: NumpyLearner) -> list[ArrayLearner]:
     learners = [one for one in listed(inner) if isinstance(one, ArrayLearner)]
     if not learners:
         raise ArgumentTypeError(
-            "learners must be learners of sweephand.numpy or of sweephand.torch, or "
-            f"LossScaleOptimizers around those of NumPy, got {updater!r}"
+            "the learners of arrays must be learners of sweephand.numpy, or "
+            f"LossScaleOptimizers around them, got {shown(updater)}; write "
+            "sh.numpy.Adam(list of arrays, lr_schedule). Optimizers of torch are for a "
+            "torch.nn.Module as the model"
         )
     return learners
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from sweephand.checks import check_int
 from sweephand.corpus.streams import StreamInfo
-from sweephand.errors import ArgumentTypeError, LossScaleError
+from sweephand.errors import ArgumentTypeError, LossScaleError, shown
 from sweephand.source.foreign_names import TRAINER, names_ours
 from sweephand.train.arguments import check_kind
 from sweephand.train.checkpoint.stateful import Stateful
@@ -112,7 +112,11 @@ class Trainer(Checkpoints):
         gradient_noise_scale: GradientNoiseScale | None = None,
     ) -> None:
         if not callable(criterion):
-            raise ArgumentTypeError(f"criterion must be callable, got {criterion!r}")
+            raise ArgumentTypeError(
+                "criterion must be callable, a function of model and minibatch that returns "
+                f"the sum of the loss, got {shown(criterion)}: Trainer(model, criterion, "
+                "learners)"
+            )
         self._model = choose_model(model, criterion, _listed(learners))
         self._label_stream = label_stream
         self._num_parts = check_int("sub_minibatches", sub_minibatches)
