@@ -130,7 +130,7 @@ def scaling(rounds, rank, folder):
 
     def sweep(count, index):
         source.current_position = 0
-        for share in source.epoch(ROW * ROWS, num_data_partitions=count, partition_index=index):
+        for share in source.sweep(ROW * ROWS, num_data_partitions=count, partition_index=index):
             share["tokens"].asarray()
 
     for _ in range(rounds):

@@ -86,7 +86,7 @@ class Run:
         """Train what is left of all sweeps, or up to so many steps."""
         end = SWEEPS * self.source.num_samples_per_sweep
         while self.source.current_position < end:
-            for minibatch in self.source.epoch(SIZE):
+            for minibatch in self.source.sweep(SIZE):
                 self.state, loss = step(self.state, to_item(minibatch))
                 self.losses.append(loss)  # left on the device: nothing waits for it
                 if len(self.losses) == stop_at:
@@ -96,7 +96,7 @@ class Run:
     def validate(self) -> float:
         """Return the mean loss over the lines that are left out of training."""
         lines, loss = make_source(validation=True), 0.0
-        for minibatch in lines.epoch(SIZE):
+        for minibatch in lines.sweep(SIZE):
             mean = jax.jit(loss_of)(self.state[0], to_item(minibatch))
             loss += float(mean) * minibatch.num_sequences
         return loss / lines.num_sequences_per_sweep

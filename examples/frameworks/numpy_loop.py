@@ -55,7 +55,7 @@ class Run:
         """Train what is left of all sweeps, or up to so many steps."""
         end = SWEEPS * self.source.num_samples_per_sweep
         while self.source.current_position < end:
-            for minibatch in self.source.epoch(SIZE):
+            for minibatch in self.source.sweep(SIZE):
                 loss, gradient = self.loss(minibatch)
                 self.learner.update([gradient], minibatch.num_sequences)
                 self.losses.append(loss / minibatch.num_sequences)
@@ -66,7 +66,7 @@ class Run:
     def validate(self) -> float:
         """Return the mean loss over the lines that are left out of training."""
         lines = sh.MinibatchSource(read_lines(validation=True), randomize=False)
-        losses = [self.loss(minibatch)[0] for minibatch in lines.epoch(SIZE)]
+        losses = [self.loss(minibatch)[0] for minibatch in lines.sweep(SIZE)]
         return sum(losses) / lines.num_sequences_per_sweep
 
     def save(self, path: Path) -> None:

@@ -75,7 +75,7 @@ class Run:
         """Train what is left of all sweeps, or up to so many steps."""
         end = SWEEPS * self.source.num_samples_per_sweep
         while self.source.current_position < end:
-            for minibatch in self.source.epoch(SIZE):
+            for minibatch in self.source.sweep(SIZE):
                 loss = self.loss(minibatch)
                 self.opt.zero_grad()
                 self.opt.get_scaled_loss(loss).backward()
@@ -89,7 +89,7 @@ class Run:
     def validate(self) -> float:
         """Return the mean loss over the lines that are left out of training."""
         lines = sh.MinibatchSource(read_lines(validation=True), randomize=False)
-        sums = [(self.loss(one).item(), one.num_sequences) for one in lines.epoch(SIZE)]
+        sums = [(self.loss(one).item(), one.num_sequences) for one in lines.sweep(SIZE)]
         return sum(loss * count for loss, count in sums) / sum(count for _, count in sums)
 
     def save(self, path: Path) -> None:

@@ -11,19 +11,19 @@ class AnswersForeignNames:
 
     Attributes
     ----------
-    foreign : dict
+    _foreign : dict
         Name to what to write instead.
     """
 
-    foreign: ClassVar[Mapping[str, str]] = {}
+    _foreign: ClassVar[Mapping[str, str]] = {}
 
     if not TYPE_CHECKING:  # type checkers and editors know that there are none
 
         def __getattr__(self, name: str) -> Any:
             """Raise AttributeError, with what to write."""
-            if name in self.foreign:
+            if name in self._foreign:
                 raise AttributeError(
-                    f"{type(self).__name__} has no {name!r}: {self.foreign[name]}",
+                    f"{type(self).__name__} has no {name!r}: {self._foreign[name]}",
                     name=name,
                     obj=self,
                 )

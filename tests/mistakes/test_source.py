@@ -67,11 +67,16 @@ LOADER: Any = sh.torch.DataLoader
 MISTAKES = [
     # A loop over the source itself.
     Mistake(
-        "for in source", with_source(list), TypeError, ("source.epoch(size)", "minibatches")
+        "for in source", with_source(list), TypeError, ("source.sweep(size)", "minibatches")
     ),
-    Mistake("iter(source)", with_source(iter), TypeError, ("source.epoch(size)",)),
+    Mistake("iter(source)", with_source(iter), TypeError, ("source.sweep(size)",)),
     Mistake("next(source)", with_source(next), TypeError, ("source.next_minibatch(size)",)),
-    Mistake("len(source)", with_source(len), TypeError, ("num_sequences_per_sweep", "epoch")),
+    Mistake(
+        "len(source)",
+        with_source(len),
+        TypeError,
+        ("num_sequences_per_sweep", "len(source.sweep(size))"),
+    ),
     Mistake(
         "DataLoader(source)",
         with_source(lambda source: list(torch.utils.data.DataLoader(source))),
@@ -79,7 +84,7 @@ MISTAKES = [
         ("sh.torch.DataLoader(sh.torch.IterableDataset(source, size))",),
     ),
     # Arguments by other names, of the source.
-    Mistake("source batch_size", to_source(batch_size=8), TypeError, ("source.epoch(size)",)),
+    Mistake("source batch_size", to_source(batch_size=8), TypeError, ("source.sweep(size)",)),
     Mistake("source shuffle", to_source(shuffle=True), TypeError, ("randomize=True",)),
     Mistake("source seed", to_source(seed=1), TypeError, ("randomization_seed=",)),
     Mistake("source num_workers", to_source(num_workers=2), TypeError, ("num_threads=",)),

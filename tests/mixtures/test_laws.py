@@ -321,7 +321,7 @@ def test_what_cannot_be_mixed_is_refused() -> None:
     with pytest.raises(ValueError, match="lanes='apart' is for one corpus"):
         sh.MinibatchSource(mixture_of_long, layout=sh.Packed(4, lanes="apart"))
     source = sh.MinibatchSource(sh.Mixture({"a": a, "b": a}, weights))
-    with pytest.raises(ValueError, match="an epoch is one sweep of one corpus"):
+    with pytest.raises(ValueError, match=r"source\.sweep\(size\) is one sweep of one corpus"):
         source.epoch(2)
     with pytest.raises(ValueError, match="FULL_DATA_SWEEP is for one corpus"):
         source.next_minibatch(sh.FULL_DATA_SWEEP)

@@ -44,7 +44,7 @@ def test_each_epoch_is_the_next_sweep_and_as_long_as_it_says(
     source = make_source(layout=layout)
     orders = []
     for number in range(1, 4):
-        epoch = source.epoch(size)
+        epoch = source.sweep(size)
         promised = len(epoch)
         minibatches = [values(minibatch) for minibatch in epoch]
         assert len(minibatches) == promised
@@ -204,7 +204,6 @@ def test_nothing_is_hinted_where_it_is_meant() -> None:
             break
         for _ in source.epoch(10 * SWEEP):  # a full batch
             pass
-        source.next_minibatch(10 * SWEEP)
         next(make_source(max_sweeps=1).minibatches(10 * SWEEP))
         next(make_source().minibatches(sh.FULL_DATA_SWEEP))
 
@@ -212,7 +211,7 @@ def test_nothing_is_hinted_where_it_is_meant() -> None:
 def test_a_second_loop_over_what_has_ended_is_hinted_at() -> None:
     source = make_source(max_sweeps=1)
     list(source.minibatches(16))
-    with pytest.warns(sh.SweephandHint, match=r"is empty.*source\.epoch\(size\)"):
+    with pytest.warns(sh.SweephandHint, match=r"is empty.*source\.sweep\(size\)"):
         assert list(source.minibatches(16)) == []
     source.current_position = 0
     assert list(source.minibatches(16))
@@ -230,7 +229,7 @@ def test_a_source_is_true_and_says_what_it_is() -> None:
     assert said == repr(pickle.loads(pickle.dumps(source)))
     corpus = source.timeline.options.opened_from[0]
     assert repr(corpus) == "ArrayDeserializer(array, 20 sequences; x: int64)"
-    assert "Epoch(size=16, of MinibatchSource(" in repr(source.epoch(16))
+    assert "SweepLoop(size=16, of MinibatchSource(" in repr(source.epoch(16))
 
 
 def test_nothing_shown_is_long_whatever_it_holds() -> None:
@@ -243,3 +242,13 @@ def test_nothing_shown_is_long_whatever_it_holds() -> None:
         assert len(repr(one)) < 500
         assert "\n" not in repr(one)
     assert repr(minibatch["stream0"]) == "MinibatchData('stream0', float64 (500, 30, 30))"
+
+
+def test_an_epoch_is_another_name_of_a_sweep() -> None:
+    swept, epochs = make_source(), make_source()
+    for _ in range(2):
+        wanted = [one.ids for one in swept.sweep(16)]
+        assert [one.ids for one in epochs.epoch(16)] == wanted
+    shares = [make_source().sweep(16, num_data_partitions=2, partition_index=r) for r in (0, 1)]
+    again = [make_source().epoch(16, num_data_partitions=2, partition_index=r) for r in (0, 1)]
+    assert [[b.ids for b in one] for one in shares] == [[b.ids for b in one] for one in again]

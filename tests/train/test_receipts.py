@@ -172,7 +172,7 @@ class TestSources:
         source = sh.MinibatchSource(arrays(), max_sweeps=5)
         receipts.record(source.next_minibatch(sh.FULL_DATA_SWEEP))
         for size in (50, 1 << 40):  # the other one is a sweep, too
-            for minibatch in source.epoch(size):
+            for minibatch in source.sweep(size):
                 receipts.record(minibatch)
         for minibatch in source.minibatches([20, 30, 1 << 40]):
             receipts.record(minibatch)

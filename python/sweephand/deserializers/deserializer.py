@@ -33,7 +33,7 @@ class Deserializer(AnswersForeignNames, ABC):
     array([0, 1, 2, 3])
     """
 
-    foreign = ON_CORPUS
+    _foreign = ON_CORPUS
 
     @abstractmethod
     def open(self, ledger: Ledger) -> Corpus:

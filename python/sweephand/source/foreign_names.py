@@ -23,11 +23,11 @@ _WINDOW = (
 _RANKS = "workers share minibatches by num_data_partitions=K and partition_index=rank"
 _DROP_LAST = (
     "leave it out: nothing is dropped; in source.minibatches(size) a minibatch goes on into "
-    "the next sweep, in source.epoch(size) the last one is smaller"
+    "the next sweep, in source.sweep(size) the last one is smaller"
 )
 _EPOCHS = (
     "a source ends by MinibatchSource(..., max_sweeps=n); or loop `for epoch in range(n): for "
-    "minibatch in source.epoch(size)`"
+    "minibatch in source.sweep(size)`"
 )
 _LAYOUT = "it is MinibatchSource(..., layout=sh.Padded()), or another layout"
 _TENSORS = "tensors come by minibatch.torch(device, non_blocking=True)"
@@ -56,7 +56,7 @@ SOURCE: dict[str, str] = (
     _EVERYWHERE
     | dict.fromkeys(
         [*_BATCH_SIZES, "size", "minibatch_size_in_samples"],
-        "a size, in samples, is asked for with every loop: source.epoch(size), "
+        "a size, in samples, is asked for with every loop: source.sweep(size), "
         "source.minibatches(size) or source.next_minibatch(size)",
     )
     | dict.fromkeys(
@@ -67,7 +67,7 @@ SOURCE: dict[str, str] = (
     | dict.fromkeys(["prefetch_factor", "prefetch_size"], "it is prefetch=..., in minibatches")
     | dict.fromkeys(["num_data_partitions", "partition_index"],
                     "a share is asked for with every minibatch: source.next_minibatch(size, "
-                    "num_data_partitions=K, partition_index=rank), source.epoch(...) too")
+                    "num_data_partitions=K, partition_index=rank), source.sweep(...) too")
     | dict.fromkeys(["device"], _TENSORS)
     | dict.fromkeys(["streams", "columns", "features"], "streams are the deserializer's")
     | dict.fromkeys(["dataset", "data", "corpus"], "it is the first argument, deserializers")
@@ -100,7 +100,7 @@ TRAINER: dict[str, str] = (
     | dict.fromkeys(
         [*_BATCH_SIZES, "size"],
         "a minibatch has its size when it comes: training_session(..., mb_size=...), or "
-        "source.epoch(size)",
+        "source.sweep(size)",
     )
     | dict.fromkeys(["loss", "loss_fn", "loss_function"], "it is criterion(model, minibatch)")
     | dict.fromkeys(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sweephand.source.source import MinibatchSource
 
 WRITE_LOOP = (
-    "write `for minibatch in source.epoch(size)`, one sweep a loop, or `for minibatch in "
+    "write `for minibatch in source.sweep(size)`, one sweep a loop, or `for minibatch in "
     "source.minibatches(size)`, to the end of the data"
 )
 FOR_TORCH = (
@@ -45,7 +45,7 @@ def loop(
         hints.give(
             "this loop over minibatches is empty, as an earlier one has come to the end of "
             "the data; for one sweep after the other make the source without max_sweeps "
-            "and loop over source.epoch(size), or set source.current_position = 0"
+            "and loop over source.sweep(size), or set source.current_position = 0"
         )
     hint_at_repetition(source, size_at(size, cursor.time))
     share = num_partitions, partition_index

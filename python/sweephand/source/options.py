@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass, fields
-from functools import wraps
+from dataclasses import InitVar, dataclass, field, fields
 from inspect import Parameter, signature
 from os import PathLike
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
@@ -33,7 +32,7 @@ T = TypeVar("T")
 DEFAULT_NUM_LANES = 48
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SourceOptions:
     """The arguments of a `MinibatchSource`, which documents them, checked together.
 
@@ -44,8 +43,7 @@ class SourceOptions:
         counterpart here.
     """
 
-    deserializers: SourceData
-    _: KW_ONLY
+    deserializers: SourceData = field(kw_only=False)
     max_samples: int = INFINITELY_REPEAT
     max_sweeps: int = INFINITELY_REPEAT
     randomize: bool = True
@@ -285,19 +283,22 @@ def _layout_to_write(given: object) -> str:
     )
 
 
-def takes_fields_of(
+def takes_arguments_of(
     make: Callable[P, T],
-) -> Callable[[Callable[[S, T], None]], Callable[Concatenate[S, P], None]]:
-    """Make a method of a dataclass take the fields of that instead."""
+) -> Callable[[Callable[Concatenate[S, ...], None]], Callable[Concatenate[S, P], None]]:
+    """Declare that a method takes the arguments of a dataclass, which it hands on.
 
-    def decorate(method: Callable[[S, T], None]) -> Callable[Concatenate[S, P], None]:
-        @wraps(method)
-        def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
-            method(self, make(*args, **kwargs))
+    Type checkers believe it; editors that complete by names look into the method, which
+    therefore calls the dataclass by its name.
+    """
 
+    def decorate(
+        method: Callable[Concatenate[S, ...], None],
+    ) -> Callable[Concatenate[S, P], None]:
         parameters = signature(make).parameters.values()
         of_self = Parameter("self", Parameter.POSITIONAL_ONLY)
-        call.__signature__ = signature(method).replace(parameters=[of_self, *parameters])  # type: ignore[attr-defined]
-        return call
+        own = signature(method).replace(parameters=[of_self, *parameters])
+        method.__signature__ = own  # type: ignore[attr-defined]
+        return method
 
     return decorate

@@ -12,6 +12,7 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.streams import StreamInfo
 from sweephand.deserializers.data_in_memory import advice_for_several
+from sweephand.deserializers.source_data import SourceData
 from sweephand.elsewhere import AnswersForeignNames
 from sweephand.errors import StateError
 from sweephand.events.event import Event
@@ -22,17 +23,17 @@ from sweephand.minibatch.position import Position
 from sweephand.source.answers import Answers
 from sweephand.source.at_exit import close_at_exit
 from sweephand.source.cursor import Cursor
-from sweephand.source.epoch import Epoch
 from sweephand.source.events import Events
 from sweephand.source.foreign_methods import ON_SOURCE
 from sweephand.source.foreign_names import NEXT, SIZED, SOURCE, names_ours
 from sweephand.source.hints import Hints
 from sweephand.source.limits import MAX_TIME
 from sweephand.source.loops import FOR_TORCH, WRITE_LOOP, checked_size, hint_at_repetition, loop
-from sweephand.source.options import SourceOptions, takes_fields_of
+from sweephand.source.options import SourceOptions, takes_arguments_of
 from sweephand.source.plan import Plan
 from sweephand.source.sizes import Size
 from sweephand.source.state import State
+from sweephand.source.sweep_loop import SweepLoop
 
 
 class MinibatchSource(AnswersForeignNames, Answers):
@@ -126,12 +127,13 @@ class MinibatchSource(AnswersForeignNames, Answers):
     4 2 True
     """
 
-    foreign = ON_SOURCE
+    _foreign = ON_SOURCE
     _crosses_sweeps = True
 
     @names_ours(SOURCE, "MinibatchSource", several=advice_for_several)
-    @takes_fields_of(SourceOptions)
-    def __init__(self, options: SourceOptions) -> None:
+    @takes_arguments_of(SourceOptions)
+    def __init__(self, deserializers: SourceData, **given: Any) -> None:
+        options = SourceOptions(deserializers, **given)
         events, path = events_given(options.events)
         self._open(options, events, path)
 
@@ -217,7 +219,7 @@ class MinibatchSource(AnswersForeignNames, Answers):
         """Iterate over minibatches until the end of data.
 
         A source without ``max_sweeps`` or ``max_samples`` has none: leave such a loop by
-        ``break``, or take `epoch`.
+        ``break``, or take `sweep`.
 
         Parameters
         ----------
@@ -237,9 +239,9 @@ class MinibatchSource(AnswersForeignNames, Answers):
         return loop(self, sizes, num_data_partitions, partition_index)
 
     @names_ours(SIZED)
-    def epoch(
+    def sweep(
         self, size: Size, *, num_data_partitions: int = 1, partition_index: int = 0
-    ) -> Epoch:
+    ) -> SweepLoop:
         """Return one sweep from here, or the rest of one, to loop over.
 
         No minibatch reaches over the end of the sweep. The next loop is the next sweep; after a
@@ -254,7 +256,7 @@ class MinibatchSource(AnswersForeignNames, Answers):
 
         Returns
         -------
-        Epoch
+        SweepLoop
             Its ``len()`` is the number of minibatches, found from lengths alone.
 
         Raises
@@ -269,14 +271,23 @@ class MinibatchSource(AnswersForeignNames, Answers):
         >>> import numpy as np, sweephand as sh
         >>> source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(5)}))
         >>> for number in range(2):
-        ...     epoch = source.epoch(2)
-        ...     print(len(epoch), sum(minibatch.num_samples for minibatch in epoch))
+        ...     sweep = source.sweep(2)
+        ...     print(len(sweep), sum(minibatch.num_samples for minibatch in sweep))
         3 5
         3 5
         """
-        self.timeline.check_has_sweeps("an epoch")
+        self.timeline.check_has_sweeps("source.sweep(size)")
         sizes = checked_size(self, size, num_data_partitions, partition_index)
-        return Epoch(self, sizes, num_data_partitions, partition_index)
+        return SweepLoop(self, sizes, num_data_partitions, partition_index)
+
+    @names_ours(SIZED)
+    def epoch(
+        self, size: Size, *, num_data_partitions: int = 1, partition_index: int = 0
+    ) -> SweepLoop:
+        """Return one sweep from here: the name of `sweep` that users of PyTorch know."""
+        return self.sweep(
+            size, num_data_partitions=num_data_partitions, partition_index=partition_index
+        )
 
     @property
     def position(self) -> Position:
@@ -371,13 +382,13 @@ class MinibatchSource(AnswersForeignNames, Answers):
 
     def __next__(self) -> NoReturn:
         raise TypeError(
-            "next(source): write source.next_minibatch(size), or next(iter(source.epoch(size)))"
+            "next(source): write source.next_minibatch(size), or next(iter(source.sweep(size)))"
         )
 
     def __len__(self) -> int:
         raise TypeError(
             "a source has no len(): it has source.num_sequences_per_sweep sequences of "
-            "source.num_samples_per_sweep samples, and len(source.epoch(size)) minibatches; "
+            "source.num_samples_per_sweep samples, and len(source.sweep(size)) minibatches; "
             f"{FOR_TORCH}"
         )
 

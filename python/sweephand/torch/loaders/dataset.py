@@ -13,10 +13,10 @@ from sweephand.checks import check_int
 from sweephand.errors import StateError, shown
 from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.source.epoch import check_not_ended
 from sweephand.source.foreign_names import DATASET, names_ours
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
+from sweephand.source.sweep_loop import check_not_ended
 from sweephand.torch.distributed.coordinate import coordinate, has_group, num_processes
 from sweephand.torch.loaders.place import UNKNOWN, LoaderPlace
 from sweephand.torch.minibatch.tensors import Tensors, tensors_of

@@ -24,8 +24,8 @@ def check_not_ended(source: MinibatchSource) -> None:
         )
 
 
-class Epoch:
-    """One sweep of a source, or the rest of one, in minibatches; see `MinibatchSource.epoch`.
+class SweepLoop:
+    """One sweep of a source, or the rest of one, in minibatches; see `MinibatchSource.sweep`.
 
     It may be looped over again: then it is the next sweep.
     """
@@ -83,13 +83,13 @@ class Epoch:
 
     def __repr__(self) -> str:
         source = self._source
-        return f"Epoch(size={self._size}, of {source!r})"
+        return f"SweepLoop(size={self._size}, of {source!r})"
 
     def _count(self, begin: Position) -> int:
         plan = self._source.timeline
         if not plan.corpus.sizing.fingerprinted:
             raise TypeError(
-                "how many minibatches an epoch has is not known: the lengths of its sequences "
+                "how many minibatches a sweep has is not known: the lengths of its sequences "
                 "are known only when their chunks are loaded"
             )
         end = min(plan.end_of_sweep(begin.time), plan.limit)
