@@ -1,79 +1,110 @@
 """Where each public name lies; `import sweephand` reads this and imports none of them."""
 
-from . import decode, events, images, mxnet, numpy, ray, tfds, tfrecord, torchft, train
+from . import decode as decode
+from . import events as events
+from . import images as images
+from . import mxnet as mxnet
+from . import numpy as numpy
+from . import ray as ray
+from . import tfds as tfds
+from . import tfrecord as tfrecord
 from . import torch as torch
-from .corpus.node_cache import NodeCache
-from .corpus.stream_defs import StreamDef, StreamDefs
-from .corpus.streams import StreamInfo, Streams
-from .deserializers.array import ArrayDeserializer
-from .deserializers.array_record import ArrayRecordDeserializer
-from .deserializers.arrow import ArrowDeserializer
-from .deserializers.cbf import CBFDeserializer
-from .deserializers.csv_files import CSVDeserializer
-from .deserializers.ctf import CTFDeserializer
-from .deserializers.ctf_text import sequence_to_cntk_text_format
-from .deserializers.deserializer import Deserializer
-from .deserializers.hdf5 import HDF5Deserializer
-from .deserializers.htk import HTKFeatureDeserializer
-from .deserializers.image_folder import ImageFolder
-from .deserializers.jsonl import JSONLDeserializer
-from .deserializers.lance import LanceDeserializer
-from .deserializers.map import MapDeserializer
-from .deserializers.mds import MDSDeserializer
-from .deserializers.megatron import MegatronDeserializer
-from .deserializers.mlf import HTKMLFDeserializer
-from .deserializers.npy import NpyDeserializer
-from .deserializers.parquet import ParquetDeserializer
-from .deserializers.raw_tokens import RawTokensDeserializer
-from .deserializers.split import split
-from .deserializers.text import TextDeserializer
-from .deserializers.tfrecord_files import TFRecordDeserializer
-from .deserializers.user import UserDeserializer
-from .deserializers.webdataset import WebDatasetDeserializer
-from .deserializers.zarr_stores import ZarrDeserializer
-from .errors import DataError, LossScaleError, StaleError, StateError, SweephandHint
-from .layouts.attention import Attention
-from .layouts.base import Layout
-from .layouts.bptt import TruncatedBPTT
-from .layouts.bucketed import Bucketed
-from .layouts.packed import Packed
-from .layouts.plain import Frames, Padded, Ragged
-from .maps.key import Key
-from .minibatch.context_part import ContextPart
-from .minibatch.minibatch import Minibatch
-from .minibatch.minibatch_data import MinibatchData
-from .mixtures.mixture import Mixture
-from .open_path import open
-from .source.by_score import ByScore
-from .source.from_data import MinibatchSourceFromData
-from .source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
-from .source.schedules.formula import cosine, linear, warmup, warmup_stable_decay
-from .source.schedules.minibatch_sizes import minibatch_size_schedule
-from .source.source import MinibatchSource
-from .source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
-from .train.ledger.loss_ledger import LossLedger
-from .train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
-from .train.loss_scale.step_result import StepResult
-from .train.progress.file_writers import CSVProgressWriter, JSONLProgressWriter
-from .train.progress.printer import ProgressPrinter
-from .train.progress.tensorboard_writer import TensorBoardProgressWriter
+from . import torchft as torchft
+from . import train as train
+from .corpus.node_cache import NodeCache as NodeCache
+from .corpus.stream_defs import StreamDef as StreamDef
+from .corpus.stream_defs import StreamDefs as StreamDefs
+from .corpus.streams import StreamInfo as StreamInfo
+from .corpus.streams import Streams as Streams
+from .deserializers.array import ArrayDeserializer as ArrayDeserializer
+from .deserializers.array_record import ArrayRecordDeserializer as ArrayRecordDeserializer
+from .deserializers.arrow import ArrowDeserializer as ArrowDeserializer
+from .deserializers.cbf import CBFDeserializer as CBFDeserializer
+from .deserializers.csv_files import CSVDeserializer as CSVDeserializer
+from .deserializers.ctf import CTFDeserializer as CTFDeserializer
+from .deserializers.ctf_text import sequence_to_cntk_text_format as sequence_to_cntk_text_format
+from .deserializers.deserializer import Deserializer as Deserializer
+from .deserializers.hdf5 import HDF5Deserializer as HDF5Deserializer
+from .deserializers.htk import HTKFeatureDeserializer as HTKFeatureDeserializer
+from .deserializers.image_folder import ImageFolder as ImageFolder
+from .deserializers.jsonl import JSONLDeserializer as JSONLDeserializer
+from .deserializers.lance import LanceDeserializer as LanceDeserializer
+from .deserializers.map import MapDeserializer as MapDeserializer
+from .deserializers.mds import MDSDeserializer as MDSDeserializer
+from .deserializers.megatron import MegatronDeserializer as MegatronDeserializer
+from .deserializers.mlf import HTKMLFDeserializer as HTKMLFDeserializer
+from .deserializers.npy import NpyDeserializer as NpyDeserializer
+from .deserializers.parquet import ParquetDeserializer as ParquetDeserializer
+from .deserializers.raw_tokens import RawTokensDeserializer as RawTokensDeserializer
+from .deserializers.split import split as split
+from .deserializers.text import TextDeserializer as TextDeserializer
+from .deserializers.tfrecord_files import TFRecordDeserializer as TFRecordDeserializer
+from .deserializers.user import UserDeserializer as UserDeserializer
+from .deserializers.webdataset import WebDatasetDeserializer as WebDatasetDeserializer
+from .deserializers.zarr_stores import ZarrDeserializer as ZarrDeserializer
+from .errors import DataError as DataError
+from .errors import LossScaleError as LossScaleError
+from .errors import StaleError as StaleError
+from .errors import StateError as StateError
+from .errors import SweephandHint as SweephandHint
+from .layouts.attention import Attention as Attention
+from .layouts.base import Layout as Layout
+from .layouts.bptt import TruncatedBPTT as TruncatedBPTT
+from .layouts.bucketed import Bucketed as Bucketed
+from .layouts.packed import Packed as Packed
+from .layouts.plain import Frames as Frames
+from .layouts.plain import Padded as Padded
+from .layouts.plain import Ragged as Ragged
+from .maps.key import Key as Key
+from .minibatch.context_part import ContextPart as ContextPart
+from .minibatch.minibatch import Minibatch as Minibatch
+from .minibatch.minibatch_data import MinibatchData as MinibatchData
+from .mixtures.mixture import Mixture as Mixture
+from .open_path import open as open
+from .source.by_score import ByScore as ByScore
+from .source.from_data import MinibatchSourceFromData as MinibatchSourceFromData
+from .source.limits import FULL_DATA_SWEEP as FULL_DATA_SWEEP
+from .source.limits import INFINITELY_REPEAT as INFINITELY_REPEAT
+from .source.schedules.formula import cosine as cosine
+from .source.schedules.formula import linear as linear
+from .source.schedules.formula import warmup as warmup
+from .source.schedules.formula import warmup_stable_decay as warmup_stable_decay
+from .source.schedules.minibatch_sizes import minibatch_size_schedule as minibatch_size_schedule
+from .source.source import MinibatchSource as MinibatchSource
+from .source.window import (
+    DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS as DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
+)
+from .train.ledger.loss_ledger import LossLedger as LossLedger
+from .train.loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
+from .train.loss_scale.step_result import StepResult as StepResult
+from .train.progress.file_writers import CSVProgressWriter as CSVProgressWriter
+from .train.progress.file_writers import JSONLProgressWriter as JSONLProgressWriter
+from .train.progress.printer import ProgressPrinter as ProgressPrinter
+from .train.progress.tensorboard_writer import (
+    TensorBoardProgressWriter as TensorBoardProgressWriter,
+)
 from .train.schedules.learning_rates import (
-    learning_parameter_schedule,
-    learning_parameter_schedule_per_sample,
+    learning_parameter_schedule as learning_parameter_schedule,
+)
+from .train.schedules.learning_rates import (
+    learning_parameter_schedule_per_sample as learning_parameter_schedule_per_sample,
 )
 from .train.schedules.momenta import (
-    momentum_as_time_constant_schedule,
-    momentum_schedule,
-    momentum_schedule_per_sample,
+    momentum_as_time_constant_schedule as momentum_as_time_constant_schedule,
 )
-from .train.session.checkpoint_config import CheckpointConfig
-from .train.session.evaluation_configs import CrossValidationConfig, TestConfig
-from .train.session.learning_rate_control import LearningRateControl
-from .train.session.minibatch_scaling import MinibatchScaling
-from .train.session.preemption import PREEMPTED_EXIT_CODE
-from .train.session.session import training_session
-from .train.spikes.spike_policy import SpikePolicy
-from .train.trainer.trainer import Trainer
+from .train.schedules.momenta import momentum_schedule as momentum_schedule
+from .train.schedules.momenta import (
+    momentum_schedule_per_sample as momentum_schedule_per_sample,
+)
+from .train.session.checkpoint_config import CheckpointConfig as CheckpointConfig
+from .train.session.evaluation_configs import CrossValidationConfig as CrossValidationConfig
+from .train.session.evaluation_configs import TestConfig as TestConfig
+from .train.session.learning_rate_control import LearningRateControl as LearningRateControl
+from .train.session.minibatch_scaling import MinibatchScaling as MinibatchScaling
+from .train.session.preemption import PREEMPTED_EXIT_CODE as PREEMPTED_EXIT_CODE
+from .train.session.session import training_session as training_session
+from .train.spikes.spike_policy import SpikePolicy as SpikePolicy
+from .train.trainer.trainer import Trainer as Trainer
 
 __version__: str
 

@@ -1,11 +1,17 @@
 """Where each public name is defined."""
 
-from . import distributed, megatron, torchtitan
-from .loaders.data_loader import DataLoader
-from .loaders.dataset import IterableDataset
-from .minibatch.attention import attention_mask, block_mask, nested
-from .minibatch.tensors import Tensors, tensors_of, to_tensor
-from .train.bucketing import BucketingModule
+from . import distributed as distributed
+from . import megatron as megatron
+from . import torchtitan as torchtitan
+from .loaders.data_loader import DataLoader as DataLoader
+from .loaders.dataset import IterableDataset as IterableDataset
+from .minibatch.attention import attention_mask as attention_mask
+from .minibatch.attention import block_mask as block_mask
+from .minibatch.attention import nested as nested
+from .minibatch.tensors import Tensors as Tensors
+from .minibatch.tensors import tensors_of as tensors_of
+from .minibatch.tensors import to_tensor as to_tensor
+from .train.bucketing import BucketingModule as BucketingModule
 from .train.learner import TorchLearner as Learner
 
 __all__ = [

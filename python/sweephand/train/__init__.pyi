@@ -1,47 +1,58 @@
 """Where each public name of training is defined."""
 
-from .forgetting.forgetting import Forgetting
-from .forgetting.plan_forgetting import plan_forgetting
-from .forgetting.saved_moment import SavedMoment
-from .ledger.loss_ledger import LossLedger
-from .loss_scale.loss_scale_optimizer import LossScaleOptimizer
-from .loss_scale.step_result import StepResult
-from .progress.file_writers import CSVProgressWriter, JSONLProgressWriter
-from .progress.periodic_writer import PeriodicWriter
-from .progress.printer import ProgressPrinter
-from .progress.progress_bar import ProgressBar
-from .progress.record import ProgressWriter, Record, Step
-from .progress.tensorboard_writer import TensorBoardProgressWriter
-from .progress.tracker_writers import MLflowProgressWriter, WandbProgressWriter
-from .receipts.receipts import Receipts
-from .receipts.report import ReceiptAudit, ReceiptMismatch
-from .schedules.cosine import cosine_schedule
+from .forgetting.forgetting import Forgetting as Forgetting
+from .forgetting.plan_forgetting import plan_forgetting as plan_forgetting
+from .forgetting.saved_moment import SavedMoment as SavedMoment
+from .ledger.loss_ledger import LossLedger as LossLedger
+from .loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
+from .loss_scale.step_result import StepResult as StepResult
+from .progress.file_writers import CSVProgressWriter as CSVProgressWriter
+from .progress.file_writers import JSONLProgressWriter as JSONLProgressWriter
+from .progress.periodic_writer import PeriodicWriter as PeriodicWriter
+from .progress.printer import ProgressPrinter as ProgressPrinter
+from .progress.progress_bar import ProgressBar as ProgressBar
+from .progress.record import ProgressWriter as ProgressWriter
+from .progress.record import Record as Record
+from .progress.record import Step as Step
+from .progress.tensorboard_writer import TensorBoardProgressWriter as TensorBoardProgressWriter
+from .progress.tracker_writers import MLflowProgressWriter as MLflowProgressWriter
+from .progress.tracker_writers import WandbProgressWriter as WandbProgressWriter
+from .receipts.receipts import Receipts as Receipts
+from .receipts.report import ReceiptAudit as ReceiptAudit
+from .receipts.report import ReceiptMismatch as ReceiptMismatch
+from .schedules.cosine import cosine_schedule as cosine_schedule
+from .schedules.learning_rates import UnitType as UnitType
+from .schedules.learning_rates import learning_parameter_schedule as learning_parameter_schedule
 from .schedules.learning_rates import (
-    UnitType,
-    learning_parameter_schedule,
-    learning_parameter_schedule_per_sample,
-    learning_rate_schedule,
-    training_parameter_schedule,
+    learning_parameter_schedule_per_sample as learning_parameter_schedule_per_sample,
 )
+from .schedules.learning_rates import learning_rate_schedule as learning_rate_schedule
+from .schedules.learning_rates import training_parameter_schedule as training_parameter_schedule
 from .schedules.momenta import (
-    momentum_as_time_constant_schedule,
-    momentum_schedule,
-    momentum_schedule_per_sample,
+    momentum_as_time_constant_schedule as momentum_as_time_constant_schedule,
 )
-from .schedules.seesaw import Seesaw, seesaw
-from .session.checkpoint_config import CheckpointConfig
-from .session.critical_batch_size import BatchSizeBranch, BatchSizeBranches, CriticalBatchSize
-from .session.evaluation_configs import CrossValidationConfig, TestConfig
-from .session.learning_rate_control import LearningRateControl
-from .session.minibatch_scaling import MinibatchScaling
-from .session.preemption import PREEMPTED_EXIT_CODE
-from .session.session import TrainingSession, training_session
-from .spikes.spike import Spike, SpikeError
-from .spikes.spike_policy import SpikePolicy
-from .spikes.spike_report import SpikeReport
-from .trainer.noise_scale import GradientNoiseScale
-from .trainer.parameter_digest import parameter_digest
-from .trainer.trainer import Trainer
+from .schedules.momenta import momentum_schedule as momentum_schedule
+from .schedules.momenta import momentum_schedule_per_sample as momentum_schedule_per_sample
+from .schedules.seesaw import Seesaw as Seesaw
+from .schedules.seesaw import seesaw as seesaw
+from .session.checkpoint_config import CheckpointConfig as CheckpointConfig
+from .session.critical_batch_size import BatchSizeBranch as BatchSizeBranch
+from .session.critical_batch_size import BatchSizeBranches as BatchSizeBranches
+from .session.critical_batch_size import CriticalBatchSize as CriticalBatchSize
+from .session.evaluation_configs import CrossValidationConfig as CrossValidationConfig
+from .session.evaluation_configs import TestConfig as TestConfig
+from .session.learning_rate_control import LearningRateControl as LearningRateControl
+from .session.minibatch_scaling import MinibatchScaling as MinibatchScaling
+from .session.preemption import PREEMPTED_EXIT_CODE as PREEMPTED_EXIT_CODE
+from .session.session import TrainingSession as TrainingSession
+from .session.session import training_session as training_session
+from .spikes.spike import Spike as Spike
+from .spikes.spike import SpikeError as SpikeError
+from .spikes.spike_policy import SpikePolicy as SpikePolicy
+from .spikes.spike_report import SpikeReport as SpikeReport
+from .trainer.noise_scale import GradientNoiseScale as GradientNoiseScale
+from .trainer.parameter_digest import parameter_digest as parameter_digest
+from .trainer.trainer import Trainer as Trainer
 
 __all__ = [
     "PREEMPTED_EXIT_CODE",
