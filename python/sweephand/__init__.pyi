@@ -56,6 +56,7 @@ from .layouts.plain import Frames as Frames
 from .layouts.plain import Padded as Padded
 from .layouts.plain import Ragged as Ragged
 from .maps.key import Key as Key
+from .maps.text_classes import classes as classes
 from .minibatch.context_part import ContextPart as ContextPart
 from .minibatch.minibatch import Minibatch as Minibatch
 from .minibatch.minibatch_data import MinibatchData as MinibatchData
@@ -178,6 +179,7 @@ __all__ = [
     "WebDatasetDeserializer",
     "ZarrDeserializer",
     "__version__",
+    "classes",
     "cosine",
     "decode",
     "events",

@@ -34,6 +34,8 @@ class StreamInfo:
         part of what makes two streams equal.
     is_sized : bool
         Whether it has as many samples as the size of each sequence. A source says so, too.
+    classes : tuple of str
+        The names of the classes whose numbers it has, as `sweephand.classes` gives them.
     decode : StreamDef or None
         How its bytes are wanted, where they are to be decoded; a source has none.
 
@@ -55,6 +57,7 @@ class StreamInfo:
     transforms: tuple[Transform, ...] = field(default=(), compare=False, repr=False)
     is_single: bool = field(default=False, compare=False)
     is_sized: bool = field(default=False, compare=False, repr=False)
+    classes: tuple[str, ...] = field(default=(), repr=False)
     decode: StreamDef | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

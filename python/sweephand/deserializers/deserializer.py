@@ -199,6 +199,13 @@ class Deserializer(AnswersForeignNames, ABC):
 
         return FilteredDeserializer(self, make_filter(predicate, name, version))
 
+    def of_stream(self, name: str) -> Deserializer:
+        """Return the same sequences for a look at one stream, where that reads less.
+
+        By default it is the deserializer itself, which reads all of its streams.
+        """
+        return self
+
     def __iter__(self) -> NoReturn:
         raise TypeError(
             "a corpus is not iterated over by itself: make a source, source = "

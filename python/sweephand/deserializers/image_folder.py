@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from copy import copy
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,6 +22,7 @@ from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.sizes import Sizing, chunk_starts
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stored_reader import StoredReader
+from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.formats import SelfDescribed, Wanted, the_only
@@ -127,6 +129,15 @@ class ImageFolder(SelfDescribed):
 
     def __len__(self) -> int:
         return len(self._files)
+
+    def of_stream(self, name: str) -> ImageFolder:
+        """Return the same without pictures, if it is the labels that are looked at."""
+        own = self.definitions.get(name)
+        if own is None or (own.field or name) == "image":
+            return self
+        labels = copy(self)
+        labels.definitions = StreamDefs({name: own})
+        return labels
 
     def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""

@@ -29,8 +29,13 @@ SourceData = Deserializer | Sequence[Deserializer] | Mapping[str, Any] | Table |
 """Deserializers, a dict of arrays as `ArrayDeserializer` takes it, or a table."""
 
 
-def corpus_to_split(data: object) -> Deserializer:
-    """Return the single deserializer of what is to be split, data in hand included.
+def single_corpus(data: object, wanted: str) -> Deserializer:
+    """Return the single deserializer of what is to be cut in parts, data in hand included.
+
+    Parameters
+    ----------
+    wanted : str
+        Who takes it, such as "split".
 
     Raises
     ------
@@ -41,14 +46,14 @@ def corpus_to_split(data: object) -> Deserializer:
     """
     if hasattr(data, "next_minibatch"):
         raise TypeError(
-            f"split takes a corpus, got a {type(data).__name__}: split what it is made of, "
+            f"{wanted} takes a corpus, got a {type(data).__name__}: split what it is made of, "
             "train, validation = sh.split(corpus, validation=0.1), and make a source of each "
             "part, sh.MinibatchSource(train)"
         )
     found = deserializers_of(data)
     if len(found) > 1:
         raise TypeError(
-            f"split takes one corpus, got {len(found)} that are joined: split the first of "
+            f"{wanted} takes one corpus, got {len(found)} that are joined: split the first of "
             "them, and join each part with the others, sh.MinibatchSource([train, labels])"
         )
     return found[0]

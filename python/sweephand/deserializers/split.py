@@ -15,8 +15,11 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.id_words import digests_of_names, id_words
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.source_data import SourceData, corpus_to_split
+from sweephand.deserializers.source_data import SourceData, single_corpus
+from sweephand.deserializers.strata import parts_by_class
+from sweephand.errors import shown
 from sweephand.maps.opening import Opening
+from sweephand.maps.sequence_classes import classes_of
 
 GroupOf = Callable[[str], str]
 
@@ -29,7 +32,7 @@ def split(
     corpus: SourceData,
     *,
     seed: int = 0,
-    by: GroupOf | None = None,
+    by: GroupOf | str | None = None,
     **shares: float | Fraction,
 ) -> tuple[Deserializer, ...]:
     """Split a corpus by the ids of its sequences, the same way every time.
@@ -45,9 +48,13 @@ def split(
         It is opened once by each part.
     seed : int
         In [0, 2^64): another one draws other parts.
-    by : callable, optional
-        Given an id, returns the name of a group whose sequences stay together, such as those
-        of one speaker.
+    by : str or callable, optional
+        The name of a stream with one sample a sequence, a label for instance: every part gets
+        its share of each class, to within one sequence, and all of them together its share of
+        the corpus, rounded. Labels are looked at once, in a pass that is kept beside the index
+        of files. Which part a sequence belongs to then depends on the others of its class, too.
+        Or a function that, given an id, returns the name of a group whose sequences stay
+        together, such as those of one speaker.
     **shares : float or Fraction
         How much of the corpus each part gets, in (0, 1), by its name. ``train`` gets the rest
         if it is not named.
@@ -70,9 +77,19 @@ def split(
     >>> train, validation = sh.split(corpus, validation=0.1)
     >>> [sh.MinibatchSource(part).num_sequences_per_sweep for part in (train, validation)]
     [888, 112]
+    >>> data = {"x": np.arange(1000), "label": np.arange(1000) % 10 == 0}
+    >>> train, validation = sh.split(data, validation=0.1, by="label")
+    >>> labels = sh.MinibatchSource(validation).next_minibatch(100)["label"].values
+    >>> len(labels), int(labels.sum())
+    (100, 10)
     """
-    whole = corpus_to_split(corpus)
-    check_int("seed", seed, 0, 2**64 - 1)
+    if by is not None and not isinstance(by, str) and not callable(by):
+        raise TypeError(
+            "by is the name of a stream, or a function of an id that returns a group, got "
+            f"{shown(by)}"
+        )
+    whole = single_corpus(corpus, "split")
+    check_int("seed", seed, 0, 2**64)
     wanted = _checked(shares)
     return tuple(_Part(whole, name, wanted, seed, by) for name in wanted)
 
@@ -110,20 +127,23 @@ class _Part(Deserializer):
     name: str
     shares: dict[str, Fraction]
     seed: int
-    by: GroupOf | None
+    by: GroupOf | str | None
 
     def open(self, ledger: Ledger) -> Corpus:
         """Open the corpus, and keep the sequences of this part."""
-        return self._part_of(self.whole.open(ledger))
+        return self._part_of(self.whole.open(ledger), Opening(ledger))
 
     def open_for(self, opening: Opening) -> Corpus:
         """Do the same as a source asks for it."""
-        return self._part_of(self.whole.open_for(opening))
+        return self._part_of(self.whole.open_for(opening), opening)
 
-    def _part_of(self, corpus: Corpus) -> Corpus:
-        words = id_words(_digests(corpus, self.by), self.seed)
-        first, last = self._bounds()
-        kept = (words >= np.uint64(first)) & (words <= np.uint64(last))
+    def _part_of(self, corpus: Corpus, opening: Opening) -> Corpus:
+        if isinstance(self.by, str):
+            kept = self._of_every_class(corpus, self.by, opening)
+        else:
+            words = id_words(_digests(corpus, self.by), self.seed)
+            first, last = self._bounds()
+            kept = (words >= np.uint64(first)) & (words <= np.uint64(last))
         if not kept.any():
             raise ValueError(
                 f"nothing is left in {self.name}: none of {len(kept)} sequences was drawn; "
@@ -131,10 +151,26 @@ class _Part(Deserializer):
             )
         return corpus.keep(kept).named(str(self))
 
+    def _of_every_class(
+        self, corpus: Corpus, stream: str, opening: Opening
+    ) -> NDArray[np.bool_]:
+        narrow = self.whole.of_stream(stream)
+        looked_at = corpus if narrow is self.whole else narrow.open_for(opening)
+        classes = classes_of(looked_at, stream, opening)
+        words = id_words(corpus.ids.digests(corpus.num_sequences), self.seed)
+        shares = [self.shares[name] for name in self._order]
+        parts = parts_by_class(words, classes, shares, self.seed)
+        return np.equal(parts, self._order.index(self.name))
+
+    @property
+    def _order(self) -> list[str]:
+        """The parts in the order in which they are drawn."""
+        order = [name for name in self.shares if name != _REST] + [_REST]
+        return [name for name in order if name in self.shares]
+
     def _bounds(self) -> tuple[int, int]:
         """Return the first and the last word of the part."""
-        order = [name for name in self.shares if name != _REST] + [_REST]
-        order = [name for name in order if name in self.shares]
+        order = self._order
         ends = list(accumulate(self.shares[name] for name in order))
         at = order.index(self.name)
         first = 0 if at == 0 else int(ends[at - 1] * 2**64)
@@ -148,6 +184,8 @@ class _Part(Deserializer):
         """Return the identity of the part, for the fingerprint of a source."""
         others = ", ".join(f"{name}={float(share):g}" for name, share in self.shares.items())
         by = "" if self.by is None else ", by groups"
+        if isinstance(self.by, str):
+            by = f", by {self.by}"
         return f"{self.name} of split({others}, seed={self.seed}{by})"
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sweephand.maps.key import Key
+
+if TYPE_CHECKING:
+    from sweephand.corpus.corpus import Corpus
+    from sweephand.maps.opening import Opening
 
 
 class KnownMap(ABC):
@@ -24,6 +28,14 @@ class KnownMap(ABC):
     name: str
     is_random: bool = False
     size: ClassVar[Literal["same", "measured"]] = "same"
+
+    def learned(self, corpus: Corpus, opening: Opening) -> KnownMap:
+        """Return the map with all that it learns from a corpus when that is opened."""
+        return self
+
+    def classes(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the names of classes, by the stream that has their numbers."""
+        return {}
 
     @abstractmethod
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import groupby
 
@@ -37,6 +38,7 @@ def map_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
     ValueError
         If another map has the name, or what the map returns cannot be streams.
     """
+    wanted = wanted.learned(stored, opening)
     return stored.each(lambda one: _mapped(one, wanted, opening).named(wanted.fingerprint))
 
 
@@ -77,7 +79,10 @@ def _reader(
     first = corpus.readers[0]
     run = MapRun(stored, wanted, look, expansion, opening)
     return MappedReader(
-        streams=look.streams(stored, keeps_size=expansion is None),
+        streams=[
+            replace(info, classes=wanted.classes.get(info.name, ()))
+            for info in look.streams(stored, keeps_size=expansion is None)
+        ],
         chunk_sequences=(
             corpus.chunk_sequences if expansion is None else expansion.chunk_sequences(corpus)
         ),

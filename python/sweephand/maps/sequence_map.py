@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sweephand.checks import check_flag, check_function, check_int
 from sweephand.corpus.stream_defs import StreamDefs
@@ -13,6 +13,10 @@ from sweephand.maps.arity import check_takes
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
 from sweephand.maps.stream_sequences import StreamSequences
+
+if TYPE_CHECKING:
+    from sweephand.corpus.corpus import Corpus
+    from sweephand.maps.opening import Opening
 
 Sequences = Mapping[str, StreamSequences]
 """Per stream the samples of every sequence: arrays (samples, *shape), or CSR matrices."""
@@ -59,6 +63,21 @@ class SequenceMap:
     def fingerprint(self) -> str:
         """Identity of the map in states."""
         return f"{self.kind} {self.name} {self.version}"
+
+    def learned(self, corpus: Corpus, opening: Opening) -> SequenceMap:
+        """Return the map with what its function learns from the corpus; see `KnownMap`."""
+        if not isinstance(self.function, KnownMap):
+            return self
+        function = self.function.learned(corpus, opening)
+        if function is self.function:
+            return self
+        own = "" if self.name == self.function.name else f"{self.name}, "
+        return replace(self, function=function, name=f"{own}{function.name}")
+
+    @property
+    def classes(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of classes, by the stream that has their numbers."""
+        return self.function.classes() if isinstance(self.function, KnownMap) else {}
 
     def of_version(self, version: int) -> SequenceMap:
         """Return the map of a version; ValueError if there is none."""

@@ -29,6 +29,8 @@ _END_OF_TIME = 2**63
 _ENDLESS = 2**62  # nominal time of a mixture
 _NEVER = 2**64 - 1
 
+_MOST_CLASSES = 6  # that a message lists
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class MixedCorpus(Corpus):
@@ -238,12 +240,24 @@ def _check_alike(name: str, corpus: StoredCorpus, other_name: str, other: Stored
         )
     theirs = {info.name: info for info in other.streams}
     for info in corpus.streams:
+        if (classes := theirs[info.name].classes) != info.classes:
+            raise ValueError(
+                f"the numbers of stream {info.name!r} are the classes "
+                f"{_listed(info.classes)} in {name!r} and {_listed(classes)} in "
+                f"{other_name!r}; give all corpora the same, sh.classes({info.name!r}, "
+                "names=[...])"
+            )
         kind, otherwise = _kind(info), _kind(theirs[info.name])
         if kind != otherwise:
             raise ValueError(
                 f"stream {info.name!r} is {kind} in {name!r} and {otherwise} in "
                 f"{other_name!r}; a StreamDef can give both one dtype and shape"
             )
+
+
+def _listed(classes: tuple[str, ...]) -> str:
+    more = ", ..." if len(classes) > _MOST_CLASSES else ""
+    return f"({', '.join(classes[:_MOST_CLASSES])}{more})"
 
 
 def _words(streams: list[list[str]]) -> str:

@@ -12,9 +12,11 @@ from sweephand.corpus.corpus import Corpus, ShareChange
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.source_data import SourceData, deserializers_of
+from sweephand.deserializers.source_data import SourceData, deserializers_of, single_corpus
 from sweephand.errors import shown
 from sweephand.maps.opening import Opening
+from sweephand.maps.sequence_classes import By
+from sweephand.mixtures.by_class import corpora_of, weights_of
 from sweephand.mixtures.mixed_corpus import MixedCorpus
 from sweephand.mixtures.weights import (
     Weights,
@@ -107,6 +109,55 @@ class Mixture(Deserializer):
         if at_end not in get_args(AtEnd):
             raise ValueError(f"at_end is 'repeat', 'stop' or 'drop', got {shown(at_end)}")
         self._at_end: AtEnd = at_end
+
+    @classmethod
+    def by(
+        cls,
+        corpus: SourceData,
+        by: By,
+        weights: Weights | Literal["equal"] = "equal",
+        *,
+        at_end: AtEnd = "repeat",
+    ) -> Mixture:
+        """Return a mixture of the classes of a corpus, such as those of its labels.
+
+        Classes come by their weights however many sequences they have: those of few sequences
+        go round sooner. They are found when the mixture is made, in one pass that is kept
+        beside the index of files if a stream says them.
+
+        Parameters
+        ----------
+        corpus : Deserializer, dict of arrays, or table
+        by : str or callable
+            A stream with one sample a sequence, of integers, bools or text; or a function of a
+            sequence, a dict of arrays, that returns one.
+        weights : "equal", dict of float, or list of (int, dict)
+            Weight of every class; or the weights at nominal times. Classes are named by text,
+            and integers are taken for it.
+        at_end : {"repeat", "stop", "drop"}
+            When a class has ended.
+
+        Raises
+        ------
+        ValueError
+            If the stream is no class, or a weight is wrong or missing.
+        TypeError
+            If an argument is of a wrong type.
+
+        Examples
+        --------
+        >>> import numpy as np, sweephand as sh
+        >>> rare = {"x": np.arange(1000), "label": (np.arange(1000) >= 990).astype(int)}
+        >>> source = sh.MinibatchSource(sh.Mixture.by(rare, "label", weights="equal"))
+        >>> source.next_minibatch(100).num_samples_by()
+        {'0': 50, '1': 50}
+        """
+        if not isinstance(by, str) and not callable(by):
+            raise TypeError(
+                f"by is the name of a stream, or a function of a sequence, got {shown(by)}"
+            )
+        corpora = corpora_of(single_corpus(corpus, "Mixture.by"), by)
+        return cls(corpora, weights_of(weights, list(corpora)), at_end=at_end)
 
     @property
     def names(self) -> list[str]:

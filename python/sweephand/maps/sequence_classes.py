@@ -1,0 +1,189 @@
+"""The class of every sequence of a corpus: what a stream of one sample says, or a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.one_pass import one_pass
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.streams import StreamInfo
+from sweephand.errors import DataError, shown
+from sweephand.maps.measured_store import MeasuredStore
+from sweephand.maps.opening import Opening
+from sweephand.maps.stored_streams import StoredStreams
+
+By: TypeAlias = str | Callable[[Mapping[str, Any]], Any]
+"""A stream of one sample, or a function of a sequence that returns an integer, bool or text."""
+
+_BATCH_BYTES = 1 << 20
+_LEAST_BATCH = 256  # samples
+_TEXT = "utf-8", "surrogateescape"
+
+
+@dataclass(frozen=True)
+class SequenceClasses:
+    """Classes of all sequences.
+
+    Attributes
+    ----------
+    names : list of str
+        The classes that there are: integers ascending, then texts.
+    numbers : ndarray of int64, shape (sequences,)
+        Place of each sequence's class in `names`. What is damaged is of the first.
+    """
+
+    names: list[str]
+    numbers: NDArray[np.int64]
+
+    def of(self, name: str) -> NDArray[np.bool_]:
+        """Return which sequences are of a class: bool, shape (sequences,)."""
+        return np.equal(self.numbers, self.names.index(name))
+
+
+def classes_of(corpus: Corpus, by: By, opening: Opening) -> SequenceClasses:
+    """Find the class of every sequence in one pass, in storage order.
+
+    What a stream says is kept beside the index of files, what a function says is not.
+
+    Raises
+    ------
+    ValueError
+        If there is no such stream, or it has several samples a sequence.
+    DataError
+        If a function fails or returns something that is no class.
+    """
+    if callable(by):
+        return _numbered(_of_function(corpus, by, opening), corpus.num_sequences)
+    info = _checked(corpus, by)
+    narrow = _with_reader_of(corpus, info)
+    store = MeasuredStore.of(narrow, f"classes of {info.name}")
+    kept = store.read_index()
+    if kept is not None:
+        content, (_, numbers, _), _ = kept
+        return SequenceClasses(list(content.facts[0]["names"]), numbers.astype(np.int64) - 1)
+    num_errors = len(opening.ledger.errors)
+    found = _numbered(_of_stream(narrow, info, opening), corpus.num_sequences)
+    if len(opening.ledger.errors) == num_errors:  # what is damaged may be mended
+        ones = np.ones(corpus.num_sequences, np.uint32)
+        sizes = (found.numbers + 1).astype(np.uint32)
+        store.keep((ones, sizes, False), facts={"names": found.names})
+    return found
+
+
+def class_name(value: Any) -> str | None:
+    """Return the name of a class as text; None if the value is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [class_name(one) for one in (3, np.array([4]), b"cat", True, 0.5)]
+    ['3', '4', 'cat', 'True', None]
+    """
+    if isinstance(value, np.ndarray | np.generic) and value.size == 1:
+        value = value.item()
+    if isinstance(value, bytes):
+        return value.decode(*_TEXT)
+    return str(value) if isinstance(value, bool | int | str) else None
+
+
+def _checked(corpus: Corpus, name: str) -> StreamInfo:
+    infos = {info.name: info for info in corpus.streams}
+    if name not in infos:
+        raise ValueError(f"no stream {name!r}, there are: {', '.join(infos)}")
+    info = infos[name]
+    if not info.is_single or info.shape or info.is_sparse:
+        raise ValueError(
+            f"stream {name!r} has {info.kind}, several a sequence or of several numbers, and "
+            "is no class; give a function, def by(sequence): return the class of it"
+        )
+    if info.dtype.kind not in "biuO":
+        raise ValueError(
+            f"stream {name!r} is of {info.dtype}, and a class is an integer, a bool or text; "
+            f"give a function, def by(sequence): return int(sequence[{name!r}][0] > 0.5)"
+        )
+    return info
+
+
+def _with_reader_of(corpus: Corpus, info: StreamInfo) -> Corpus:
+    """Return the corpus with only the reader of a stream, where several are joined."""
+    if not isinstance(corpus, StoredCorpus):
+        return corpus
+    readers = [one for one in corpus.readers if any(i.name == info.name for i in one.streams)]
+    return replace(corpus, readers=readers, chunks=corpus.chunk_sequences)
+
+
+Found: TypeAlias = Iterator[tuple[NDArray[np.uint64], list[Any]]]
+
+
+def _batches(corpus: Corpus, opening: Opening) -> Iterator[tuple[NDArray[np.uint64], Any]]:
+    samples = max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, corpus.sample_bytes)))
+    stored = StoredStreams(corpus)
+    for numbers, batch in one_pass(corpus, opening.ledger, samples, load_ahead=True):
+        yield numbers, stored.sequences_of(batch)
+
+
+def _of_stream(corpus: Corpus, info: StreamInfo, opening: Opening) -> Found:
+    for numbers, sequences in _batches(corpus, opening):
+        yield numbers, np.concatenate(sequences[info.name].to_list()).tolist()
+
+
+def _of_function(
+    corpus: Corpus, by: Callable[[Mapping[str, Any]], Any], opening: Opening
+) -> Found:
+    for numbers, sequences in _batches(corpus, opening):
+        streams = {name: one.to_list() for name, one in sequences.items()}
+        found = []
+        for place, number in enumerate(numbers):
+            sequence = {name: values[place] for name, values in streams.items()}
+            try:
+                found.append(by(sequence))
+            except Exception as error:
+                (name,) = corpus.ids.names(np.array([number], np.uint64))
+                reason = f"by= raised {type(error).__name__}: {error}"
+                raise DataError(reason, sequence=name) from error
+            if class_name(found[-1]) is None:
+                (name,) = corpus.ids.names(np.array([number], np.uint64))
+                raise DataError(
+                    f"by= returned {shown(found[-1])}, and a class is an integer, a bool or "
+                    "text",
+                    sequence=name,
+                )
+        yield numbers, found
+
+
+def _numbered(
+    found: Iterable[tuple[NDArray[np.uint64], list[Any]]], count: int
+) -> SequenceClasses:
+    places: dict[str, int] = {}
+    seen: dict[tuple[type, Any], int] = {}  # as they come, which is quicker than by their names
+    numbers = np.zeros(count, np.int64)
+    for which, values in found:
+        numbers[which] = [_place(value, seen, places) for value in values]
+    names = sorted(places, key=_by_number)
+    rank = np.empty(len(names), np.int64)
+    rank[[places[name] for name in names]] = np.arange(len(names))
+    return SequenceClasses(names, rank[numbers])
+
+
+def _place(value: Any, seen: dict[tuple[type, Any], int], places: dict[str, int]) -> int:
+    key = type(value), value if isinstance(value, int | str | bytes) else None
+    place = seen.get(key) if key[1] is not None else None
+    if place is None:
+        name = class_name(value)
+        assert name is not None
+        place = places.setdefault(name, len(places))
+        if key[1] is not None:
+            seen[key] = place
+    return place
+
+
+def _by_number(name: str) -> tuple[bool, int, str]:
+    """Sort integers ascending, before texts."""
+    is_number = name.removeprefix("-").isdecimal() and name.isascii()
+    return not is_number, int(name) if is_number else 0, name

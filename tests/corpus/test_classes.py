@@ -1,0 +1,301 @@
+"""Strata, balanced classes, and texts as classes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.corpus.test_split import word_of
+from tests.read.format_corpora import EVERY_FORMAT
+
+import sweephand as sh
+from sweephand.maps import sequence_classes
+
+TEXTS = ["dog", "cat", "dog", "eel", "dog", "dog"]
+
+
+def labelled(labels: Any) -> sh.Deserializer:
+    return sh.ArrayDeserializer({"x": np.arange(len(labels)), "label": labels})
+
+
+def ids_and_labels(corpus: Any) -> dict[str, Any]:
+    with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
+        return {
+            name: label
+            for one in source.minibatches(64)
+            for name, label in zip(one.ids, one["label"].values.tolist(), strict=True)
+        }
+
+
+def lines(folder: Path, count: int = 100) -> Path:
+    rows = ({"x": [n], "label": "neg" if n % 5 == 0 else "pos"} for n in range(count))
+    (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / "a.jsonl"
+
+
+@given(
+    st.lists(st.integers(-1, 4), min_size=20, max_size=200),
+    st.lists(
+        st.sampled_from([Fraction(1, 10), Fraction(1, 4), Fraction(1, 3)]),
+        min_size=1,
+        max_size=2,
+    ),
+    st.integers(0, 2**64 - 1),
+)
+def test_every_part_has_its_share_of_every_class(
+    labels: list[int], given_shares: list[Fraction], seed: int
+) -> None:
+    shares = {f"part{n}": share for n, share in enumerate(given_shares)}
+    corpus = labelled(np.array(labels))
+    parts = sh.split(corpus, seed=seed, by="label", **shares)  # type: ignore[arg-type]
+    found: list[dict[str, Any]] = []
+    for part in parts:
+        try:
+            found.append(ids_and_labels(part))
+        except ValueError:  # nothing is left in it
+            found.append({})
+    together = [name for part in found for name in part]
+    assert sorted(together) == sorted(f"array__{n}" for n in range(len(labels)))
+    wanted = {"train": 1 - sum(shares.values()), **shares}
+    for part, share in zip(found, wanted.values(), strict=True):
+        assert abs(len(part) - share * len(labels)) <= 1
+        of_class = Counter(part.values())
+        for label, count in Counter(labels).items():
+            assert abs(of_class[label] - share * count) <= 2
+    if len(shares) == 1:
+        for label, count in Counter(labels).items():
+            assert abs(Counter(found[1].values())[label] - shares["part0"] * count) < 1
+
+
+def test_strata_are_those_of_the_page() -> None:
+    """docs/order.md, section 8, in plain Python."""
+    labels = [n * n % 5 for n in range(101)]
+    left: dict[str, list[tuple[int, int]]] = {}
+    for n, label in enumerate(labels):
+        left.setdefault(str(label), []).append((word_of(f"array__{n}", 9), n))
+    parts: dict[int, str] = {}
+    rest = Fraction(1)
+    for name, share in (("a", Fraction(1, 4)), ("b", Fraction(1, 10))):
+        before = total = 0
+        for label in sorted(left, key=lambda one: word_of(one, 9)):
+            left[label].sort()
+            total += len(left[label])
+            until = (share / rest * total + Fraction(1, 2)).__floor__()
+            for _, n in left[label][: until - before]:
+                parts[n] = name
+            del left[label][: until - before]
+            before = until
+        rest -= share
+    found = sh.split(labelled(np.array(labels)), seed=9, by="label", a=0.25, b=0.1)
+    for name, part in zip(("train", "a", "b"), found, strict=True):
+        wanted = {n for n in range(101) if parts.get(n, "train") == name}
+        assert set(ids_and_labels(part)) == {f"array__{n}" for n in wanted}
+
+
+def test_rare_classes_are_not_all_rounded_away() -> None:
+    corpus = labelled(np.repeat(np.arange(100), 3))
+    validation = sh.split(corpus, validation=0.1, by="label")[1]
+    assert len(ids_and_labels(validation)) == 30
+    assert len(set(ids_and_labels(validation).values())) == 30
+
+
+def test_strata_are_the_same_every_time_and_others_for_another_seed() -> None:
+    corpus = labelled(np.arange(300) % 7)
+    drawn = [sh.split(corpus, validation=0.2, by="label", seed=n)[1] for n in (4, 4, 5)]
+    parts = [ids_and_labels(part) for part in drawn]
+    assert len(parts[0]) == len(parts[2]) == 60
+    assert parts[0] == parts[1] != parts[2]
+
+
+def test_a_state_of_another_split_is_refused() -> None:
+    corpus = labelled(np.arange(40) % 2)
+    state = sh.MinibatchSource(sh.split(corpus, validation=0.5, by="label")[1]).state_dict()
+    again = sh.MinibatchSource(sh.split(corpus, validation=0.5, by="label")[1])
+    again.load_state_dict(state)
+    with pytest.raises(sh.StateError, match="names"):
+        sh.MinibatchSource(sh.split(corpus, validation=0.5)[1]).load_state_dict(state)
+
+
+def test_labels_of_files_are_looked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = lines(tmp_path)
+    before = [ids_and_labels(part) for part in sh.split(sh.open(path), test=0.2, by="label")]
+    assert sorted(Counter(before[1].values()).items()) == [(b"neg", 4), (b"pos", 16)]
+
+    def again(*_: object) -> None:
+        raise AssertionError("labels are read again")
+
+    monkeypatch.setattr(sequence_classes, "_numbered", again)
+    after = [ids_and_labels(part) for part in sh.split(sh.open(path), test=0.2, by="label")]
+    assert after == before
+    assert sh.Mixture.by(sh.open(path), "label").names == ["neg", "pos"]
+    monkeypatch.undo()
+    lines(tmp_path, 50)
+    assert len(ids_and_labels(sh.split(sh.open(path), test=0.2, by="label")[1])) == 10
+
+
+def test_labels_of_pictures_are_known_without_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(20):
+        path = tmp_path / ("cat" if n % 4 == 0 else "dog") / f"{n}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"no picture")
+
+    def read(*_: object) -> bytes:
+        raise AssertionError("a picture is read")
+
+    monkeypatch.setattr(sh.ImageFolder, "read", read)
+    corpus = sh.ImageFolder(
+        tmp_path, {"image": sh.StreamDef(), "label": sh.StreamDef()}, index=None
+    )
+    parts = sh.split(corpus, validation=0.25, by="label")
+    opened = [sh.MinibatchSource(part) for part in parts]
+    assert [one.num_sequences_per_sweep for one in opened] == [15, 5]
+    assert sh.Mixture.by(corpus, "label").names == ["0", "1"]
+
+
+@pytest.mark.parametrize("make", EVERY_FORMAT[:4], ids=lambda make: make.__name__)
+def test_parts_by_a_function_of_a_map_unite(make: Any, tmp_path: Path) -> None:
+    from tests.read.format_corpora import corpus_for
+
+    corpus = make(tmp_path, corpus_for(make)).map(with_label, streams=None)
+    parts = [ids_and_labels(part) for part in sh.split(corpus, validation=0.4, by="label")]
+    assert ids_and_labels(corpus) == parts[0] | parts[1]
+
+
+def with_label(sequence: Any) -> Any:
+    name = next(iter(sequence))
+    return {**sequence, "label": np.array([len(sequence[name]) % 2])}
+
+
+def label_of(sequence: Any) -> int:
+    return int(sequence["label"][0])
+
+
+@pytest.mark.parametrize("by", ["label", label_of])
+def test_a_mixture_of_classes_is_balanced_and_complete(by: Any) -> None:
+    labels = (np.arange(1000) >= 990).astype(np.int64)
+    mixture = sh.Mixture.by(labelled(labels), by)
+    assert mixture.names == ["0", "1"]
+    source = sh.MinibatchSource(mixture, randomization_seed=3)
+    minibatch = source.next_minibatch(200)
+    assert minibatch.num_samples_by() == {"0": 100, "1": 100}
+    found = [name.split("/") for name in minibatch.ids]
+    assert all(labels[int(name.partition("__")[2])] == int(label) for label, name in found)
+    rare = Counter(name for label, name in found if label == "1")
+    assert set(rare) == {f"array__{n}" for n in range(990, 1000)}
+    assert set(rare.values()) == {10}  # whole sweeps of the rare class
+    again = pickle.loads(pickle.dumps(source))
+    again.current_position = 0
+    assert again.next_minibatch(200).ids == minibatch.ids
+
+
+def test_weights_of_classes_are_given_by_number_or_name() -> None:
+    for weights in ({0: 3, 1: 1}, {"0": 3, "1": 1}, [(0, {0: 3, 1: 1})]):
+        mixture = sh.Mixture.by(labelled(np.arange(40) % 2), "label", weights)  # type: ignore[arg-type]
+        counts = sh.MinibatchSource(mixture).next_minibatch(40).num_samples_by()
+        assert counts == {"0": 30, "1": 10}
+    with pytest.raises(ValueError, match="none for '1'"):
+        sh.Mixture.by(labelled(np.arange(40) % 2), "label", {0: 1})
+    with pytest.raises(ValueError, match="weights are 'equal'"):
+        sh.Mixture.by(labelled(np.arange(40) % 2), "label", "same")  # type: ignore[arg-type]
+
+
+def test_classes_that_change_after_the_mixture_was_made_are_refused(tmp_path: Path) -> None:
+    path = lines(tmp_path)
+    mixture = sh.Mixture.by(sh.open(path), "label")
+    with path.open("a") as file:
+        file.write('{"x": [1], "label": "new"}\n')
+    again = sh.Mixture.by(sh.open(path), "label")
+    assert again.names == ["neg", "new", "pos"]
+    with pytest.raises(sh.DataError):
+        sh.MinibatchSource(mixture).next_minibatch(4)
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (np.arange(3.0), "is of float64, and a class is"),
+        ([np.arange(2), np.arange(1), np.arange(3)], "several a sequence"),
+        (["a/b", "c", "d"], "'a/b' cannot name a corpus"),
+    ],
+)
+def test_what_is_no_class_is_refused(labels: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        sh.Mixture.by({"x": np.arange(3), "label": labels}, "label")
+
+
+def test_what_a_function_must_return_is_said_with_the_sequence() -> None:
+    with pytest.raises(sh.DataError, match=r"sequence array__0\]: by= returned None"):
+        sh.Mixture.by(labelled([1, 2]), lambda sequence: None)
+    with pytest.raises(sh.DataError, match=r"sequence array__0\]: by= raised KeyError: 'y'"):
+        sh.Mixture.by(labelled([1, 2]), lambda sequence: sequence["y"])
+    with pytest.raises(TypeError, match=r"Mixture\.by takes one corpus"):
+        sh.Mixture.by([labelled([1]), labelled([2])], "label")
+
+
+def test_texts_become_classes_whose_names_are_kept() -> None:
+    source = sh.MinibatchSource(labelled(TEXTS).map(sh.classes("label")), randomize=False)
+    assert source.next_minibatch(6)["label"].values.tolist() == [1, 0, 1, 2, 1, 1]
+    info = source.streams.label
+    assert info.classes == pickle.loads(pickle.dumps(info)).classes == ("cat", "dog", "eel")
+    state = source.state_dict()
+    assert "cat, dog, eel" in state["names"]
+    other = labelled(["ant", *TEXTS[1:]]).map(sh.classes("label"))
+    with pytest.raises(sh.StateError, match="ant"):
+        sh.MinibatchSource(other, randomize=False).load_state_dict(state)
+    named = labelled(TEXTS).map(sh.classes("label", ["cat", "dog", "eel"]))
+    sh.MinibatchSource(named, randomize=False).load_state_dict(state)
+
+
+def test_both_parts_of_a_split_have_the_classes_of_the_whole() -> None:
+    corpus = labelled(TEXTS).map(sh.classes("label"))
+    parts = [sh.MinibatchSource(part) for part in sh.split(corpus, validation=0.5)]
+    assert {one.streams.label.classes for one in parts} == {("cat", "dog", "eel")}
+
+
+def test_many_names_are_a_digest_in_a_state() -> None:
+    names = [f"class {n}" for n in range(300)]
+    states = []
+    for given_names in (names, [*names[1:], names[0]]):
+        corpus = labelled(names[:20]).map(sh.classes("label", given_names))
+        states.append(sh.MinibatchSource(corpus).state_dict())
+    assert states[0]["names"] != states[1]["names"]
+    assert len(json.dumps(states[0])) < 1000
+
+
+def test_corpora_whose_numbers_are_other_classes_are_not_mixed() -> None:
+    one, other = (labelled(texts).map(sh.classes("label")) for texts in (TEXTS, ["ant", "cat"]))
+    with pytest.raises(ValueError, match=r"classes \(cat, dog, eel\) in 'a' and \(ant, cat\)"):
+        sh.MinibatchSource(sh.Mixture({"a": one, "b": other}, {"a": 1, "b": 1}))
+    with pytest.raises(ValueError, match="give all corpora the same"):
+        sh.MinibatchSource(sh.Mixture.by(labelled(TEXTS), "label").map(sh.classes("label")))
+    known = sh.classes("label", ["cat", "dog", "eel"])
+    source = sh.MinibatchSource(sh.Mixture.by(labelled(TEXTS), "label").map(known))
+    assert source.streams.label.classes == ("cat", "dog", "eel")
+
+
+def test_a_text_that_is_no_class_is_an_error_with_its_sequence() -> None:
+    corpus = labelled(TEXTS).map(sh.classes("label", ["dog", "cat"]))
+    with pytest.raises(
+        sh.DataError, match=r"array__3.*'eel' is none of the 2 classes dog, cat"
+    ):
+        sh.MinibatchSource(corpus, randomize=False).next_minibatch(6)
+    source = sh.MinibatchSource(corpus, randomize=False, max_errors=1)
+    assert source.next_minibatch(6).num_sequences == 5
+
+
+@pytest.mark.parametrize("names", ["dog", [], ["a", "a"], [1, 2]])
+def test_wrong_names_are_refused(names: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="names are"):
+        sh.classes("label", names)
