@@ -14,6 +14,7 @@ import sweephand as sh
 @pytest.mark.parametrize(
     "name",
     [
+        *(".io", ".learners", ".logging"),
         *(
             "",
             ".decode",

@@ -3,6 +3,9 @@
 from . import decode as decode
 from . import events as events
 from . import images as images
+from . import io as io
+from . import learners as learners
+from . import logging as logging
 from . import mxnet as mxnet
 from . import numpy as numpy
 from . import ray as ray
@@ -184,9 +187,12 @@ __all__ = [
     "decode",
     "events",
     "images",
+    "io",
+    "learners",
     "learning_parameter_schedule",
     "learning_parameter_schedule_per_sample",
     "linear",
+    "logging",
     "minibatch_size_schedule",
     "momentum_as_time_constant_schedule",
     "momentum_schedule",

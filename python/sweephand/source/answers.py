@@ -40,6 +40,10 @@ class Answers:
         """The streams by name, also as attributes: ``source.streams.features``."""
         return Streams(self.timeline.corpus.streams)
 
+    def stream_infos(self) -> list[StreamInfo]:
+        """Return all streams, as CNTK's users ask for them."""
+        return list(self.streams.values())
+
     def stream_info(self, name: str | StreamInfo) -> StreamInfo:
         """Return the stream of a name, or of the name that an info has.
 

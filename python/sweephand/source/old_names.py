@@ -23,7 +23,7 @@ ELSEWHERE = {
     "StreamInformation": "it is StreamInfo(name, dtype, shape, is_sparse)",
     "StreamConfiguration": "it is StreamDef",
     "text_format_minibatch_source": "it is MinibatchSource(CTFDeserializer(...))",
-    "ImageDeserializer": "a MapDeserializer serves the images that your code decodes",
+    "ImageDeserializer": "it is ImageFolder(map_file), mapped by sweephand.decode.image",
     "Base64ImageDeserializer": "a MapDeserializer serves the images that your code decodes",
     "TrainingSummaryProgressCallback": "it is a ProgressWriter whose write(record) you define",
     "UserLearner": "it is sweephand.torch.Learner around a torch optimizer of your own",
@@ -108,6 +108,39 @@ IN_OTHER_LIBRARIES = {
     **dict.fromkeys(["fit", "Model", "nn"],
                     "models are the framework's: Trainer(model, criterion, learners)"),
 }  # fmt: skip
+
+
+# What rooms of CNTK have beside what stands here under their names.
+IN_ROOMS = {
+    "transforms": "steps for pictures are in sweephand.images",
+    "progress_print": "it is sweephand.logging.ProgressPrinter itself",
+    "TraceLevel": "it is the level of logging.getLogger('sweephand')",
+    "set_trace_level": "it is the level of logging.getLogger('sweephand')",
+    "log_number_of_parameters": "ask the model: sum(p.numel() for p in model.parameters())",
+    "graph": "graphs are the framework's",
+    "distributed": _WORKERS,
+    "DataUnit": "a frequency is (n, 'minibatch'), (n, 'sweep') or (n, 'seconds')",
+    "IGNORE": "leave out the reference minibatch size: minibatch_size=None",
+}
+
+
+def room_error(room: str, name: str, names: Collection[str]) -> AttributeError:
+    """Return the error for a name that a room of CNTK has, or that nobody has.
+
+    Parameters
+    ----------
+    names : collection of str
+        Those that exist in the room.
+    """
+    import sweephand
+
+    if name in IN_ROOMS:
+        hint = f"; {IN_ROOMS[name]}"
+    elif name in sweephand.__all__:
+        hint = f"; it is sweephand.{name}"
+    else:
+        hint = hint_at(name, names)
+    return AttributeError(f"module 'sweephand.{room}' has no attribute {name!r}{hint}")
 
 
 def hint_at(name: str, names: Collection[str]) -> str:

@@ -94,8 +94,8 @@ def widths_of(
 
 def fill_buckets(
     sentences: Sequence[Sequence[int]], ends: list[int], pad: int, dtype: np.dtype[Any]
-) -> dict[int, NDArray[Any]]:
-    """Return the padded sentences of every bucket that has one, by its width.
+) -> tuple[dict[int, NDArray[Any]], dict[int, NDArray[np.int64]]]:
+    """Return the padded sentences of every bucket that has one, and their numbers, by width.
 
     Raises
     ------
@@ -104,11 +104,12 @@ def fill_buckets(
     """
     lengths = np.array([len(sentence) for sentence in sentences], np.int64)
     bucket = np.where(lengths > 0, np.searchsorted(ends, lengths), len(ends))
-    rows = {}
+    rows, numbers = {}, {}
     for number, end in enumerate(ends):
         members = np.flatnonzero(bucket == number)
         if not members.size:
             continue
+        numbers[end] = members
         rows[end] = np.full((len(members), end), pad, dtype)
         for row, member in zip(rows[end], members.tolist(), strict=True):
             row[: lengths[member]] = sentences[member]
@@ -116,7 +117,7 @@ def fill_buckets(
         raise ValueError(
             f"none of {len(sentences)} sentences fits a bucket; the largest is {ends[-1]}"
         )
-    return rows
+    return rows, numbers
 
 
 def next_words(rows: NDArray[Any], pad: int) -> NDArray[Any]:

@@ -32,6 +32,10 @@ class DataBatch:
         Of this minibatch.
     pad : int
         Always 0: minibatches are full.
+    index : ndarray of int64, shape (batch_size,)
+        The number of every sentence, as they were given.
+    data_names, label_names : list of str
+        Names of the arrays in `data` and `label`.
 
     Examples
     --------
@@ -51,6 +55,17 @@ class DataBatch:
     provide_data: Shapes
     provide_label: Shapes
     pad: int = 0
+    index: NDArray[np.int64] | None = None
+
+    @property
+    def data_names(self) -> list[str]:
+        """Names of the arrays in `data`."""
+        return [name for name, _ in self.provide_data]
+
+    @property
+    def label_names(self) -> list[str]:
+        """Names of the arrays in `label`."""
+        return [name for name, _ in self.provide_label]
 
 
 @dataclass(frozen=True)
@@ -138,7 +153,7 @@ class BucketSentenceIter:
         self._shuffle = shuffle
         self._seed = seed
         ends = widths_of(sentences, batch_size, buckets)
-        rows = fill_buckets(sentences, ends, invalid_label, np.dtype(dtype))
+        rows, self._numbers = fill_buckets(sentences, ends, invalid_label, np.dtype(dtype))
         self.buckets = list(rows)
         self.default_bucket_key = self.buckets[-1]
         self.num_discarded = len(sentences) - sum(map(len, rows.values()))
@@ -197,6 +212,7 @@ class BucketSentenceIter:
             bucket_key=key,
             provide_data=[(self.data_name, data.shape)],
             provide_label=[(self.label_name, label.shape)],
+            index=self._numbers[key][rows],
         )
 
     __next__ = next

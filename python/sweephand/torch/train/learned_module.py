@@ -23,6 +23,7 @@ from sweephand.torch.train.sharded_state import (
     parts_like,
 )
 from sweephand.train.checkpoint.saved_tensors import SavedTensors
+from sweephand.train.loss_scale.saved_scales import check_scales, restore_scales
 from sweephand.train.trainer.coverage import check_coverage
 from sweephand.train.trainer.trained_model import SavedFiles
 
@@ -114,13 +115,10 @@ class LearnedModule:
         theirs = state.get("optimizers")
         if mine != theirs:
             raise StateError(f"the checkpoint is of the optimizers {theirs}, here are {mine}")
-        counts = len(self.learners), len(self.loss_scales)
-        found = len(state["learners"]), len(state["loss_scales"])
-        if counts != found:
-            raise StateError(
-                f"the checkpoint is of {found[0]} learners and {found[1]} loss scales, here "
-                f"are {counts[0]} and {counts[1]}"
-            )
+        count, found = len(self.learners), len(state["learners"])
+        if count != found:
+            raise StateError(f"the checkpoint is of {found} learners, here are {count}")
+        check_scales(self.loss_scales, state["loss_scales"])
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state."""
@@ -134,8 +132,7 @@ class LearnedModule:
     def _load_described(self, state: Mapping[str, Any]) -> None:
         for learner, one in zip(self.learners, state["learners"], strict=True):
             learner.load_state_dict(one)
-        for scale, one in zip(self.loss_scales, state["loss_scales"], strict=True):
-            scale.load_state_dict(one)
+        restore_scales(self.loss_scales, state["loss_scales"])
 
     def _clear(self) -> None:
         for parameter in self._learned.values():

@@ -1,8 +1,10 @@
 """Minibatches from a source, in step with the other workers."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from sweephand.corpus.streams import StreamInfo
 from sweephand.source.source import MinibatchSource
 from sweephand.train.session.preemption import Preempted, Preemption
 from sweephand.train.trainer.trained_model import Data
@@ -13,12 +15,18 @@ class MinibatchFeed:
     """Reads minibatches, and exchanges the counts of all workers at once.
 
     `watch` is called before each exchange on every worker; what it raises ends training on all.
+    Streams come under the keys of `input_map`, or under their names.
     """
 
     def __init__(
-        self, trainer: Trainer, preemption: Preemption, watch: Callable[[], object]
+        self,
+        trainer: Trainer,
+        preemption: Preemption,
+        watch: Callable[[], object],
+        input_map: Mapping[Any, str | StreamInfo] | None = None,
     ) -> None:
         self._trainer = trainer
+        self._input_map = input_map
         self._workers = trainer.model.workers
         self._preemption = preemption
         self._watch = watch
@@ -44,7 +52,7 @@ class MinibatchFeed:
             self._watch()
             device, workers = self._trainer.model.device, self._workers
             share = workers.num_partitions, workers.partition_index
-            minibatch = source.next_minibatch(size, None, device, *share)
+            minibatch = source.next_minibatch(size, self._input_map, device, *share)
             if minibatch:
                 num_samples = self._trainer.count_local_label_samples(minibatch)
         except Exception as caught:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import LossScaleError
 from sweephand.source.foreign_names import SESSION, names_ours
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
@@ -16,6 +18,7 @@ from sweephand.train.session.checkpoint_config import CheckpointConfig
 from sweephand.train.session.critical_batch_size import BatchSizeBranches, CriticalBatchSize
 from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
 from sweephand.train.session.frequency import Frequency, FrequencySpec
+from sweephand.train.session.input_map import checked_inputs
 from sweephand.train.session.learning_rate_control import LearningRateControl
 from sweephand.train.session.minibatch_feed import MinibatchFeed
 from sweephand.train.session.minibatch_growth import MinibatchGrowth
@@ -78,6 +81,10 @@ class TrainingSession:
     spike_policy : SpikePolicy, optional
         Goes back from spikes of the loss, and leaves out their causes.
     test_config : TestConfig, optional
+    model_inputs_to_streams : dict, optional
+        Key of a minibatch, as the criterion asks for it, to the stream or its info, which is
+        ``input_map`` of `MinibatchSource.next_minibatch`; by default every stream under its
+        name. It holds for validation and test, too.
     cut_minibatch_at : int, optional
         Minibatches end at multiples of this number of label samples, as far as no sequence is
         cut.
@@ -122,9 +129,11 @@ class TrainingSession:
         cut_minibatch_at: int | None = None,
         critical_batch_size: CriticalBatchSize | None = None,
         spike_policy: SpikePolicy | None = None,
+        model_inputs_to_streams: Mapping[Any, str | StreamInfo] | None = None,
     ) -> None:
         check_kind("trainer", trainer, Trainer)
         check_source("mb_source", mb_source)
+        input_map = checked_inputs(model_inputs_to_streams, mb_source, trainer.label_stream)
         settings = SessionSettings(
             mb_size=mb_size,
             max_samples=max_samples,
@@ -148,7 +157,7 @@ class TrainingSession:
                 "max_sweeps"
             )
         self._preemption = Preemption(is_wanted=settings.saves)
-        feed = MinibatchFeed(trainer, self._preemption, lambda: self._saving.watch())
+        feed = MinibatchFeed(trainer, self._preemption, lambda: self._saving.watch(), input_map)
         self._run = run = TrainingRun(trainer, mb_source, feed, settings.epoch())
         self._listeners = [run.averages.update]
         sizes = self._request.sizes

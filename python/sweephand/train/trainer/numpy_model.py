@@ -17,6 +17,7 @@ from sweephand.train.learners.core_array import Array, core_array
 from sweephand.train.learners.finite_check import check_gradients
 from sweephand.train.ledger.sequence_losses import check_losses
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
+from sweephand.train.loss_scale.saved_scales import check_scales, restore_scales
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed
 from sweephand.train.trainer.coverage import check_coverage
@@ -147,11 +148,9 @@ class NumpyModel:
         """Raise if a checkpoint is of another model or other learners."""
         mine = [type(learner).__name__ for learner in self.learners]
         theirs = [one["learner"] for one in state["learners"]]
-        if (mine, len(self.loss_scales)) != (theirs, len(state["loss_scales"])):
-            raise StateError(
-                f"the checkpoint is of the learners {theirs} and {len(state['loss_scales'])} "
-                f"loss scales, here are {mine} and {len(self.loss_scales)}"
-            )
+        if mine != theirs:
+            raise StateError(f"the checkpoint is of the learners {theirs}, here are {mine}")
+        check_scales(self.loss_scales, state["loss_scales"])
         files[WEIGHTS].check("model", _kinds(self._arrays))
         files[LEARNERS].check("learner", _kinds(self._learner_arrays()))
 
@@ -168,8 +167,7 @@ class NumpyModel:
                 if name.startswith(prefix)
             }
             learner.load_state_dict(state["learners"][i] | {"arrays": arrays})
-        for scale, scale_state in zip(self.loss_scales, state["loss_scales"], strict=True):
-            scale.load_state_dict(scale_state)
+        restore_scales(self.loss_scales, state["loss_scales"])
 
     def capture_random_state(self) -> dict[str, Any]:
         """Return the states of Python's and NumPy's generators."""

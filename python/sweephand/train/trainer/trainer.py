@@ -129,6 +129,11 @@ class Trainer(Checkpoints):
         self._has_gradient_norms = False
 
     @property
+    def label_stream(self) -> str | StreamInfo:
+        """The stream whose samples are counted as labels."""
+        return self._label_stream
+
+    @property
     def consumed(self) -> Clock:
         """Steps, label samples and ended sweeps of all steps."""
         return self._state.clocks.consumed

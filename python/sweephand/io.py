@@ -1,0 +1,47 @@
+"""Sources and deserializers where CNTK has them: ``C.io``."""
+
+from typing import NoReturn
+
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.corpus.streams import StreamInfo
+from sweephand.deserializers.cbf import CBFDeserializer
+from sweephand.deserializers.ctf import CTFDeserializer
+from sweephand.deserializers.ctf_text import sequence_to_cntk_text_format
+from sweephand.deserializers.htk import HTKFeatureDeserializer
+from sweephand.deserializers.mlf import HTKMLFDeserializer
+from sweephand.deserializers.user import UserDeserializer
+from sweephand.minibatch.minibatch_data import MinibatchData
+from sweephand.source.from_data import MinibatchSourceFromData
+from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from sweephand.source.source import MinibatchSource
+from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+
+__all__ = [
+    "DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS",
+    "FULL_DATA_SWEEP",
+    "INFINITELY_REPEAT",
+    "CBFDeserializer",
+    "CTFDeserializer",
+    "HTKFeatureDeserializer",
+    "HTKMLFDeserializer",
+    "MinibatchData",
+    "MinibatchSource",
+    "MinibatchSourceFromData",
+    "StreamDef",
+    "StreamDefs",
+    "StreamInfo",
+    "UserDeserializer",
+    "sequence_to_cntk_text_format",
+]
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Raise AttributeError, with what to write in place of a name of CNTK."""
+    from sweephand.source.old_names import room_error
+
+    raise room_error("io", name, __all__)

@@ -1,0 +1,41 @@
+"""Schedules of rates and momenta where CNTK has them: ``C.learners``."""
+
+from typing import NoReturn
+
+from sweephand.train.learners.learner import Learner
+from sweephand.train.schedules.learning_rates import (
+    UnitType,
+    learning_parameter_schedule,
+    learning_parameter_schedule_per_sample,
+    learning_rate_schedule,
+    training_parameter_schedule,
+)
+from sweephand.train.schedules.momenta import (
+    momentum_as_time_constant_schedule,
+    momentum_schedule,
+    momentum_schedule_per_sample,
+)
+
+__all__ = [
+    "Learner",
+    "UnitType",
+    "learning_parameter_schedule",
+    "learning_parameter_schedule_per_sample",
+    "learning_rate_schedule",
+    "momentum_as_time_constant_schedule",
+    "momentum_schedule",
+    "momentum_schedule_per_sample",
+    "training_parameter_schedule",
+]
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Raise AttributeError, with what to write in place of a name of CNTK."""
+    from sweephand.source.old_names import room_error
+
+    raise room_error("learners", name, __all__)

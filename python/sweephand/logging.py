@@ -1,0 +1,25 @@
+"""Writers of progress where CNTK has them: ``C.logging``."""
+
+from typing import NoReturn
+
+from sweephand.train.progress.printer import ProgressPrinter
+from sweephand.train.progress.record import ProgressWriter
+from sweephand.train.progress.tensorboard_writer import TensorBoardProgressWriter
+
+__all__ = [
+    "ProgressPrinter",
+    "ProgressWriter",
+    "TensorBoardProgressWriter",
+]
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Raise AttributeError, with what to write in place of a name of CNTK."""
+    from sweephand.source.old_names import room_error
+
+    raise room_error("logging", name, __all__)
