@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sweephand.corpus.casts import as_dtype, cast
 from sweephand.corpus.own_values import own_result
 from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import pad_element
@@ -216,7 +217,9 @@ class MinibatchData(Boundaries):
         device, index = self.exported.__dlpack_device__()
         return int(device), int(index)
 
-    def torch(self, device: object = None, non_blocking: bool = False) -> torch.Tensor:
+    def torch(
+        self, device: object = None, non_blocking: bool = False, dtype: object = None
+    ) -> torch.Tensor:
         """Return `values` (of a padded layout `asarray`) as a tensor, on a CPU without a copy.
 
         Parameters
@@ -227,12 +230,19 @@ class MinibatchData(Boundaries):
         non_blocking : bool
             Return before the copy to the device has ended; the pinned memory lives as long as
             it must.
+        dtype : torch.dtype, NumPy dtype or str, optional
+            Another type than the stream's, by the exact cast of ``StreamDef(dtype=...)``:
+            uint16 tokens, with which torch computes little, as int64.
+
+        Raises
+        ------
+        ValueError
+            If a value would be lost in that type.
         """
         from sweephand.torch.minibatch.tensors import to_tensor
 
-        return to_tensor(
-            self.exported, self._device if device is None else device, non_blocking
-        )
+        array = self.exported if dtype is None else cast(self.exported, as_dtype(dtype))
+        return to_tensor(array, self._device if device is None else device, non_blocking)
 
     def __len__(self) -> int:
         return self.num_sequences

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -22,6 +24,9 @@ from sweephand.torch.loaders.place import UNKNOWN, LoaderPlace
 from sweephand.torch.minibatch.tensors import Tensors, tensors_of
 
 _NEVER = 2**63
+_LIGHTNING = {"lightning", "pytorch_lightning"}
+# That several processes would deliver the same: here the first one delivers all.
+_OF_LENGTHS = "Your `IterableDataset` has `__len__` defined"
 
 Whole = TypeVar("Whole")
 
@@ -181,6 +186,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             where processes of another loader than ours have delivered, so that nobody knows
             which iteration comes next, and one of them is shorter.
         """
+        if _LIGHTNING & sys.modules.keys():  # which warns of lengths as soon as it has asked
+            warnings.filterwarnings("ignore", _OF_LENGTHS)
         count = self._count()
         if count is None:
             raise TypeError(
