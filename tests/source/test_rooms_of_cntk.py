@@ -18,6 +18,7 @@ ROOMS = {
     "io": ["MinibatchSource", "CTFDeserializer", "StreamDefs", "INFINITELY_REPEAT"],
     "learners": ["learning_parameter_schedule", "momentum_schedule", "UnitType"],
     "logging": ["ProgressPrinter", "TensorBoardProgressWriter"],
+    "train": ["Trainer", "training_session", "CheckpointConfig", "TestConfig"],
 }
 ELSEWHERE = {
     "io.StreamInformation": "it is StreamInfo(",
@@ -27,6 +28,9 @@ ELSEWHERE = {
     "io.Trainer": "it is sweephand.Trainer",
     "learners.sgd": "sweephand.torch.Learner",
     "learners.IGNORE": "minibatch_size=None",
+    "train.DataUnit": "(n, 'minibatch')",
+    "train.distributed": "num_data_partitions",
+    "train.MinibatchSource": "it is sweephand.MinibatchSource",
     "logging.TraceLevel": "logging.getLogger('sweephand')",
     "logging.progress_print": "sweephand.logging.ProgressPrinter",
 }
@@ -36,7 +40,7 @@ ELSEWHERE = {
 def test_a_room_holds_the_names_that_are_here(room: str) -> None:
     found = getattr(C, room)
     for name in ROOMS[room]:
-        assert getattr(found, name) is getattr(C, name)
+        assert getattr(found, name) is getattr(C if name in C.__all__ else C.train, name)
         assert name in dir(found)
     for name in found.__all__:
         assert getattr(C, name, None) in (getattr(found, name), None)

@@ -25,7 +25,9 @@ ELSEWHERE = {
     "text_format_minibatch_source": "it is MinibatchSource(CTFDeserializer(...))",
     "ImageDeserializer": "it is ImageFolder(map_file), mapped by sweephand.decode.image",
     "Base64ImageDeserializer": "a MapDeserializer serves the images that your code decodes",
-    "TrainingSummaryProgressCallback": "it is a ProgressWriter whose write(record) you define",
+    "TrainingSummaryProgressCallback": (
+        "it is a sweephand.train.ProgressWriter whose write(record) you define"
+    ),
     "UserLearner": "it is sweephand.torch.Learner around a torch optimizer of your own",
     **dict.fromkeys(
         [
@@ -103,7 +105,8 @@ IN_OTHER_LIBRARIES = {
                     "sessions save by CheckpointConfig(filename, frequency), a source by "
                     "source.get_checkpoint_state()"),
     **dict.fromkeys(["Callback", "callbacks", "TensorBoard"],
-                    "it is a ProgressWriter whose write(record) you define, or one of "
+                    "it is a sweephand.train.ProgressWriter whose write(record) you define, or "
+                    "one of "
                     "TensorBoardProgressWriter, CSVProgressWriter, ProgressPrinter"),
     **dict.fromkeys(["fit", "Model", "nn"],
                     "models are the framework's: Trainer(model, criterion, learners)"),

@@ -3,4 +3,13 @@
 import lazy_loader
 
 # The public names are those of ``__init__.pyi``; a file is imported when a name of it is used.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_find, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name, or say what to write in place of a name of CNTK."""
+    if name in __all__:
+        return _find(name)
+    from sweephand.source.old_names import room_error
+
+    raise room_error("train", name, __all__)
