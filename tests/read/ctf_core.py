@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 
 import numpy as np
-from tests.read.ctf_model import Sequence, StoredCorpus, Stream
+from tests.read.ctf_model import Corpus, Sequence, Stream
 
 from sweephand import _core
 
@@ -94,7 +94,7 @@ def read_ctf(
     splits: list[int] | None = None,
     max_errors: int = MANY,
     **options: bool,
-) -> StoredCorpus:
+) -> Corpus:
     form = make_format(streams, **options)
     index = build_index(path, form, splits or [], max_errors)
     deserializer, firsts = open_ctf(path, form, index, chunk_bytes)
@@ -104,7 +104,7 @@ def read_ctf(
         for stream, column in enumerate(columns):
             samples[stream] += to_samples(column, streams[stream].dimension)
     skipped = set(index.skipped.tolist())
-    return StoredCorpus(
+    return Corpus(
         [
             Sequence(key, size, [one[i] for one in samples], i in skipped)
             for i, (key, size) in enumerate(
