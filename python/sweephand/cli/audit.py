@@ -4,6 +4,11 @@ RECEIPTS is the folder that a sh.train.Receipts writes. Seed, window, layout and
 decides the order stand in its header; SCRIPT.py:NAME may also be the source of the run. The
 first step that is wrong is shown, with the parts that differ. The exit code is 0 only if all is
 well.
+
+for example:
+  sweephand audit run/receipts train.npz
+  sweephand audit run/receipts train.npz --content --seed 7
+  sweephand audit run/receipts train.py:source --step 81920 --json
 """
 
 from __future__ import annotations
