@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,23 @@ from sweephand.corpus.wanted_streams import choose_streams
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.errors import DataError
 
-if TYPE_CHECKING:
-    from sweephand.deserializers.user import UserDeserializer
-
 _CHUNKS_A_TURN = 64
 """Whose lengths are asked for before others have a turn: taking one costs some 30 calls."""
+
+
+class ChunkMaker(Protocol):
+    """The methods of a `UserDeserializer` that make chunks, called one at a time."""
+
+    thread_safe: bool
+
+    def stream_infos(self) -> object:
+        """Return the streams of every chunk."""
+
+    def sequence_lengths(self, chunk_id: int) -> object:
+        """Return the sizes of a chunk's sequences, or None."""
+
+    def get_chunk(self, chunk_id: int) -> object:
+        """Return a chunk's data by stream."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ class _Call:
 class UserChunks:
     """The chunks of one object."""
 
-    def __init__(self, user: UserDeserializer) -> None:
+    def __init__(self, user: ChunkMaker) -> None:
         self._user = user
         self.name = type(user).__name__
         self.turn = Turn(several=True) if user.thread_safe else turn_of(user)

@@ -16,6 +16,8 @@ LongPolicy = Literal["error", "split", "drop"]
 # In the metadata of a field: the value that descriptions leave out, as those from before the
 # field existed did.
 UNDESCRIBED = "undescribed"
+# The same: a value to show to a user who gave no layout.
+EXAMPLE = "example"
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,10 @@ class Layout:
     rows_go_on: ClassVar[bool] = False
     # Which sequences a worker gets follows from lanes, so that there are at most that many.
     shares_by_lanes: ClassVar[bool] = False
+    # Minibatches take as many whole sequences as fit, in the order of the timeline.
+    fits_in_order: ClassVar[bool] = False
+    # Every sample is a sequence of its own.
+    cuts_sequences: ClassVar[bool] = False
     # When a sequence comes depends on the minibatch sizes that are asked for.
     depends_on_size: ClassVar[bool] = False
     # Version of the order in which mixtures come: docs/order.md, section 13.
@@ -72,6 +78,10 @@ class Layout:
     def has_fixed_width(self) -> bool:
         """True if dense arrays are as wide as the layout demands, whatever they hold."""
         return self.has_rows
+
+    def with_row_length(self, row_length: int) -> Layout:
+        """Return the layout with rows of another length; ValueError if it has no such rows."""
+        raise ValueError(f"rows of a length come with layout=sh.Packed(...), this is {self!r}")
 
     @property
     def mark_bytes(self) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.layouts.base import LengthLimit
+from sweephand.layouts.base import EXAMPLE, LengthLimit
 from sweephand.layouts.padding import GapLayout, PadValue, check_side
 
 DEFAULT_NUM_BUCKETS = 16
@@ -52,7 +52,7 @@ class Bucketed(GapLayout):
     [(4, (2, 4)), (16, (2, 16))]
     """
 
-    boundaries: Sequence[int] | Literal["auto"]
+    boundaries: Sequence[int] | Literal["auto"] = field(metadata={EXAMPLE: "'auto'"})
     num_buckets: int | None = None
     drop_long: bool = False
     pad_value: PadValue = 0

@@ -1,14 +1,14 @@
-"""Layouts by their names, as in files."""
+"""Layouts by their names, as in files and in what users write."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from typing import Any
 
 from sweephand import layouts
 from sweephand.layouts import Layout
-
-_NAMES = ("Ragged", "Padded", "Frames", "Packed", "Bucketed", "TruncatedBPTT")
+from sweephand.layouts.base import EXAMPLE
 
 
 def layout_by_name(name: object, options: Mapping[str, Any]) -> Layout:
@@ -21,7 +21,31 @@ def layout_by_name(name: object, options: Mapping[str, Any]) -> Layout:
     TypeError, ValueError
         If it does not take the options.
     """
-    if name not in _NAMES:
-        raise KeyError(name)
-    made: Layout = getattr(layouts, str(name))(**options)
-    return made
+    return _classes()[str(name)](**options)
+
+
+def spelled_layouts() -> dict[str, str]:
+    """Return the spelling of every layout by its name in lower case.
+
+    Examples
+    --------
+    >>> spelled_layouts()["packed"]
+    'sh.Packed(row_length)'
+    """
+    return {name.lower(): _spelled(kind) for name, kind in _classes().items()}
+
+
+def _spelled(kind: type[Layout]) -> str:
+    needed = [
+        one.metadata.get(EXAMPLE, one.name) for one in fields(kind) if one.default is MISSING
+    ]
+    return f"sh.{kind.__name__}({', '.join(needed)})"
+
+
+def _classes() -> dict[str, type[Layout]]:
+    found = {name: getattr(layouts, name) for name in dir(layouts) if name != "Layout"}
+    return {
+        name: kind
+        for name, kind in found.items()
+        if isinstance(kind, type) and issubclass(kind, Layout)
+    }

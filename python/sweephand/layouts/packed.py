@@ -95,6 +95,10 @@ class Packed(GapLayout):
         """Return the options that decide the order, for fingerprints."""
         return super(Packed, replace(self, micro_batch_rows=None)).describe()
 
+    def with_row_length(self, row_length: int) -> Packed:
+        """Return the layout with rows of another length."""
+        return replace(self, row_length=row_length)
+
     @property
     def length_limit(self) -> LengthLimit:
         """The longest sequence that fits a row."""

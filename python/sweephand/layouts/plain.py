@@ -19,6 +19,7 @@ class WholeSequences(Layout):
     """As many whole sequences as fit."""
 
     shares_by_lanes: ClassVar[bool] = True
+    fits_in_order: ClassVar[bool] = True
 
     @property
     def planner_choices(self) -> _core.compose.Fitting:
@@ -53,6 +54,8 @@ class Frames(WholeSequences):
     >>> [minibatch.num_sequences for minibatch in source.minibatches(4)]
     [4, 2]
     """
+
+    cuts_sequences: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sweephand import _core
 from sweephand.corpus.corpus import Corpus, ShareChange
 from sweephand.events.event import Add, Ban, MapVersion, Retire, RowLength, Skip, Weights
 from sweephand.events.event_list import EventList
-from sweephand.layouts import Layout, Packed
+from sweephand.layouts import Layout
 from sweephand.source.limits import END_OF_TIME
 from sweephand.source.open_corpus import OpenCorpus
 from sweephand.source.options import SourceOptions
@@ -134,11 +134,8 @@ def _shares(
 
 
 def _rows(effects: Effects, event: RowLength, layout: Layout, places: Places) -> Effects:
-    if not isinstance(layout, Packed):
-        raise ValueError(
-            f"rows of a length come with layout=sh.Packed(...), this is {layout!r}"
-        )
-    if layout.split_long != "split":
+    limit = layout.with_row_length(event.row_length).length_limit
+    if limit is not None and limit.policy != "split":
         longest = _core.index.find_long(effects.corpus.core, event.row_length)
         if longest.num_sequences:
             raise ValueError(

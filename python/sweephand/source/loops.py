@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.sizes import Size, SizeSchedule, is_schedule, size_at, size_of
@@ -64,7 +63,7 @@ def hint_at_repetition(source: MinibatchSource, size: int) -> None:
     plan = source.timeline
     sweep = plan.sweep_samples
     is_larger = sweep < size != FULL_DATA_SWEEP and plan.limit > sweep
-    if is_larger and plan.crosses_sweeps and isinstance(plan.layout, WholeSequences):
+    if is_larger and plan.crosses_sweeps and plan.layout.fits_in_order:
         source.hints.give(
             f"a minibatch of {size} samples is larger than the corpus, {sweep}, and holds "
             "sequences of several sweeps; in source.sweep(size) it ends with the sweep. A "

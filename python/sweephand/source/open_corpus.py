@@ -14,7 +14,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamInfo
 from sweephand.events.event import Add, Event, MapVersion
 from sweephand.events.event_list import EventList
-from sweephand.layouts import Frames, Layout
+from sweephand.layouts import Layout
 from sweephand.maps.opening import Opening
 from sweephand.maps.workers import MapWorkers
 from sweephand.source.described import Described, describe_chunks, describe_sizes
@@ -166,7 +166,7 @@ def _fingerprint(corpus: Corpus) -> str:
 def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:
     layout.check_streams([info.name for info in corpus.streams])
     check_lengths(layout, corpus)
-    return frames(corpus, ledger) if isinstance(layout, Frames) else corpus
+    return frames(corpus, ledger) if layout.cuts_sequences else corpus
 
 
 def _settle_singles(corpus: Corpus, layout: Layout) -> Corpus:

@@ -181,7 +181,7 @@ class SourceOptions:
     @property
     def of_chunks(self) -> tuple[object, ...]:
         """Settings that decide, beside the deserializers, the contents of a chunk."""
-        return isinstance(self.chosen_layout, Frames), self.window.explicit, self.missing
+        return self.chosen_layout.cuts_sequences, self.window.explicit, self.missing
 
     @property
     def keeps_order(self) -> bool:
@@ -263,21 +263,14 @@ def _by_fields(value: object) -> object:
     return {"kind": type(value).__name__, **found}
 
 
-_LAYOUTS = {
-    "ragged": "sh.Ragged()",
-    "padded": "sh.Padded()",
-    "packed": "sh.Packed(row_length)",
-    "bucketed": "sh.Bucketed('auto')",
-    "truncatedbptt": "sh.TruncatedBPTT(length)",
-    "frames": "sh.Frames()",
-}
-
-
 def _layout_to_write(given: object) -> str:
     """Return the spelling of the layout that was probably meant."""
+    from sweephand.layouts.by_name import spelled_layouts
+
     name = given.__name__ if isinstance(given, type) else given
-    meant = _LAYOUTS.get(name.lower()) if isinstance(name, str) else None
-    write = meant or f"one of {', '.join(_LAYOUTS.values())}"
+    spelled = spelled_layouts()
+    meant = spelled.get(name.lower()) if isinstance(name, str) else None
+    write = meant or f"one of {', '.join(spelled.values())}"
     return (
         f"layout must be a Layout such as sh.Padded(), got {shown(given)}; write layout={write}"
     )

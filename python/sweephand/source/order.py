@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from sweephand import _core
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.id_words import digests_of_names
-from sweephand.layouts import Layout, Packed
+from sweephand.layouts import Layout
 from sweephand.source.limits import END_OF_TIME
 from sweephand.source.options import SourceOptions
 from sweephand.source.scores import ScoredOrder
@@ -61,8 +60,7 @@ def make_planner(
         Of packed rows, if another than the layout's.
     """
     if row_length is not None:
-        assert isinstance(layout, Packed)
-        layout = replace(layout, row_length=row_length)
+        layout = layout.with_row_length(row_length)
     return _core.compose.Planner(order, layout.planner_choices, end)
 
 

@@ -15,7 +15,6 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.events.event import Add, MapVersion
 from sweephand.events.event_list import EventList
 from sweephand.layouts import Layout
-from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.contents import Contents, Keys
 from sweephand.minibatch.label_count import LabelKind, kind_of_corpus, kind_without_stream
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
@@ -320,7 +319,7 @@ class Plan:
     def count_equal(self, begin: int, end: int, size: int | SizeSchedule) -> int | None:
         """Return the number of minibatches of a time, or None if it has to be planned."""
         length = self.corpus.core.common_size  # 0: lengths differ
-        is_simple = length and isinstance(self.layout, WholeSequences)
+        is_simple = length and self.layout.fits_in_order
         if not is_simple or not isinstance(size, int):
             return None
         sequences = -(-max(0, end - begin) // length)

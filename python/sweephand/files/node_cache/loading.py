@@ -5,13 +5,36 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from sweephand.files.node_cache.reads import RequestedFile
+
+class RequestedFile(Protocol):
+    """An object of a store."""
+
+    @property
+    def path(self) -> str:
+        """The URL, as far as it may be shown."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    @property
+    def tag(self) -> str:
+        """Changes with the content."""
+
+    @property
+    def tells_apart(self) -> bool:
+        """True if no other object has path, size and tag of this one."""
+
+    def request(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
+        """Ask the store for bytes."""
+
+    def look(self) -> None:
+        """Ask the store if the object is still the listed one."""
 
 
 class Loading(Protocol):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sweephand.files.node_cache.entries import HEAD_BYTES, Key
 from sweephand.files.node_cache.fetch_lock import FetchLock, Patience
 from sweephand.files.node_cache.folder import Busy, CacheFolder, Uses
-from sweephand.files.node_cache.loading import entered
+from sweephand.files.node_cache.loading import RequestedFile, entered
 from sweephand.files.node_cache.marker import MARK
 
 Result = TypeVar("Result")
@@ -27,32 +27,6 @@ Result = TypeVar("Result")
 # How long one waits for what another process fetches; see `Patience`.
 _PATIENCE = 10.0
 _FIRST_DELAY, _LAST_DELAY = 0.001, 0.05
-
-
-class RequestedFile(Protocol):
-    """An object of a store."""
-
-    @property
-    def path(self) -> str:
-        """The URL, as far as it may be shown."""
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-
-    @property
-    def tag(self) -> str:
-        """Changes with the content."""
-
-    @property
-    def tells_apart(self) -> bool:
-        """True if no other object has path, size and tag of this one."""
-
-    def request(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
-        """Ask the store for bytes."""
-
-    def look(self) -> None:
-        """Ask the store if the object is still the listed one."""
 
 
 @dataclass
