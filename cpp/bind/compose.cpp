@@ -111,6 +111,7 @@ void bind_share(py::module_& room) {
   py::class_<ShareRule>(room, "ShareRule")
       .def(py::init<Sharing, Cost, std::uint32_t, bool>(), "sharing"_a, "cost"_a, "num_lanes"_a,
            "first_half"_a);
+  room.def("fit_share_rule", &fit_share_rule, "timeline"_a, "request"_a, "plan"_a);
   room.def(
       "owners",
       [](const Plan& whole, std::uint32_t num_workers, const ShareRule& rule) {

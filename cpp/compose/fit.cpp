@@ -37,6 +37,10 @@ void mark_sweep(std::span<PlannedSequence> sequences, std::uint64_t sweep, const
 
 }  // namespace
 
+ShareRule fit_share_rule(const Timeline& timeline, const Request& request, const Plan& plan) {
+  return rule_of(timeline, sharing_of(timeline, request), request, plan);
+}
+
 FitPlanner::FitPlanner(std::shared_ptr<const Timeline> timeline, Fitting /*options*/,
                        std::uint64_t limit)
     : timeline_(std::move(timeline)), limit_(limit) {}
@@ -97,9 +101,7 @@ Plan FitPlanner::next(const Request& request) {
   plan.num_sequences = num_sequences_;
   plan.end_of_data = minibatch.empty();
   plan.counted = count_sequences(minibatch, request.bans, plan);
-  give_share(std::move(minibatch),
-             rule_of(*timeline_, sharing_of(*timeline_, request), request, plan), request,
-             plan);
+  give_share(std::move(minibatch), fit_share_rule(*timeline_, request, plan), request, plan);
   return plan;
 }
 

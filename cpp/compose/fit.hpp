@@ -13,6 +13,9 @@ namespace sweephand {
 // There is nothing to choose.
 struct Fitting {};
 
+// How a planned minibatch is shared, as the request has it.
+ShareRule fit_share_rule(const Timeline& timeline, const Request& request, const Plan& plan);
+
 class FitPlanner final : public Planner {
  public:
   // The timeline ends at `limit`.

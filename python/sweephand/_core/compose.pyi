@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'EventPlanner', 'Events', 'Fitting', 'Packing', 'PieceCount', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'row_owners']
+__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'EventPlanner', 'Events', 'Fitting', 'Packing', 'PieceCount', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'best_boundaries', 'count_sizes', 'fit_share_rule', 'owners', 'pack_in_order', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'row_owners']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -242,6 +242,8 @@ class EventPlanner(Planner):
 def best_boundaries(sizes: collections.abc.Sequence[SizeCount], num_buckets: typing.SupportsInt | typing.SupportsIndex) -> list[int]:
     ...
 def count_sizes(corpus: sweephand._core.index.Corpus) -> list[SizeCount]:
+    ...
+def fit_share_rule(timeline: sweephand._core.order.Timeline, request: Request, plan: Plan) -> ShareRule:
     ...
 def owners(whole: Plan, num_workers: typing.SupportsInt | typing.SupportsIndex, rule: ShareRule) -> numpy.typing.NDArray[numpy.uint32]:
     ...

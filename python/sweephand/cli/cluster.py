@@ -109,7 +109,7 @@ class Cluster:
         moved = int(np.count_nonzero(lanes % workers != lanes % self.workers))
         return {
             "workers": workers,
-            "fullest_over_mean": fullest * workers / self.lanes - 1,
+            "excess_of_fullest": fullest * workers / self.lanes - 1,
             "lanes_that_move": moved / self.lanes,
             "chunks_opened": moved * self.block_chunks / workers,
         }

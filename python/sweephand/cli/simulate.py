@@ -1,12 +1,15 @@
 """Simulate a cluster: balance, reads, memory, start, restarts; nothing is trained.
 
-Lengths are those of PATH, or drawn as web, code, chat or long corpora have them. Steps are
-planned for real, over a corpus of that size; the rest is arithmetic, and the tables say which.
+Steps of PATH are the very ones of a run with these options: shares, loads and chunks. Of a
+larger corpus (--samples, --chunks) the lengths are those of PATH, and without PATH they are
+drawn as web, code, chat or long corpora have them; steps are planned over a corpus of that
+size. The rest is arithmetic, and the tables tell them apart.
 
 for example:
   sweephand simulate --workers 1024
   sweephand simulate --lengths long --workers 16384 --chunks 1_000_000 --samples 10**12
-  sweephand simulate tokens.npz --workers 64 --lanes 192 --size 1_000_000 --png cluster.png
+  sweephand simulate tokens.npz --workers 8 --size 65_536 --from-step 1000
+  sweephand simulate tokens.npz --samples 10**10 --workers 64 --lanes 192 --png cluster.png
 """
 
 from __future__ import annotations
@@ -15,18 +18,18 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sweephand.cli.cache_hits import CHUNKS, hits_of_known_future, hits_of_lru, needs
 from sweephand.cli.cluster import Cluster
 from sweephand.cli.options import add_corpus, count, open_corpus, whole
 from sweephand.cli.picture import keep_picture
 from sweephand.cli.simulated_corpus import KINDS, SimulatedCorpus
-from sweephand.cli.simulated_steps import SimulatedSteps, plan_steps
+from sweephand.cli.simulated_facts import arithmetic, planned_facts
+from sweephand.cli.simulated_steps import SimulatedSteps, plan_steps, plan_steps_of
 from sweephand.cli.simulation import draw, show
 from sweephand.corpus.ledger import Ledger
 from sweephand.layouts.attention import Attention
+from sweephand.layouts.packed import Packed
+from sweephand.source.options import DEFAULT_NUM_LANES
+from sweephand.source.source import MinibatchSource
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 from sweephand.terminal.screen import Screen
 
@@ -35,8 +38,6 @@ PICTURE = "balance, reads, cache and restarts"
 _SIZE = 16_384  # samples of each worker in a step
 _MOST_LENGTHS = 1 << 21
 _MOST_CHUNKS = 10**8
-_CACHES = (0.1, 0.25, 0.5, 0.75)
-_OTHER_LOADERS = (300, 3600)  # seconds that a loader takes that replays or shuffles again
 
 
 def quantity(text: str) -> int:
@@ -74,7 +75,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--samples", metavar="S", type=quantity, help="in a sweep; 10**12, or those of PATH")
     add("--chunks", metavar="C", type=quantity, help="10**6 by default, or those of PATH")
     add("--workers", metavar="K", type=count, default=1024, help="1,024 by default")
-    add("--lanes", metavar="P", type=count, help="one for each worker by default")
+    add(
+        "--lanes",
+        metavar="P",
+        type=count,
+        help="one for each worker by default; of PATH as it is 48, or as many as workers",
+    )
     add(
         "--size",
         metavar="M",
@@ -85,12 +91,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--window-chunks",
         metavar="N",
         type=count,
-        default=DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
-        help="open at a time over all lanes, and at least one in each; 128 by default",
+        help="open at a time over all lanes, and at least one in each; by default 128, of PATH "
+        "as it is the window of a source",
     )
     add("--row-length", metavar="N", type=count, help="pack rows of so many samples")
     add("--seed", metavar="N", type=whole, default=0, help="0 by default")
     add("--steps", metavar="N", type=count, default=8, help="to plan, 8 by default")
+    add(
+        "--from-step",
+        metavar="N",
+        type=whole,
+        help="the first to plan; by default 0 of PATH as it is, else a third of a sweep on",
+    )
     add(
         "--equal-at",
         metavar="N",
@@ -143,130 +155,101 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
     if (arguments.chunks or 0) > _MOST_CHUNKS:
         raise ValueError(f"--chunks must be at most {_MOST_CHUNKS}, got {arguments.chunks}")
-    corpus = _corpus(arguments)
-    cluster = _cluster(arguments)
-    if cluster.workers > cluster.lanes:
+    is_real = bool(arguments.paths) and not (arguments.samples or arguments.chunks)
+    if arguments.lanes is None:
+        least = DEFAULT_NUM_LANES if is_real else 1
+        arguments.lanes = max(least, arguments.workers)
+    elif arguments.workers > arguments.lanes:
         raise ValueError(
-            f"--workers {cluster.workers} need as many lanes, got --lanes {cluster.lanes}"
+            f"--workers {arguments.workers} need as many lanes, got --lanes {arguments.lanes}"
         )
     attention = Attention(arguments.equal_at)
-    steps = plan_steps(
-        corpus, cluster, arguments.steps, attention, arguments.seed, arguments.row_length
-    )
+    corpus, cluster, steps = (_real if is_real else _simulated)(arguments, attention)
     reads = cluster.reads(corpus.chunk_samples, arguments.seed)
     facts: dict[str, Any] = {
         "ok": True,
         "lengths": "those of PATH" if arguments.paths else arguments.lengths,
         "num_samples": corpus.num_samples,
         "num_chunks": len(corpus.chunk_samples),
-        "num_sequences": len(corpus.chunk_samples) * corpus.chunk_sequences,
-        "mean_length": float(corpus.tile.mean()),
+        "num_sequences": corpus.num_sequences,
+        "mean_length": corpus.num_samples / corpus.num_sequences,
         "longest": int(corpus.tile.max()),
         "row_length": arguments.row_length,
         "cluster": asdict(cluster),
-        "planned": _planned_facts(steps),
-        "arithmetic": _arithmetic(arguments, corpus, cluster, steps, reads),
+        "planned": planned_facts(steps, cluster.size, is_real=is_real),
+        "arithmetic": arithmetic(arguments, corpus, cluster, steps, reads),
     }
     show(facts, screen)
     keep_picture(arguments, screen, facts, lambda: draw(facts, reads))
     return facts
 
 
-def _corpus(arguments: argparse.Namespace) -> SimulatedCorpus:
+_Planned = tuple[SimulatedCorpus, Cluster, SimulatedSteps]
+
+
+def _real(arguments: argparse.Namespace, attention: Attention) -> _Planned:
+    """Plan the steps of a source of PATH."""
+    rows = arguments.row_length
+    with MinibatchSource(
+        open_corpus(arguments),
+        randomization_seed=arguments.seed,
+        num_lanes=arguments.lanes,
+        randomization_window_in_chunks=arguments.window_chunks
+        or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
+        layout=Packed(rows, split_long="split") if rows else None,
+        num_threads=0,
+    ) as source:
+        plan = source.timeline
+        lengths = plan.corpus.core.sizes(0, min(plan.corpus.num_sequences, _MOST_LENGTHS))
+        corpus = SimulatedCorpus(
+            lengths,
+            -(-plan.corpus.num_sequences // plan.corpus.core.num_chunks),
+            plan.corpus.sizing.chunk_samples,
+            plan.corpus.num_sequences,
+        )
+        cluster = _cluster(arguments, plan.block_chunks, corpus.num_samples)
+        steps = plan_steps_of(
+            source, cluster, arguments.steps, attention, arguments.from_step or 0
+        )
+    return corpus, cluster, steps
+
+
+def _simulated(arguments: argparse.Namespace, attention: Attention) -> _Planned:
+    """Plan steps of a corpus of which nothing but lengths is known."""
     samples, chunks = arguments.samples, arguments.chunks
-    if not arguments.paths:
+    if arguments.paths:
+        core = open_corpus(arguments).open(Ledger()).core
+        lengths = core.sizes(0, min(core.num_sequences, _MOST_LENGTHS))
+        corpus = SimulatedCorpus.of(
+            lengths, samples or core.num_samples, chunks or core.num_chunks
+        )
+    else:
         wanted = samples or 10**12
-        return SimulatedCorpus.draw(
+        corpus = SimulatedCorpus.draw(
             arguments.lengths, wanted, min(chunks or 10**6, wanted), arguments.seed
         )
-    core = open_corpus(arguments).open(Ledger()).core
-    lengths = core.sizes(0, min(core.num_sequences, _MOST_LENGTHS))
-    return SimulatedCorpus.of(lengths, samples or core.num_samples, chunks or core.num_chunks)
+    window = arguments.window_chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+    cluster = _cluster(arguments, max(1, window // arguments.lanes), corpus.num_samples)
+    steps = plan_steps(
+        corpus,
+        cluster,
+        arguments.steps,
+        attention,
+        arguments.seed,
+        arguments.row_length,
+        arguments.from_step,
+    )
+    return corpus, cluster, steps
 
 
-def _cluster(arguments: argparse.Namespace) -> Cluster:
-    lanes = arguments.lanes or arguments.workers
+def _cluster(arguments: argparse.Namespace, block_chunks: int, most: int) -> Cluster:
     return Cluster(
         workers=arguments.workers,
-        lanes=lanes,
-        size=arguments.size or _SIZE * arguments.workers,
-        block_chunks=max(1, arguments.window_chunks // lanes),
+        lanes=arguments.lanes,
+        size=arguments.size or min(_SIZE * arguments.workers, most),
+        block_chunks=block_chunks,
         sample_bytes=arguments.sample_bytes,
         samples_per_second=arguments.samples_per_second,
         request_bytes=arguments.request_bytes,
         requests_per_second=arguments.requests_per_second,
     )
-
-
-def _planned_facts(steps: SimulatedSteps) -> dict[str, Any]:
-    return {
-        "how": "by the planner, over a chunk table of this size",
-        "scale": steps.scale,
-        "steps": steps.num_steps,
-        "placing_seconds": steps.placing_seconds,
-        "planning_seconds": steps.planning_seconds,
-        "sequences_per_step": steps.sequences,
-        "longest_over_mean_in_samples": steps.longest_samples,
-        "longest_over_mean_in_cost": steps.longest_cost,
-        "balance": {
-            name: {
-                "fullest_over_mean_in_samples": float(shared.samples.mean()),
-                "fullest_over_mean_in_cost": float(shared.cost.mean()),
-                "samples_moved": float(shared.moved.mean()),
-                "sequences_moved_to_a_worker": shared.moved_sequences,
-                "sharing_seconds": shared.seconds,
-            }
-            for name, shared in steps.by_balance.items()
-        },
-    }
-
-
-def _arithmetic(
-    arguments: argparse.Namespace,
-    corpus: SimulatedCorpus,
-    cluster: Cluster,
-    steps: SimulatedSteps,
-    reads: NDArray[np.int64],
-) -> dict[str, Any]:
-    num_chunks = len(corpus.chunk_samples)
-    chunk_bytes = corpus.num_samples * cluster.sample_bytes / num_chunks
-    start = cluster.start(chunk_bytes)
-    workers, lanes = cluster.workers, cluster.lanes
-    others = {workers // 2, workers * 3 // 4, workers - 1, workers * 2} - {0, workers}
-    failures = arguments.failures_per_day or 7.8 * workers / 16_384
-    ours = steps.placing_seconds * steps.scale + start["first_seconds"]
-    nodes = min(arguments.nodes or -(-workers // 8), CHUNKS)
-    order = needs(nodes, arguments.seed)
-    return {
-        "how": "exact for reads and lanes, by formulas for the rest",
-        "chunk_bytes": chunk_bytes,
-        "chunk_reads": {
-            "mean": float(reads.mean()),
-            "max": int(reads.max()),
-            "fair": num_chunks / workers,
-        },
-        "steady": cluster.steady(chunk_bytes),
-        "start": start,
-        "memory": cluster.memory(num_chunks, chunk_bytes, corpus.chunk_sequences),
-        "resharing": [cluster.resharing(k) for k in sorted(others) if k <= lanes],
-        "cache": {
-            "how": f"nodes with a cache, run over {CHUNKS} chunks, after the first sweeps",
-            "nodes": nodes,
-            "by_room": [
-                {
-                    "room": room,
-                    "known_future": hits_of_known_future(order, int(room * CHUNKS)),
-                    "lru": hits_of_lru(order, int(room * CHUNKS)),
-                }
-                for room in _CACHES
-            ],
-        },
-        "failures_per_day": failures,
-        "restarts": [
-            {
-                "loader_seconds": seconds,
-                "time_lost": cluster.lost(failures, arguments.restart_seconds + seconds),
-            }
-            for seconds in (ours, *_OTHER_LOADERS)
-        ],
-    }

@@ -49,11 +49,13 @@ class SimulatedCorpus:
     chunk_sequences : int
         Sequences of every chunk.
     chunk_samples : ndarray of uint64, shape (chunks,)
+    num_sequences : int
     """
 
     tile: NDArray[np.uint32]
     chunk_sequences: int
     chunk_samples: NDArray[np.uint64]
+    num_sequences: int
 
     @classmethod
     def of(
@@ -64,7 +66,7 @@ class SimulatedCorpus:
         tiles = max(1, min(len(lengths) // sequences, num_chunks))
         tile = np.resize(lengths, tiles * sequences)
         sums = tile.reshape(tiles, sequences).sum(axis=1, dtype=np.uint64)
-        return cls(tile, sequences, np.resize(sums, num_chunks))
+        return cls(tile, sequences, np.resize(sums, num_chunks), sequences * num_chunks)
 
     @classmethod
     def draw(cls, kind: str, num_samples: int, num_chunks: int, seed: int) -> SimulatedCorpus:

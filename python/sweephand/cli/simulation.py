@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,24 +32,7 @@ def show(facts: dict[str, Any], screen: Screen) -> None:
         }
     )
     part = f", at 1/{planned['scale']} of the size" if planned["scale"] > 1 else ""
-    screen.heading(f"Balance: {planned['steps']} steps, planned for real{part}")
-    told_of = ["fullest_over_mean_in_samples", "fullest_over_mean_in_cost", "samples_moved"]
-    columns = ["fullest, samples", "fullest, cost", "moved"]
-    if facts["row_length"]:  # rows belong to nobody before they are dealt
-        del told_of[-1], columns[-1]
-    screen.table(
-        ["balance", *columns],
-        [
-            ({"lanes": "none"}.get(name, name), *(in_percent(shared[key]) for key in told_of))
-            for name, shared in planned["balance"].items()
-        ],
-    )
-    if (longest := planned["longest_over_mean_in_cost"]) > 0:
-        what = "row: the costliest" if facts["row_length"] else "sequence: the longest"
-        screen.text(
-            f"\nNo rule cuts a {what} one costs {in_percent(longest)} more than "
-            "a worker has in the mean."
-        )
+    _show_balance(facts, screen, part)
     screen.heading("A worker")
     reads = figures["chunk_reads"]
     sharing = max(shared["sharing_seconds"] for shared in planned["balance"].values())
@@ -79,6 +63,45 @@ def show(facts: dict[str, Any], screen: Screen) -> None:
     _show_changes(figures, screen)
 
 
+def _show_balance(facts: dict[str, Any], screen: Screen, part: str) -> None:
+    planned = facts["planned"]
+    first, last = planned["first_step"], planned["first_step"] + planned["steps"] - 1
+    screen.heading(
+        f"Balance: steps {in_count(first)} to {in_count(last)}, {_how(planned)}{part}"
+    )
+    columns = ["samples (worst)", "cost (worst)", "chunks (most)", "moved"]
+    rows = [
+        (
+            {"lanes": "none"}.get(name, name),
+            _most(shared["excess_of_fullest_in_samples"], in_percent),
+            _most(shared["excess_of_fullest_in_cost"], in_percent),
+            _most(shared["chunks_of_a_worker"], in_count),
+            in_percent(shared["share_of_samples_moved"]),
+        )
+        for name, shared in planned["balance"].items()
+    ]
+    shown = 4 if facts["row_length"] else 5  # rows belong to nobody before they are dealt
+    screen.table(["balance", *columns][:shown], [row[:shown] for row in rows])
+    screen.text(
+        "\nSamples and cost: by how much the fullest worker exceeds the mean. Chunks: those "
+        "that a worker takes from in these steps."
+    )
+    if (longest := planned["excess_of_longest_in_cost"]) > 0:
+        what = "row: the costliest" if facts["row_length"] else "sequence: the longest"
+        screen.text(
+            f"\nNo rule cuts a {what} one costs {in_percent(longest)} more than "
+            "a worker has in the mean."
+        )
+
+
+def _most(spread: dict[str, Any], in_words: Callable[[float], str]) -> str:
+    return f"{in_words(spread['mean'])} ({in_words(spread['max'])})"
+
+
+def _how(planned: dict[str, Any]) -> str:
+    return "those of a run" if planned["how"] == "the steps of a run" else "planned for real"
+
+
 def _rows(facts: dict[str, Any]) -> str:
     length = facts["row_length"]
     if not length:
@@ -91,11 +114,11 @@ def _show_changes(figures: dict[str, Any], screen: Screen) -> None:
     if figures["resharing"]:
         screen.heading("Other numbers of workers, by arithmetic")
         screen.table(
-            ["workers", "fullest", "lanes move", "chunks each opens"],
+            ["workers", "excess of the fullest", "lanes move", "chunks each opens"],
             [
                 (
                     in_count(other["workers"]),
-                    in_percent(other["fullest_over_mean"]),
+                    in_percent(other["excess_of_fullest"]),
                     in_percent(other["lanes_that_move"]),
                     in_count(other["chunks_opened"]),
                 )
@@ -132,11 +155,12 @@ def draw(facts: dict[str, Any], reads: NDArray[np.int64]) -> Figure:
     names = ["none" if name == "lanes" else name for name in shared]
     places = np.arange(len(names))
     for shift, unit in ((-0.2, "samples"), (0.2, "cost")):
-        heights = [100 * one[f"fullest_over_mean_in_{unit}"] for one in shared.values()]
+        excesses = [one[f"excess_of_fullest_in_{unit}"]["mean"] for one in shared.values()]
+        heights = [100 * excess for excess in excesses]
         panels[0].bar(places + shift, heights, 0.4, label=unit)
     panels[0].set_xticks(places, names)
     panels[0].set_xlabel("balance")
-    panels[0].set_ylabel("fullest worker over the mean, per cent")
+    panels[0].set_ylabel("excess of the fullest worker over the mean, per cent")
     panels[0].legend()
     pictures.draw_counts(panels[1], reads)
     panels[1].set_xlabel("chunks that a worker opens in a sweep")

@@ -1,0 +1,110 @@
+"""Facts of a simulation, as JSON types: steps that were planned, and arithmetic."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.cli.cache_hits import CHUNKS, hits_of_known_future, hits_of_lru, needs
+from sweephand.cli.cluster import Cluster
+from sweephand.cli.simulated_corpus import SimulatedCorpus
+from sweephand.cli.simulated_steps import SimulatedSteps
+
+_CACHES = (0.1, 0.25, 0.5, 0.75)
+_OTHER_LOADERS = (300, 3600)  # seconds that a loader takes that replays or shuffles again
+
+
+def planned_facts(steps: SimulatedSteps, size: int, *, is_real: bool) -> dict[str, Any]:
+    """Return the facts of steps that were planned."""
+    return {
+        "how": "the steps of a run"
+        if is_real
+        else "by the planner, over a chunk table of this size",
+        "scale": steps.scale,
+        "steps": steps.num_steps,
+        "first_step": steps.first_step,
+        "first_nominal_time": steps.first_time,
+        "size": size,
+        "placing_seconds": steps.placing_seconds,
+        "planning_seconds": steps.planning_seconds,
+        "sequences_per_step": steps.sequences,
+        "excess_of_longest_in_samples": steps.longest_samples,
+        "excess_of_longest_in_cost": steps.longest_cost,
+        "balance": {
+            name: {
+                "excess_of_fullest_in_samples": _by_step(shared.samples),
+                "excess_of_fullest_in_cost": _by_step(shared.cost),
+                "share_of_samples_moved": float(shared.moved.mean()),
+                "sequences_moved_to_a_worker": shared.moved_sequences,
+                "chunks_of_a_worker": {
+                    "mean": float(shared.chunks.mean()),
+                    "max": int(shared.chunks.max()),
+                },
+                "sharing_seconds": shared.seconds,
+            }
+            for name, shared in steps.by_balance.items()
+        },
+    }
+
+
+def _by_step(excesses: NDArray[np.float64]) -> dict[str, Any]:
+    return {
+        "mean": float(excesses.mean()),
+        "max": float(excesses.max()),
+        "by_step": excesses.tolist(),
+    }
+
+
+def arithmetic(
+    arguments: argparse.Namespace,
+    corpus: SimulatedCorpus,
+    cluster: Cluster,
+    steps: SimulatedSteps,
+    reads: NDArray[np.int64],
+) -> dict[str, Any]:
+    """Return the facts that follow from the size of corpus and cluster."""
+    num_chunks = len(corpus.chunk_samples)
+    chunk_bytes = corpus.num_samples * cluster.sample_bytes / num_chunks
+    start = cluster.start(chunk_bytes)
+    workers, lanes = cluster.workers, cluster.lanes
+    others = {workers // 2, workers * 3 // 4, workers - 1, workers * 2} - {0, workers}
+    failures = arguments.failures_per_day or 7.8 * workers / 16_384
+    ours = steps.placing_seconds * steps.scale + start["first_seconds"]
+    nodes = min(arguments.nodes or -(-workers // 8), CHUNKS)
+    order = needs(nodes, arguments.seed)
+    return {
+        "how": "exact for reads and lanes, by formulas for the rest",
+        "chunk_bytes": chunk_bytes,
+        "chunk_reads": {
+            "mean": float(reads.mean()),
+            "max": int(reads.max()),
+            "fair": num_chunks / workers,
+        },
+        "steady": cluster.steady(chunk_bytes),
+        "start": start,
+        "memory": cluster.memory(num_chunks, chunk_bytes, corpus.chunk_sequences),
+        "resharing": [cluster.resharing(k) for k in sorted(others) if k <= lanes],
+        "cache": {
+            "how": f"nodes with a cache, run over {CHUNKS} chunks, after the first sweeps",
+            "nodes": nodes,
+            "by_room": [
+                {
+                    "room": room,
+                    "known_future": hits_of_known_future(order, int(room * CHUNKS)),
+                    "lru": hits_of_lru(order, int(room * CHUNKS)),
+                }
+                for room in _CACHES
+            ],
+        },
+        "failures_per_day": failures,
+        "restarts": [
+            {
+                "loader_seconds": seconds,
+                "time_lost": cluster.lost(failures, arguments.restart_seconds + seconds),
+            }
+            for seconds in (ours, *_OTHER_LOADERS)
+        ],
+    }
