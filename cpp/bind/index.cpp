@@ -140,9 +140,21 @@ void bind_corpus(py::module_& room) {
       .def(
           "ordered_by",
           [](const Corpus& self, std::shared_ptr<GivenOrder> order) {
-            return std::make_shared<Corpus>(Corpus{self.chunks, self.sizes, std::move(order)});
+            return std::make_shared<Corpus>(
+                Corpus{self.chunks, self.sizes, std::move(order), self.masks});
           },
           "order"_a)
+      .def(
+          "masked_by",
+          [](const Corpus& self, const Array<std::int64_t>& offsets,
+             const Array<std::uint32_t>& bounds) {
+            auto masks = std::make_shared<LossMasks>(to_vector(offsets), to_vector(bounds));
+            auto corpus = std::make_shared<Corpus>(
+                Corpus{self.chunks, self.sizes, self.order, std::move(masks)});
+            check(*corpus);
+            return corpus;
+          },
+          "offsets"_a, "bounds"_a)
       .def_property_readonly("num_chunks",
                              [](const Corpus& c) { return c.chunks.num_chunks(); })
       .def_property_readonly("num_sequences",

@@ -176,7 +176,8 @@ void BpttPlanner::add_row(std::uint64_t row, const Request& request, PieceCounte
     const std::uint64_t time = counter.time();
     PlannedSequence piece = open_->part().sequences[entry.place];
     piece.size = static_cast<std::uint32_t>(end - begin);
-    counter.add(piece.sequence, piece.size, end == entry.end);
+    counter.add(piece.sequence, static_cast<std::uint32_t>(begin - entry.begin), piece.size,
+                end == entry.end);
     if (row % request.num_workers != request.rank) continue;
     if (wants_times(request, plan)) plan.times.push_back(time);
     plan.share.push_back(piece);
@@ -205,7 +206,7 @@ Plan BpttPlanner::next(const Request& request) {
   plan.num_rows = static_cast<std::uint32_t>(
       plan.global_rows / request.num_workers +
       (request.rank < plan.global_rows % request.num_workers ? 1 : 0));
-  PieceCounter counter(request.bans, plan.nominal_time);
+  PieceCounter counter(request.bans, timeline_->corpus().masks.get(), plan.nominal_time);
   for (std::uint64_t row = 0; row < plan.global_rows; ++row)
     add_row(row, request, counter, plan);
   plan.counted = counter.count();

@@ -197,7 +197,8 @@ Plan BucketedPlanner::next(const Request& request) {
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
   plan.num_sequences = minibatch.size();
-  plan.counted = count_sequences(minibatch, request.bans, plan);
+  plan.counted =
+      count_sequences(minibatch, request.bans, timeline_->corpus().masks.get(), plan);
   plan.row_length = bucketing_.boundaries[draw.bucket];
   plan.blocks = part.blocks;
   if (open_->done()) {

@@ -100,7 +100,8 @@ Plan FitPlanner::next(const Request& request) {
   num_sequences_ = minibatch.size();
   plan.num_sequences = num_sequences_;
   plan.end_of_data = minibatch.empty();
-  plan.counted = count_sequences(minibatch, request.bans, plan);
+  plan.counted =
+      count_sequences(minibatch, request.bans, timeline_->corpus().masks.get(), plan);
   give_share(std::move(minibatch), fit_share_rule(*timeline_, request, plan), request, plan);
   return plan;
 }

@@ -129,7 +129,7 @@ Plan PackedPlanner::next(const Request& request) {
   plan.row_length = packing_.row_length;
   cursor_->open_blocks(plan.blocks);
   KeptRows rows(request, packing_.micro_batch_rows);
-  PieceCounter counter(request.bans, plan.nominal_time);
+  PieceCounter counter(request.bans, timeline_->corpus().masks.get(), plan.nominal_time);
   const std::uint64_t end = std::min(limit_, request.end);
   while (plan.global_rows < wanted && time() < end) {
     if (share_rows(plan.global_rows + 1, request) > kMaxCells / plan.row_length) {
@@ -145,7 +145,7 @@ Plan PackedPlanner::next(const Request& request) {
     rows.add(plan.global_rows++, {cursor_->front(), sweeps_behind(sweep, plan), time()});
     plan.num_sequences += cursor_->front().size();
     for (const Piece& piece : cursor_->front())
-      counter.add(piece.sequence, piece.size, piece.goes_on == 0);
+      counter.add(piece.sequence, piece.first, piece.size, piece.goes_on == 0);
     cursor_->pop();
     if (!cursor_->sweep_done()) continue;
     if (timeline_->tells_sweeps()) ++plan.sweeps_ended;

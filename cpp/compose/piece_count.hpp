@@ -3,6 +3,7 @@
 
 #include "compose/bans.hpp"
 #include "compose/plan.hpp"
+#include "index/loss_masks.hpp"
 
 #include <cstdint>
 #include <span>
@@ -13,14 +14,22 @@ namespace sweephand {
 // banned when they begin.
 class PieceCounter {
  public:
-  PieceCounter(const Bans* bans, std::uint64_t time) : bans_(bans), time_(time) {}
+  // `masks` may be null: nothing is known of labels.
+  PieceCounter(const Bans* bans, const LossMasks* masks, std::uint64_t time)
+      : bans_(bans), masks_(masks), time_(time) {}
 
-  // `ends` says that the sequence has no sample after the piece.
-  void add(std::uint64_t sequence, std::uint32_t size, bool ends) {
+  // Samples [first, first + size) of a sequence; `ends` says that it has none after these.
+  void add(std::uint64_t sequence, std::uint32_t first, std::uint32_t size, bool ends) {
     if (bans_ == nullptr || !bans_->hold(sequence, time_)) {
       count_.samples += size;
       ++count_.pieces;
       count_.ends += ends ? 1 : 0;
+      if (masks_ != nullptr) {
+        const std::uint64_t end = std::uint64_t{first} + size;
+        count_.own_labels += masks_->count(sequence, std::uint64_t{first} + 1, end);
+        count_.labels +=
+            masks_->count(sequence, std::uint64_t{first} + 1, end + (ends ? 0 : 1));
+      }
     }
     time_ += size;
   }
@@ -32,17 +41,19 @@ class PieceCounter {
 
  private:
   const Bans* bans_;
+  const LossMasks* masks_;
   std::uint64_t time_;
   PieceCount count_;
 };
 
-// Whole sequences; without bans nothing is looked at. `plan` knows when they begin and how many
-// samples they have.
+// Whole sequences; without bans and masks nothing is looked at. `plan` knows when they begin
+// and how many samples they have.
 inline PieceCount count_sequences(std::span<const PlannedSequence> minibatch, const Bans* bans,
-                                  const Plan& plan) {
-  if (bans == nullptr) return {plan.num_samples, minibatch.size(), minibatch.size()};
-  PieceCounter counter(bans, plan.nominal_time);
-  for (const PlannedSequence& one : minibatch) counter.add(one.sequence, one.size, true);
+                                  const LossMasks* masks, const Plan& plan) {
+  if (bans == nullptr && masks == nullptr)
+    return {plan.num_samples, minibatch.size(), minibatch.size()};
+  PieceCounter counter(bans, masks, plan.nominal_time);
+  for (const PlannedSequence& one : minibatch) counter.add(one.sequence, 0, one.size, true);
   return counter.count();
 }
 

@@ -45,6 +45,10 @@ struct PieceCount {
   std::uint64_t samples = 0;
   std::uint64_t pieces = 0;
   std::uint64_t ends = 0;  // pieces that no sample of their sequence comes after
+  // Where the corpus has loss masks, the samples that a loss is taken on: those that are the
+  // next ones of samples here, and those here that are not the first of their piece.
+  std::uint64_t labels = 0;
+  std::uint64_t own_labels = 0;
 
   bool operator==(const PieceCount&) const = default;
 };

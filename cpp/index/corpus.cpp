@@ -12,6 +12,11 @@ void check(const Corpus& corpus) {
     throw std::invalid_argument("there are " + std::to_string(*count) + " sizes for " +
                                 std::to_string(chunks.num_sequences()) + " sequences");
   }
+  if (corpus.masks != nullptr && corpus.masks->num_sequences() != chunks.num_sequences()) {
+    throw std::invalid_argument("there are loss masks of " +
+                                std::to_string(corpus.masks->num_sequences()) + " of " +
+                                std::to_string(chunks.num_sequences()) + " sequences");
+  }
   const std::uint64_t common = corpus.sizes->common();
   if (common == 0) return;
   for (std::uint64_t chunk = 0; chunk < chunks.num_chunks(); ++chunk) {

@@ -3,6 +3,7 @@
 
 #include "index/chunk_table.hpp"
 #include "index/given_order.hpp"
+#include "index/loss_masks.hpp"
 #include "index/sizes.hpp"
 
 #include <memory>
@@ -13,6 +14,7 @@ struct Corpus {
   ChunkTable chunks;
   std::shared_ptr<const Sizes> sizes;
   std::shared_ptr<const GivenOrder> order;  // of sweeps that are not shuffled; null: as stored
+  std::shared_ptr<const LossMasks> masks;   // null: there are none
 };
 
 // Throws std::invalid_argument when sizes are missing, or those that all sequences share do not

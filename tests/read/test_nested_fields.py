@@ -229,11 +229,11 @@ def test_objects_in_objects_are_ordinary() -> None:
     assert found[0].lengths.tolist() == [2, 0]
 
 
-def test_objects_that_are_left_out_are_told_with_what_to_write(tmp_path: Path) -> None:
+def test_objects_are_streams_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_bytes(lines())
-    with pytest.warns(UserWarning, match="'s': it is an object; name a field of it"):
-        corpus = sh.JSONLDeserializer(tmp_path / "x.jsonl")
-    assert list(corpus.definitions) == ["plain"]
+    corpus = sh.JSONLDeserializer(tmp_path / "x.jsonl")
+    assert sorted(corpus.definitions) == ["d.e", "plain", "s"]
+    assert corpus.definitions["s"].dtype == object
 
 
 def test_a_name_may_mean_the_longest_member_first() -> None:

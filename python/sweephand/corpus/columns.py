@@ -38,6 +38,8 @@ class ColumnData:
         Of sparse samples: the index of each element.
     offsets_file : str
         File that the sample offsets are of; empty if they are given or made.
+    holds_objects : bool
+        Samples are Python objects, kept as the bytes of their JSON.
     """
 
     values: NDArray[Any] | None
@@ -49,6 +51,7 @@ class ColumnData:
     indices: NDArray[np.int32] | None = None
     extents: _core.read.Extents | None = None
     offsets_file: str = ""
+    holds_objects: bool = False
 
     @property
     def is_sparse(self) -> bool:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.loss_masks import LossMasks
 from sweephand.corpus.own_order import SweepOrder
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, sum_chunks
@@ -35,6 +36,8 @@ class Corpus(ABC):
     ----------
     order : SweepOrder or None
         What ``randomize=False`` delivers; None: the sequences by their numbers.
+    masks : LossMasks or None
+        The samples that a loss is taken on, of the stream that has a loss mask.
     index : Path or None
         Where the index of the files is kept.
     earlier_chunks : dict of (str, ndarray of int64)
@@ -48,6 +51,7 @@ class Corpus(ABC):
 
     has_sweeps: ClassVar[bool] = True
     order: SweepOrder | None = None
+    masks: LossMasks | None = None
     index: Path | None = None
     earlier_chunks: Mapping[str, NDArray[np.int64]] = {}
     at_end: str = "stop"
@@ -163,6 +167,8 @@ class Corpus(ABC):
         corpus = _core.index.Corpus(
             self.chunk_sequences, self.sizing.chunk_samples, self.sizing.sizes
         )
+        if self.masks is not None:
+            corpus = corpus.masked_by(self.masks.offsets, self.masks.bounds)
         if self.order is None:
             return corpus
         return corpus.ordered_by(

@@ -34,9 +34,10 @@ def describe_stream(
     """
     decode = definition if definition.decode else None
     if decode is not None:
-        if not column.is_bytes:
+        if not column.is_bytes or column.holds_objects:
+            held = "objects" if column.holds_objects else column.dtype
             raise ValueError(
-                f"stream {name!r} has {column.dtype}: decode={decode.decode!r} is for bytes"
+                f"stream {name!r} has {held}: decode={decode.decode!r} is for bytes"
             )
         # The rest is of what comes of it.
         definition = StreamDef(defines_mb_size=definition.defines_mb_size)
@@ -71,6 +72,8 @@ def describe_stream(
         broadcast=definition.broadcast,
         transforms=definition.transforms,
         is_single=column.is_single if is_single is None else is_single,
+        is_object=column.holds_objects,
+        loss_mask=definition.loss_mask,
         decode=decode,
     )
 

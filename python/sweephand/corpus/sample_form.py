@@ -17,13 +17,20 @@ from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.given_texts import HOW_TO_FILL, is_null, is_text_array, listed
 from sweephand.corpus.members import LACKING, Unusable, member_at
+from sweephand.corpus.objects import (
+    OBJECT,
+    ObjectText,
+    is_nested,
+    object_text,
+    objects_column,
+)
 from sweephand.corpus.stream_defs import StreamDefs
 
 _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 _LIKE_PICTURE = 3  # axes of an array that is rarely a sequence
 
 # Per stream the samples of one sequence: an array (samples, *shape), a CSR matrix, a list of
-# bytes.
+# bytes, the text of an object.
 Samples = dict[str, Any]
 
 
@@ -172,6 +179,13 @@ class SampleForm:
     def _samples(self, stream: str, value: Any) -> Any:
         """Return the samples of a value, of the dtype and shape that the first one has."""
         like = self.like.get(stream)
+        declared = self._streams[stream].dtype
+        if (
+            isinstance(like, ObjectText)
+            or (declared is not None and np.dtype(declared) == OBJECT)
+            or (like is None and is_nested(value))
+        ):
+            return ObjectText([object_text(value)])
         if is_null(value):
             raise ValueError(f"it is {value}: {HOW_TO_FILL}, or pass over it by max_errors")
         if is_text_array(value) and value.ndim > 1:
@@ -245,8 +259,7 @@ class SampleForm:
 
 def count(samples: Any) -> int:
     """Return how many samples there are of a stream."""
-    kind = type(samples)
-    return len(samples) if kind is np.ndarray or kind is list else int(samples.shape[0])
+    return len(samples) if isinstance(samples, np.ndarray | list) else int(samples.shape[0])
 
 
 def _to_bytes(samples: Iterable[Any]) -> list[bytes]:
@@ -259,6 +272,8 @@ def _to_bytes(samples: Iterable[Any]) -> list[bytes]:
 
 
 def _to_column(stream: str, items: list[Any], lengths: list[int] | None = None) -> ColumnData:
+    if isinstance(items[0], ObjectText):
+        return objects_column([one[0] for one in items])
     if not isinstance(items[0], np.ndarray):
         return make_column(stream, items)
     # A copy also of a single one, which its maker may hold.

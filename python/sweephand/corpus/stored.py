@@ -15,6 +15,7 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus, SettingsOf, TimelineEnd
 from sweephand.corpus.ids import KeptIds, SequenceIds
 from sweephand.corpus.join_keys import Keys, kept_keys
+from sweephand.corpus.loss_masks import LossMasks
 from sweephand.corpus.own_order import DerivedOrder, SweepOrder
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, chunk_starts
@@ -43,6 +44,7 @@ class StoredCorpus(Corpus):
     chunks: NDArray[np.uint64] | None = None
     keys: Keys | None = None
     order: SweepOrder | None = None
+    masks: LossMasks | None = None
     index: Path | None = None
     files: Sequence[SourceFile] = ()
     num_dropped: int = 0
@@ -109,6 +111,7 @@ class StoredCorpus(Corpus):
             chunks=np.diff(ends, prepend=0).astype(np.uint64),
             keys=kept_keys(self.keys, numbers),
             order=order,
+            masks=None if self.masks is None else self.masks.take(numbers),
         )
 
     def to_join(self) -> StoredCorpus:

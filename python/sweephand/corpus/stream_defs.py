@@ -48,6 +48,10 @@ class StreamDef:
     decode : {"image", "audio"}, optional
         Its ``bytes`` are stored pictures or sounds, which are decoded as `sweephand.decode` has
         it. Of pictures a ``shape`` is (channels, height, width), which all are brought to.
+    loss_mask : str, optional
+        The stream that says of each sample whether a loss is taken on it: one number or bool a
+        sample, 0 where none is. `MinibatchData.labels` and `loss_mask` heed it, and how many
+        labels count is known before a minibatch is read.
     scp, mlf : path, or sequence of them, optional
         HTK's lists of feature files, and its master label files: see `HTKFeatureDeserializer`
         and `HTKMLFDeserializer`.
@@ -76,6 +80,7 @@ class StreamDef:
     transforms: tuple[Transform, ...] = ()
     broadcast: bool = False
     decode: Decode | None = None
+    loss_mask: str | None = None
     scp: PathLike | tuple[PathLike, ...] | None = None
     mlf: PathLike | tuple[PathLike, ...] | None = None
     context: tuple[int, int] | None = None
@@ -90,6 +95,7 @@ class StreamDef:
         transforms: Sequence[Transform] | None = (),
         broadcast: bool = False,
         decode: Decode | None = None,
+        loss_mask: str | None = None,
         scp: PathLike | Sequence[PathLike] | None = None,
         mlf: PathLike | Sequence[PathLike] | None = None,
         context: Sequence[int] | None = None,
@@ -99,6 +105,8 @@ class StreamDef:
             raise unknown_argument(next(iter(unknown)), [one.name for one in fields(self)])
         if field is not None and not isinstance(field, str):
             raise TypeError(f"field must be the stream's name in the data, got {field!r:.60}")
+        if loss_mask is not None and not isinstance(loss_mask, str):
+            raise TypeError(f"loss_mask is the name of a stream, got {loss_mask!r:.60}")
         # What is delivered lies as this machine has it.
         stored = None if dtype is None else as_dtype(dtype).newbyteorder("=")
         values = {
@@ -110,6 +118,7 @@ class StreamDef:
             "transforms": _transforms_of(transforms),
             "broadcast": check_flag("broadcast", broadcast),
             "decode": _decode_of(decode),
+            "loss_mask": loss_mask,
             "scp": _paths_of("scp", scp),
             "mlf": _paths_of("mlf", mlf),
             "context": None if context is None else _context_of(context),

@@ -23,7 +23,7 @@ class StreamInfo:
     name : str
         Its name.
     dtype : numpy.dtype
-        Type of its elements; object for samples that are ``bytes``.
+        Type of its elements; object for samples that are ``bytes``, or objects.
     shape : tuple of int
         Shape of one sample; ``(dimension,)`` for a sparse stream, ``()`` for scalars.
     is_sparse : bool
@@ -34,6 +34,10 @@ class StreamInfo:
         part of what makes two streams equal.
     is_sized : bool
         Whether it has as many samples as the size of each sequence. A source says so, too.
+    is_object : bool
+        Whether samples are Python objects as JSON has them: dicts, lists, texts, numbers.
+    loss_mask : str or None
+        The stream that says of each of its samples whether a loss is taken on it.
     classes : tuple of str
         The names of the classes whose numbers it has, as `sweephand.classes` gives them.
     decode : StreamDef or None
@@ -57,6 +61,8 @@ class StreamInfo:
     transforms: tuple[Transform, ...] = field(default=(), compare=False, repr=False)
     is_single: bool = field(default=False, compare=False)
     is_sized: bool = field(default=False, compare=False, repr=False)
+    is_object: bool = False
+    loss_mask: str | None = field(default=None, compare=False, repr=False)
     classes: tuple[str, ...] = field(default=(), repr=False)
     decode: StreamDef | None = field(default=None, compare=False, repr=False)
 
@@ -68,7 +74,7 @@ class StreamInfo:
 
     @property
     def is_bytes(self) -> bool:
-        """True if samples are ``bytes``."""
+        """True if samples are ``bytes``, or objects that are stored as such."""
         return self.dtype.kind == "O"
 
     @property
@@ -85,14 +91,20 @@ class StreamInfo:
     @property
     def brief(self) -> str:
         """Its name and the kind of its samples, such as ``image: uint8 (28, 28)``."""
-        dtype = "bytes" if self.is_bytes else self.dtype.name
         sparse = "sparse " if self.is_sparse else ""
         shape = f" {self.shape}" if self.shape else ""
-        return f"{self.name}: {sparse}{dtype}{shape}"
+        return f"{self.name}: {sparse}{self.element_name}{shape}"
+
+    @property
+    def element_name(self) -> str:
+        """Type of its elements in a word, such as ``float32``, ``bytes`` or ``objects``."""
+        if self.is_object:
+            return "objects"
+        return "bytes" if self.is_bytes else self.dtype.name
 
     def describe(self) -> str:
         """Return the identity of the stream, for fingerprints."""
-        kind = "sparse" if self.is_sparse else "dense"
+        kind = "sparse" if self.is_sparse else "objects" if self.is_object else "dense"
         flags = f"{int(self.defines_mb_size)}{int(self.broadcast)}"
         return f"{self.name}:{self.dtype.name}:{self.shape}:{kind}:{flags}"
 
@@ -132,10 +144,11 @@ def definitions_of(infos: Iterable[object]) -> StreamDefs:
         definitions[info.name] = StreamDef(
             shape=info.shape,
             is_sparse=info.is_sparse,
-            dtype=None if info.is_bytes else info.dtype,
+            dtype=None if info.is_bytes and not info.is_object else info.dtype,
             defines_mb_size=info.defines_mb_size,
             transforms=info.transforms,
             broadcast=info.broadcast,
+            loss_mask=info.loss_mask,
         )
     return StreamDefs(definitions)
 

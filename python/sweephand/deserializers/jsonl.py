@@ -34,8 +34,10 @@ class JSONLDeserializer(LineUnits):
 
     A list of numbers or of texts is a sequence of samples; a single number or text is one
     sample; a field that a line lacks is an empty sequence there. Text is delivered as
-    ``bytes``. All lines are parsed once for the index of their places and lengths, and again,
-    about a MiB of a file at a time, on demand.
+    ``bytes``. Objects, and lists that hold some, are Python objects, one sample each, for maps
+    (``StreamDef(dtype=object)`` where their form changes from line to line); one that a line
+    lacks is None. All lines are parsed once for the index of their places and lengths, and
+    again, about a MiB of a file at a time, on demand.
 
     Parameters
     ----------
@@ -61,8 +63,8 @@ class JSONLDeserializer(LineUnits):
         If a file is absent.
     DataError
         When it is opened: if a file is in UTF-16; beyond ``max_errors`` if a line is no JSON
-        object, a field holds null, an object or lists of different forms, or compressed bytes
-        are damaged or cut.
+        object, a field holds null, values of different forms, or compressed bytes are damaged
+        or cut.
 
     Examples
     --------
@@ -78,7 +80,7 @@ class JSONLDeserializer(LineUnits):
     ([array([1, 2, 3]), array([4])], array([0.5, 1. ], dtype=float32))
     """
 
-    format = "jsonl 1"
+    format = "jsonl 2"
 
     def guess_streams(self) -> StreamDefs:
         """Return the fields of the first lines that hold numbers, text or lists of them."""
@@ -125,7 +127,8 @@ class JsonLines:
             name: JsonField(
                 definition.sample_shape or (),
                 definition.dtype,
-                kinds[name].dtype.replace("bytes", "object") if kinds else None,
+                _dtype_of(kinds[name]) if kinds else None,
+                is_object=bool(kinds) and kinds[name].dtype == "objects",
             )
             for name, definition in definitions.items()
         }
@@ -133,7 +136,9 @@ class JsonLines:
     def kinds(self) -> dict[str, SampleType]:
         """Return the types of the streams that are known."""
         return {
-            name: SampleType(
+            name: SampleType("objects")
+            if field.is_object
+            else SampleType(
                 "bytes" if field.dtype == object else field.dtype.name,
                 field.shape,
                 is_ragged=True,
@@ -197,6 +202,10 @@ class JsonLines:
             )
             for row, (reason, stream) in sorted(reasons.items())
         }
+
+
+def _dtype_of(kind: SampleType) -> str:
+    return "object" if kind.are_bytes else kind.dtype
 
 
 def _parse(line: bytes, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:

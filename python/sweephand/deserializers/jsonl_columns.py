@@ -1,7 +1,8 @@
 """Values of parsed JSON as columns.
 
 A number or a text is one sample and a list a sequence of samples; with a shape, innermost lists
-of that shape are the samples. A field that a row lacks is an empty sequence there.
+of that shape are the samples. A field that a row lacks is an empty sequence there. Objects, and
+lists that hold some, are one sample each, whatever they are; one that a row lacks is None.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sweephand.corpus.casts import cast, element_type, kinds_in, leaves
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.given_texts import IS_NULL
 from sweephand.corpus.members import LACKING, Unusable
+from sweephand.corpus.objects import OBJECT, is_nested, object_text, objects_column
 from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
 
 REPEATED = Unusable("is there twice")
@@ -41,17 +43,30 @@ class JsonField:
         What will be delivered: integers admit no floats, and floats make integers floats.
     dtype : str, optional
         What a scan found: the name of a dtype, or "object" for text.
+    is_object : bool
+        Values are objects.
 
     Attributes
     ----------
     dtype : numpy.dtype or None
-        bool, int64 or float64, whichever holds all values; object for text; None before the
-        first value.
+        bool, int64 or float64, whichever holds all values; object for text and objects; None
+        before the first value.
+    is_object : bool
+        Values are objects: as it is wanted, or as the first value that is no empty list shows.
     """
 
     def __init__(
-        self, shape: tuple[int, ...], wanted: DTypeLike | None = None, dtype: str | None = None
+        self,
+        shape: tuple[int, ...],
+        wanted: DTypeLike | None = None,
+        dtype: str | None = None,
+        *,
+        is_object: bool = False,
     ) -> None:
+        self.is_object = is_object or (wanted is not None and np.dtype(wanted) == OBJECT)
+        if self.is_object:
+            wanted, dtype = None, OBJECT.name
+        self._num_rows = 0  # that were converted before
         self.shape = shape
         self.wanted = None if wanted is None else np.dtype(wanted)
         self.dtype = None if dtype is None else np.dtype(dtype)
@@ -82,6 +97,9 @@ class JsonField:
         wrong : dict
             Row to what is wrong with it; such a row is empty.
         """
+        if self._are_objects(values):
+            return self._convert_objects(values)
+        self._num_rows += len(values)
         rows: list[Any] = []
         wrong: dict[int, str] = {}
         for number, value in enumerate(values):
@@ -105,6 +123,27 @@ class JsonField:
         blank = np.empty((0, *self.shape), dtype)
         numbers = np.concatenate([blank, *(row for row in rows if len(row))]).astype(dtype)
         return ColumnData(numbers, dtype, self.shape, len(numbers), offsets), wrong
+
+    def _are_objects(self, values: Sequence[Any]) -> bool:
+        """Return True if values are objects, by what is known or by the first of them."""
+        if self.dtype is None and not (self.shape or self._num_rows):
+            held = (one for one in values if one is not LACKING and one != [])
+            self.is_object = is_nested(next(held, None))
+            self.dtype = _TEXT if self.is_object else None
+        return self.is_object
+
+    def _convert_objects(self, values: Sequence[Any]) -> tuple[ColumnData, dict[int, str]]:
+        texts: list[bytes] = []
+        wrong: dict[int, str] = {}
+        for number, value in enumerate(values):
+            try:
+                if isinstance(value, Unusable):
+                    raise ValueError(value.reason)
+                texts.append(object_text(value))
+            except ValueError as error:
+                wrong[number] = str(error)
+                texts.append(b"null")
+        return objects_column(texts), wrong
 
     def adopt(self, found: CoreColumn) -> ColumnData:
         """Return the core's values of ordinary rows in the form of `convert`.
@@ -153,7 +192,12 @@ class JsonField:
         if array.dtype.kind == "O" and None in leaves([value]):
             raise ValueError(IS_NULL)
         if array.dtype.kind not in "biuf":
-            raise ValueError("holds an object, or a number of more than 64 bits")
+            if is_nested(value):
+                raise ValueError(
+                    "holds an object, and others do not; declare StreamDef(dtype=object), for "
+                    "Python objects"
+                )
+            raise ValueError("holds null, or a number of more than 64 bits, among others")
         kinds = kinds_in("the list", value if isinstance(value, list) else [value])
         if array.dtype.kind == "u" or (array.dtype.kind == "f" and "f" not in kinds):
             raise ValueError("holds an integer that does not fit 64 bits")
@@ -240,7 +284,7 @@ def read_ordinary(
     padded : ndarray of uint8
         Whole lines, and `PADDING` zeros.
     """
-    if any(field.shape for field in fields) or len(set(keys)) < len(keys):
+    if any(field.shape or field.is_object for field in fields) or len(set(keys)) < len(keys):
         return None
     wanted = [
         _core.formats.JsonKey(key, element_type(field.wanted or _TEXT))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sweephand.corpus.objects import is_nested
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.errors import DataError
 
@@ -21,11 +22,12 @@ _RAGGED = (-1,)  # lists of no one length make no samples
 def guess_fields(
     read_head: Callable[[int], bytes], path: str
 ) -> tuple[StreamDefs, dict[str, str]]:
-    """Return the fields of the first lines that hold numbers, text or lists, and all others.
+    """Return the fields of the first lines that can be served, and all others.
 
     The first bytes of a file are read by `read_head`, so many as are asked for.
 
-    A list of equally long lists of numbers is a sequence of samples of that shape.
+    A list of equally long lists of numbers is a sequence of samples of that shape. A field that
+    is an object in one of the lines, or a list that holds some, is a Python object.
 
     Raises
     ------
@@ -33,6 +35,7 @@ def guess_fields(
         If there is none, saying why.
     """
     shapes: dict[str, tuple[int, ...] | None] = {}
+    nested: set[str] = set()
     others: dict[str, str] = {}
     wrong: str | None = None
     for line in _first_lines(read_head):
@@ -45,12 +48,18 @@ def guess_fields(
             wrong = wrong or f"it is a {type(members).__name__}"
             continue
         for name, value in members.items():
-            if (why := _refusal(value)) is None:
+            if is_nested(value):
+                nested.add(name)
+                shapes.setdefault(name, None)
+            elif (why := _refusal(value)) is None:
                 shapes.setdefault(name, _shape_of(value))
             else:
                 others.setdefault(name, why)
     if shapes:
-        streams = {name: StreamDef(shape=shape) for name, shape in shapes.items()}
+        streams = {
+            name: StreamDef(dtype=object) if name in nested else StreamDef(shape=shape)
+            for name, shape in shapes.items()
+        }
         return StreamDefs(streams), {n: why for n, why in others.items() if n not in shapes}
     if wrong is not None:
         wrong += "; JSON lines have a whole one in every line"
@@ -73,17 +82,15 @@ def _refusal(value: object) -> str | None:
     """Return why a value cannot be served; None if it can."""
     if value is None:
         return "it is null"
-    if isinstance(value, dict):
-        return "it is an object; name a field of it, such as 'a.b'"
     if not isinstance(value, list):
         return None
     if not value:
         return "it is an empty list"
-    if {*map(type, value)} <= _PLAIN:
+    kinds = {*map(type, value)}
+    if kinds <= _PLAIN and not (str in kinds and len(kinds) > 1):
         return None
-    reasons = [_refusal(item) for item in value]
-    if any(reasons):
-        return "it is a list of other things than numbers or text"
+    if kinds <= _PLAIN or any(map(_refusal, value)):
+        return "its items are of several kinds; declare StreamDef(dtype=object)"
     return None if _shape_of(value) is not _RAGGED else "its lists differ in length"
 
 

@@ -321,12 +321,14 @@ class _Maker:
 def _described(info: StreamInfo) -> list[Any]:
     """Return a stream as JSON."""
     flags = [info.is_sparse, info.defines_mb_size, info.broadcast, info.is_single]
-    return [info.name, info.dtype.str, list(info.shape), *map(bool, flags)]
+    more = {"is_object": info.is_object, "loss_mask": info.loss_mask}
+    rest = [more] if any(more.values()) else []  # those of before had none
+    return [info.name, info.dtype.str, list(info.shape), *map(bool, flags), *rest]
 
 
 def _stream_of(fields_kept: list[Any], stored: StoredCorpus) -> StreamInfo:
     """Return a stream of the kept file, with the transforms of the stored stream."""
-    name, dtype, shape, is_sparse, defines_mb_size, broadcast, is_single = fields_kept
+    name, dtype, shape, is_sparse, defines_mb_size, broadcast, is_single, *rest = fields_kept
     transforms = next((one.transforms for one in stored.streams if one.name == name), ())
     return StreamInfo(
         name=name,
@@ -337,4 +339,5 @@ def _stream_of(fields_kept: list[Any], stored: StoredCorpus) -> StreamInfo:
         broadcast=broadcast,
         transforms=transforms,
         is_single=is_single,
+        **(rest[0] if rest else {}),
     )

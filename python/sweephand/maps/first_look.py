@@ -208,4 +208,5 @@ def _definition(stored: StoredStreams, name: str) -> StreamDef:
         defines_mb_size=info.defines_mb_size,
         broadcast=info.broadcast,
         transforms=info.transforms,
+        loss_mask=info.loss_mask,
     )

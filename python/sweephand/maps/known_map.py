@@ -37,6 +37,10 @@ class KnownMap(ABC):
         """Return the names of classes, by the stream that has their numbers."""
         return {}
 
+    def loss_masks(self) -> Mapping[str, str]:
+        """Return the streams that are loss masks, by the streams whose they are."""
+        return {}
+
     @abstractmethod
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
         """Return the mapped sequence."""

@@ -14,6 +14,7 @@ from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.mapped_reader import MappedOrigin, MappedReader
+from sweephand.corpus.reader import Reader
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.maps.cached import cached_corpus
 from sweephand.maps.expansion import Expansion
@@ -39,7 +40,20 @@ def map_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
         If another map has the name, or what the map returns cannot be streams.
     """
     wanted = wanted.learned(stored, opening)
-    return stored.each(lambda one: _mapped(one, wanted, opening).named(wanted.fingerprint))
+
+    def mapped(one: StoredCorpus) -> StoredCorpus:
+        corpus = _mapped(one, wanted, opening).named(wanted.fingerprint)
+        masks = wanted.loss_masks
+        return corpus if not masks else corpus.read_by(map(masked, corpus.readers))
+
+    def masked(reader: Reader) -> Reader:
+        streams = [
+            replace(info, loss_mask=wanted.loss_masks.get(info.name, info.loss_mask))
+            for info in reader.streams
+        ]
+        return replace(reader, streams=streams)
+
+    return stored.each(mapped)
 
 
 def _mapped(stored: StoredCorpus, wanted: SequenceMap, opening: Opening) -> StoredCorpus:

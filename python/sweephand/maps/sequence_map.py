@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sweephand.maps.opening import Opening
 
 Sequences = Mapping[str, StreamSequences]
-"""Per stream the samples of every sequence: arrays (samples, *shape), or CSR matrices."""
+"""Per stream the samples of every sequence: arrays (samples, *shape), CSR matrices, objects."""
 
 SizeOf = Callable[[Mapping[str, int], Key], int]
 
@@ -78,6 +78,11 @@ class SequenceMap:
     def classes(self) -> Mapping[str, tuple[str, ...]]:
         """Names of classes, by the stream that has their numbers."""
         return self.function.classes() if isinstance(self.function, KnownMap) else {}
+
+    @property
+    def loss_masks(self) -> Mapping[str, str]:
+        """Loss masks that the map declares, by the stream whose they are."""
+        return self.function.loss_masks() if isinstance(self.function, KnownMap) else {}
 
     def of_version(self, version: int) -> SequenceMap:
         """Return the map of a version; ValueError if there is none."""

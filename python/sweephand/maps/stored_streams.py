@@ -27,7 +27,11 @@ class StoredStreams:
 
     def __init__(self, corpus: Corpus) -> None:
         self.corpus = corpus
-        self._infos = {info.name: replace(info, transforms=()) for info in corpus.streams}
+        # Objects stay texts on their way to who calls the map.
+        self._infos = {
+            info.name: replace(info, transforms=(), is_object=False) for info in corpus.streams
+        }
+        self._objects = {info.name for info in corpus.streams if info.is_object}
         keys = {name: (number, info) for number, (name, info) in enumerate(self._infos.items())}
         self._contents = Contents(keys, Ragged(), corpus.ids)
 
@@ -36,7 +40,9 @@ class StoredStreams:
         minibatch = Minibatch(batch, self._contents, None)
         streams = {name: minibatch[name] for name in self._infos}
         return {
-            name: StreamSequences(stream.values, stream.offsets.tolist())
+            name: StreamSequences(
+                stream.values, stream.offsets.tolist(), are_objects=name in self._objects
+            )
             for name, stream in streams.items()
         }
 

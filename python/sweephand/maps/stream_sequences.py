@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.objects import parse_object
 
 
 class StreamSequences(Sequence[Any]):
     """Consecutive sequences of a stream.
 
-    They pickle as one piece, so that another process gets them by one copy.
+    They pickle as one piece, so that another process gets them by one copy. Objects are made
+    when they are asked for, each time anew.
 
     Parameters
     ----------
@@ -23,13 +25,16 @@ class StreamSequences(Sequence[Any]):
         The samples; byte strings are an array of objects.
     offsets : list of int
         Where each sequence begins in the values, and the end.
+    are_objects : bool
+        The values are texts of objects, and each sequence is the one that it has.
     """
 
-    __slots__ = ("_offsets", "_values")
+    __slots__ = ("_are_objects", "_offsets", "_values")
 
-    def __init__(self, values: Any, offsets: list[int]) -> None:
+    def __init__(self, values: Any, offsets: list[int], *, are_objects: bool = False) -> None:
         self._values = values
         self._offsets = offsets
+        self._are_objects = are_objects
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -41,12 +46,22 @@ class StreamSequences(Sequence[Any]):
     def __getitem__(self, which: int | slice) -> Any:
         if isinstance(which, slice):
             begin, end, _ = which.indices(len(self))
-            return StreamSequences(self._values, self._offsets[begin : end + 1])
-        return self._values[self._offsets[which] : self._offsets[which + 1]]
+            return StreamSequences(
+                self._values, self._offsets[begin : end + 1], are_objects=self._are_objects
+            )
+        samples = self._values[self._offsets[which] : self._offsets[which + 1]]
+        return _object_of(samples) if self._are_objects else samples
+
+    def as_arrays(self) -> tuple[Any, NDArray[np.int64]]:
+        """Return all values, and where each sequence begins in them, and the end."""
+        offsets = np.array(self._offsets, np.int64)
+        return self._values[offsets[0] : offsets[-1]], offsets - offsets[0]
 
     def to_list(self) -> list[Any]:
         """Return the samples of every sequence."""
         values, offsets = self._values, self._offsets
+        if self._are_objects:
+            return [_object_of(values[begin:end]) for begin, end in pairwise(offsets)]
         if isinstance(values, np.ndarray) and len(offsets) > 1:
             begin, end, length = offsets[0], offsets[-1], offsets[1] - offsets[0]
             if length and offsets == list(range(begin, end + 1, length)):  # the quick way
@@ -61,18 +76,27 @@ class StreamSequences(Sequence[Any]):
             samples = values.tolist()
             data = np.frombuffer(b"".join(samples), np.uint8)
             sizes = np.fromiter(map(len, samples), np.int64, len(samples))
-            return _of_bytes, (data, sizes, lengths)
+            return _of_bytes, (data, sizes, lengths, self._are_objects)
         return _of_values, (values, lengths)
 
 
-def _of_values(values: Any, lengths: NDArray[np.int64]) -> StreamSequences:
-    return StreamSequences(values, offsets_of(lengths).tolist())
+def _object_of(samples: Any) -> Any:
+    return parse_object(samples[0]) if len(samples) else None
+
+
+def _of_values(
+    values: Any, lengths: NDArray[np.int64], are_objects: bool = False
+) -> StreamSequences:
+    return StreamSequences(values, offsets_of(lengths).tolist(), are_objects=are_objects)
 
 
 def _of_bytes(
-    data: NDArray[np.uint8], sizes: NDArray[np.int64], lengths: NDArray[np.int64]
+    data: NDArray[np.uint8],
+    sizes: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    are_objects: bool,
 ) -> StreamSequences:
     objects = np.empty(len(sizes), object)
     pieces = StreamSequences(data, offsets_of(sizes).tolist())
     objects[:] = [piece.tobytes() for piece in pieces.to_list()]
-    return _of_values(objects, lengths)
+    return _of_values(objects, lengths, are_objects)

@@ -17,6 +17,7 @@ class LabelKind(Enum):
     SAMPLES = auto()  # one to a sample
     SEQUENCES = auto()  # one to a sequence
     NEXT_TOKENS = auto()  # one to a sample that is not the last of its sequence
+    MASKED = auto()  # one to a sample of a loss mask that is not the first of its sequence
     UNKNOWN = auto()  # their number is known after they are read
 
     def count(self, counted: _core.compose.PieceCount) -> int:
@@ -34,6 +35,8 @@ class LabelKind(Enum):
             )
         if self is LabelKind.SEQUENCES:
             return counted.pieces
+        if self is LabelKind.MASKED:
+            return counted.labels
         last = counted.ends if self is LabelKind.NEXT_TOKENS else 0
         return counted.samples - last
 
@@ -57,12 +60,16 @@ def kind_without_stream(
 
     They are the next tokens of the size-defining stream, which is the one that says that it is
     or else the first with a length of its own; its samples if it holds no tokens, or if all
-    sequences have one sample.
+    sequences have one sample. Of a stream with a loss mask they are those on which a loss is
+    taken.
     """
     if corpus.num_samples == corpus.num_sequences:
         return LabelKind.SAMPLES
     lengthy = [info for info in streams if not (info.is_single or info.broadcast)]
     chosen = [info for info in streams if info.defines_mb_size] or lengthy
+    masked = [info for info in streams if info.loss_mask]
+    if masked:
+        return LabelKind.MASKED
     return LabelKind.NEXT_TOKENS if chosen and are_tokens(chosen[0]) else LabelKind.SAMPLES
 
 

@@ -301,7 +301,11 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         labels = self.get(LABELS)
         if labels is not None:
             return labels.num_samples
-        if self._parts[1].unlabelled is LabelKind.NEXT_TOKENS:
+        kind = self._parts[1].unlabelled
+        if kind is LabelKind.MASKED:
+            masked = [data for data in self.values() if data.info.loss_mask is not None]
+            return sum(int(np.count_nonzero(data.loss_mask())) for data in masked)
+        if kind is LabelKind.NEXT_TOKENS:
             return self.num_samples - self._plan.share_ends
         return self.num_samples
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand.corpus.casts import as_dtype, cast
+from sweephand.corpus.objects import parsed
 from sweephand.corpus.own_values import own_result
 from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import pad_element
@@ -22,6 +23,9 @@ from sweephand.minibatch.mask import GAP, fill_gaps, mask_of_values
 
 if TYPE_CHECKING:
     import torch
+
+
+_NO_LABEL = -(2**63)
 
 
 class MinibatchData(Boundaries):
@@ -88,9 +92,31 @@ class MinibatchData(Boundaries):
             If samples are no integers.
         """
         self._check_tokens()
+        labels = self._labels_of(*self._tokens(shifted), ignore_index, shifted)
+        mask = self._loss_mask_stream
+        if mask is not None:
+            is_on = mask._labels_of(*mask._tokens(shifted), 0, shifted)
+            labels[is_on == 0] = ignore_index
+        return labels
+
+    def _tokens(self, shifted: bool) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Return all samples, and those that come after pieces that go on."""
         tokens = self.asarray() if self._is_grid else self.values
-        beyond = self._beyond if shifted else None
-        return self._labels_of(tokens, beyond, ignore_index, shifted)
+        return tokens, self._beyond if shifted else None
+
+    @property
+    def _loss_mask_stream(self) -> MinibatchData | None:
+        """The stream that says of each sample whether a loss is taken on it."""
+        name = self.info.loss_mask
+        if name is None:
+            return None
+        for number, info in self._minibatch_parts[1].keys.values():
+            if info.name == name:
+                return _made(info, number, self._minibatch_parts)
+        raise ValueError(
+            f"the labels of stream {self.info.name!r} need its loss mask {name!r}: ask for "
+            "that stream, too"
+        )
 
     def global_num_labels(self, shifted: bool = True) -> int:
         """Return the number of labels that `labels` gives over all workers, as planned.
@@ -109,6 +135,8 @@ class MinibatchData(Boundaries):
         info, counted = self.info, self._batch.counted
         if info.is_single:
             return 0
+        if info.loss_mask is not None:
+            return counted.labels if shifted else counted.own_labels
         if not (info.is_sized or self._layout.has_rows):  # where all have equal lengths
             if self._is_all:
                 return int(np.count_nonzero(self.loss_mask(shifted)))
@@ -126,6 +154,9 @@ class MinibatchData(Boundaries):
 
     def loss_mask(self, shifted: bool = True) -> NDArray[np.bool_]:
         """Return where `labels` are something to predict: bool, in the same shape."""
+        if self.info.loss_mask is not None:
+            is_label: NDArray[np.bool_] = self.labels(_NO_LABEL, shifted) != _NO_LABEL
+            return is_label
         shape = self.mask.shape if self._is_grid else (self.num_samples,)
         tokens = np.broadcast_to(np.uint8(1), shape)
         # Nothing is known of what lies behind a piece of a stream that is broadcast.
@@ -159,12 +190,14 @@ class MinibatchData(Boundaries):
         -------
         ndarray of `info.dtype`, shape (samples, *sample shape)
             For a sparse stream a SciPy CSR matrix of shape (samples, dimension); for bytes an
-            array of ``bytes`` objects.
+            array of ``bytes``, for objects an array of dicts, lists and what else they are.
         """
         if self.is_sparse:
             values = sparse_matrix(self._stream, self.info, self._array)
         elif self.info.is_bytes:
             values = byte_strings(self._stream, self._array)
+            if self.info.is_object:
+                values = parsed(values)
         elif self._is_grid:
             values = self._array[self.mask != GAP]
         else:
@@ -249,8 +282,11 @@ class MinibatchData(Boundaries):
 
     def __reduce__(self) -> tuple[Any, ...]:
         batch, contents, device = self._minibatch_parts
-        batch, contents = contents.only(batch, {self.info.name: (self._number, self.info)})
-        return _unpickled, (self.info, self._number, (batch, contents, device))
+        streams = {self.info.name: (self._number, self.info)}
+        if (mask := self._loss_mask_stream) is not None:
+            streams[mask.info.name] = mask._number, mask.info
+        batch, contents = contents.only(batch, streams)
+        return _made, (self.info, self._number, (batch, contents, device))
 
     def __repr__(self) -> str:
         return f"MinibatchData({self.info.name!r}, {self.brief})"
@@ -259,8 +295,7 @@ class MinibatchData(Boundaries):
     def brief(self) -> str:
         """Its dtype and dense shape in few characters, such as ``int64 (32, 7)``."""
         sparse = "sparse " if self.is_sparse else ""
-        dtype = "bytes" if self.info.is_bytes else self.info.dtype
-        return f"{sparse}{dtype} {self._brief_shape}"
+        return f"{sparse}{self.info.element_name} {self._brief_shape}"
 
     @property
     def _brief_shape(self) -> tuple[int, ...]:
@@ -272,6 +307,11 @@ class MinibatchData(Boundaries):
     def exported(self) -> NDArray[Any]:
         """The array that leaves by ``__array__`` and DLPack; TypeError if there is none."""
         if self.info.is_variable:
+            if self.info.is_object:
+                raise TypeError(
+                    f"stream {self.info.name!r} holds Python objects, of which there is no "
+                    "array of numbers: make one by corpus.map, or take its values"
+                )
             kind = "sparse" if self.is_sparse else "bytes"
             raise TypeError(
                 f"stream {self.info.name!r} is {kind}; use asarray() or as_sequences()"
@@ -313,7 +353,7 @@ class MinibatchData(Boundaries):
         return dense_rows(self._stream, self.info, self._array)
 
 
-def _unpickled(info: StreamInfo, number: int, parts: Parts) -> MinibatchData:
+def _made(info: StreamInfo, number: int, parts: Parts) -> MinibatchData:
     batch, contents, _ = parts
     return MinibatchData(info, number, parts, batch.arrays(contents.kinds)[number])
 

@@ -15,6 +15,7 @@ from sweephand.corpus.assembler import stream_spec
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus, SettingsOf, ShareChange, TimelineEnd
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.loss_masks import LossMasks, concat_masks
 from sweephand.corpus.mapped_reader import no_padding
 from sweephand.corpus.reader import Change, Reader
 from sweephand.corpus.sizes import Sizing
@@ -130,6 +131,12 @@ class MixedCorpus(Corpus):
             chunk_samples=np.concatenate([one.chunk_samples for one in sizings]),
             fingerprinted=all(one.fingerprinted for one in sizings),
         )
+
+    @cached_property
+    def masks(self) -> LossMasks | None:  # type: ignore[override]
+        """The loss masks of all sequences, where the corpora have some."""
+        masks = [one.masks for one in self.corpora.values() if one.masks is not None]
+        return concat_masks(masks) if len(masks) == len(self.corpora) else None
 
     @cached_property
     def samples(self) -> list[int]:
@@ -266,6 +273,7 @@ def _words(streams: list[list[str]]) -> str:
 
 def _kind(info: StreamInfo) -> str:
     flags = {"broadcast": info.broadcast, "defines_mb_size": info.defines_mb_size}
+    flags[f"loss_mask={info.loss_mask}"] = bool(info.loss_mask)
     return ", ".join([info.kind, *(flag for flag, is_set in flags.items() if is_set)])
 
 

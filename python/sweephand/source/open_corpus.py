@@ -76,9 +76,14 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
     ledger = Ledger(options.max_errors)
     workers = MapWorkers(options.map_workers, options.map_executor, options.map_timeout)
     try:
-        joined = _joined(options, events, ledger, workers)
+        opening = _opening(options, events, ledger, workers)
+        joined = _joined(options, opening)
         layout = options.chosen_layout
         whole = _settle_singles(_in_layout(joined, layout, ledger), layout)
+        if not layout.cuts_sequences and any(info.loss_mask for info in whole.streams):
+            from sweephand.maps.mask_runs import with_loss_masks  # brings files
+
+            whole = whole.each(lambda one: with_loss_masks(one, opening))
         served, long = treat_long(layout, whole)
         check_lengths(layout, served)
         events = _with_fingerprints(events, whole)
@@ -101,15 +106,14 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
     return opened, events
 
 
-def _joined(
+def _opening(
     options: SourceOptions, events: EventList, ledger: Ledger, workers: MapWorkers
-) -> Corpus:
-    added = {event.corpus: event.data for event in events.in_time if isinstance(event, Add)}
-    opening = Opening(
+) -> Opening:
+    return Opening(
         ledger=ledger,
         seed=options.randomization_seed,
         workers=workers,
-        added=added,
+        added={event.corpus: event.data for event in events.in_time if isinstance(event, Add)},
         map_versions=tuple(
             (event.at, event.map, event.version)
             for event in events.in_time
@@ -117,6 +121,9 @@ def _joined(
         ),
         missing=options.missing,
     )
+
+
+def _joined(options: SourceOptions, opening: Opening) -> Corpus:
     opened = [deserializer.open_for(opening) for deserializer in options.opened_from]
     if options.window.explicit:
         opened = [corpus.in_window() for corpus in opened]
@@ -124,7 +131,7 @@ def _joined(
     for at, name, _ in opening.map_versions:
         if not any(f"map {name} " in words for words in corpus.names):
             raise ValueError(f"the event 'map_version' at {at}: there is no map {name!r}")
-    if not added.keys() <= corpus.parts.keys():
+    if not opening.added.keys() <= corpus.parts.keys():
         raise ValueError("a corpus is added to a sh.Mixture, and this is one corpus")
     return corpus
 

@@ -4,7 +4,8 @@ A list is a sequence and a scalar is one sample; fixed-size lists, and the inner
 a shape asks for them, are samples of several numbers; strings and binary are bytes. A row with
 a null anywhere is wrong, and so is one whose innermost lists do not have the shape. Pictures
 and sounds of Hugging Face, structs of bytes and a path, are their bytes, and its arrays of two
-axes or more are samples of their shape.
+axes or more are samples of their shape. Other structs and maps, and lists of them, are Python
+objects, one sample each.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sweephand.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData, bytes_column, spread
 from sweephand.corpus.given_texts import IS_NULL
 from sweephand.corpus.members import splits_of
+from sweephand.corpus.objects import object_text, objects_column
 
 pa = OptionalModule("pyarrow", extra="parquet")
 pc = OptionalModule("pyarrow.compute", extra="parquet")
@@ -86,7 +88,7 @@ def _fields_below(kind: Any) -> list[str]:
 
 
 def convert(
-    array: Any, shape: tuple[int, ...] | None = None
+    array: Any, shape: tuple[int, ...] | None = None, *, is_object: bool = False
 ) -> tuple[ColumnData, dict[int, str]]:
     """Return an Arrow array as a column, one row per entry.
 
@@ -96,6 +98,8 @@ def convert(
         Its buffers are used, not copied, unless they hold bits or 32-bit offsets.
     shape : tuple of int, optional
         Of one sample, if it is asked for; by default what the fixed-size lists make.
+    is_object : bool
+        Values are Python objects whatever their type is.
 
     Returns
     -------
@@ -111,6 +115,8 @@ def convert(
     ValueError
         If the type cannot have the shape, or offsets are damaged.
     """
+    if is_object or _holds_structs(array.type):
+        return _objects(array)
     array, shape = _as_lists(array, shape)
     nested = _open(array)
     sample_levels = _sample_levels(nested, shape, array.type)
@@ -125,6 +131,25 @@ def convert(
     is_good[list(wrong)] = False
     column, _ = convert(array.filter(pa.array(is_good)), shape)
     return spread(column, np.flatnonzero(is_good), len(array)), wrong
+
+
+def _holds_structs(kind: Any) -> bool:
+    """Return True for structs and maps that are no media, and lists of them."""
+    while _is_list(kind):
+        kind = kind.value_type
+    return not _is_media(kind) and bool(pa.types.is_struct(kind) or pa.types.is_map(kind))
+
+
+def _objects(array: Any) -> tuple[ColumnData, dict[int, str]]:
+    texts: list[bytes] = []
+    wrong: dict[int, str] = {}
+    for row, value in enumerate(array.to_pylist()):
+        try:
+            texts.append(object_text(value))
+        except ValueError as error:
+            wrong[row] = str(error)
+            texts.append(b"null")
+    return objects_column(texts), wrong
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from sweephand.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData, concat_columns
+from sweephand.corpus.objects import OBJECT
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.units.arrow_columns import convert, pick
 from sweephand.deserializers.units.indexed import IndexedDeserializer
@@ -88,7 +89,9 @@ class ArrowUnits(IndexedDeserializer):
     def _convert(self, name: str, batch: Any, path: str) -> tuple[ColumnData, dict[int, str]]:
         try:
             array = pick(batch, self.fields[name])
-            return convert(array, self.definitions[name].sample_shape)
+            wanted = self.definitions[name]
+            is_object = wanted.dtype is not None and np.dtype(wanted.dtype) == OBJECT
+            return convert(array, wanted.sample_shape, is_object=is_object)
         except (TypeError, ValueError) as error:
             raise DataError(str(error), path, stream=name) from error
 

@@ -208,7 +208,7 @@ def _check_kind(kind: Any) -> tuple[int, bool]:
     """Return the values in a sample of a stream, and True if it is ragged."""
     dtype, shape, is_ragged, *sparse = kind
     require(isinstance(dtype, str) and len(dtype) < 16, "dtype")
-    is_known = dtype == "bytes" or np.dtype(dtype).kind in _KINDS
+    is_known = dtype in ("bytes", "objects") or np.dtype(dtype).kind in _KINDS
     require(is_known and isinstance(shape, list) and len(shape) <= 32, "kind")
     width = 1
     for count in shape:

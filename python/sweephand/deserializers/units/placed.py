@@ -110,7 +110,9 @@ class PlacedDeserializer(IndexedDeserializer):
             kinds = [facts["kinds"].get(name, ["bytes", [], True]) for facts in index.facts]
             require(all(is_ragged for *_, is_ragged in kinds), "a kind")
             widths = [
-                0 if dtype == "bytes" else int(np.prod(shape)) * np.dtype(dtype).itemsize
+                0
+                if dtype in ("bytes", "objects")
+                else int(np.prod(shape)) * np.dtype(dtype).itemsize
                 for dtype, shape, _ in kinds
             ]
             width = spread(np.array(widths, np.int64), starts)
@@ -201,7 +203,7 @@ def _held_column(
     values = np.ascontiguousarray(index.arrays[f"values of {name}"])
     num_samples = int(lengths.sum(dtype=np.int64))
     column = replace(column, num_samples=num_samples, sample_offsets=_offsets(lengths))
-    if kind.dtype == "bytes":
+    if kind.are_bytes:
         begins = offsets_of(index.arrays[f"bytes of {name}"])
         return replace(column, values=values, element_offsets=begins)
     numbers = values.view(column.dtype).reshape(-1, *column.shape)
@@ -217,7 +219,7 @@ def _column_of(
         values=None,
         num_samples=int(lengths.sum(dtype=np.int64)),
         sample_offsets=_offsets(lengths),
-        element_offsets=offsets_of(sizes[lengths > 0]) if kind.dtype == "bytes" else None,
+        element_offsets=offsets_of(sizes[lengths > 0]) if kind.are_bytes else None,
     )
 
 

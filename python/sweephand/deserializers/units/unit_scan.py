@@ -22,7 +22,7 @@ _MOST_SAMPLES = 2**32 - 1
 
 @dataclass(frozen=True)
 class SampleType:
-    """Type of the samples of a stream: numbers of a dtype and shape, or bytes."""
+    """Type of the samples of a stream: numbers of a dtype and shape, bytes, or objects."""
 
     dtype: str
     shape: tuple[int, ...] = ()
@@ -33,21 +33,29 @@ class SampleType:
     def of(cls, column: ColumnData) -> Self:
         """Return the kind of a column."""
         dtype = "bytes" if column.is_bytes else column.dtype.name
+        if column.holds_objects:
+            dtype = "objects"
         is_ragged = column.sample_offsets is not None
         return cls(dtype, column.shape, is_ragged, column.is_sparse)
+
+    @property
+    def are_bytes(self) -> bool:
+        """True if samples are byte strings, or objects that are stored as such."""
+        return self.dtype in ("bytes", "objects")
 
     def to_column(self) -> ColumnData:
         """Return a column of this kind without sequences."""
         offsets = np.zeros(1, np.int64)
-        dtype = np.dtype(np.uint8 if self.dtype == "bytes" else self.dtype)
+        dtype = np.dtype(np.uint8 if self.are_bytes else self.dtype)
         return ColumnData(
             values=np.empty((0, *self.shape), dtype),
             dtype=dtype,
             shape=self.shape,
             num_samples=0,
             sample_offsets=offsets if self.is_ragged else None,
-            element_offsets=offsets if self.is_sparse or self.dtype == "bytes" else None,
+            element_offsets=offsets if self.is_sparse or self.are_bytes else None,
             indices=np.empty(0, np.int32) if self.is_sparse else None,
+            holds_objects=self.dtype == "objects",
         )
 
     def to_fact(self) -> list[Any]:

@@ -1,0 +1,99 @@
+"""Python objects as JSON has them: kept as its bytes in columns, made anew where they are used.
+
+Nothing is unpickled or evaluated: an object is a dict, a list, a text, a number, True, False or
+None, and what is within.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.members import LACKING, Unusable
+
+OBJECT = np.dtype(object)
+
+
+class ObjectText(list[bytes]):
+    """The sample of a stream of objects, as JSON; a list of one text."""
+
+
+def is_nested(value: object) -> bool:
+    """Return True if a value has named members, or is a list of which one has, at any depth."""
+    if isinstance(value, Mapping):
+        return True
+    return isinstance(value, list | tuple) and any(map(is_nested, value))
+
+
+def object_text(value: object) -> bytes:
+    """Return an object as JSON, in UTF-8; a value that lacks is None.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be JSON, saying why.
+    """
+    if value is LACKING:
+        return b"null"
+    try:
+        text = json.dumps(
+            value,
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+            default=_plain,
+        )
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds text with half a surrogate pair") from None
+    except RecursionError:
+        raise ValueError("holds objects within objects, too deep to be read") from None
+    except TypeError as error:
+        raise ValueError(f"cannot be an object: {error}") from None
+    except ValueError as error:
+        if "JSON compliant" in str(error):
+            raise ValueError("holds a number that is not finite") from None
+        raise
+
+
+def _plain(value: object) -> object:
+    """Return what stands for a value that JSON has no form of."""
+    if isinstance(value, Unusable):
+        raise ValueError(f"holds a member that {value.reason}")
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise ValueError(f"holds a {type(value).__name__}, which JSON has no form of")
+
+
+def objects_column(texts: Sequence[bytes]) -> ColumnData:
+    """Return objects, a sample for each sequence, by their texts."""
+    content = np.frombuffer(b"".join(texts), np.uint8)
+    return as_objects(bytes_column(content, offsets_of([len(text) for text in texts])))
+
+
+def as_objects(column: ColumnData) -> ColumnData:
+    """Return a column of texts as the objects that they are."""
+    return replace(column, holds_objects=True)
+
+
+def parsed(texts: NDArray[np.object_]) -> NDArray[np.object_]:
+    """Return the objects of texts: an array of objects."""
+    objects = np.empty(len(texts), object)
+    for number, text in enumerate(texts):
+        objects[number] = parse_object(text)
+    return objects
+
+
+def parse_object(text: bytes) -> Any:
+    """Return the object of a text; of one that was never given, as in a gap, None."""
+    return json.loads(text) if text else None
