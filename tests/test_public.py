@@ -17,6 +17,7 @@ import sweephand as sh
         *(".io", ".learners", ".logging"),
         *(
             "",
+            ".chat",
             ".decode",
             ".images",
             ".tfds",

@@ -1,5 +1,6 @@
 """Where each public name lies; `import sweephand` reads this and imports none of them."""
 
+from . import chat as chat
 from . import decode as decode
 from . import events as events
 from . import images as images
@@ -182,6 +183,7 @@ __all__ = [
     "WebDatasetDeserializer",
     "ZarrDeserializer",
     "__version__",
+    "chat",
     "classes",
     "cosine",
     "decode",

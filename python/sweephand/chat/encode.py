@@ -1,0 +1,180 @@
+"""A map of conversations to tokens and loss masks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from sweephand.chat.conversation import conversation_of
+from sweephand.chat.encoder import ConversationEncoder, Tokens, TrainOn
+from sweephand.checks import check_int
+from sweephand.errors import shown
+from sweephand.maps.key import Key
+from sweephand.maps.known_map import KnownMap
+
+Truncate = Literal["end", "start", "drop", "error"]
+
+TOKENS, LOSS_MASK = "tokens", "loss_mask"
+
+
+class ChatMap(KnownMap):
+    """A map of conversations, as `encode` makes it.
+
+    Attributes
+    ----------
+    encoder : ConversationEncoder
+    """
+
+    size: ClassVar[Literal["same", "measured"]] = "measured"
+
+    def __init__(
+        self,
+        encoder: ConversationEncoder,
+        messages: str,
+        max_length: int | None,
+        truncate: Truncate,
+        unlabelled: Literal["keep", "drop"],
+    ) -> None:
+        self.encoder = encoder
+        self._messages, self._unlabelled = messages, unlabelled
+        self._cut = Cut(max_length, truncate)
+        self.name = f"chat.encode {encoder.digest} {messages} {self._cut} {unlabelled}"
+
+    def loss_masks(self) -> Mapping[str, str]:
+        """Return the mask of the tokens."""
+        return {TOKENS: LOSS_MASK}
+
+    def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
+        """Return the tokens and the mask of a conversation; no sequence if it is left out."""
+        found = self._cut(self.encoder(conversation_of(sequence, self._messages)))
+        if found is None or (self._unlabelled == "drop" and not found[1][1:].any()):
+            return []
+        return {TOKENS: found[0], LOSS_MASK: found[1]}
+
+    def __repr__(self) -> str:
+        return f"chat.encode({self._messages!r})"
+
+
+class Cut:
+    """Treatment of conversations that are too long.
+
+    Parameters
+    ----------
+    max_length : int or None
+        Tokens that a conversation may have.
+    truncate : {"end", "start", "drop", "error"}
+    """
+
+    def __init__(self, max_length: int | None, truncate: Truncate) -> None:
+        if max_length is not None:
+            check_int("max_length", max_length, 1, 2**31)
+        if truncate not in ("end", "start", "drop", "error"):
+            raise ValueError(
+                f"truncate is 'end', 'start', 'drop' or 'error', got {shown(truncate)}"
+            )
+        self._most, self._how = max_length, truncate
+
+    def __call__(self, found: Tokens) -> Tokens | None:
+        """Return the tokens that stay, and their mask; None if the conversation is dropped."""
+        tokens, mask = found
+        most = self._most
+        if most is None or len(tokens) <= most:
+            return found
+        if self._how == "end":
+            return tokens[:most], mask[:most]
+        if self._how == "start":
+            return tokens[-most:], mask[-most:]
+        if self._how == "drop":
+            return None
+        raise ValueError(
+            f"the conversation has {len(tokens)} tokens, more than max_length={most}"
+        )
+
+    def __str__(self) -> str:
+        return "whole" if self._most is None else f"{self._how} {self._most}"
+
+
+def encode(
+    tokenizer: Any,
+    messages: str = "messages",
+    *,
+    template: str | None = None,
+    max_length: int | None = None,
+    truncate: Truncate = "end",
+    train_on: TrainOn = "assistant",
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    unlabelled: Literal["keep", "drop"] = "keep",
+) -> ChatMap:
+    """Return a map of conversations to tokens and a loss mask, for `Deserializer.map`.
+
+    It makes the streams ``tokens``, int32, and ``loss_mask``, bool, of one length.
+    `MinibatchData.labels` of the tokens heeds the mask, and how many labels count in a step is
+    known before it is read. With ``cache=True`` conversations are encoded once, and kept for
+    every later start with the same tokenizer, template and options.
+
+    Parameters
+    ----------
+    tokenizer : tokenizer or callable
+        Of `tokenizers` or `transformers`; or a function of the list of messages that returns
+        tokens and mask, two lists of one length.
+    messages : str
+        The stream of the conversations: lists of messages with ``role`` and ``content``. Where
+        there is none, ``conversations`` with ``from`` and ``value`` (ShareGPT) are read, or
+        ``instruction``, ``input`` and ``output`` (Alpaca). A message with ``weight`` or
+        ``loss_mask`` 0 is not trained on.
+    template : str, optional
+        A chat template in Jinja; by default the tokenizer's own. What is within
+        ``{% generation %}`` is an answer. Without such blocks an answer is what a message adds
+        to the text of the prompt before it, without blanks that follow the end of the turn; a
+        template that writes earlier messages anew is refused.
+    max_length : int, optional
+        Tokens that a conversation may have.
+    truncate : {"end", "start", "drop", "error"}
+        What is cut off longer ones, the end or the start; or they are left out, or an error.
+    train_on : {"assistant", "last", "all"} or callable
+        Messages that a loss is taken on: all answers, the last one, or everything; a function
+        says it of a message.
+    tools : sequence of dict, optional
+        Functions that the template is told of.
+    unlabelled : {"keep", "drop"}
+        Conversations without a token that a loss is taken on, of which nothing is learned.
+
+    Returns
+    -------
+    callable
+        A map that measures sizes.
+
+    Raises
+    ------
+    TypeError
+        If `tokenizer` is none.
+    ValueError
+        If an option is wrong, or there is no template. A conversation of which no mask is
+        known to the token is an error with its id.
+
+    References
+    ----------
+    Chat templates and their ``{% generation %}``: documentation of Hugging Face's transformers.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> def spell(messages):  # a tokenizer of letters
+    ...     text = [(ord(c), m["role"] == "assistant") for m in messages for c in m["content"]]
+    ...     return [token for token, _ in text], [is_answer for _, is_answer in text]
+    >>> rows = [{"messages": [{"role": "user", "content": "hi"},
+    ...                       {"role": "assistant", "content": "yes"}]}]
+    >>> corpus = sh.MapDeserializer(rows).map(sh.chat.encode(spell))
+    >>> source = sh.MinibatchSource(corpus, layout=sh.Packed(8), max_sweeps=1)
+    >>> minibatch = source.next_minibatch(8)
+    >>> minibatch["tokens"].labels()
+    array([[-100,  121,  101,  115, -100, -100, -100, -100]])
+    >>> minibatch.global_num_label_samples
+    3
+    """
+    if not isinstance(messages, str):
+        raise TypeError(f"messages is the name of a stream, got {shown(messages)}")
+    if unlabelled not in ("keep", "drop"):
+        raise ValueError(f"unlabelled is 'keep' or 'drop', got {shown(unlabelled)}")
+    encoder = ConversationEncoder(tokenizer, template, train_on, tools)
+    return ChatMap(encoder, messages, max_length, truncate, unlabelled)
