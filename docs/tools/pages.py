@@ -20,18 +20,17 @@ REFERENCE = re.compile(r"^```reference\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def with_contents(text: str) -> str:
     """Return the home page with the navigation: the pages that each of its sections lists.
 
-    A section whose name is that of a folder also has those of the folder that it does not list.
+    A section whose name is that of a folder also has those of the folder that no section lists.
     """
     sections = re.split(r"^## (.+)$", text, flags=re.MULTILINE)[1:]
+    listed = set(re.findall(r"\]\(([\w/]+)\.(?:md|ipynb)\)", text))
     trees = []
     for caption, body in zip(sections[::2], sections[1::2], strict=True):
         pages = re.findall(r"^\* \[([^\]]+)\]\(([\w/]+)\.(?:md|ipynb)\)", body, re.MULTILINE)
         lines = [f"{title} <{page}>" for title, page in pages]
         folder = caption.lower()
         there = {path for kind in ("md", "ipynb") for path in (DOCS / folder).glob(f"*.{kind}")}
-        lines += sorted(
-            {f"{folder}/{path.stem}" for path in there} - {page for _, page in pages}
-        )
+        lines += sorted({f"{folder}/{path.stem}" for path in there} - listed)
         trees += ["```{toctree}", ":hidden:", f":caption: {caption}", "", *lines, "```", ""]
     return "\n".join([text, *trees])
 

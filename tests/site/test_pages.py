@@ -95,3 +95,11 @@ def test_a_number_is_not_described_by_its_type() -> None:
     lines = (int.__doc__ or "").splitlines()
     read_docstring(lines, "data", 3)
     assert lines == []
+
+
+def test_a_section_of_the_sidebar_is_seen_at_a_glance() -> None:
+    trees = re.findall(
+        r"```{toctree}\n(.*?)```", _trees((DOCS / "index.md").read_text()), re.DOTALL
+    )
+    sizes = {tree.splitlines()[1]: len(tree.splitlines()) - 3 for tree in trees}
+    assert max(sizes.values()) <= 9, sizes
