@@ -8,15 +8,21 @@ The minibatch is counted in words, which define its size; the epoch in labels, o
 
 import argparse
 import re
+import sys
 import tempfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import torch
+
+try:
+    import torch
+    from torch import nn
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[torch]'")
+
 from figure import curve, draw
-from torch import nn
 
 import sweephand as sh
 from sweephand.demo.library_text import read_text, standard_library

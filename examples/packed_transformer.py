@@ -8,10 +8,17 @@ So loss and gradients are those of the same sequences one by one, without the pa
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, scaled_dot_product_attention
+
+try:
+    import torch
+    from torch import Tensor, nn
+    from torch.nn.functional import cross_entropy, scaled_dot_product_attention
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[torch]'")
+
 
 import sweephand as sh
 import sweephand.torch

@@ -1,9 +1,14 @@
 """Read ArrayRecord files, whose records hold examples: pip install sweephand[arrayrecord]."""
 
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from array_record.python.array_record_module import ArrayRecordWriter
+try:
+    from array_record.python.array_record_module import ArrayRecordWriter
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[arrayrecord]'")
+
 
 import sweephand as sh
 

@@ -1,9 +1,14 @@
 """Read data sets of an HDF5 file: pictures with labels, and sequences of any length."""
 
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import h5py
+try:
+    import h5py
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[hdf5]'")
+
 import numpy as np
 
 import sweephand as sh

@@ -3,11 +3,17 @@
 python examples/read_images.py
 """
 
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+
+try:
+    from PIL import Image
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[image]'")
+
 
 import sweephand as sh
 

@@ -1,10 +1,15 @@
 """Read a Lance dataset at a version: pip install sweephand[lance]."""
 
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import lance
-import pyarrow as pa
+try:
+    import lance
+    import pyarrow as pa
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[lance,parquet]'")
+
 
 import sweephand as sh
 

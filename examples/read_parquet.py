@@ -1,10 +1,15 @@
 """Read Parquet files and an Arrow table: pip install sweephand[parquet]."""
 
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[parquet]'")
+
 
 import sweephand as sh
 

@@ -4,9 +4,14 @@ Here the store is fsspec's, in memory; s3://, gs://, az:// and https:// URLs are
 """
 
 import os
+import sys
 from tempfile import TemporaryDirectory
 
-import fsspec
+try:
+    import fsspec
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[remote]'")
+
 
 import sweephand as sh
 

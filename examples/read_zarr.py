@@ -1,10 +1,16 @@
 """Read arrays of Zarr stores, several of which are one corpus."""
 
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import zarr
+
+try:
+    import zarr
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[zarr]'")
+
 
 import sweephand as sh
 

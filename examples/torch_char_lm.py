@@ -8,14 +8,20 @@ sequence, so no step is spent on padding.
 """
 
 import argparse
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-import torch
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn.utils.rnn import pack_padded_sequence
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[torch]'")
+
 from figure import curve, draw
-from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence
 
 import sweephand as sh
 from sweephand.demo.library_text import read_text, standard_library

@@ -10,14 +10,20 @@ trains on the same minibatches.
 
 import argparse
 import os
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-import torch
-import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
+
+try:
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.nn.parallel import DistributedDataParallel
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[torch]'")
+
 
 import sweephand as sh
 import sweephand.torch

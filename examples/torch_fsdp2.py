@@ -8,16 +8,23 @@ number of ranks may go on from them.
 """
 
 import argparse
+import os
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-import torch
-import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
-from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+
+try:
+    import torch
+    import torch.distributed as dist
+    import torch.distributed.checkpoint as dcp
+    from torch import nn
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[torch]'")
+
 
 import sweephand as sh
 import sweephand.torch
@@ -87,6 +94,8 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     arguments.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     folder = arguments.parse_args().folder / "torch_fsdp2"
+    if "RANK" not in os.environ:
+        sys.exit("ranks are started by torchrun --nproc-per-node 2 examples/torch_fsdp2.py")
     dist.init_process_group("gloo")
     # Saves go on while others train, so they meet in a group of their own.
     saving = dist.new_group(backend="gloo")

@@ -16,17 +16,18 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import nn
 
 import sweephand as sh
-import sweephand.torch
 
 try:
+    import torch
     from accelerate import Accelerator
     from accelerate.utils import broadcast_object_list, send_to_device
+    from torch import nn
 except ModuleNotFoundError:
     raise SystemExit("this example needs Accelerate: pip install accelerate") from None
+
+import sweephand.torch
 
 SIZE, SWEEPS = 4096, 4  # letters in a minibatch, over all processes; passes over the corpus
 

@@ -17,17 +17,18 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import nn
 
 import sweephand as sh
-import sweephand.torch
 
 try:
     import lightning
+    import torch
     from lightning.pytorch.callbacks import ModelCheckpoint
+    from torch import nn
 except ModuleNotFoundError:
     raise SystemExit("this example needs Lightning: pip install lightning") from None
+
+import sweephand.torch
 
 ROW, ROWS, SWEEPS = 128, 16, 3  # letters in a row, rows in a minibatch, passes over the corpus
 

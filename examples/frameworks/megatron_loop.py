@@ -4,10 +4,16 @@ Megatron itself is not needed: a small model stands for it, and both ranks are h
 """
 
 import functools
+import sys
 
 import numpy as np
-import torch
-from torch import nn
+
+try:
+    import torch
+    from torch import nn
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[torch]'")
+
 
 import sweephand as sh
 import sweephand.torch

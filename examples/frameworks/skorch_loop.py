@@ -17,18 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
 
 import sweephand as sh
-import sweephand.torch
 
 try:
     import skorch
+    import torch
     from skorch.callbacks import Callback
     from skorch.helper import predefined_split
+    from torch import nn
 except ModuleNotFoundError:
     raise SystemExit("this example needs skorch: pip install skorch") from None
+
+import sweephand.torch
 
 SIZE, SWEEPS = 4096, 4  # letters in a minibatch; passes over the corpus
 

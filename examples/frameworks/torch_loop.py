@@ -9,13 +9,19 @@ samples are pairs of letters. They stand one behind the other, without padding, 
 
 import argparse
 import inspect
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import nn
+
+try:
+    import torch
+    from torch import nn
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[torch]'")
+
 
 import sweephand as sh
 

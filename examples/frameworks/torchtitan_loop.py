@@ -4,11 +4,17 @@ Where torchtitan is not installed a class of ours stands for its ``BaseDataLoade
 a few lines for the part of its trainer that takes items.
 """
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import nn
+
+try:
+    import torch
+    from torch import nn
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[torch]'")
+
 
 import sweephand as sh
 import sweephand.torch

@@ -17,15 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 import sweephand as sh
-import sweephand.torch
 
 try:
+    import torch
     import transformers
 except ModuleNotFoundError:
     raise SystemExit("this example needs pip install transformers accelerate") from None
+
+import sweephand.torch
 
 ROW, ROWS, STEPS = 128, 16, 100  # letters in a row, rows in a minibatch, steps of training
 

@@ -189,3 +189,37 @@ def test_a_missing_library_is_named(
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(SystemExit, match=f"pip install {library}"):
         run(f"frameworks/{library}_loop.py")
+
+
+def _needs() -> list[tuple[str, str]]:
+    """Return every example that needs a package, and that package."""
+    found = []
+    for path in sorted(EXAMPLES.rglob("*.py")):
+        tried = re.search(r"^try:\n    (?:import|from) (\w+)", path.read_text(), re.MULTILINE)
+        if tried and "this example needs" in path.read_text():
+            found.append((str(path.relative_to(EXAMPLES)), tried[1]))
+    return found
+
+
+@pytest.mark.parametrize(("name", "package"), _needs())
+def test_an_example_without_its_package_ends_with_a_sentence(
+    run: Run, name: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(SystemExit, match=r"this example needs .*pip install "):
+        run(name)
+
+
+def test_no_example_needs_a_package_in_silence() -> None:
+    own = {"numpy", "sweephand", "__future__", *sys.stdlib_module_names}
+    own |= {path.stem for path in EXAMPLES.rglob("*.py")}
+    for path in EXAMPLES.rglob("*.py"):
+        bare = re.findall(r"^(?:import|from) (\w+)", path.read_text(), re.MULTILINE)
+        assert set(bare) <= own, f"{path.name}: {set(bare) - own}"
+
+
+def test_ranks_are_asked_for_by_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(SystemExit, match=r"torchrun .* examples/torch_fsdp2\.py"):
+        run("torch_fsdp2.py")
