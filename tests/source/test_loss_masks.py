@@ -221,7 +221,7 @@ def test_masks_that_do_not_fit_are_refused() -> None:
         sh.MinibatchSource(mixture)
     with sh.MinibatchSource(corpus_of(found)) as whole:
         step = whole.next_minibatch(5, input_map={"x": whole.streams.tokens})
-        with pytest.raises(ValueError, match="need its loss mask 'trained': ask for that"):
+        with pytest.raises(ValueError, match="needs its loss mask, 'trained': ask for that"):
             step["x"].labels()
 
 

@@ -40,9 +40,9 @@ class ChatMap(KnownMap):
         self._cut = Cut(max_length, truncate)
         self.name = f"chat.encode {encoder.digest} {messages} {self._cut} {unlabelled}"
 
-    def loss_masks(self) -> Mapping[str, str]:
-        """Return the mask of the tokens."""
-        return {TOKENS: LOSS_MASK}
+    def declared(self, stream: str) -> Mapping[str, str]:
+        """Return what `StreamInfo` is to have of a stream."""
+        return {"loss_mask": LOSS_MASK} if stream == TOKENS else {}
 
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
         """Return the tokens and the mask of a conversation; no sequence if it is left out."""

@@ -13,6 +13,8 @@ from sweephand.chat.encoder import ConversationEncoder
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
 
+PART = "part"
+
 
 class PairMap(KnownMap):
     """A map of pairs, as `encode_pairs` makes it.
@@ -36,9 +38,9 @@ class PairMap(KnownMap):
         self._cut = Cut(max_length, truncate)
         self.name = f"chat.encode_pairs {encoder.digest} {' '.join(columns)} {self._cut}"
 
-    def loss_masks(self) -> Mapping[str, str]:
-        """Return the mask of the tokens."""
-        return {TOKENS: LOSS_MASK}
+    def declared(self, stream: str) -> Mapping[str, str]:
+        """Return what `StreamInfo` is to have of a stream."""
+        return {"loss_mask": LOSS_MASK, "parts": PART} if stream == TOKENS else {}
 
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
         """Return the tokens of both conversations, the mask, and the part of each token."""
@@ -58,7 +60,7 @@ class PairMap(KnownMap):
         return {
             TOKENS: np.concatenate([tokens for tokens, _ in found]),
             LOSS_MASK: np.concatenate([mask for _, mask in found]),
-            "part": np.concatenate(parts),
+            PART: np.concatenate(parts),
         }
 
     def _conversations(

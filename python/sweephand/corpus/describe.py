@@ -74,6 +74,7 @@ def describe_stream(
         is_single=column.is_single if is_single is None else is_single,
         is_object=column.holds_objects,
         loss_mask=definition.loss_mask,
+        parts=definition.parts,
         decode=decode,
     )
 

@@ -52,6 +52,11 @@ class StreamDef:
         The stream that says of each sample whether a loss is taken on it: one number or bool a
         sample, 0 where none is. `MinibatchData.labels` and `loss_mask` heed it, and how many
         labels count is known before a minibatch is read.
+    parts : str, optional
+        The stream that says of each sample to which part of its sequence it belongs, an integer
+        that does not descend: a pair of answers, or a prompt with several. Segments, positions
+        and boundaries begin anew at each part, and no label reaches into the next; a sequence
+        is never cut.
     scp, mlf : path, or sequence of them, optional
         HTK's lists of feature files, and its master label files: see `HTKFeatureDeserializer`
         and `HTKMLFDeserializer`.
@@ -81,6 +86,7 @@ class StreamDef:
     broadcast: bool = False
     decode: Decode | None = None
     loss_mask: str | None = None
+    parts: str | None = None
     scp: PathLike | tuple[PathLike, ...] | None = None
     mlf: PathLike | tuple[PathLike, ...] | None = None
     context: tuple[int, int] | None = None
@@ -96,6 +102,7 @@ class StreamDef:
         broadcast: bool = False,
         decode: Decode | None = None,
         loss_mask: str | None = None,
+        parts: str | None = None,
         scp: PathLike | Sequence[PathLike] | None = None,
         mlf: PathLike | Sequence[PathLike] | None = None,
         context: Sequence[int] | None = None,
@@ -105,8 +112,9 @@ class StreamDef:
             raise unknown_argument(next(iter(unknown)), [one.name for one in fields(self)])
         if field is not None and not isinstance(field, str):
             raise TypeError(f"field must be the stream's name in the data, got {field!r:.60}")
-        if loss_mask is not None and not isinstance(loss_mask, str):
-            raise TypeError(f"loss_mask is the name of a stream, got {loss_mask!r:.60}")
+        for option, given in (("loss_mask", loss_mask), ("parts", parts)):
+            if given is not None and not isinstance(given, str):
+                raise TypeError(f"{option} is the name of a stream, got {given!r:.60}")
         # What is delivered lies as this machine has it.
         stored = None if dtype is None else as_dtype(dtype).newbyteorder("=")
         values = {
@@ -119,6 +127,7 @@ class StreamDef:
             "broadcast": check_flag("broadcast", broadcast),
             "decode": _decode_of(decode),
             "loss_mask": loss_mask,
+            "parts": parts,
             "scp": _paths_of("scp", scp),
             "mlf": _paths_of("mlf", mlf),
             "context": None if context is None else _context_of(context),

@@ -38,6 +38,8 @@ class StreamInfo:
         Whether samples are Python objects as JSON has them: dicts, lists, texts, numbers.
     loss_mask : str or None
         The stream that says of each of its samples whether a loss is taken on it.
+    parts : str or None
+        The stream that says of each of its samples to which part of the sequence it belongs.
     classes : tuple of str
         The names of the classes whose numbers it has, as `sweephand.classes` gives them.
     decode : StreamDef or None
@@ -63,6 +65,7 @@ class StreamInfo:
     is_sized: bool = field(default=False, compare=False, repr=False)
     is_object: bool = False
     loss_mask: str | None = field(default=None, compare=False, repr=False)
+    parts: str | None = field(default=None, compare=False, repr=False)
     classes: tuple[str, ...] = field(default=(), repr=False)
     decode: StreamDef | None = field(default=None, compare=False, repr=False)
 
@@ -76,6 +79,11 @@ class StreamInfo:
     def is_bytes(self) -> bool:
         """True if samples are ``bytes``, or objects that are stored as such."""
         return self.dtype.kind == "O"
+
+    @property
+    def is_masked(self) -> bool:
+        """True if not every next sample is a label."""
+        return self.loss_mask is not None or self.parts is not None
 
     @property
     def is_variable(self) -> bool:
@@ -149,6 +157,7 @@ def definitions_of(infos: Iterable[object]) -> StreamDefs:
             transforms=info.transforms,
             broadcast=info.broadcast,
             loss_mask=info.loss_mask,
+            parts=info.parts,
         )
     return StreamDefs(definitions)
 

@@ -98,6 +98,18 @@ class Layout:
         """Rows of every micro-batch that shares are grouped into."""
         return None
 
+    @property
+    def parts(self) -> str | None:
+        """The stream that says to which part of its sequence a sample belongs."""
+        return None
+
+    @property
+    def may_cut(self) -> bool:
+        """True if sequences may be cut."""
+        limit = self.length_limit
+        cuts_long = limit is not None and limit.policy == "split"
+        return self.cuts_sequences or self.rows_go_on or cuts_long
+
     def describe(self) -> str:
         """Return the layout and its parameters, for fingerprints."""
         return self._spelled([field for field in fields(self) if self._is_shown(field)])

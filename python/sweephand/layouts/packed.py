@@ -48,6 +48,9 @@ class Packed(GapLayout):
         `Minibatch.micro_batches`; missing rows are filled by empty ones, so that all workers
         have equally many. With ``balance=`` all workers, and all micro-batches of
         each, cost nearly the same. Which rows make up the global minibatch never changes.
+    parts : str, optional
+        The stream that says of each sample to which part of its sequence it belongs, as
+        ``StreamDef(parts=...)`` of the tokens does for all layouts.
 
     Examples
     --------
@@ -72,6 +75,7 @@ class Packed(GapLayout):
         default="together", metadata={UNDESCRIBED: "apart"}
     )
     micro_batch_rows: int | None = field(default=None, metadata={UNDESCRIBED: None})
+    parts: str | None = field(default=None, metadata={UNDESCRIBED: None})
 
     form: ClassVar[_core.engine.Form] = _core.engine.Form.ROWS
     has_segments: ClassVar[bool] = True
@@ -93,7 +97,7 @@ class Packed(GapLayout):
 
     def describe(self) -> str:
         """Return the options that decide the order, for fingerprints."""
-        return super(Packed, replace(self, micro_batch_rows=None)).describe()
+        return super(Packed, replace(self, micro_batch_rows=None, parts=None)).describe()
 
     def with_row_length(self, row_length: int) -> Packed:
         """Return the layout with rows of another length."""

@@ -209,4 +209,5 @@ def _definition(stored: StoredStreams, name: str) -> StreamDef:
         broadcast=info.broadcast,
         transforms=info.transforms,
         loss_mask=info.loss_mask,
+        parts=info.parts,
     )

@@ -37,8 +37,8 @@ class KnownMap(ABC):
         """Return the names of classes, by the stream that has their numbers."""
         return {}
 
-    def loss_masks(self) -> Mapping[str, str]:
-        """Return the streams that are loss masks, by the streams whose they are."""
+    def declared(self, stream: str) -> Mapping[str, str]:
+        """Return what `StreamInfo` is to have of a stream: ``loss_mask`` or ``parts``."""
         return {}
 
     @abstractmethod

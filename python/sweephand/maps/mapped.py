@@ -43,14 +43,10 @@ def map_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
 
     def mapped(one: StoredCorpus) -> StoredCorpus:
         corpus = _mapped(one, wanted, opening).named(wanted.fingerprint)
-        masks = wanted.loss_masks
-        return corpus if not masks else corpus.read_by(map(masked, corpus.readers))
+        return corpus.read_by(map(declared, corpus.readers))
 
-    def masked(reader: Reader) -> Reader:
-        streams = [
-            replace(info, loss_mask=wanted.loss_masks.get(info.name, info.loss_mask))
-            for info in reader.streams
-        ]
+    def declared(reader: Reader) -> Reader:
+        streams = [replace(info, **wanted.declared(info.name)) for info in reader.streams]
         return replace(reader, streams=streams)
 
     return stored.each(mapped)

@@ -1,9 +1,10 @@
-"""The loss masks of a corpus, found in one pass over it and kept beside its index."""
+"""Labels of a corpus that count, by masks and parts: found in one pass that is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,52 +26,66 @@ _LEAST_BATCH = 256  # samples
 def with_loss_masks(corpus: StoredCorpus, opening: Opening) -> StoredCorpus:
     """Return the corpus with the loss masks that its streams name, if they name any.
 
+    The first sample of a part is no label of the one before it.
+
     Raises
     ------
     ValueError
-        If several streams have masks, or there is no such mask.
+        If several streams have masks or parts, or there are no such streams.
     DataError
-        If a sequence has not as many values in its mask as samples.
+        If a sequence has not as many values in them as samples, or its parts descend.
     """
-    masked = [info for info in corpus.streams if info.loss_mask]
+    masked = [info for info in corpus.streams if info.is_masked]
     if not masked:
         return corpus
     if len(masked) > 1:
         names = ", ".join(info.name for info in masked)
-        raise ValueError(f"one stream of a source has a loss mask, got: {names}")
+        raise ValueError(f"one stream of a source has a loss mask or parts, got: {names}")
     (tokens,) = masked
-    mask = _mask_of(corpus.streams, tokens)
-    store = MeasuredStore.of(corpus, f"loss mask {mask.name} of {tokens.name}")
+    mask = _beside(corpus.streams, tokens, tokens.loss_mask, "loss mask")
+    parts = _beside(corpus.streams, tokens, tokens.parts, "stream of parts")
+    names = " ".join(info.name if info else "-" for info in (mask, parts))
+    store = MeasuredStore.of(corpus, f"loss mask and parts {names} of {tokens.name}")
     kept = store.read_index()
     if kept is not None:
         _, (counts, bounds, _), _ = kept
         return replace(corpus, masks=LossMasks(offsets_of(counts), bounds - np.uint32(1)))
     num_errors = len(opening.ledger.errors)
-    found = _found(corpus, tokens, mask, opening)
+    found = _found(corpus, tokens, mask, parts, opening)
     if len(opening.ledger.errors) == num_errors:  # what is damaged may be mended
         counts = found.counts.astype(np.uint32)
         store.keep((counts, found.bounds + np.uint32(1), False))  # no size is 0
     return replace(corpus, masks=found)
 
 
-def _mask_of(streams: Sequence[StreamInfo], tokens: StreamInfo) -> StreamInfo:
-    mask = next((info for info in streams if info.name == tokens.loss_mask), None)
-    if mask is None:
+def _beside(
+    streams: Sequence[StreamInfo], tokens: StreamInfo, name: str | None, what: str
+) -> StreamInfo | None:
+    """Return the stream of a name that tokens have."""
+    if name is None:
+        return None
+    found = next((info for info in streams if info.name == name), None)
+    if found is None:
         names = ", ".join(info.name for info in streams)
         raise ValueError(
-            f"the loss mask of stream {tokens.name!r} is {tokens.loss_mask!r}, and there is no "
-            f"such stream among {names}"
+            f"the {what} of stream {tokens.name!r} is {name!r}, and there is no such stream "
+            f"among {names}"
         )
-    if mask.shape or mask.is_variable or mask.broadcast:
+    is_integer = found.dtype.kind in "biu" or what == "loss mask"
+    if found.shape or found.is_variable or found.broadcast or not is_integer:
         raise ValueError(
-            f"the loss mask {mask.name!r} has {mask.kind}; it has one number or bool for each "
-            f"sample of {tokens.name!r}"
+            f"the {what} {name!r} has {found.kind}; it has one number for each sample of "
+            f"{tokens.name!r}"
         )
-    return mask
+    return found
 
 
 def _found(
-    corpus: StoredCorpus, tokens: StreamInfo, mask: StreamInfo, opening: Opening
+    corpus: StoredCorpus,
+    tokens: StreamInfo,
+    mask: StreamInfo | None,
+    parts: StreamInfo | None,
+    opening: Opening,
 ) -> LossMasks:
     count = corpus.num_sequences
     runs: list[LossMasks] = []
@@ -81,21 +96,51 @@ def _found(
         if len(which) == 0:
             continue
         sequences = stored.sequences_of(batch)
-        values, offsets = sequences[mask.name].as_arrays()
-        wanted = sequences[tokens.name].as_arrays()[1]
-        wrong = np.flatnonzero(np.diff(offsets) != np.diff(wanted))
-        if len(wrong):
-            (name,) = corpus.ids.names(which[wrong[:1]])
-            have, want = np.diff(offsets)[wrong[0]], np.diff(wanted)[wrong[0]]
-            raise DataError(
-                f"it has {have} values for the {want} samples of {tokens.name!r}, whose loss "
-                "mask it is",
-                stream=mask.name,
-                sequence=name,
-            )
-        runs.append(LossMasks.of(values, offsets))
+        offsets = sequences[tokens.name].as_arrays()[1]
+        is_on = np.ones(offsets[-1], np.bool_)
+        for other in (mask, parts):
+            if other is None:
+                continue
+            values, own = sequences[other.name].as_arrays()
+            wrong = np.flatnonzero(np.diff(own) != np.diff(offsets))
+            if len(wrong):
+                have, want = np.diff(own)[wrong[0]], np.diff(offsets)[wrong[0]]
+                reason = f"it has {have} values for the {want} samples of {tokens.name!r}"
+                raise _error(corpus, which[wrong[0]], other, reason)
+            if other is mask:
+                is_on &= values != 0
+            else:
+                is_on &= ~_part_starts(corpus, which, other, values, offsets)
+        runs.append(LossMasks.of(is_on, offsets))
         numbers.append(which)
     return _in_order(runs, numbers, count)
+
+
+def _part_starts(
+    corpus: StoredCorpus,
+    which: NDArray[np.uint64],
+    parts: StreamInfo,
+    values: NDArray[Any],
+    offsets: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Return which samples are the first of a part that is not the first of its sequence."""
+    is_within = np.ones(len(values), np.bool_)
+    is_within[offsets[:-1][np.diff(offsets) > 0]] = False
+    starts, descends = np.zeros(len(values), np.bool_), np.zeros(len(values), np.bool_)
+    starts[1:] = values[1:] != values[:-1]
+    descends[1:] = values[1:] < values[:-1]
+    wrong = np.flatnonzero(descends & is_within)
+    if len(wrong):
+        number = np.searchsorted(offsets, wrong[0], side="right") - 1
+        raise _error(corpus, which[number], parts, "the numbers of its parts descend")
+    return starts & is_within
+
+
+def _error(
+    corpus: StoredCorpus, number: np.uint64, stream: StreamInfo, reason: str
+) -> DataError:
+    (name,) = corpus.ids.names(np.array([number], np.uint64))
+    return DataError(reason, stream=stream.name, sequence=name)
 
 
 def _in_order(

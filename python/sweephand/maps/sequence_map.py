@@ -79,10 +79,9 @@ class SequenceMap:
         """Names of classes, by the stream that has their numbers."""
         return self.function.classes() if isinstance(self.function, KnownMap) else {}
 
-    @property
-    def loss_masks(self) -> Mapping[str, str]:
-        """Loss masks that the map declares, by the stream whose they are."""
-        return self.function.loss_masks() if isinstance(self.function, KnownMap) else {}
+    def declared(self, stream: str) -> Mapping[str, Any]:
+        """Return what the map declares of a stream: its ``loss_mask`` or ``parts``."""
+        return self.function.declared(stream) if isinstance(self.function, KnownMap) else {}
 
     def of_version(self, version: int) -> SequenceMap:
         """Return the map of a version; ValueError if there is none."""

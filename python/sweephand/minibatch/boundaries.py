@@ -14,6 +14,7 @@ from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.lazy import lazy
 from sweephand.minibatch.mask import GAP, START, mask_of_rows
 from sweephand.minibatch.pieces import Pieces, repeat_last, segments_of
+from sweephand.minibatch.sequence_parts import SequenceParts
 
 # What a minibatch is made of: its batch, what it has in common with others of its source, and
 # its device.
@@ -90,13 +91,14 @@ class Boundaries:
 
     @property
     def max_seqlen(self) -> int:
-        """Samples of the longest sequence; 0 in an empty share."""
-        return self._stream.longest
+        """Samples of the longest sequence, or part of one; 0 in an empty share."""
+        parts = self.sequence_parts
+        return self._stream.longest if parts is None else parts.longest
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(sequences, longest sequence, *sample shape)."""
-        return (self.num_sequences, self.max_seqlen, *self.info.shape)
+        return (self.num_sequences, self._stream.longest, *self.info.shape)
 
     @property
     def dense_shape(self) -> tuple[int, ...]:
@@ -122,7 +124,7 @@ class Boundaries:
 
     @property
     def cu_seqlens(self) -> NDArray[np.int32]:
-        """`offsets` as int32, as attention kernels want them.
+        """`offsets` as int32, as attention kernels want them; of parts where there are some.
 
         Returns
         -------
@@ -138,7 +140,9 @@ class Boundaries:
         """
         if self.num_samples > np.iinfo(np.int32).max:
             raise OverflowError(f"{self.num_samples} samples do not fit int32 offsets")
-        return repeat_last(self.offsets, self._layout.cu_seqlens_capacity)
+        parts = self.sequence_parts
+        offsets = self.offsets if parts is None else parts.offsets
+        return repeat_last(offsets, self._layout.cu_seqlens_capacity)
 
     @property
     def row_cu_seqlens(self) -> NDArray[np.int32]:
@@ -172,11 +176,15 @@ class Boundaries:
     @property
     def segment_ids(self) -> NDArray[np.int32]:
         """Which sequence of its row every cell holds: `Minibatch.segment_ids`."""
+        if self.sequence_parts is not None:
+            return self._pieces.segments(self._batch.row_length)
         return segments_of(self._batch.segment_ids(), self._layout)
 
     @property
     def position_ids(self) -> NDArray[np.int32]:
         """Where in its sequence every cell is: `Minibatch.position_ids`."""
+        if self.sequence_parts is not None:
+            return self._pieces.positions(self._batch.row_length)
         return segments_of(self._batch.position_ids(), self._layout)
 
     @property
@@ -193,7 +201,7 @@ class Boundaries:
             cells: NDArray[np.uint8] = self._batch.mask(self._number)
             return cells
         options = self._batch.options
-        width = -(-self.max_seqlen // options.multiple_of) * options.multiple_of
+        width = -(-self._stream.longest // options.multiple_of) * options.multiple_of
         width = max(width, self._batch.row_length)  # a bucket's
         return mask_of_rows(self.lengths, width, pad_left=options.pad_left)
 
@@ -202,9 +210,20 @@ class Boundaries:
         valid: NDArray[Any] = (self.mask != GAP).astype(dtype)
         return valid
 
+    @property
+    def pieces(self) -> Pieces:
+        """Where sequences, or parts or pieces of them, are in rows; AttributeError without."""
+        return self._pieces
+
     @lazy
     def _pieces(self) -> Pieces:
-        return Pieces(self._batch, self._layout)
+        pieces, parts = Pieces.of(self._batch, self._layout), self.sequence_parts
+        return pieces if parts is None else parts.pieces(pieces)
+
+    @property
+    def sequence_parts(self) -> SequenceParts | None:
+        """The parts of the sequences, if they have some."""
+        return None
 
     @property
     def _is_grid(self) -> bool:

@@ -67,8 +67,7 @@ def kind_without_stream(
         return LabelKind.SAMPLES
     lengthy = [info for info in streams if not (info.is_single or info.broadcast)]
     chosen = [info for info in streams if info.defines_mb_size] or lengthy
-    masked = [info for info in streams if info.loss_mask]
-    if masked:
+    if any(info.is_masked for info in streams):
         return LabelKind.MASKED
     return LabelKind.NEXT_TOKENS if chosen and are_tokens(chosen[0]) else LabelKind.SAMPLES
 

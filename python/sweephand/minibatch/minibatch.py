@@ -259,6 +259,8 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             If the row length is no multiple of ``2 * num_ranks``.
         """
         check_int("num_ranks", num_ranks, 1, 2**31)
+        if self._parted is not None:
+            raise ValueError("sequences with parts are not cut over ranks that share a context")
         if not self.layout.has_segments:
             raise AttributeError(
                 f"context parts are of layout=Packed(...), this is {self.layout!r}"
@@ -303,7 +305,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             return labels.num_samples
         kind = self._parts[1].unlabelled
         if kind is LabelKind.MASKED:
-            masked = [data for data in self.values() if data.info.loss_mask is not None]
+            masked = [data for data in self.values() if data.info.is_masked]
             return sum(int(np.count_nonzero(data.loss_mask())) for data in masked)
         if kind is LabelKind.NEXT_TOKENS:
             return self.num_samples - self._plan.share_ends
@@ -365,6 +367,8 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         ndarray of int32, shape (rows, row length)
             1, 2, ... in every row; 0 in gaps.
         """
+        if self._parted is not None:
+            return self._parted.segment_ids
         return segments_of(self._plan.segment_ids(), self.layout)
 
     @property
@@ -376,7 +380,44 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         ndarray of int32, shape (rows, row length)
             From 0 in every segment; 0 in gaps.
         """
+        if self._parted is not None:
+            return self._parted.position_ids
         return segments_of(self._plan.position_ids(), self.layout)
+
+    @property
+    def parts(self) -> NDArray[np.int64]:
+        """The sequence and the part of each segment, where a stream tells parts.
+
+        Returns
+        -------
+        ndarray of int64, shape (segments, 2)
+            In the order of `MinibatchData.cu_seqlens`: the sequence, as the share counts, and
+            the number of the part.
+
+        Raises
+        ------
+        AttributeError
+            If no stream has parts.
+        """
+        parted = self._parted
+        if parted is None or parted.sequence_parts is None:
+            raise AttributeError("parts come with StreamDef(parts=...) on the tokens")
+        return parted.sequence_parts.table
+
+    @property
+    def _parted(self) -> MinibatchData | None:
+        """The stream whose sequences have parts."""
+        for key, (_, info) in self._parts[1].keys.items():
+            if info.parts is not None:
+                return self[key]
+        return None
+
+    @property
+    def _pieces(self) -> Pieces:
+        parted = self._parted
+        if parted is not None and self.layout.has_rows:
+            return parted.pieces
+        return Pieces.of(self._plan, self.layout)
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -388,9 +429,9 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             Row after row the column of each piece, or, for one that continues a sequence, minus
             the samples delivered before; in `TruncatedBPTT` that one stands at column 0.
         """
-        return Pieces(self._plan, self.layout).starts()
+        return self._pieces.starts()
 
     @property
     def row_costs(self) -> NDArray[np.int64]:
         """Cost of attention in each row, the sum of squared lengths: int64, (rows,)."""
-        return Pieces(self._plan, self.layout).costs()
+        return self._pieces.costs()

@@ -20,6 +20,7 @@ from sweephand.minibatch.label_count import LabelKind, are_tokens
 from sweephand.minibatch.labels import next_tokens, same_tokens
 from sweephand.minibatch.lazy import lazy
 from sweephand.minibatch.mask import GAP, fill_gaps, mask_of_values
+from sweephand.minibatch.sequence_parts import SequenceParts
 
 if TYPE_CHECKING:
     import torch
@@ -92,10 +93,11 @@ class MinibatchData(Boundaries):
             If samples are no integers.
         """
         self._check_tokens()
-        labels = self._labels_of(*self._tokens(shifted), ignore_index, shifted)
+        parts = self.sequence_parts
+        labels = self._labels_of(*self._tokens(shifted), ignore_index, shifted, parts)
         mask = self._loss_mask_stream
         if mask is not None:
-            is_on = mask._labels_of(*mask._tokens(shifted), 0, shifted)
+            is_on = mask._labels_of(*mask._tokens(shifted), 0, shifted, parts)
             labels[is_on == 0] = ignore_index
         return labels
 
@@ -107,15 +109,23 @@ class MinibatchData(Boundaries):
     @property
     def _loss_mask_stream(self) -> MinibatchData | None:
         """The stream that says of each sample whether a loss is taken on it."""
-        name = self.info.loss_mask
+        return self._beside(self.info.loss_mask, "its loss mask")
+
+    @lazy
+    def sequence_parts(self) -> SequenceParts | None:
+        """Return the parts of the sequences, if they have some."""
+        told = self._beside(self.info.parts, "the parts of its sequences")
+        return None if told is None else SequenceParts(told.values, told.offsets)
+
+    def _beside(self, name: str | None, what: str) -> MinibatchData | None:
+        """Return the stream of a name that this one needs."""
         if name is None:
             return None
         for number, info in self._minibatch_parts[1].keys.values():
             if info.name == name:
                 return _made(info, number, self._minibatch_parts)
         raise ValueError(
-            f"the labels of stream {self.info.name!r} need its loss mask {name!r}: ask for "
-            "that stream, too"
+            f"stream {self.info.name!r} needs {what}, {name!r}: ask for that stream, too"
         )
 
     def global_num_labels(self, shifted: bool = True) -> int:
@@ -135,7 +145,7 @@ class MinibatchData(Boundaries):
         info, counted = self.info, self._batch.counted
         if info.is_single:
             return 0
-        if info.loss_mask is not None:
+        if info.loss_mask is not None or info.parts is not None:
             return counted.labels if shifted else counted.own_labels
         if not (info.is_sized or self._layout.has_rows):  # where all have equal lengths
             if self._is_all:
@@ -161,12 +171,20 @@ class MinibatchData(Boundaries):
         tokens = np.broadcast_to(np.uint8(1), shape)
         # Nothing is known of what lies behind a piece of a stream that is broadcast.
         beyond = None if self.info.broadcast else np.ones(self.num_sequences, np.uint8)
-        return self._labels_of(tokens, beyond, 0, shifted).astype(np.bool_)
+        labels = self._labels_of(tokens, beyond, 0, shifted, self.sequence_parts)
+        return labels.astype(np.bool_)
 
     def _labels_of(
-        self, tokens: NDArray[Any], beyond: NDArray[Any] | None, ignore: int, shifted: bool
+        self,
+        tokens: NDArray[Any],
+        beyond: NDArray[Any] | None,
+        ignore: int,
+        shifted: bool,
+        parts: SequenceParts | None = None,
     ) -> NDArray[np.int64]:
         mask = self.mask if self._is_grid else mask_of_values(self.offsets)
+        if parts is not None:  # which are whole, so that nothing goes on
+            mask, beyond = parts.mark(mask), None
         cells = tokens.reshape(mask.shape)
         pieces = self._pieces if self._layout.has_rows and self._is_grid else None
         if shifted:
@@ -283,8 +301,9 @@ class MinibatchData(Boundaries):
     def __reduce__(self) -> tuple[Any, ...]:
         batch, contents, device = self._minibatch_parts
         streams = {self.info.name: (self._number, self.info)}
-        if (mask := self._loss_mask_stream) is not None:
-            streams[mask.info.name] = mask._number, mask.info
+        for name in {self.info.loss_mask, self.info.parts} - {None}:
+            if (other := self._beside(name, "another stream")) is not None:
+                streams[other.info.name] = other._number, other.info
         batch, contents = contents.only(batch, streams)
         return _made, (self.info, self._number, (batch, contents, device))
 

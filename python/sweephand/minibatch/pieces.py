@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,18 +14,27 @@ from sweephand.layouts import Layout
 class Pieces:
     """Positions of sequences, or pieces of them, in rows.
 
-    Raises
-    ------
-    AttributeError
-        If the layout has no rows.
+    Parameters
+    ----------
+    cells : ndarray of int64, shape (pieces, 4)
+        Of each piece its row and column, the samples of its sequence before it, and those of
+        the whole sequence.
+    sizes : ndarray of int64, shape (pieces,)
+    num_rows : int
     """
 
-    def __init__(self, batch: _core.engine.Batch, layout: Layout) -> None:
+    def __init__(
+        self, cells: NDArray[np.int64], sizes: NDArray[np.int64], num_rows: int
+    ) -> None:
+        self._cells, self._sizes, self.num_rows = cells, sizes, num_rows
+
+    @classmethod
+    def of(cls, batch: _core.engine.Batch, layout: Layout) -> Self:
+        """Return the pieces of a share; AttributeError if the layout has no rows."""
         if not layout.has_rows:
             raise AttributeError(f"rows come with Packed or TruncatedBPTT, this is {layout!r}")
-        self._cells = batch.cells().reshape(-1, 4).astype(np.int64)
-        self._sizes = batch.sizes().astype(np.int64)
-        self._num_rows = batch.num_rows
+        cells = batch.cells().reshape(-1, 4).astype(np.int64)
+        return cls(cells, batch.sizes().astype(np.int64), batch.num_rows)
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -44,7 +55,8 @@ class Pieces:
     def goes_on(self) -> NDArray[np.bool_]:
         """True for each piece whose sequence has more samples after it."""
         _, _, firsts, wholes = self._cells.T
-        return firsts + self._sizes < wholes
+        has_more: NDArray[np.bool_] = firsts + self._sizes < wholes
+        return has_more
 
     def starts(self) -> NDArray[np.int64]:
         """Return the column of each piece, or minus the samples before a continued one."""
@@ -53,7 +65,7 @@ class Pieces:
 
     def costs(self) -> NDArray[np.int64]:
         """Return the sum of squared sizes of each row."""
-        costs = np.zeros(self._num_rows, np.int64)
+        costs = np.zeros(self.num_rows, np.int64)
         np.add.at(costs, self.rows, self._sizes**2)
         return costs
 
@@ -65,19 +77,41 @@ class Pieces:
         ValueError
             If a row has more than `most` pieces.
         """
-        counts = np.bincount(self.rows, minlength=self._num_rows)
+        counts = np.bincount(self.rows, minlength=self.num_rows)
         found = int(counts.max(initial=0))
         if most is not None and found > most:
             raise ValueError(f"a row has {found} sequences, more than the capacity of {most}")
         firsts = np.cumsum(counts) - counts
-        boundaries = np.zeros((self._num_rows, (most or found) + 1), np.int32)
+        boundaries = np.zeros((self.num_rows, (most or found) + 1), np.int32)
         number_in_row = np.arange(len(self.rows)) - firsts[self.rows]
         boundaries[self.rows, number_in_row + 1] = self.ends
         return np.maximum.accumulate(boundaries, axis=1)
 
+    def segments(self, row_length: int) -> NDArray[np.int32]:
+        """Return which piece of its row each cell holds, from 1: int32, (rows, row length)."""
+        counts = np.bincount(self.rows, minlength=self.num_rows)
+        firsts = np.cumsum(counts) - counts
+        numbers = np.arange(len(self.rows)) - firsts[self.rows] + 1
+        return self._spread(numbers, row_length)
+
+    def positions(self, row_length: int) -> NDArray[np.int32]:
+        """Return where in its piece each cell is: int32, (rows, row length)."""
+        begins = self._spread(self.columns, row_length)
+        columns = np.arange(row_length, dtype=np.int32)
+        return np.where(self.segments(row_length) > 0, columns - begins, np.int32(0))
+
+    def _spread(self, numbers: NDArray[np.int64], row_length: int) -> NDArray[np.int32]:
+        """Return the number of each piece in all of its cells, and 0 in gaps."""
+        cells = np.zeros(self.num_rows * row_length, np.int32)
+        sizes = self._sizes
+        firsts = np.repeat(self.rows * row_length + self.columns, sizes)
+        within = np.arange(len(firsts)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        cells[firsts + within] = np.repeat(numbers, sizes)
+        return cells.reshape(self.num_rows, row_length)
+
     def dense_boundaries(self, row_length: int) -> NDArray[np.int64]:
         """Return the boundaries in the cells of all rows, a row's padding as a piece."""
-        row_ends = np.arange(self._num_rows + 1) * row_length
+        row_ends = np.arange(self.num_rows + 1) * row_length
         return np.union1d(row_ends, self.rows * row_length + self.ends)
 
 

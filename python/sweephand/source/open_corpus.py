@@ -80,7 +80,8 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
         joined = _joined(options, opening)
         layout = options.chosen_layout
         whole = _settle_singles(_in_layout(joined, layout, ledger), layout)
-        if not layout.cuts_sequences and any(info.loss_mask for info in whole.streams):
+        whole = _with_parts(whole, layout)
+        if not layout.cuts_sequences and any(info.is_masked for info in whole.streams):
             from sweephand.maps.mask_runs import with_loss_masks  # brings files
 
             whole = whole.each(lambda one: with_loss_masks(one, opening))
@@ -202,6 +203,36 @@ def _settle_singles(corpus: Corpus, layout: Layout) -> Corpus:
             for reader in one.readers
         )
     )
+
+
+def _with_parts(corpus: Corpus, layout: Layout) -> Corpus:
+    """Return the corpus whose tokens have the parts that a layout names.
+
+    Raises
+    ------
+    ValueError
+        If the layout cuts sequences that have parts.
+    """
+    if layout.parts is not None and not any(info.parts for info in corpus.streams):
+        tokens = corpus.size_stream or next(
+            (one.name for one in corpus.streams if not one.is_single and one.shape == ()), None
+        )
+
+        def named(info: StreamInfo) -> StreamInfo:
+            return replace(info, parts=layout.parts) if info.name == tokens else info
+
+        corpus = corpus.each(
+            lambda one: one.read_by(
+                replace(reader, streams=list(map(named, reader.streams)))
+                for reader in one.readers
+            )
+        )
+    if any(info.parts for info in corpus.streams) and layout.may_cut:
+        raise ValueError(
+            "sequences with parts are whole, and this layout cuts them: take sh.Packed with "
+            "split_long='error' or 'drop', sh.Padded, sh.Bucketed or sh.Ragged"
+        )
+    return corpus
 
 
 def check_lengths(layout: Layout, corpus: Corpus) -> None:

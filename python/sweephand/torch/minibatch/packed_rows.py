@@ -45,7 +45,12 @@ class PackedRows:
 
     def positions(self) -> torch.Tensor:
         """Return where in its sequence each cell is: int64; padding counts from 0, too."""
-        return positions_of(self._minibatch, *self._shape)
+        found = positions_of(self._minibatch, *self._shape)
+        if any(data.sequence_parts is not None for data in self._minibatch.values()):
+            of_parts = self._minibatch.position_ids
+            is_there = self._minibatch.segment_ids > 0
+            found[: len(of_parts)][to_tensor(is_there)] = to_tensor(of_parts[is_there]).long()
+        return found
 
     def _whole(self, found: NDArray[Any], fill: int) -> torch.Tensor:
         """Return rows as int64, with rows of padding after them."""
