@@ -109,7 +109,7 @@ def encode_pairs(
     A pair is one sequence, so that both are in one minibatch: first the prompt with the answer
     that was chosen, then the prompt with the one that was rejected. The streams are ``tokens``,
     int32, ``loss_mask``, bool, True in the answers, and ``part``, uint8, 0 in the first
-    conversation and 1 in the second.
+    conversation and 1 in the second: each is a segment of its own in packed rows.
 
     Parameters
     ----------
