@@ -19,8 +19,7 @@ from sweephand.minibatch.boundaries import Parts
 from sweephand.minibatch.contents import Contents, Keys, Origin
 from sweephand.minibatch.label_count import LABELS, LabelKind, kind_of_stream
 from sweephand.minibatch.minibatch_data import MinibatchData, parts_of
-from sweephand.minibatch.pieces import Pieces, segments_of
-from sweephand.minibatch.share import Share
+from sweephand.minibatch.segmented_share import SegmentedShare
 
 if TYPE_CHECKING:
     from sweephand.minibatch.context_part import ContextPart
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from sweephand.view.page import Page
 
 
-class Minibatch(Share, Mapping[Any, MinibatchData]):
+class Minibatch(SegmentedShare, Mapping[Any, MinibatchData]):
     """A worker's share of a minibatch: stream name, or input map's key, to `MinibatchData`.
 
     A stream is also found by its `StreamInfo`, with any key.
@@ -359,79 +358,8 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return self.num_samples / cells if cells else 1.0
 
     @property
-    def segment_ids(self) -> NDArray[np.int32]:
-        """Which sequence of its row every cell of packed rows holds.
-
-        Returns
-        -------
-        ndarray of int32, shape (rows, row length)
-            1, 2, ... in every row; 0 in gaps.
-        """
-        if self._parted is not None:
-            return self._parted.segment_ids
-        return segments_of(self._plan.segment_ids(), self.layout)
-
-    @property
-    def position_ids(self) -> NDArray[np.int32]:
-        """Where in its sequence every cell of packed rows is.
-
-        Returns
-        -------
-        ndarray of int32, shape (rows, row length)
-            From 0 in every segment; 0 in gaps.
-        """
-        if self._parted is not None:
-            return self._parted.position_ids
-        return segments_of(self._plan.position_ids(), self.layout)
-
-    @property
-    def parts(self) -> NDArray[np.int64]:
-        """The sequence and the part of each segment, where a stream tells parts.
-
-        Returns
-        -------
-        ndarray of int64, shape (segments, 2)
-            In the order of `MinibatchData.cu_seqlens`: the sequence, as the share counts, and
-            the number of the part.
-
-        Raises
-        ------
-        AttributeError
-            If no stream has parts.
-        """
-        parted = self._parted
-        if parted is None or parted.sequence_parts is None:
-            raise AttributeError("parts come with StreamDef(parts=...) on the tokens")
-        return parted.sequence_parts.table
-
-    @property
     def _parted(self) -> MinibatchData | None:
-        """The stream whose sequences have parts."""
         for key, (_, info) in self._parts[1].keys.items():
             if info.parts is not None:
                 return self[key]
         return None
-
-    @property
-    def _pieces(self) -> Pieces:
-        parted = self._parted
-        if parted is not None and self.layout.has_rows:
-            return parted.pieces
-        return Pieces.of(self._plan, self.layout)
-
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        """Where pieces begin in a layout of rows.
-
-        Returns
-        -------
-        ndarray of int64, shape (sequences,)
-            Row after row the column of each piece, or, for one that continues a sequence, minus
-            the samples delivered before; in `TruncatedBPTT` that one stands at column 0.
-        """
-        return self._pieces.starts()
-
-    @property
-    def row_costs(self) -> NDArray[np.int64]:
-        """Cost of attention in each row, the sum of squared lengths: int64, (rows,)."""
-        return self._pieces.costs()

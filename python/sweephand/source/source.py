@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from sweephand import _core
 from sweephand.checks import check_int
@@ -28,7 +28,8 @@ from sweephand.source.foreign_methods import ON_SOURCE
 from sweephand.source.foreign_names import NEXT, SIZED, SOURCE, names_ours
 from sweephand.source.hints import Hints
 from sweephand.source.limits import MAX_TIME
-from sweephand.source.loops import FOR_TORCH, WRITE_LOOP, checked_size, hint_at_repetition, loop
+from sweephand.source.loops import checked_size, hint_at_repetition, loop
+from sweephand.source.no_container import NoContainer
 from sweephand.source.options import SourceOptions, takes_arguments_of
 from sweephand.source.plan import Plan
 from sweephand.source.sizes import Size
@@ -36,7 +37,7 @@ from sweephand.source.state import State
 from sweephand.source.sweep_loop import SweepLoop
 
 
-class MinibatchSource(AnswersForeignNames, Answers):
+class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
     """Deliver minibatches in an order that is a pure function of corpus, seed and nominal time.
 
     Parameters
@@ -376,21 +377,6 @@ class MinibatchSource(AnswersForeignNames, Answers):
     ) -> None:
         """Close the source."""
         self.close()
-
-    def __iter__(self) -> NoReturn:
-        raise TypeError(f"a source is not iterated over by itself: {WRITE_LOOP}; {FOR_TORCH}")
-
-    def __next__(self) -> NoReturn:
-        raise TypeError(
-            "next(source): write source.next_minibatch(size), or next(iter(source.sweep(size)))"
-        )
-
-    def __len__(self) -> int:
-        raise TypeError(
-            "a source has no len(): it has source.num_sequences_per_sweep sequences of "
-            "source.num_samples_per_sweep samples, and len(source.sweep(size)) minibatches; "
-            f"{FOR_TORCH}"
-        )
 
     def __bool__(self) -> bool:
         return True
