@@ -53,7 +53,8 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
     const Chunk* chunk = members_.resident(stream.member);
     const Column* column = chunk == nullptr ? nullptr : &chunk->columns[stream.column];
     const bool direct = column != nullptr && chunk->skipped.empty() &&
-                        (options_.form == Form::kRagged || stream.single) &&
+                        (options_.form == Form::kRagged || stream.single ||
+                         (stream.carried && options_.form == Form::kPadded)) &&
                         lies_as_delivered(*column, stream);
     columns_.push_back(column);
     is_table_.push_back(direct && column->sample_offsets == nullptr);
@@ -138,7 +139,7 @@ std::shared_ptr<Batch> Assembler::write(const Plan& plan,
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     batch->streams.push_back(write_stream_of(number, plan, runs[number]));
     StreamBatch& written = batch->streams.back();
-    if (batch->marks.mask && !streams_[number].single) {
+    if (batch->marks.mask && !streams_[number].is_ragged_in_all_forms()) {
       written.mask = batch->marks.mask;
       written.rows = plan.num_rows;
       written.width = plan.row_length;

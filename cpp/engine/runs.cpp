@@ -27,13 +27,23 @@ void cut_to_pieces(std::span<Run> runs, const Plan& plan, const StreamSpec& stre
       throw DataError("the stream has " + std::to_string(runs[j].samples) +
                           " samples where the stream that defines the size has " +
                           std::to_string(plan.cells[j].whole) +
-                          "; rows need streams of equal lengths, or broadcast=True in the "
-                          "StreamDef of one sample per sequence",
+                          "; rows need streams of equal lengths, or in the StreamDef "
+                          "broadcast=True for one sample per sequence, carried=True for any "
+                          "number of them",
                       {.stream = stream.name, .sequence = runs[j].sequence});
     }
     runs[j].begin += plan.cells[j].first;
     runs[j].samples = plan.share[j].size;
     runs[j].length = plan.share[j].size;
+  }
+}
+
+// What is carried comes whole, with the piece that its sequence begins with.
+void carry_with_first_pieces(std::span<Run> runs, const Plan& plan) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    if (plan.cells[j].first == 0) continue;
+    runs[j].samples = 0;
+    runs[j].length = 0;
   }
 }
 
@@ -205,6 +215,8 @@ void check_single(std::span<const Run> runs, const StreamSpec& stream) {
 void fit_to_plan(std::span<Run> runs, const Plan& plan, const StreamSpec& stream) {
   if (stream.broadcast) {
     repeat(runs, plan, stream);
+  } else if (stream.carried) {
+    if (!plan.cells.empty()) carry_with_first_pieces(runs, plan);
   } else if (!plan.cells.empty()) {
     cut_to_pieces(runs, plan, stream);
   }

@@ -54,8 +54,8 @@ void leave_out(std::uint64_t sequence, std::vector<std::vector<Run>>& runs, Plan
 void check_single(std::span<const Run> runs, const StreamSpec& stream);
 
 // Cuts each run down to the piece that the plan wants of it, or repeats its one sample if the
-// stream is broadcast. Throws DataError naming stream and sequence when it has other samples
-// than the stream that defines the size.
+// stream is broadcast. What is carried goes with the first piece. Throws DataError naming
+// stream and sequence when it has other samples than the stream that defines the size.
 void fit_to_plan(std::span<Run> runs, const Plan& plan, const StreamSpec& stream);
 
 }  // namespace sweephand

@@ -19,8 +19,13 @@ struct StreamSpec {
   std::uint64_t sample_elements = 1;  // of samples that are not variable
   bool broadcast = false;  // its one sample is repeated for every sample of the sequence
   bool single = false;     // one sample per sequence: values one behind the other in any form
-  bool counts = false;     // a sequence is as long as the longest of the streams that count
-  std::string pad_value;   // element_bytes bytes
+  bool carried = false;   // a length of its own, beside rows and grids: one behind the other in
+                          // any form, with the first piece of a sequence
+  bool counts = false;    // a sequence is as long as the longest of the streams that count
+  std::string pad_value;  // element_bytes bytes
+
+  // Samples come one behind the other, whatever the form.
+  bool is_ragged_in_all_forms() const noexcept { return single || carried; }
 
   // Of an element, if samples are variable.
   std::uint64_t sample_bytes() const noexcept {

@@ -356,7 +356,7 @@ StreamBatch write_once(std::span<const Run> runs, const Plan& plan, const Stream
   batch.num_samples = static_cast<std::uint64_t>(offset[runs.size()]);
   if (stream.variable) {
     write_variable(runs, stream, pool, batch);
-  } else if (options.form == Form::kRagged || stream.single) {
+  } else if (options.form == Form::kRagged || stream.is_ragged_in_all_forms()) {
     write_ragged(runs, stream, pool, batch);
   } else {
     const Grid grid(runs, batch.longest, plan.row_length, plan, options);

@@ -84,6 +84,9 @@ def stream_spec(
         sample_elements=int(np.prod(info.shape, dtype=np.int64)),
         broadcast=info.broadcast,
         single=info.is_single,
-        counts=info.defines_mb_size if has_size_stream else reader.sized_by_streams,
+        carried=info.carried,
+        counts=info.defines_mb_size
+        if has_size_stream
+        else reader.sized_by_streams and not info.carried,
         pad_value=padding,
     )

@@ -40,7 +40,9 @@ def describe_stream(
                 f"stream {name!r} has {held}: decode={decode.decode!r} is for bytes"
             )
         # The rest is of what comes of it.
-        definition = StreamDef(defines_mb_size=definition.defines_mb_size)
+        definition = StreamDef(
+            defines_mb_size=definition.defines_mb_size, carried=definition.carried
+        )
     wanted = definition.sample_shape
     if wanted is not None and wanted != column.shape:
         raise ValueError(
@@ -75,6 +77,7 @@ def describe_stream(
         is_object=column.holds_objects,
         loss_mask=definition.loss_mask,
         parts=definition.parts,
+        carried=definition.carried,
         decode=decode,
     )
 

@@ -25,6 +25,7 @@ from sweephand.corpus.objects import (
     objects_column,
 )
 from sweephand.corpus.stream_defs import StreamDefs
+from sweephand.corpus.streams import sizing_streams
 
 _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 _LIKE_PICTURE = 3  # axes of an array that is rarely a sequence
@@ -97,6 +98,7 @@ class SampleForm:
         self.size_stream = next(
             (name for name, one in streams.items() if one.defines_mb_size), None
         )
+        self._sizing = sizing_streams(streams)
         self.sequence_streams: set[str] = set()
 
     @property
@@ -132,9 +134,7 @@ class SampleForm:
 
     def size(self, samples: Samples) -> int:
         """Return the size of a sequence, in samples."""
-        if self.size_stream is not None:
-            return count(samples[self.size_stream])
-        return max(map(count, samples.values()))
+        return max((count(samples[name]) for name in self._sizing), default=1)
 
     def to_columns(self, sequences: Sequence[Samples]) -> dict[str, ColumnData]:
         """Return the samples of sequences as columns."""
@@ -171,9 +171,9 @@ class SampleForm:
             if column is None:
                 return None
             columns[stream] = column
-        if self.size_stream is not None:
-            return columns, columns[self.size_stream].lengths
-        sizes: NDArray[np.int64] = np.max([one.lengths for one in columns.values()], axis=0)
+        if not self._sizing:
+            return columns, np.ones(len(next(iter(columns.values())).lengths), np.int64)
+        sizes: NDArray[np.int64] = np.max([columns[name].lengths for name in self._sizing], 0)
         return columns, sizes
 
     def _samples(self, stream: str, value: Any) -> Any:

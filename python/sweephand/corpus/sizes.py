@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -57,7 +58,7 @@ class Sizing:
 def size_columns(
     columns: dict[str, ColumnData],
     starts: NDArray[np.int64],
-    stream: str | None = None,
+    streams: Sequence[str] | None = None,
     *,
     skipped: NDArray[np.int64] | None = None,
 ) -> Sizing:
@@ -69,8 +70,8 @@ def size_columns(
         One per stream, with as many sequences each.
     starts : ndarray of int64, shape (chunks + 1,)
         The first sequence of every chunk, and the end.
-    stream : str, optional
-        The stream that defines the size; by default the longest one.
+    streams : sequence of str, optional
+        Those whose longest is the size; by default all.
     skipped : ndarray of int64, optional
         Sequences that are never delivered; they count one sample.
 
@@ -79,13 +80,13 @@ def size_columns(
     ValueError
         If a sequence has no sample.
     """
-    chosen = columns if stream is None else {stream: columns[stream]}
+    chosen = columns if streams is None else {name: columns[name] for name in streams}
     ragged = {
         name: column.sample_offsets
         for name, column in chosen.items()
         if column.sample_offsets is not None
     }
-    if len(chosen) > len(ragged) and not ragged:
+    if not ragged:
         return Sizing.one_each(np.diff(starts).astype(np.uint64))
     is_any_skipped = skipped is not None and len(skipped) > 0
     same = len(chosen) == 1 or _all_equal(list(ragged.values()), len(chosen))

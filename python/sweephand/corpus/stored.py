@@ -19,6 +19,7 @@ from sweephand.corpus.loss_masks import LossMasks
 from sweephand.corpus.own_order import DerivedOrder, SweepOrder
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, chunk_starts
+from sweephand.corpus.streams import sizing_streams
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,10 +59,10 @@ class StoredCorpus(Corpus):
     @cached_property
     def sizing(self) -> Sizing:
         """The sizes of all sequences: samples of the size-defining stream, or the longest."""
-        name = self.size_stream
+        names = sizing_streams({info.name: info for info in self.streams})
         chosen = [
-            one for one in self.readers if name in (None, *(info.name for info in one.streams))
-        ]
+            one for one in self.readers if any(info.name in names for info in one.streams)
+        ] or self.readers[:1]
         starts = offsets_of(self.chunk_sequences.astype(np.int64))
         if len(chosen) > 1 or chosen[0].numbers is not None:
             return Sizing.of(reduce(np.maximum, (reader.sizes() for reader in chosen)), starts)

@@ -19,6 +19,7 @@ from sweephand.files.source_file import PathLike
 
 Transform = Callable[[NDArray[Any]], NDArray[Any]]
 Decode = Literal["image", "audio"]
+_NOT_CARRIED = ("defines_mb_size", "broadcast", "loss_mask", "parts")
 
 
 @dataclass(frozen=True, init=False)
@@ -45,6 +46,10 @@ class StreamDef:
         shape); each returns an array with as many samples.
     broadcast : bool
         The stream's one sample per sequence is repeated for every sample of the sequence.
+    carried : bool
+        The stream has a length of its own in every sequence, 0 too, and stands beside the rows
+        and grids of a layout: patches of pictures, frames of sounds, boxes. It defines no size,
+        and all of it comes with the first piece of its sequence. See `MinibatchData.rows`.
     decode : {"image", "audio"}, optional
         Its ``bytes`` are stored pictures or sounds, which are decoded as `sweephand.decode` has
         it. Of pictures a ``shape`` is (channels, height, width), which all are brought to.
@@ -67,6 +72,8 @@ class StreamDef:
     ------
     TypeError
         If an argument is of a wrong type, or has another name, saying which one is meant.
+    ValueError
+        If a carried stream defines the size, is broadcast, or has a loss mask or parts.
 
     Examples
     --------
@@ -84,6 +91,7 @@ class StreamDef:
     defines_mb_size: bool = False
     transforms: tuple[Transform, ...] = ()
     broadcast: bool = False
+    carried: bool = False
     decode: Decode | None = None
     loss_mask: str | None = None
     parts: str | None = None
@@ -100,6 +108,7 @@ class StreamDef:
         defines_mb_size: bool = False,
         transforms: Sequence[Transform] | None = (),
         broadcast: bool = False,
+        carried: bool = False,
         decode: Decode | None = None,
         loss_mask: str | None = None,
         parts: str | None = None,
@@ -125,6 +134,7 @@ class StreamDef:
             "defines_mb_size": check_flag("defines_mb_size", defines_mb_size),
             "transforms": _transforms_of(transforms),
             "broadcast": check_flag("broadcast", broadcast),
+            "carried": check_flag("carried", carried),
             "decode": _decode_of(decode),
             "loss_mask": loss_mask,
             "parts": parts,
@@ -134,6 +144,12 @@ class StreamDef:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        if carried and (defines_mb_size or broadcast or loss_mask or parts):
+            with_it = [name for name in _NOT_CARRIED if values[name]]
+            raise ValueError(
+                "a carried stream stands beside the samples of its sequence: leave out "
+                f"{' and '.join(with_it)}, or carried"
+            )
 
     @property
     def sample_shape(self) -> tuple[int, ...] | None:

@@ -40,6 +40,8 @@ class StreamInfo:
         The stream that says of each of its samples whether a loss is taken on it.
     parts : str or None
         The stream that says of each of its samples to which part of the sequence it belongs.
+    carried : bool
+        Whether it has a length of its own beside that of its sequence.
     classes : tuple of str
         The names of the classes whose numbers it has, as `sweephand.classes` gives them.
     decode : StreamDef or None
@@ -66,6 +68,7 @@ class StreamInfo:
     is_object: bool = False
     loss_mask: str | None = field(default=None, compare=False, repr=False)
     parts: str | None = field(default=None, compare=False, repr=False)
+    carried: bool = False
     classes: tuple[str, ...] = field(default=(), repr=False)
     decode: StreamDef | None = field(default=None, compare=False, repr=False)
 
@@ -113,7 +116,7 @@ class StreamInfo:
     def describe(self) -> str:
         """Return the identity of the stream, for fingerprints."""
         kind = "sparse" if self.is_sparse else "objects" if self.is_object else "dense"
-        flags = f"{int(self.defines_mb_size)}{int(self.broadcast)}"
+        flags = f"{int(self.defines_mb_size)}{int(self.broadcast)}" + ":carried" * self.carried
         return f"{self.name}:{self.dtype.name}:{self.shape}:{kind}:{flags}"
 
 
@@ -131,6 +134,21 @@ def size_stream(streams: Iterable[StreamInfo]) -> str | None:
             f"only one stream can define the minibatch size, got: {', '.join(chosen)}"
         )
     return chosen[0] if chosen else None
+
+
+def sizing_streams(streams: Mapping[str, StreamInfo | StreamDef]) -> list[str]:
+    """Return the streams whose longest is the size of a sequence.
+
+    That is the stream that defines it, or all that are not carried. Where all are carried, as
+    in a corpus that is to be joined to another, sequences have one sample each.
+
+    Examples
+    --------
+    >>> sizing_streams(StreamDefs(tokens=StreamDef(), patches=StreamDef(carried=True)))
+    ['tokens']
+    """
+    chosen = [name for name, one in streams.items() if one.defines_mb_size]
+    return chosen or [name for name, one in streams.items() if not one.carried]
 
 
 def definitions_of(infos: Iterable[object]) -> StreamDefs:
@@ -156,6 +174,7 @@ def definitions_of(infos: Iterable[object]) -> StreamDefs:
             defines_mb_size=info.defines_mb_size,
             transforms=info.transforms,
             broadcast=info.broadcast,
+            carried=info.carried,
             loss_mask=info.loss_mask,
             parts=info.parts,
         )

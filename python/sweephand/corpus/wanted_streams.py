@@ -118,7 +118,7 @@ def _code_of(definition: StreamDef) -> str:
         arguments.append(f"dtype={_text(str(definition.dtype))}")
     arguments += [
         f"{flag}=True"
-        for flag in ("is_sparse", "defines_mb_size", "broadcast")
+        for flag in ("is_sparse", "defines_mb_size", "broadcast", "carried")
         if getattr(definition, flag)
     ]
     return f"sh.StreamDef({', '.join(arguments)})"

@@ -20,7 +20,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import chunk_starts, size_columns
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stored_reader import StoredReader
-from sweephand.corpus.streams import size_stream
+from sweephand.corpus.streams import sizing_streams
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.data_in_memory import check_dict
 from sweephand.deserializers.deserializer import Deserializer, brief
@@ -115,7 +115,7 @@ class ArrayDeserializer(Deserializer):
 
     def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""
-        columns = self._columns
+        columns, infos = self._columns, {info.name: info for info in self._infos}
         num_sequences = next(iter(columns.values())).num_sequences
         num_bytes = sum(column.num_bytes for column in columns.values())
         delivered = sum(map(delivered_bytes, columns.values(), self._infos))
@@ -128,7 +128,7 @@ class ArrayDeserializer(Deserializer):
             core=_core.read.ResidentDeserializer(chunk),
             streams=self._infos,
             chunk_sequences=np.diff(starts).astype(np.uint64),
-            measure=partial(size_columns, columns, starts, size_stream(self._infos)),
+            measure=partial(size_columns, columns, starts, sizing_streams(infos)),
             resident=True,
             sample_bytes=delivered / max(1, num_samples),
         )

@@ -119,6 +119,12 @@ class CTFDeserializer(SelfDescribed):
             for info in self._infos
         ]
         sized = [info.name for info in self._infos if info.defines_mb_size]
+        carried = [info.name for info in self._infos if info.carried]
+        if carried and not sized:
+            raise ValueError(
+                f"beside the carried stream {carried[0]!r} another stream of CTF's text must "
+                "say defines_mb_size=True"
+            )
         self._meaning = {
             "format": "ctf 4",
             "streams": described,
@@ -303,6 +309,7 @@ def _describe(name: str, definition: StreamDef) -> StreamInfo:
         is_sparse=definition.is_sparse,
         defines_mb_size=definition.defines_mb_size,
         broadcast=definition.broadcast,
+        carried=definition.carried,
         transforms=definition.transforms,
     )
 

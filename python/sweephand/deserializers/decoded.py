@@ -71,6 +71,7 @@ def _after(definition: StreamDef) -> StreamDef:
         defines_mb_size=definition.defines_mb_size,
         transforms=definition.transforms,
         broadcast=definition.broadcast,
+        carried=definition.carried,
     )
 
 
@@ -79,4 +80,5 @@ def _as_it_is(info: StreamInfo) -> StreamDef:
         defines_mb_size=info.defines_mb_size,
         transforms=info.transforms,
         broadcast=info.broadcast,
+        carried=info.carried,
     )

@@ -15,7 +15,7 @@ from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.own_values import own_result
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.corpus.streams import StreamInfo, name_of
+from sweephand.corpus.streams import StreamInfo, name_of, sizing_streams
 from sweephand.corpus.turns import Turn, turn_of
 from sweephand.corpus.wanted_streams import choose_streams
 from sweephand.deserializers.array import check_same_sequences
@@ -80,9 +80,7 @@ class UserChunks:
         if not streams:
             raise ValueError(f"{self.name}.stream_infos() names no stream")
         self._definitions = choose_streams(streams, StreamDefs)
-        self.size_stream = next(
-            (name for name, stream in self._definitions.items() if stream.defines_mb_size), None
-        )
+        self._sizing = sizing_streams(self._definitions)
 
     def call(self, method: str) -> Any:
         """Call a method of the user's object when it is our turn."""
@@ -168,9 +166,9 @@ class UserChunks:
         return data
 
     def _sizes(self, columns: Mapping[str, ColumnData], chunk: int) -> NDArray[np.int64]:
-        chosen = [self.size_stream] if self.size_stream else list(columns)
-        sizes = np.zeros(next(iter(columns.values())).num_sequences, dtype=np.int64)
-        for name in chosen:
+        least = 0 if self._sizing else 1
+        sizes = np.full(next(iter(columns.values())).num_sequences, least, np.int64)
+        for name in self._sizing:
             offsets = columns[name].sample_offsets
             sizes = np.maximum(sizes, 1 if offsets is None else np.diff(offsets))
         if sizes.size and sizes.min() == 0:

@@ -321,7 +321,7 @@ class _Maker:
 def _described(info: StreamInfo) -> list[Any]:
     """Return a stream as JSON."""
     flags = [info.is_sparse, info.defines_mb_size, info.broadcast, info.is_single]
-    names = ("is_object", "loss_mask", "parts")
+    names = ("is_object", "loss_mask", "parts", "carried")
     more = {name: getattr(info, name) for name in names}
     rest = [more] if any(more.values()) else []  # those of before had none
     return [info.name, info.dtype.str, list(info.shape), *map(bool, flags), *rest]

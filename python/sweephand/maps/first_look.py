@@ -207,6 +207,7 @@ def _definition(stored: StoredStreams, name: str) -> StreamDef:
     return StreamDef(
         defines_mb_size=info.defines_mb_size,
         broadcast=info.broadcast,
+        carried=info.carried,
         transforms=info.transforms,
         loss_mask=info.loss_mask,
         parts=info.parts,

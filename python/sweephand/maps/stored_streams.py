@@ -49,7 +49,9 @@ class StoredStreams:
     def names_of_size(self) -> dict[str, bool]:
         """Return the streams whose sizes are known without reading: one sample, or the size."""
         size_stream = self.corpus.size_stream
-        ragged = [name for name, info in self._infos.items() if not info.is_single]
+        ragged = [
+            name for name, info in self._infos.items() if not (info.is_single or info.carried)
+        ]
         sized = [size_stream] if size_stream else ragged if len(ragged) == 1 else []
         return {
             name: not info.is_single

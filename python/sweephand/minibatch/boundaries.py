@@ -123,6 +123,26 @@ class Boundaries:
         return np.diff(self.offsets)
 
     @property
+    def sequences(self) -> NDArray[np.int64]:
+        """Which sequence of the share each of `values` is of: int64, shape (samples,).
+
+        In a layout of rows these are the segments, row after row.
+        """
+        return np.repeat(np.arange(self.num_sequences), self.lengths)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Which row each of `values` is in: int64, shape (samples,).
+
+        In a layout without rows a sequence is a row. A model that replaces placeholders by what
+        is carried finds its k-th item at the k-th placeholder of that row.
+        """
+        if not self._layout.has_rows:
+            return self.sequences
+        rows = self._batch.cells().reshape(-1, 4)[:, 0].astype(np.int64)
+        return np.repeat(rows, self.lengths)
+
+    @property
     def cu_seqlens(self) -> NDArray[np.int32]:
         """`offsets` as int32, as attention kernels want them; of parts where there are some.
 
@@ -200,6 +220,8 @@ class Boundaries:
         if self._is_grid:
             cells: NDArray[np.uint8] = self._batch.mask(self._number)
             return cells
+        if self.info.carried:
+            return mask_of_rows(self.lengths, self.max_seqlen, pad_left=False)
         options = self._batch.options
         width = -(-self._stream.longest // options.multiple_of) * options.multiple_of
         width = max(width, self._batch.row_length)  # a bucket's

@@ -67,7 +67,11 @@ class Contents:
         self.flat = {
             number
             for number, info in infos.items()
-            if not (info.is_variable or info.transforms or (has_grids and not info.is_single))
+            if not (
+                info.is_variable
+                or info.transforms
+                or (has_grids and not (info.is_single or info.carried))
+            )
         }
         self.kinds = _core.engine.ArrayKinds(
             [

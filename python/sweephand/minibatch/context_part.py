@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.layouts.attention import Attention
 from sweephand.minibatch.lazy import lazy
+
+if TYPE_CHECKING:
+    from sweephand.minibatch.minibatch_data import MinibatchData
 
 
 class ContextPart:
@@ -111,6 +114,14 @@ class ContextPart:
     def k_cells(self) -> NDArray[np.int64]:
         """Where in the rows the keys of all runs are, run after run: int64."""
         return _all_cells(self.k_ranges)
+
+    def items(self, carried: MinibatchData) -> NDArray[np.int64]:
+        """Return which items of a carried stream its sequences have: int64, ascending.
+
+        Every rank holds the whole rows, and with them all that is carried. These are the items
+        of the sequences that have cells in the part, wherever in them their placeholders are.
+        """
+        return np.flatnonzero(np.isin(carried.sequences, self.sequences))
 
     def take(self, rows: Any) -> Any:
         """Return the part of an array or tensor.

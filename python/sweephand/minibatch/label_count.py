@@ -65,7 +65,9 @@ def kind_without_stream(
     """
     if corpus.num_samples == corpus.num_sequences:
         return LabelKind.SAMPLES
-    lengthy = [info for info in streams if not (info.is_single or info.broadcast)]
+    lengthy = [
+        info for info in streams if not (info.is_single or info.broadcast or info.carried)
+    ]
     chosen = [info for info in streams if info.defines_mb_size] or lengthy
     if any(info.is_masked for info in streams):
         return LabelKind.MASKED

@@ -156,6 +156,10 @@ class MinibatchData(Boundaries):
         return counted.samples - counted.pieces
 
     def _check_tokens(self) -> None:
+        if self.info.carried:
+            raise TypeError(
+                f"stream {self.info.name!r} is carried beside the tokens, and has no next ones"
+            )
         if not are_tokens(self.info):
             raise TypeError(
                 f"labels are made of integers, stream {self.info.name!r} has samples of "

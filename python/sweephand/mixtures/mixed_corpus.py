@@ -273,6 +273,7 @@ def _words(streams: list[list[str]]) -> str:
 
 def _kind(info: StreamInfo) -> str:
     flags = {"broadcast": info.broadcast, "defines_mb_size": info.defines_mb_size}
+    flags["carried"] = info.carried
     flags[f"loss_mask={info.loss_mask}"] = info.loss_mask is not None
     flags[f"parts={info.parts}"] = info.parts is not None
     return ", ".join([info.kind, *(flag for flag, is_set in flags.items() if is_set)])

@@ -174,6 +174,12 @@ def _fingerprint(corpus: Corpus) -> str:
 def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:
     layout.check_streams([info.name for info in corpus.streams])
     check_lengths(layout, corpus)
+    carried = [info.name for info in corpus.streams if info.carried]
+    if layout.cuts_sequences and carried:
+        raise ValueError(
+            f"stream {carried[0]!r} is carried beside whole sequences, and {layout!r} makes "
+            "every sample a sequence of its own: take another layout, or leave the stream out"
+        )
     return frames(corpus, ledger) if layout.cuts_sequences else corpus
 
 
@@ -185,16 +191,15 @@ def _settle_singles(corpus: Corpus, layout: Layout) -> Corpus:
     many samples as sequences are long, whatever the other streams hold.
     """
     fills_rows = layout.has_fixed_width and corpus.core.common_size == 1
-    is_sole = len(corpus.streams) == 1
+    is_sole = sum(not info.carried for info in corpus.streams) == 1
 
     def settled(info: StreamInfo) -> StreamInfo:
         return replace(
             info,
-            is_single=info.is_single and not info.broadcast and not fills_rows,
+            is_single=info.is_single and not (info.broadcast or info.carried or fills_rows),
             is_sized=info.defines_mb_size
             or info.broadcast
-            or is_sole
-            or (info.is_single and fills_rows),
+            or (not info.carried and (is_sole or (info.is_single and fills_rows))),
         )
 
     return corpus.each(
@@ -215,7 +220,12 @@ def _with_parts(corpus: Corpus, layout: Layout) -> Corpus:
     """
     if layout.parts is not None and not any(info.parts for info in corpus.streams):
         tokens = corpus.size_stream or next(
-            (one.name for one in corpus.streams if not one.is_single and one.shape == ()), None
+            (
+                one.name
+                for one in corpus.streams
+                if not (one.is_single or one.carried) and one.shape == ()
+            ),
+            None,
         )
 
         def named(info: StreamInfo) -> StreamInfo:
@@ -245,7 +255,7 @@ def check_lengths(layout: Layout, corpus: Corpus) -> None:
     """
     for name, part in flat_parts(corpus).items() if layout.has_rows else ():
         whose = f" of the corpus {name!r}" if name else ""
-        lengthy = [info.name for info in part.streams if not info.broadcast]
+        lengthy = [info.name for info in part.streams if not (info.broadcast or info.carried)]
         stream = part.size_stream or (lengthy or ["tokens"])[0]
         raise ValueError(
             f"{type(layout).__name__} is for sequences, and all {part.num_sequences} "

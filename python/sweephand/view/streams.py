@@ -52,7 +52,8 @@ def content_of(info: StreamInfo) -> Content:
     if not shape:
         if info.is_single:
             return Content.COLUMN
-        return Content.TOKENS if kind in "iub" else Content.WAVES
+        is_tokens = kind in "iub" and not info.carried
+        return Content.TOKENS if is_tokens else Content.WAVES
     if _holds_pictures(info):
         return Content.PICTURES
     if len(shape) > 1 or (info.is_single and shape[0] <= 8):

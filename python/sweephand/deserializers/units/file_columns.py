@@ -16,7 +16,7 @@ from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.sizes import size_columns
 from sweephand.corpus.stored_reader import StoredReader
-from sweephand.corpus.streams import StreamInfo, size_stream
+from sweephand.corpus.streams import StreamInfo, sizing_streams
 from sweephand.deserializers.units.array_elements import TEXT, column_of
 from sweephand.files.access import access_to
 from sweephand.files.local import join_pieces
@@ -130,7 +130,13 @@ def read_columns(
         core=core,
         streams=infos,
         chunk_sequences=np.diff(starts).astype(np.uint64),
-        measure=partial(size_columns, known, starts, size_stream(infos), skipped=skipped),
+        measure=partial(
+            size_columns,
+            known,
+            starts,
+            sizing_streams({info.name: info for info in infos}),
+            skipped=skipped,
+        ),
         resident=in_place,
         sample_bytes=sample_bytes,
         load_threads=access.threads(),

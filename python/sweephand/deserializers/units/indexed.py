@@ -22,7 +22,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.corpus.streams import StreamInfo, size_stream
+from sweephand.corpus.streams import StreamInfo, sizing_streams
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.formats import SelfDescribed
@@ -180,7 +180,7 @@ class IndexedDeserializer(SelfDescribed):
         rows = RowTable(
             index,
             {name: lengths_in(index, name, kind) for name, kind in kinds.items()},
-            size_stream(infos),
+            sizing_streams({info.name: info for info in infos}),
             ledger,
             order=self.order,
             chunk_per_unit=self.is_resident,

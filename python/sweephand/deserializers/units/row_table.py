@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,8 @@ class RowTable:
         Arrays "rows" and "num_bytes" per unit, and "damaged_rows".
     lengths : dict of (ndarray of uint32, shape (rows,), or None)
         Samples of every row per stream; None: one each.
-    size_stream : str or None
-        The stream that defines the size, if one of these does; None: the longest.
+    sizing : sequence of str
+        The streams whose longest is the size.
     ledger : Ledger
         Where rows without samples are counted.
     order : ndarray of int64, optional
@@ -75,7 +75,7 @@ class RowTable:
         self,
         index: Index,
         lengths: Mapping[str, NDArray[np.uint32] | None],
-        size_stream: str | None,
+        sizing: Sequence[str],
         ledger: Ledger,
         *,
         order: NDArray[np.int64] | None = None,
@@ -101,8 +101,8 @@ class RowTable:
         self.lengths = dict(lengths)
         self.is_served = np.ones(self._num_rows, np.bool_)
         self.is_served[self._damaged()] = False
-        self._size_stream = size_stream
-        self._leave_out_empty(size_stream, ledger)
+        self._sizing = sizing
+        self._leave_out_empty(ledger)
         self.are_all_served = bool(self.is_served.all())
         if not self.are_all_served:
             self.lengths = {name: self._only_served(own) for name, own in lengths.items()}
@@ -110,7 +110,7 @@ class RowTable:
 
     def measure(self) -> Sizing:
         """Return the sizes of all rows."""
-        sizes = self._sizes(self._size_stream)
+        sizes = self._sizes(self._sizing)
         if sizes is None:
             return Sizing.one_each(self.chunk_rows)
         return Sizing.of(sizes, self.unit_rows[self.chunk_units])
@@ -118,7 +118,7 @@ class RowTable:
     @property
     def sample_bytes(self) -> float:
         """Mean bytes of a row for one sample of the longest stream."""
-        sizes = self._sizes(None)
+        sizes = self._sizes(list(self.lengths))
         num_samples = self._num_rows if sizes is None else int(sizes.sum(dtype=np.int64))
         return int(self.index.arrays["num_bytes"].sum()) / max(1, num_samples)
 
@@ -152,26 +152,28 @@ class RowTable:
         counts = np.diff(self.index.starts["damaged_rows"])
         return np.repeat(self._file_rows[:-1], counts) + self.index.arrays["damaged_rows"]
 
-    def _sizes(self, stream: str | None) -> NDArray[np.uint32] | None:
+    def _sizes(self, streams: Sequence[str]) -> NDArray[np.uint32] | None:
         """Return the sizes of all rows; None: one sample each."""
-        sizes = self._samples(stream)
+        sizes = self._samples(streams)
         return None if sizes is None else np.where(self.is_served, sizes, np.uint32(1))
 
-    def _samples(self, stream: str | None) -> NDArray[np.uint32] | None:
+    def _samples(self, streams: Sequence[str]) -> NDArray[np.uint32] | None:
         """Return the samples of all rows, 0 of those that are damaged; None: one each."""
-        chosen = list(self.lengths.values()) if stream is None else [self.lengths[stream]]
+        chosen = [self.lengths[name] for name in streams]
         known = [lengths for lengths in chosen if lengths is not None]
         if not known:
             return None
         sizes: NDArray[np.uint32] = known[0] if len(known) == 1 else np.maximum.reduce(known)
         return sizes if len(known) == len(chosen) else np.maximum(sizes, 1)
 
-    def _leave_out_empty(self, stream: str | None, ledger: Ledger) -> None:
-        sizes = self._samples(stream)
+    def _leave_out_empty(self, ledger: Ledger) -> None:
+        sizes = self._samples(self._sizing)
         if sizes is None:
             return
         empty = np.flatnonzero((sizes == 0) & self.is_served)
-        where = "any stream" if stream is None else f"stream {stream!r}, which defines its size"
+        where = "any stream"
+        if len(self._sizing) == 1:
+            where = f"stream {self._sizing[0]!r}, which defines its size"
         for row in empty.tolist():
             ledger.add(
                 DataError(

@@ -1,0 +1,243 @@
+"""Streams that are carried beside rows: all of them, with their sequences, in every layout."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sweephand as sh
+from sweephand.minibatch.content_digest import digest_of, sum_of_digests
+
+LAYOUTS = [
+    sh.Ragged(),
+    sh.Padded(side="left", multiple_of=4),
+    sh.Packed(30),
+    sh.Packed(16, split_long="split"),
+    sh.Packed(30, micro_batch_rows=2),
+    sh.Bucketed([8, 16, 32]),
+    sh.TruncatedBPTT(7),
+]
+DEFINITIONS = sh.StreamDefs(
+    tokens=sh.StreamDef(),
+    patches=sh.StreamDef(carried=True),
+    grid=sh.StreamDef(carried=True),
+    names=sh.StreamDef(carried=True),
+)
+counts = st.lists(st.integers(0, 4), min_size=1, max_size=40).filter(lambda one: len(one) > 1)
+
+
+def data_of(numbers: list[int]) -> dict[str, list[Any]]:
+    """Return tokens of 1 to 23 samples, and pictures: patches, a grid and a name for each."""
+    return {
+        "tokens": [np.arange(2 + (7 * i) % 22) for i in range(len(numbers))],
+        "patches": [
+            (i + np.arange(3 * n * 2).reshape(-1, 2) / 100).astype(np.float32)
+            for i, n in enumerate(numbers)
+        ],
+        "grid": [np.full((n, 3), i, np.int64) for i, n in enumerate(numbers)],
+        "names": [[f"{i}-{k}".encode() for k in range(n)] for i, n in enumerate(numbers)],
+    }
+
+
+def corpus_of(numbers: list[int]) -> sh.ArrayDeserializer:
+    return sh.ArrayDeserializer(data_of(numbers), DEFINITIONS)
+
+
+def numbers_of(minibatch: sh.Minibatch) -> list[int]:
+    return [int(name.rpartition("__")[2]) for name in minibatch.ids]
+
+
+def check_items(minibatch: sh.Minibatch, data: dict[str, list[Any]], seen: set[int]) -> None:
+    """Compare what a minibatch carries with the corpus; add the sequences that it came with."""
+    numbers = numbers_of(minibatch)
+    firsts = np.zeros(len(numbers), int)
+    rows = np.arange(len(numbers))
+    if minibatch.layout.has_rows:
+        cells = minibatch.planned.cells().reshape(-1, 4)
+        rows, firsts = cells[:, 0], cells[:, 2]
+    for name in ("patches", "grid", "names"):
+        stream = minibatch[name]
+        wanted = [
+            np.array(data[name][i], stream.values.dtype)[: None if first == 0 else 0]
+            for i, first in zip(numbers, firsts, strict=True)
+        ]
+        lengths = [len(one) for one in wanted]
+        assert stream.lengths.tolist() == lengths
+        assert stream.num_samples == len(stream.values) == stream.offsets[-1] == sum(lengths)
+        assert stream.rows.tolist() == np.repeat(rows, lengths).tolist()
+        assert stream.sequences.tolist() == np.repeat(np.arange(len(numbers)), lengths).tolist()
+        for found, one in zip(stream.as_sequences(), wanted, strict=True):
+            assert found.tolist() == one.tolist()
+    seen |= {i for i, first in zip(numbers, firsts, strict=True) if first == 0}
+
+
+@given(counts, st.sampled_from(LAYOUTS), st.integers(1, 3), st.integers(0, 99))
+def test_all_items_come_once_with_their_sequences(
+    numbers: list[int], layout: sh.Layout, workers: int, seed: int
+) -> None:
+    data, seen = data_of(numbers), set[int]()
+    for rank in range(workers):
+        source = sh.MinibatchSource(
+            corpus_of(numbers), layout=layout, randomization_seed=seed, max_sweeps=1
+        )
+        while minibatch := source.next_minibatch(
+            64, num_data_partitions=workers, partition_index=rank
+        ):
+            check_items(minibatch, data, seen)
+    assert seen == set(range(len(numbers)))
+
+
+@given(counts, st.sampled_from(LAYOUTS))
+def test_the_order_is_that_without_them(numbers: list[int], layout: sh.Layout) -> None:
+    alone = sh.ArrayDeserializer({"tokens": data_of(numbers)["tokens"]})
+    sources = [
+        sh.MinibatchSource(one, layout=layout, randomization_seed=5)
+        for one in (alone, corpus_of(numbers))
+    ]
+    for _ in range(3):
+        first, second = (source.next_minibatch(50) for source in sources)
+        assert first.ids == second.ids
+        assert first["tokens"].asarray().tolist() == second["tokens"].asarray().tolist()
+        assert first.global_num_label_samples == second.global_num_label_samples
+
+
+@given(counts, st.sampled_from([one for one in LAYOUTS if not one.rows_go_on]))
+def test_parts_of_a_share_and_pickles_keep_them(numbers: list[int], layout: sh.Layout) -> None:
+    data = data_of(numbers)
+    source = sh.MinibatchSource(corpus_of(numbers), layout=layout)
+    minibatch = source.next_minibatch(90)
+    middle = minibatch.num_rows // 2
+    parts = [minibatch.rows(0, middle), minibatch.rows(middle, minibatch.num_rows)]
+    parts += minibatch.micro_batches() if layout.micro_batch_rows else []
+    for part in parts:
+        check_items(part, data, set())
+    assert sum(part["patches"].num_samples for part in parts[:2]) == (
+        minibatch["patches"].num_samples
+    )
+    again = pickle.loads(pickle.dumps(minibatch))
+    check_items(again, data, set())
+    assert digest_of(again) == digest_of(minibatch)
+    names = ["tokens", "patches", "grid"]
+    total = sum(sum_of_digests(part, names) for part in parts[:2]) % 2**64
+    assert total == sum_of_digests(minibatch, names)
+    alone = pickle.loads(pickle.dumps(minibatch["patches"]))
+    assert alone.rows.tolist() == minibatch["patches"].rows.tolist()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
+def test_a_state_goes_on_with_the_same_items(layout: sh.Layout) -> None:
+    numbers = [i % 4 for i in range(50)]
+    source = sh.MinibatchSource(corpus_of(numbers), layout=layout)
+    source.next_minibatch(60)
+    state = source.get_checkpoint_state()
+    wanted = digest_of(source.next_minibatch(60))
+    other = sh.MinibatchSource(corpus_of(numbers), layout=layout)
+    other.restore_from_checkpoint(state)
+    assert digest_of(other.next_minibatch(60)) == wanted
+
+
+def test_a_part_of_a_shared_context_names_the_items_of_its_sequences() -> None:
+    source = sh.MinibatchSource(corpus_of([i % 4 for i in range(50)]), layout=sh.Packed(32))
+    minibatch = source.next_minibatch(128)
+    patches = minibatch["patches"]
+    whole = set(range(patches.num_samples))
+    for part in minibatch.context_parts(2):
+        own = set(part.sequences.tolist())
+        wanted = [i for i in whole if patches.sequences[i] in own]
+        assert part.items(patches).tolist() == wanted
+    found = [set(part.items(patches).tolist()) for part in minibatch.context_parts(2)]
+    assert set.union(*found) == whole
+
+
+def test_tensors_have_the_items_and_where_they_begin() -> None:
+    torch = pytest.importorskip("torch")
+    data = {name: one for name, one in data_of([2, 0, 1, 3]).items() if name != "names"}
+    corpus = sh.ArrayDeserializer(
+        data, sh.StreamDefs({name: DEFINITIONS[name] for name in data})
+    )
+    source = sh.MinibatchSource(corpus, layout=sh.Packed(30), randomize=False)
+    minibatch = source.next_minibatch(60)
+    tensors = minibatch.to("cpu")
+    assert tensors["patches"].shape == (minibatch["patches"].num_samples, 2)
+    assert torch.equal(
+        tensors["patches_offsets"], torch.from_numpy(minibatch["patches"].offsets)
+    )
+    assert tensors["tokens"].shape == (minibatch.num_rows, 30)
+
+
+@pytest.mark.parametrize("size", ["same", "measured"])
+def test_a_map_may_give_them(size: Any) -> None:
+    def patched(sequence: dict[str, Any], **_: Any) -> dict[str, Any]:
+        tokens = sequence["tokens"]
+        count = len(tokens) % 3
+        return {"tokens": tokens, "patches": np.full((count, 2), len(tokens), np.float32)}
+
+    tokens = [np.arange(2 + i % 9) for i in range(30)]
+    corpus = sh.ArrayDeserializer({"tokens": tokens}).map(
+        patched,
+        name="patched",
+        size=size,
+        streams=sh.StreamDefs(tokens=sh.StreamDef(), patches=sh.StreamDef(carried=True)),
+    )
+    source = sh.MinibatchSource(corpus, layout=sh.Packed(20), max_sweeps=1)
+    num_items = 0
+    while minibatch := source.next_minibatch(60):
+        for number, patches in zip(
+            numbers_of(minibatch), minibatch["patches"].as_sequences(), strict=True
+        ):
+            size = len(tokens[number])
+            assert patches.tolist() == [[size, size]] * (size % 3)
+            num_items += len(patches)
+    assert num_items == sum(len(one) % 3 for one in tokens)
+
+
+def test_lines_of_json_and_joined_corpora_have_them(tmp_path: Path) -> None:
+    numbers = [i % 3 for i in range(20)]
+    data = data_of(numbers)
+    path = tmp_path / "lines.jsonl"
+    lines = [
+        {"tokens": data["tokens"][i].tolist(), "boxes": [[i, k] for k in range(n * 9)]}
+        for i, n in enumerate(numbers)
+    ]
+    lines[0]["boxes"] = [[0, 0]]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    definitions = sh.StreamDefs(
+        tokens=sh.StreamDef(), boxes=sh.StreamDef(carried=True, shape=2, dtype="int64")
+    )
+    by_lines = sh.JSONLDeserializer(path, definitions)
+    beside = sh.ArrayDeserializer(
+        {"patches": data["patches"]}, sh.StreamDefs(patches=sh.StreamDef(carried=True))
+    )
+    tokens = sh.ArrayDeserializer({"tokens": data["tokens"]})
+    for corpora in ([by_lines], [tokens, beside]):
+        source = sh.MinibatchSource(corpora, layout=sh.Packed(30), max_sweeps=1)
+        seen: list[int] = []
+        while minibatch := source.next_minibatch(90):
+            name = "boxes" if "boxes" in minibatch else "patches"
+            for i, items in zip(
+                numbers_of(minibatch), minibatch[name].as_sequences(), strict=True
+            ):
+                wanted = lines[i]["boxes"] if name == "boxes" else data["patches"][i].tolist()
+                assert items.tolist() == wanted
+                seen.append(i)
+        assert sorted(seen) == list(range(20))
+
+
+def test_what_cannot_hold_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="'patches' is carried beside whole sequences"):
+        sh.MinibatchSource(corpus_of([1, 2]), layout=sh.Frames())
+    for wrong in ({"defines_mb_size": True}, {"broadcast": True}, {"loss_mask": "mask"}):
+        with pytest.raises(ValueError, match=f"leave out {next(iter(wrong))}"):
+            sh.StreamDef(carried=True, **wrong)
+    source = sh.MinibatchSource(corpus_of([1, 2]), layout=sh.Packed(30))
+    minibatch = source.next_minibatch(30)
+    with pytest.raises(TypeError, match="'grid' is carried"):
+        minibatch["grid"].labels()
+    assert "patches" in minibatch.show()._repr_html_()
