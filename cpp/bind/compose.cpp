@@ -7,6 +7,7 @@
 #include "compose/context_split.hpp"
 #include "compose/event_planner.hpp"
 #include "compose/fit.hpp"
+#include "compose/limited_pack.hpp"
 #include "compose/micro_batches.hpp"
 #include "compose/mixed_rows.hpp"
 #include "compose/pack.hpp"
@@ -24,6 +25,14 @@ namespace {
 
 using Sizes32 = Array<std::uint32_t>;
 using Numbers16 = Array<std::uint16_t>;
+
+std::vector<Load> loads_of(const std::vector<Sizes32>& counts,
+                           const std::vector<std::uint32_t>& limits) {
+  std::vector<Load> loads;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    loads.push_back({.counts = view(counts[i]), .limit = limits.at(i)});
+  return loads;
+}
 
 void bind_kernels(py::module_& room) {
   py::class_<Rows>(room, "Rows")
@@ -49,6 +58,24 @@ void bind_kernels(py::module_& room) {
         return without_gil([&] { return pack_longest_first(view(sizes), row_length); });
       },
       "sizes"_a, "row_length"_a);
+  room.def(
+      "pack_largest_first_within",
+      [](const Sizes32& sizes, std::uint32_t row_length, const std::vector<Sizes32>& counts,
+         const std::vector<std::uint32_t>& limits) {
+        const std::vector<Load> loads = loads_of(counts, limits);
+        return without_gil(
+            [&] { return pack_largest_first_within(view(sizes), row_length, loads); });
+      },
+      "sizes"_a, "row_length"_a, "counts"_a, "limits"_a);
+  room.def(
+      "pack_in_order_within",
+      [](const Sizes32& sizes, std::uint32_t row_length, const std::vector<Sizes32>& counts,
+         const std::vector<std::uint32_t>& limits, std::uint64_t look_ahead) {
+        const std::vector<Load> loads = loads_of(counts, limits);
+        return without_gil(
+            [&] { return pack_in_order_within(view(sizes), row_length, loads, look_ahead); });
+      },
+      "sizes"_a, "row_length"_a, "counts"_a, "limits"_a, "look_ahead"_a);
 
   py::class_<SizeCount>(room, "SizeCount")
       .def(py::init<std::uint32_t, std::uint64_t>(), "size"_a, "count"_a)
@@ -71,7 +98,14 @@ void bind_kernels(py::module_& room) {
 
 void bind_plan(py::module_& room) {
   py::class_<Cost>(room, "Cost")
-      .def(py::init<std::uint32_t, bool>(), "per_sample"_a, "is_quadratic"_a);
+      .def(py::init<std::uint32_t, bool>(), "per_sample"_a, "is_quadratic"_a)
+      .def(
+          "with_items",
+          [](Cost cost, std::shared_ptr<Sizes> counts, std::uint64_t per_item) {
+            cost.items.push_back({std::move(counts), per_item});
+            return cost;
+          },
+          "counts"_a, "per_item"_a);
   py::class_<Request>(room, "Request")
       .def(py::init<std::uint64_t, std::uint32_t, std::uint32_t, bool, std::optional<Cost>>(),
            "num_samples"_a, "num_workers"_a, "rank"_a, "crosses_sweeps"_a, "balance"_a)
@@ -189,7 +223,14 @@ void bind_layouts(py::module_& room, PlannerClass& planner) {
   bind_layout<FitPlanner, Fitting>(room, planner, "Fitting").def(py::init<>());
   bind_layout<PackedPlanner, Packing>(room, planner, "Packing")
       .def(py::init<std::uint32_t, std::uint64_t, bool, bool, std::uint32_t>(), "row_length"_a,
-           "look_ahead"_a, "split_long"_a, "lanes_apart"_a, "micro_batch_rows"_a);
+           "look_ahead"_a, "split_long"_a, "lanes_apart"_a, "micro_batch_rows"_a)
+      .def(
+          "within",
+          [](Packing packing, std::shared_ptr<Sizes> counts, std::uint32_t most) {
+            packing.limits.push_back({std::move(counts), most});
+            return packing;
+          },
+          "counts"_a, "most"_a);
   bind_layout<BucketedPlanner, Bucketing>(room, planner, "Bucketing")
       .def(py::init<std::vector<std::uint32_t>, std::uint64_t>(), "boundaries"_a,
            "num_sequences"_a);

@@ -20,8 +20,8 @@ std::vector<std::uint32_t> deal_evenly(std::span<const uint128> costs, std::uint
 
 // The worker of each row of a whole minibatch: as micro_batches gives them, or deal_costs if
 // micro_batch_rows is 0. REQUIRES: num_workers >= 1
-std::vector<std::uint32_t> row_owners(const Plan& whole, std::uint32_t num_workers, Cost cost,
-                                      std::uint32_t micro_batch_rows);
+std::vector<std::uint32_t> row_owners(const Plan& whole, std::uint32_t num_workers,
+                                      const Cost& cost, std::uint32_t micro_batch_rows);
 
 // The rows of one worker, one micro-batch behind the other, the costliest first; kNoRow fills
 // them to `micro_batch_rows`. All workers have as many. REQUIRES: rank < num_workers,

@@ -41,14 +41,17 @@ Rows pack_in_order(std::span<const std::uint32_t> sizes, std::uint32_t row_lengt
 }
 
 Rows pack_longest_first(std::span<const std::uint32_t> sizes, std::uint32_t row_length) {
-  Rows rows = pack(sizes, row_length, sizes.size(), Opening::kLongest);
-  std::vector<std::uint32_t> row_of(sizes.size());
+  return in_list_order(pack(sizes, row_length, sizes.size(), Opening::kLongest));
+}
+
+Rows in_list_order(Rows rows) {
+  std::vector<std::uint32_t> row_of(rows.members.size());
   std::vector<std::uint32_t> next(rows.ends.size());  // where the row's next member goes
   for (std::uint32_t row = 0, i = 0; row < rows.ends.size(); ++row) {
     next[row] = i;
     for (; i < rows.ends[row]; ++i) row_of[rows.members[i]] = row;
   }
-  for (std::uint32_t place = 0; place < sizes.size(); ++place) {
+  for (std::uint32_t place = 0; place < row_of.size(); ++place) {
     rows.members[next[row_of[place]]++] = place;
   }
   return rows;

@@ -26,4 +26,7 @@ Rows pack_in_order(std::span<const std::uint32_t> sizes, std::uint32_t row_lengt
 // Members stand in the order of the list. REQUIRES: as above
 Rows pack_longest_first(std::span<const std::uint32_t> sizes, std::uint32_t row_length);
 
+// The same rows with their members in the order of the list.
+Rows in_list_order(Rows rows);
+
 }  // namespace sweephand

@@ -63,7 +63,8 @@ class KeptRows {
     const Cost cost = request_.balance.value_or(Cost{});
     std::vector<uint128> costs(rows.size());
     for (std::size_t j = 0; j < rows.size(); ++j) {
-      for (const Piece& piece : rows[j].pieces) costs[j] += cost(piece.size);
+      for (const Piece& piece : rows[j].pieces)
+        costs[j] += cost.of(piece.sequence, piece.first, piece.size);
     }
     return costs;
   }

@@ -20,6 +20,10 @@ void check(const Packing& packing) {
   if (packing.look_ahead == 0) {
     throw std::invalid_argument("look_ahead must be at least 1, got 0");
   }
+  for (const Limit& limit : packing.limits) {
+    if (limit.counts == nullptr || limit.most == 0 || limit.most > std::uint32_t{1} << 31)
+      throw std::invalid_argument("a limit of rows must be in [1, 2^31], and have counts");
+  }
 }
 
 void refuse_changed_sizes() {
@@ -61,6 +65,12 @@ void Pieces::add(const PlannedSequence& planned, std::uint32_t block) {
   if (count >= std::numeric_limits<std::uint32_t>::max() - sizes_.size()) {
     throw std::invalid_argument("a pack may have at most 2^32 - 2 pieces; take longer rows");
   }
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    std::uint32_t own = 0;
+    packing_.limits[i].counts->read(planned.sequence, {&own, 1});
+    counts_[i].push_back(std::min(own, packing_.limits[i].most));
+    counts_[i].resize(counts_[i].size() + count - 1);  // the other pieces carry nothing
+  }
   for (std::uint32_t first = 0; first < planned.size;) {
     const std::uint32_t size = std::min(planned.size - first, packing_.row_length);
     pieces_.push_back({.sequence = planned.sequence & (~std::uint64_t{0} >> 17),
@@ -75,7 +85,15 @@ void Pieces::add(const PlannedSequence& planned, std::uint32_t block) {
 }
 
 std::unique_ptr<Pack> Pieces::in_order(std::uint64_t start) {
-  return lay_in_order(pack_in_order(sizes_, packing_.row_length, packing_.look_ahead), start);
+  return lay_in_order(
+      pack_in_order_within(sizes_, packing_.row_length, loads(), packing_.look_ahead), start);
+}
+
+std::vector<Load> Pieces::loads() const {
+  std::vector<Load> loads;
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    loads.push_back({.counts = counts_[i], .limit = packing_.limits[i].most});
+  return loads;
 }
 
 std::unique_ptr<Pack> Pieces::of_mixture(std::span<const std::uint64_t> first_sequences,
@@ -94,7 +112,7 @@ std::unique_ptr<Pack> Pieces::of_mixture(std::span<const std::uint64_t> first_se
 }
 
 std::unique_ptr<Pack> Pieces::shuffled(std::uint64_t key, std::uint64_t start) {
-  const Rows rows = pack_longest_first(sizes_, packing_.row_length);
+  const Rows rows = pack_largest_first_within(sizes_, packing_.row_length, loads());
   std::vector<std::uint64_t> order(rows.ends.size());
   Permutation(order.size(), key).fill(0, order);
   return lay(rows, order, start);

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "compose/block_uses.hpp"
-#include "compose/pack.hpp"
+#include "compose/limited_pack.hpp"
+#include "index/sizes.hpp"
 #include "order/block.hpp"
 
 #include <cstdint>
@@ -12,12 +13,20 @@
 
 namespace sweephand {
 
+// The most of a carried stream that a row holds.
+struct Limit {
+  std::shared_ptr<const Sizes> counts;  // items of every sequence of the corpus; what is more
+                                        // than a row holds counts as that
+  std::uint32_t most = 0;
+};
+
 struct Packing {
   std::uint32_t row_length = 0;   // in [1, 2^31]
   std::uint64_t look_ahead = 64;  // of an order that is kept, and of each corpus of a mixture
   bool split_long = false;  // sequences longer than a row are cut; without it, they are refused
   bool lanes_apart = false;            // shuffled: no row holds sequences of two lanes
   std::uint32_t micro_batch_rows = 0;  // of every micro-batch of a share; 0: it is not grouped
+  std::vector<Limit> limits{};
 };
 
 // Throws std::invalid_argument for a row length outside [1, 2^31] or a look-ahead of 0.
@@ -62,7 +71,7 @@ struct Pack {
 // The pieces of a pack in the order of its list.
 class Pieces {
  public:
-  explicit Pieces(const Packing& packing) : packing_(packing) {}
+  explicit Pieces(const Packing& packing) : packing_(packing), counts_(packing.limits.size()) {}
 
   void reserve(std::uint64_t num_sequences);
 
@@ -85,6 +94,7 @@ class Pieces {
   std::unique_ptr<Pack> shuffled(std::uint64_t key, std::uint64_t start);
 
  private:
+  std::vector<Load> loads() const;
   std::unique_ptr<Pack> lay_in_order(const Rows& rows, std::uint64_t start);
   std::unique_ptr<Pack> lay(const Rows& rows, std::span<const std::uint64_t> order,
                             std::uint64_t start);
@@ -92,6 +102,7 @@ class Pieces {
   const Packing& packing_;
   std::vector<Piece> pieces_;
   std::vector<std::uint32_t> sizes_;
+  std::vector<std::vector<std::uint32_t>> counts_;  // of each limit
   std::vector<std::uint32_t> block_of_;
   std::vector<std::shared_ptr<const Block>> blocks_;
 };

@@ -16,7 +16,7 @@ namespace {
 class Loads {
  public:
   Loads(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
-        std::uint32_t num_workers, Cost cost)
+        std::uint32_t num_workers, const Cost& cost)
       : minibatch_(minibatch), cost_(cost), owner_(owner), loads_(num_workers) {
     for (std::size_t j = 0; j < minibatch.size(); ++j) {
       loads_[owner[j]] += cost_of(j);
@@ -56,7 +56,9 @@ class Loads {
     }
   }
 
-  uint128 cost_of(std::size_t j) const { return cost_(minibatch_[j].size); }
+  uint128 cost_of(std::size_t j) const {
+    return cost_.of(minibatch_[j].sequence, 0, minibatch_[j].size);
+  }
 
   // The link to the one that costs less than `gap` and nearest to half of it; of equals the
   // last in the minibatch. Null if there is none.
@@ -91,7 +93,7 @@ class Loads {
 };
 
 void even_costs(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
-                std::uint32_t num_workers, Cost cost) {
+                std::uint32_t num_workers, const Cost& cost) {
   Loads loads(minibatch, owner, num_workers, cost);
   while (loads.even()) {
   }
@@ -167,7 +169,9 @@ std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
                                   std::uint32_t num_workers, const ShareRule& rule) {
   if (rule.sharing == Sharing::kDealCosts) {
     std::vector<uint128> costs(minibatch.size());
-    std::ranges::transform(minibatch, costs.begin(), rule.cost, &PlannedSequence::size);
+    std::ranges::transform(minibatch, costs.begin(), [&](const PlannedSequence& planned) {
+      return rule.cost.of(planned.sequence, 0, planned.size);
+    });
     return deal_costs(costs, num_workers);
   }
   std::vector<std::uint32_t> owner(minibatch.size());

@@ -73,6 +73,7 @@ class Sight {
 
   std::uint64_t count() const noexcept { return count_; }
   std::uint32_t size(std::uint32_t rank) const { return sizes_[rank]; }
+  std::uint32_t rank(std::uint32_t place) const { return ranks_[place]; }
 
   // Brings a place of the list into sight. REQUIRES: places ascend
   void add(std::uint32_t place) {

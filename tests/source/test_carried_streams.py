@@ -241,3 +241,114 @@ def test_what_cannot_hold_is_refused_by_name() -> None:
     with pytest.raises(TypeError, match="'grid' is carried"):
         minibatch["grid"].labels()
     assert "patches" in minibatch.show()._repr_html_()
+
+
+def limited(over_limit: Any = "error", most: int = 12, **options: Any) -> sh.Packed:
+    return sh.Packed(30, limits={"patches": most}, over_limit=over_limit, **options)
+
+
+@given(counts, st.integers(1, 3), st.booleans(), st.integers(0, 9))
+def test_rows_hold_no_more_than_their_limits(
+    numbers: list[int], workers: int, randomize: bool, seed: int
+) -> None:
+    data, seen = data_of(numbers), set[int]()
+    for rank in range(workers):
+        source = sh.MinibatchSource(
+            corpus_of(numbers),
+            layout=limited(),
+            randomize=randomize,
+            randomization_seed=seed,
+            max_sweeps=1,
+        )
+        while minibatch := source.next_minibatch(
+            60, num_data_partitions=workers, partition_index=rank
+        ):
+            check_items(minibatch, data, seen)
+            assert np.bincount(minibatch["patches"].rows, minlength=1).max() <= 12
+    assert seen == set(range(len(numbers)))
+
+
+@pytest.mark.parametrize("randomize", [True, False])
+def test_rows_with_limits_are_found_by_one_integer(randomize: bool) -> None:
+    numbers = [i % 5 for i in range(300)]
+
+    def make() -> sh.MinibatchSource:
+        return sh.MinibatchSource(corpus_of(numbers), layout=limited(), randomize=randomize)
+
+    source = make()
+    minibatches = [(source.current_position, source.next_minibatch(300)) for _ in range(25)]
+    for position, minibatch in minibatches[::6]:
+        other = make()
+        other.current_position = position
+        assert digest_of(other.next_minibatch(300)) == digest_of(minibatch)
+    state = source.get_checkpoint_state()
+    bare = sh.MinibatchSource(corpus_of(numbers), layout=sh.Packed(30), randomize=randomize)
+    with pytest.raises(ValueError, match="limits"):
+        bare.restore_from_checkpoint(state)
+
+
+def test_a_sequence_over_a_limit_is_refused_dropped_or_alone() -> None:
+    numbers = [0, 1, 4, 2, 4, 1]  # three patches each
+    with pytest.raises(ValueError, match=r"2 of 6 .* limit of 9 .*'patches'.*array__2.* 12"):
+        sh.MinibatchSource(corpus_of(numbers), layout=limited(most=9))
+    with pytest.raises(ValueError, match="nothing is left"):
+        sh.MinibatchSource(corpus_of([4, 4]), layout=limited("drop", 9))
+    dropping = sh.MinibatchSource(corpus_of(numbers), layout=limited("drop", 9), max_sweeps=1)
+    minibatch = dropping.next_minibatch(sh.FULL_DATA_SWEEP)
+    assert sorted(numbers_of(minibatch)) == [0, 1, 3, 5]
+    assert dropping.stats()["dropped_sequences"] == 2
+    alone = sh.MinibatchSource(corpus_of(numbers), layout=limited("alone", 9), max_sweeps=1)
+    minibatch = alone.next_minibatch(sh.FULL_DATA_SWEEP)
+    assert sorted(numbers_of(minibatch)) == list(range(6))
+    patches = minibatch["patches"]
+    rows = minibatch.planned.cells().reshape(-1, 4)[:, 0]
+    for row in range(minibatch.num_rows):
+        own = patches.lengths[rows == row]
+        assert own.sum() <= 9 or np.count_nonzero(own) == 1
+
+
+def test_limits_and_costs_are_of_carried_streams() -> None:
+    for wrong, message in (("nothing", "no stream 'nothing'"), ("tokens", "'tokens' needs")):
+        for options in (
+            {"layout": sh.Packed(30, limits={wrong: 3})},
+            {"layout": sh.Packed(30), "balance": sh.Attention(cost={wrong: 3.5})},
+        ):
+            with pytest.raises(ValueError, match=message):
+                sh.MinibatchSource(corpus_of([1, 2]), **options)
+    mixture = sh.Mixture(
+        {"a": corpus_of([1, 2, 3]), "b": corpus_of([3, 2])}, weights={"a": 2, "b": 1}
+    )
+    minibatch = sh.MinibatchSource(mixture, layout=sh.Packed(30)).next_minibatch(90)
+    for name, items in zip(minibatch.ids, minibatch["patches"].as_sequences(), strict=True):
+        corpus, _, number = name.partition("/array__")
+        assert (
+            len(items) == 3 * {"a": [1, 2, 3], "b": [3, 2]}[corpus[0]][int(number or name[-1])]
+        )
+    with pytest.raises(ValueError, match="limits are for the rows of one corpus"):
+        sh.MinibatchSource(mixture, layout=limited())
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize(
+    "layout", [sh.Packed(64), sh.Packed(64, micro_batch_rows=4), sh.Ragged()]
+)
+def test_shares_cost_the_same_with_what_they_carry(workers: int, layout: sh.Layout) -> None:
+    numbers = [(i * 7 % 13) % 5 for i in range(800)]
+    balance = sh.Attention(1000, cost={"patches": 5})
+    sources = [
+        sh.MinibatchSource(corpus_of(numbers), layout=layout, balance=balance)
+        for _ in range(workers)
+    ]
+    for _ in range(3):
+        shares = [
+            source.next_minibatch(
+                64 * 16 * workers, num_data_partitions=workers, partition_index=rank
+            )
+            for rank, source in enumerate(sources)
+        ]
+        costs = [
+            balance.cost(one["tokens"].lengths.astype(float)).sum()
+            + 5 * one["patches"].num_samples
+            for one in shares
+        ]
+        assert max(costs) / np.mean(costs) < 1.05

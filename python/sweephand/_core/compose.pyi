@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'EventPlanner', 'Events', 'Fitting', 'Packing', 'PieceCount', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'best_boundaries', 'count_sizes', 'fit_share_rule', 'owners', 'pack_in_order', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'row_owners']
+__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'EventPlanner', 'Events', 'Fitting', 'Packing', 'PieceCount', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'best_boundaries', 'count_sizes', 'fit_share_rule', 'owners', 'pack_in_order', 'pack_in_order_within', 'pack_largest_first_within', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'row_owners']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -24,6 +24,8 @@ class SizeCount:
         ...
 class Cost:
     def __init__(self, per_sample: typing.SupportsInt | typing.SupportsIndex, is_quadratic: bool) -> None:
+        ...
+    def with_items(self, counts: sweephand._core.index.Sizes, per_item: typing.SupportsInt | typing.SupportsIndex) -> Cost:
         ...
 class Request:
     def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex, crosses_sweeps: bool, balance: Cost | None) -> None:
@@ -223,6 +225,8 @@ class Fitting:
 class Packing:
     def __init__(self, row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex, split_long: bool, lanes_apart: bool, micro_batch_rows: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
+    def within(self, counts: sweephand._core.index.Sizes, most: typing.SupportsInt | typing.SupportsIndex) -> Packing:
+        ...
 class Bucketing:
     def __init__(self, boundaries: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], num_sequences: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -254,6 +258,10 @@ def fit_share_rule(timeline: sweephand._core.order.Timeline, request: Request, p
 def owners(whole: Plan, num_workers: typing.SupportsInt | typing.SupportsIndex, rule: ShareRule) -> numpy.typing.NDArray[numpy.uint32]:
     ...
 def pack_in_order(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex) -> Rows:
+    ...
+def pack_in_order_within(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex, counts: collections.abc.Sequence[typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]], limits: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], look_ahead: typing.SupportsInt | typing.SupportsIndex) -> Rows:
+    ...
+def pack_largest_first_within(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex, counts: collections.abc.Sequence[typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]], limits: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> Rows:
     ...
 def pack_longest_first(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex) -> Rows:
     ...

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
@@ -38,6 +39,8 @@ class Corpus(ABC):
         What ``randomize=False`` delivers; None: the sequences by their numbers.
     masks : LossMasks or None
         The samples that a loss is taken on, of the stream that has a loss mask.
+    counts : dict of ndarray of uint32, shape (sequences,)
+        What every sequence has of the carried streams that the plan asks for.
     index : Path or None
         Where the index of the files is kept.
     earlier_chunks : dict of (str, ndarray of int64)
@@ -52,6 +55,7 @@ class Corpus(ABC):
     has_sweeps: ClassVar[bool] = True
     order: SweepOrder | None = None
     masks: LossMasks | None = None
+    counts: Mapping[str, NDArray[np.uint32]] = MappingProxyType({})
     index: Path | None = None
     earlier_chunks: Mapping[str, NDArray[np.int64]] = {}
     at_end: str = "stop"

@@ -46,6 +46,7 @@ class StoredCorpus(Corpus):
     keys: Keys | None = None
     order: SweepOrder | None = None
     masks: LossMasks | None = None
+    counts: Mapping[str, NDArray[np.uint32]] = field(default_factory=dict)
     index: Path | None = None
     files: Sequence[SourceFile] = ()
     num_dropped: int = 0
@@ -113,6 +114,7 @@ class StoredCorpus(Corpus):
             keys=kept_keys(self.keys, numbers),
             order=order,
             masks=None if self.masks is None else self.masks.take(numbers),
+            counts={name: one[numbers] for name, one in self.counts.items()},
         )
 
     def to_join(self) -> StoredCorpus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ from sweephand.checks import check_int
 Length = TypeVar("Length", float, NDArray[np.float64])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Attention:
     """A cost per sequence of n samples: n + n² / equal_at, for ``balance=``.
 
@@ -25,10 +26,16 @@ class Attention:
         [1, 2^31]. For a plain transformer that is 6 times its width: 24,576 fits 7 B
         parameters. Twice that for a causal kernel that skips half of the products.
 
+    cost : dict of float, optional
+        What every item of carried streams costs, in samples of a short sequence:
+        ``{"patches": 3.5}``. The `cost` of a sequence by its length does not have it.
+    per_item : sequence of (str, float)
+        The same, as it is kept.
+
     Raises
     ------
     ValueError
-        If `equal_at` is out of range.
+        If `equal_at` is out of range, or an item costs less than 0 or above 2^20.
 
     Examples
     --------
@@ -38,13 +45,30 @@ class Attention:
     """
 
     equal_at: int = 24_576
+    per_item: tuple[tuple[str, float], ...] = ()
 
-    def __post_init__(self) -> None:
-        check_int("equal_at", self.equal_at, 1, 2**31 + 1)
+    def __init__(
+        self,
+        equal_at: int = 24_576,
+        cost: Mapping[str, float] | None = None,
+        per_item: Iterable[tuple[str, float]] = (),
+    ) -> None:
+        check_int("equal_at", equal_at, 1, 2**31 + 1)
+        given = {**dict(per_item), **(cost or {})}
+        for name, one in given.items():
+            if not 0 <= one <= 2**20:
+                raise ValueError(f"an item of {name!r} costs from 0 to 2^20 samples, got {one}")
+        object.__setattr__(self, "equal_at", equal_at)
+        object.__setattr__(self, "per_item", tuple(sorted(given.items())))
 
     def cost(self, num_samples: Length) -> Length:
         """Return the cost of a sequence, or of each in an array, in samples of a short one."""
         return num_samples * (1 + num_samples / self.equal_at)
+
+    @property
+    def items_in_integers(self) -> Mapping[str, int]:
+        """What items of carried streams cost times `equal_at`, rounded."""
+        return {name: round(one * self.equal_at) for name, one in self.per_item}
 
     @property
     def in_integers(self) -> _core.compose.Cost:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 
 LongPolicy = Literal["error", "split", "drop"]
+OverLimit = Literal["error", "drop", "alone"]
 
 # In the metadata of a field: the value that descriptions leave out, as those from before the
 # field existed did.
@@ -151,6 +152,20 @@ class Layout:
     def length_limit(self) -> LengthLimit | None:
         """The longest sequence that the layout holds; None if it holds any."""
         return None
+
+    @property
+    def load_limits(self) -> Mapping[str, int]:
+        """The most items of carried streams that a row holds."""
+        return {}
+
+    @property
+    def over_limit(self) -> OverLimit:
+        """What happens to sequences that carry more."""
+        return "error"
+
+    def within(self, counts: Mapping[str, NDArray[np.uint32]]) -> Self:
+        """Return the layout that knows what every sequence carries of streams with limits."""
+        return self
 
     @property
     def earlier(self) -> Mapping[str, Layout]:

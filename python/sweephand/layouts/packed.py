@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.layouts.base import UNDESCRIBED, Layout, LengthLimit, LongPolicy
+from sweephand.layouts.base import UNDESCRIBED, Layout, LengthLimit, LongPolicy, OverLimit
 from sweephand.layouts.padding import GapLayout, PadValue
 
 
@@ -51,6 +54,13 @@ class Packed(GapLayout):
     parts : str, optional
         The stream that says of each sample to which part of its sequence it belongs, as
         ``StreamDef(parts=...)`` of the tokens does for all layouts.
+    limits : dict of int, optional
+        The most items of a carried stream that a row holds: ``{"patches": 8192}``. A
+        micro-batch holds at most its rows times that. Not for mixtures.
+    over_limit : {"error", "drop", "alone"}
+        Treatment of sequences that carry more than a limit: refused when the source is made;
+        left out of the corpus and counted in ``stats()``; or put in a row with none that carry
+        of the same stream.
 
     Examples
     --------
@@ -76,6 +86,8 @@ class Packed(GapLayout):
     )
     micro_batch_rows: int | None = field(default=None, metadata={UNDESCRIBED: None})
     parts: str | None = field(default=None, metadata={UNDESCRIBED: None})
+    limits: Mapping[str, int] | None = field(default=None, metadata={UNDESCRIBED: None})
+    over_limit: OverLimit = field(default="error", metadata={UNDESCRIBED: "error"})
 
     form: ClassVar[_core.engine.Form] = _core.engine.Form.ROWS
     has_segments: ClassVar[bool] = True
@@ -91,6 +103,14 @@ class Packed(GapLayout):
             )
         if self.lanes not in ("together", "apart"):
             raise ValueError(f"lanes must be 'together' or 'apart', got {self.lanes!r}")
+        if self.over_limit not in ("error", "drop", "alone"):
+            raise ValueError(
+                f"over_limit must be 'error', 'drop' or 'alone', got {self.over_limit!r}"
+            )
+        if self.limits is not None:
+            for name, most in dict(self.limits).items():
+                check_int(f"the limit of {name!r}", most, 1, 2**31 + 1)
+            object.__setattr__(self, "limits", dict(sorted(self.limits.items())))
         for name in ("cu_seqlens_capacity", "micro_batch_rows"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1, 2**31)
@@ -101,7 +121,23 @@ class Packed(GapLayout):
 
     def with_row_length(self, row_length: int) -> Packed:
         """Return the layout with rows of another length."""
-        return replace(self, row_length=row_length)
+        return self._counted_as_this(replace(self, row_length=row_length))
+
+    @property
+    def load_limits(self) -> Mapping[str, int]:
+        """The most items of carried streams that a row holds."""
+        return self.limits or {}
+
+    def within(self, counts: Mapping[str, NDArray[np.uint32]]) -> Self:
+        """Return the layout that knows what every sequence carries of streams with limits."""
+        made = replace(self)
+        sizes = {name: _core.index.StoredSizes(counts[name]) for name in self.load_limits}
+        object.__setattr__(made, "_counts", sizes)
+        return made
+
+    def _counted_as_this(self, made: Self) -> Self:
+        object.__setattr__(made, "_counts", getattr(self, "_counts", {}))
+        return made
 
     @property
     def length_limit(self) -> LengthLimit:
@@ -118,12 +154,18 @@ class Packed(GapLayout):
         """How sequences are packed into rows."""
         splits, apart = self.split_long == "split", self.lanes == "apart"
         grouped = self.micro_batch_rows or 0
-        return _core.compose.Packing(self.row_length, self.look_ahead, splits, apart, grouped)
+        packing = _core.compose.Packing(
+            self.row_length, self.look_ahead, splits, apart, grouped
+        )
+        counts: Mapping[str, _core.index.Sizes] = getattr(self, "_counts", {})
+        for name, most in self.load_limits.items():
+            packing = packing.within(counts[name], most)
+        return packing
 
     @property
     def in_storage_order(self) -> Self:
         """The layout for a sweep that is not shuffled, which has one lane."""
-        return replace(self, lanes="apart")
+        return self._counted_as_this(replace(self, lanes="apart"))
 
     @property
     def earlier(self) -> Mapping[str, Layout]:

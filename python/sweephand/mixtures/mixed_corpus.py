@@ -139,6 +139,15 @@ class MixedCorpus(Corpus):
         return concat_masks(masks) if len(masks) == len(self.corpora) else None
 
     @cached_property
+    def counts(self) -> Mapping[str, NDArray[np.uint32]]:  # type: ignore[override]
+        """What every sequence has of carried streams."""
+        parts = list(self.corpora.values())
+        return {
+            name: np.concatenate([one.counts[name] for one in parts])
+            for name in parts[0].counts
+        }
+
+    @cached_property
     def samples(self) -> list[int]:
         """Samples of every corpus."""
         return [one.core.num_samples for one in self.corpora.values()]

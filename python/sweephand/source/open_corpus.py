@@ -17,6 +17,7 @@ from sweephand.events.event_list import EventList
 from sweephand.layouts import Layout
 from sweephand.maps.opening import Opening
 from sweephand.maps.workers import MapWorkers
+from sweephand.source.balance import costs_of_items
 from sweephand.source.described import Described, describe_chunks, describe_sizes
 from sweephand.source.options import SourceOptions
 from sweephand.source.scores import ScoredOrder, scores_of
@@ -85,7 +86,13 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
             from sweephand.maps.mask_runs import with_loss_masks  # brings files
 
             whole = whole.each(lambda one: with_loss_masks(one, opening))
+        counted = {*layout.load_limits, *costs_of_items(options.balance)}
+        if counted:
+            from sweephand.maps.carried_counts import with_counts  # brings files
+
+            whole = whole.each(lambda one: with_counts(one, sorted(counted), opening))
         served, long = treat_long(layout, whole)
+        served, long = treat_loaded(layout, served, long)
         check_lengths(layout, served)
         events = _with_fingerprints(events, whole)
         as_whole = options.order is not None
@@ -95,7 +102,7 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
             corpus=corpus,
             at_first=first,
             long=long,
-            layout=layout.settle(first.core),
+            layout=layout.settle(first.core).within(first.counts),
             window=options.window.of(served, as_whole=as_whole),
             scores=scores_of(options, whole, corpus),
             ledger=ledger,
@@ -304,3 +311,46 @@ def treat_long(layout: Layout, corpus: Corpus) -> tuple[Corpus, LongSequences]:
         raise ValueError(f"nothing is left: {message}")
     sizes = corpus.core.sizes(0, corpus.num_sequences)
     return corpus.keep(sizes <= limit.longest), LongSequences(*counts)
+
+
+def treat_loaded(
+    layout: Layout, corpus: Corpus, long: LongSequences
+) -> tuple[Corpus, LongSequences]:
+    """Return the corpus without sequences that carry too much, where they are to be dropped.
+
+    Raises
+    ------
+    ValueError
+        If there are some and the layout refuses them, if nothing is left, or if there are
+        limits for a mixture.
+    """
+    if layout.load_limits and len(corpus.parts) > 1:
+        raise ValueError(
+            "limits are for the rows of one corpus, and this is a mixture: leave out limits="
+        )
+    if layout.over_limit == "alone":
+        return corpus, long
+    for name, most in layout.load_limits.items():
+        counts = corpus.counts[name]
+        is_over = counts > most
+        if not is_over.any():
+            continue
+        first = corpus.ids.names(np.array([counts.argmax()], np.uint64))[0]
+        message = (
+            f"{is_over.sum()} of {corpus.num_sequences} sequences carry more than the limit of "
+            f"{most} of stream {name!r}; the most has {first!r} with {counts.max()}"
+        )
+        if layout.over_limit == "error":
+            raise ValueError(
+                f"{message}; raise the limit, or take over_limit='drop' or 'alone'"
+            )
+        if is_over.all():
+            raise ValueError(f"nothing is left: {message}")
+        sizes = corpus.core.sizes(0, corpus.num_sequences)[is_over]
+        long = replace(
+            long,
+            dropped_sequences=long.dropped_sequences + len(sizes),
+            dropped_samples=long.dropped_samples + int(sizes.sum(dtype=np.int64)),
+        )
+        corpus = corpus.keep(~is_over)
+    return corpus, long

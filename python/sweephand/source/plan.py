@@ -19,7 +19,7 @@ from sweephand.minibatch.contents import Contents, Keys
 from sweephand.minibatch.label_count import LabelKind, kind_of_corpus, kind_without_stream
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.minibatch.position import Position
-from sweephand.source.balance import cost_of
+from sweephand.source.balance import cost_of, costs_of_items
 from sweephand.source.effects import Effects, effects_of
 from sweephand.source.limits import END_OF_TIME, FULL_DATA_SWEEP, MAX_TIME
 from sweephand.source.memory import memory_bound
@@ -105,6 +105,16 @@ class Plan:
     @cached_property
     def _order_and_limit(self) -> tuple[_core.order.Timeline, int]:
         return make_order(self.corpus, self.options, self.opened.window, self.opened.scores)
+
+    @cached_property
+    def _cost(self) -> _core.compose.Cost | None:
+        """The cost that evens shares, with that of carried streams."""
+        balance = self.options.balance
+        counts = self.corpus.counts
+        sizes = {
+            name: _core.index.StoredSizes(counts[name]) for name in costs_of_items(balance)
+        }
+        return cost_of(balance, sizes)
 
     @property
     def order(self) -> _core.order.Timeline:
@@ -263,12 +273,12 @@ class Plan:
             num_partitions,
             partition_index,
             crosses_sweeps=crosses_sweeps and self.crosses_sweeps,
-            balance=cost_of(self.options.balance),
+            balance=self._cost,
         )
 
     def whole_request(self, size: int, *, crosses_sweeps: bool) -> _core.compose.Request:
         """Return an unchecked request for all of a minibatch."""
-        balance = cost_of(self.options.balance)
+        balance = self._cost
         return _core.compose.Request(size, 1, 0, crosses_sweeps=crosses_sweeps, balance=balance)
 
     def make_planner(self) -> _core.compose.Planner:

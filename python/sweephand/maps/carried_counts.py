@@ -1,0 +1,83 @@
+"""What sequences carry of streams beside rows, found in one pass and kept beside the index."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.one_pass import one_pass
+from sweephand.corpus.stored import StoredCorpus
+from sweephand.errors import DataError
+from sweephand.maps.measured_store import MeasuredStore
+from sweephand.maps.opening import Opening
+
+_BATCH_BYTES = 1 << 20
+_LEAST_BATCH = 256  # samples
+_MOST_ITEMS = 2**32 - 2
+
+
+def with_counts(corpus: StoredCorpus, names: Collection[str], opening: Opening) -> StoredCorpus:
+    """Return the corpus with the number of items that each sequence has of carried streams.
+
+    Raises
+    ------
+    ValueError
+        If there is no such stream, or it is not carried.
+    DataError
+        If a sequence carries 2^32 - 2 items or more.
+    """
+    known = {info.name: info for info in corpus.streams}
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"there is no stream {name!r} to be limited or to cost, there are: "
+                f"{', '.join(known)}"
+            )
+        if not known[name].carried:
+            raise ValueError(
+                f"limits and costs are of carried streams: {name!r} needs "
+                "StreamDef(carried=True)"
+            )
+    if not names:
+        return corpus
+    stores = {name: MeasuredStore.of(corpus, f"counts of {name}") for name in names}
+    kept = {name: store.read_index() for name, store in stores.items()}
+    found: dict[str, NDArray[np.uint32]] = {
+        name: one[1][1] - np.uint32(1) for name, one in kept.items() if one is not None
+    }
+    missing = [name for name in names if name not in found]
+    if missing:
+        num_errors = len(opening.ledger.errors)
+        found |= _found(corpus, missing, opening)
+        if len(opening.ledger.errors) == num_errors:  # what is damaged may be mended
+            one_each = np.ones(corpus.num_sequences, np.uint32)
+            for name in missing:
+                stores[name].keep((one_each, found[name] + np.uint32(1), False))
+    return replace(corpus, counts={name: found[name] for name in names})
+
+
+def _found(
+    corpus: StoredCorpus, names: Collection[str], opening: Opening
+) -> dict[str, NDArray[np.uint32]]:
+    """Return the counts of all sequences; those that are damaged carry nothing."""
+    numbers = {info.name: number for number, info in enumerate(corpus.streams)}
+    found = {name: np.zeros(corpus.num_sequences, np.uint32) for name in names}
+    samples = max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, corpus.sample_bytes)))
+    for which, batch in one_pass(corpus, opening.ledger, samples, load_ahead=True):
+        if len(which) == 0:
+            continue
+        for name in names:
+            offsets = batch.sample_offsets(numbers[name])
+            counts = np.ones(len(which), int) if offsets is None else np.diff(offsets)
+            if counts.max() > _MOST_ITEMS:
+                (who,) = corpus.ids.names(which[[int(counts.argmax())]])
+                raise DataError(
+                    f"it carries {counts.max()} items, {_MOST_ITEMS} are the most",
+                    stream=name,
+                    sequence=who,
+                )
+            found[name][which] = counts
+    return found
