@@ -46,6 +46,8 @@ def map_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
         return corpus.read_by(map(declared, corpus.readers))
 
     def declared(reader: Reader) -> Reader:
+        if not any(wanted.declared(info.name) for info in reader.streams):
+            return reader
         streams = [replace(info, **wanted.declared(info.name)) for info in reader.streams]
         return replace(reader, streams=streams)
 
