@@ -13,7 +13,12 @@ def test_a_script_runs(
     script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SWEEPHAND_CACHE", "")  # is put back when a script sets it
-    runpy.run_path(str(script), run_name="__main__")
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as error:  # a package is not installed here
+        if not str(error).startswith("this example needs "):
+            raise
+        pytest.skip(str(error))
     assert len(capsys.readouterr().out.splitlines()) >= 2
 
 

@@ -205,6 +205,8 @@ def _needs() -> list[tuple[str, str]]:
 def test_an_example_without_its_package_ends_with_a_sentence(
     run: Run, name: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for other in [one for one in sys.modules if one.startswith(f"{package}.")]:
+        monkeypatch.delitem(sys.modules, other)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(SystemExit, match=r"this example needs .*pip install "):
         run(name)

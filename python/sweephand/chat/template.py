@@ -158,7 +158,7 @@ def _environment() -> Any:
 
 
 def _to_json(value: object, ensure_ascii: bool = False, **options: Any) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, **options)
+    return json.dumps(value, ensure_ascii=ensure_ascii, allow_nan=False, **options)
 
 
 def _refuse(reason: str) -> NoReturn:

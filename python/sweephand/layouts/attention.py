@@ -25,7 +25,6 @@ class Attention:
         Length of a sequence whose attention costs as much as the rest of the model; in
         [1, 2^31]. For a plain transformer that is 6 times its width: 24,576 fits 7 B
         parameters. Twice that for a causal kernel that skips half of the products.
-
     cost : dict of float, optional
         What every item of carried streams costs, in samples of a short sequence:
         ``{"patches": 3.5}``. The `cost` of a sequence by its length does not have it.
@@ -60,6 +59,10 @@ class Attention:
                 raise ValueError(f"an item of {name!r} costs from 0 to 2^20 samples, got {one}")
         object.__setattr__(self, "equal_at", equal_at)
         object.__setattr__(self, "per_item", tuple(sorted(given.items())))
+
+    def __repr__(self) -> str:
+        cost = f", cost={dict(self.per_item)}" if self.per_item else ""
+        return f"Attention(equal_at={self.equal_at}{cost})"
 
     def cost(self, num_samples: Length) -> Length:
         """Return the cost of a sequence, or of each in an array, in samples of a short one."""

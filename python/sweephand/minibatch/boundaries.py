@@ -232,11 +232,6 @@ class Boundaries:
         valid: NDArray[Any] = (self.mask != GAP).astype(dtype)
         return valid
 
-    @property
-    def pieces(self) -> Pieces:
-        """Where sequences, or parts or pieces of them, are in rows; AttributeError without."""
-        return self._pieces
-
     @lazy
     def _pieces(self) -> Pieces:
         pieces, parts = Pieces.of(self._batch, self._layout), self.sequence_parts

@@ -83,7 +83,7 @@ class SegmentedShare(Share):
     def _pieces(self) -> Pieces:
         parted = self._parted
         if parted is not None and self.layout.has_rows:
-            return parted.pieces
+            return parted._pieces
         return Pieces.of(self._plan, self.layout)
 
     @property
