@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.decode.pillow import pixels_of
+from sweephand.images.stored import pixels_of
 
 Image = pytest.importorskip("PIL.Image")
 

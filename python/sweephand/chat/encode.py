@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from sweephand.chat.conversation import conversation_of
 from sweephand.chat.encoder import ConversationEncoder, Tokens, TrainOn
@@ -25,7 +25,7 @@ class ChatMap(KnownMap):
     encoder : ConversationEncoder
     """
 
-    size: ClassVar[Literal["same", "measured"]] = "measured"
+    size = "measured"
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class PairMap(KnownMap):
     encoder : ConversationEncoder
     """
 
-    size: ClassVar[Literal["same", "measured"]] = "measured"
+    size = "measured"
 
     def __init__(
         self,

@@ -273,3 +273,16 @@ def _from_torch(what: str, tensor: Any) -> NDArray[Any]:
 
 def _torch_int16(tensor: Any) -> Any:
     return __import__(type(tensor).__module__.partition(".")[0]).int16
+
+
+def whole_number(given: object) -> int | None:
+    """Return an integer by the rule of exact casts; None if it is none."""
+    if type(given) is int:  # the quick way
+        return given
+    try:
+        number = as_array("the number", given)
+        if number.shape != () or number.dtype.kind == "b":
+            return None
+        return int(cast(number, np.dtype(np.int64)))
+    except (TypeError, ValueError):
+        return None

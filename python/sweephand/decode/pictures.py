@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.checks import OptionalModule
-from sweephand.decode.pillow import check_pillow, picture_of
 from sweephand.images.crops import Resize, Size, check_size
 from sweephand.images.picture_map import PictureMap, Steps, samples_of
 from sweephand.images.steps import Picture
+from sweephand.images.stored import check_pillow, picture_of
 from sweephand.maps.key import Key
 
 Mode = Literal["RGB", "L", "RGBA", "I;16"]
@@ -167,7 +167,7 @@ def _torchcodec() -> Any:
 class RaggedPictures(PictureMap):
     """Pictures of any size, each a sequence of pixels."""
 
-    size: ClassVar[Literal["measured"]] = "measured"
+    size = "measured"
 
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> dict[str, Any]:
         """Return the sequence with the pixels of its picture, and height and width."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from io import BytesIO
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +85,7 @@ def audio(
 class AudioMap(KnownMap):
     """Decodes the sounds of a stream."""
 
-    size: ClassVar[Literal["measured"]] = "measured"
+    size = "measured"
 
     def __init__(self, stream: str, rate: int | None, mono: bool, dtype: str) -> None:
         self.name = f"decode_{stream}"

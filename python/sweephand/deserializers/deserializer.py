@@ -16,6 +16,7 @@ from sweephand.elsewhere import AnswersForeignNames
 from sweephand.errors import printable
 
 if TYPE_CHECKING:
+    from sweephand.maps.lengths import Lengths
     from sweephand.maps.opening import Opening
     from sweephand.maps.sequence_map import SequenceMap, SizeOf
 
@@ -75,7 +76,7 @@ class Deserializer(AnswersForeignNames, ABC):
         random: bool = False,
         batched: bool = False,
         streams: StreamsLike | None = None,
-        size: Literal["same", "measured"] | SizeOf = "same",
+        size: Literal["same", "measured"] | SizeOf | Lengths = "same",
         cache: bool = False,
         versions: Mapping[int, Callable[..., Any]] | None = None,
     ) -> Deserializer:
@@ -104,12 +105,14 @@ class Deserializer(AnswersForeignNames, ABC):
             What it returns for a sequence must not depend on the others.
         streams : StreamDefs, dict of StreamDef or list of str, optional
             What comes back; by default what the function returns for the first sequence.
-        size : {"same", "measured"} or callable
+        size : {"same", "measured"}, callable or Lengths
             "same": a sequence keeps its size in samples. A function of a dict of the sizes of
             the streams that are known without reading, and of the key that is the same in
             every sweep, returns the new one. "measured": every sequence is mapped once to know
             its size, which is kept beside the index; what is empty is left out, and a list
-            of dicts is several sequences, with the ids ``<id>#0``, ``<id>#1``, ...
+            of dicts is several sequences, with the ids ``<id>#0``, ``<id>#1``, ... What tells
+            the lengths of streams from what is stored, as `sweephand.images.patches` does from
+            headers of pictures, is asked once of every sequence in place of the function.
         cache : bool
             Keep what the map makes beside the index, with checksums, and read it from there:
             of files that are read chunk by chunk, and for maps that draw nothing.

@@ -1,6 +1,8 @@
-"""Steps that change pictures, under the names that torchvision gave them, and a map of them."""
+"""Steps that change pictures, under the names of torchvision, and pictures as patches."""
 
 from sweephand.images.crops import CenterCrop, RandomCrop, RandomResizedCrop, Resize
+from sweephand.images.grids import NativeResolution, PatchRule, Tiles
+from sweephand.images.patch_map import patches, patchify
 from sweephand.images.picture_map import transform
 from sweephand.images.steps import (
     Compose,
@@ -14,14 +16,19 @@ from sweephand.images.steps import (
 __all__ = [
     "CenterCrop",
     "Compose",
+    "NativeResolution",
     "Normalize",
+    "PatchRule",
     "RandomCrop",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
     "RandomVerticalFlip",
     "Resize",
+    "Tiles",
     "ToDtype",
     "Transform",
+    "patches",
+    "patchify",
     "transform",
 ]
 

@@ -25,8 +25,9 @@ from sweephand.files.local import LocalFile, stat_file
 from sweephand.maps.chunk_file import KEPT, MadeChunk, pack_chunk, read_chunk
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook, look_at_first
-from sweephand.maps.measure import MeasuringTask, Round, rounds
+from sweephand.maps.measure import Round, rounds
 from sweephand.maps.measured_store import MeasuredStore, Sizes
+from sweephand.maps.measuring_tasks import MeasuringTask
 from sweephand.maps.opening import Opening
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams

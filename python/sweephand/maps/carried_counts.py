@@ -1,4 +1,4 @@
-"""What sequences carry of streams beside rows, found in one pass and kept beside the index."""
+"""What sequences carry of streams beside rows: told by a map, or found in one kept pass."""
 
 from __future__ import annotations
 
@@ -41,13 +41,11 @@ def with_counts(corpus: StoredCorpus, names: Collection[str], opening: Opening) 
                 f"limits and costs are of carried streams: {name!r} needs "
                 "StreamDef(carried=True)"
             )
-    if not names:
-        return corpus
-    stores = {name: MeasuredStore.of(corpus, f"counts of {name}") for name in names}
+    found = {name: corpus.counts[name] for name in names if name in corpus.counts}
+    missing = [name for name in names if name not in found]
+    stores = {name: MeasuredStore.of(corpus, f"counts of {name}") for name in missing}
     kept = {name: store.read_index() for name, store in stores.items()}
-    found: dict[str, NDArray[np.uint32]] = {
-        name: one[1][1] - np.uint32(1) for name, one in kept.items() if one is not None
-    }
+    found |= {name: one[1][1] - np.uint32(1) for name, one in kept.items() if one is not None}
     missing = [name for name in names if name not in found]
     if missing:
         num_errors = len(opening.ledger.errors)

@@ -142,8 +142,7 @@ def _look_at(
     look: FirstLook | None = seen.look
     if look is None or wanted.streams is not None:
         return look
-    definitions = {name: known.get(name, StreamDef()) for name in look.definitions}
-    return replace(look, definitions=StreamDefs(definitions))
+    return replace(look, definitions=_definitions(wanted, known, look.definitions))
 
 
 @dataclass(frozen=True)
@@ -189,16 +188,22 @@ class LookingTask(MapTask):
             return self.error(0, "returned no stream")
         definitions = self.map.streams
         if definitions is None:
-            names = map(str, found)
-            definitions = StreamDefs(
-                {name: self.known.get(name, StreamDef()) for name in names}
-            )
+            definitions = _definitions(self.map, self.known, map(str, found))
         try:
             return FirstLook.of(found, definitions, str(self.map))
         except WrongSamples as error:
             if self.map.size == "measured" and error.stream is None:
                 return None
             return self.error(0, str(error), error.stream)
+
+
+def _definitions(
+    wanted: SequenceMap, known: Mapping[str, StreamDef], names: Iterable[str]
+) -> StreamDefs:
+    """Return how streams are defined: as before the map, and as it declares them."""
+    return StreamDefs(
+        {name: replace(known.get(name, StreamDef()), **wanted.declared(name)) for name in names}
+    )
 
 
 def _definition(stored: StoredStreams, name: str) -> StreamDef:

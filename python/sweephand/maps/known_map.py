@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sweephand.maps.key import Key
+from sweephand.maps.lengths import Lengths
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus
@@ -21,13 +22,13 @@ class KnownMap(ABC):
     name : str
     is_random : bool
         Whether it takes a key.
-    size : {"same", "measured"}
+    size : {"same", "measured"} or Lengths
         What it does to sizes.
     """
 
     name: str
     is_random: bool = False
-    size: ClassVar[Literal["same", "measured"]] = "same"
+    size: Literal["same", "measured"] | Lengths = "same"
 
     def learned(self, corpus: Corpus, opening: Opening) -> KnownMap:
         """Return the map with all that it learns from a corpus when that is opened."""
@@ -37,8 +38,8 @@ class KnownMap(ABC):
         """Return the names of classes, by the stream that has their numbers."""
         return {}
 
-    def declared(self, stream: str) -> Mapping[str, str]:
-        """Return what `StreamInfo` is to have of a stream: ``loss_mask`` or ``parts``."""
+    def declared(self, stream: str) -> Mapping[str, Any]:
+        """Return what the map declares of a stream: ``loss_mask``, ``parts`` or ``carried``."""
         return {}
 
     @abstractmethod

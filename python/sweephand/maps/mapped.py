@@ -56,6 +56,7 @@ def map_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
 
 def _mapped(stored: StoredCorpus, wanted: SequenceMap, opening: Opening) -> StoredCorpus:
     check_name(stored, wanted.name)
+    stored = replace(stored, counts={})  # of streams that may be others now
     opening.workers.check(wanted)
     if wanted.cache:
         kept = cached_corpus(stored, wanted, opening)
@@ -65,8 +66,8 @@ def _mapped(stored: StoredCorpus, wanted: SequenceMap, opening: Opening) -> Stor
     look = look_at_first(streams, wanted, opening)
     expansion: Expansion | None = None
     if wanted.size != "same":
-        has_results, expansion = measure(streams, wanted, look, opening)
-        stored = stored.keep(has_results)
+        has_results, expansion, counts = measure(streams, wanted, look, opening)
+        stored = replace(stored.keep(has_results), counts=counts)
     reader = _reader(stored, wanted, look, expansion, opening)
     return stored.read_by([reader]) if expansion is None else expansion.corpus(stored, reader)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,124 +12,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.casts import as_array, cast
+from sweephand.corpus.casts import whole_number
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.one_pass import one_pass
-from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
+from sweephand.corpus.sample_form import SampleForm, Samples
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.errors import DataError, shown
+from sweephand.errors import shown
 from sweephand.files.index_file import show_progress
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook
 from sweephand.maps.history import guess_seconds
 from sweephand.maps.key import Key, KeyContext
+from sweephand.maps.lengths import Lengths, sizes_and_counts
 from sweephand.maps.measured_store import MeasuredStore
+from sweephand.maps.measuring_tasks import (
+    FilteringTask,
+    LengthsTask,
+    Measured,
+    MeasuringTask,
+)
 from sweephand.maps.opening import Opening
-from sweephand.maps.sequence_map import SequenceMap
+from sweephand.maps.sequence_map import SequenceMap, SizeOf
 from sweephand.maps.stored_streams import StoredStreams
-from sweephand.maps.task import MapTask, no_dict
+from sweephand.maps.task import MapTask
 
 _BATCH_BYTES = 1 << 20
 _LEAST_BATCH = 256  # samples
 _BATCHES_AHEAD = 2
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Sizes of a map's results for a run of sequences.
-
-    Attributes
-    ----------
-    sizes : list of list of int
-        Of each sequence those of what is made of it, in samples; none if it is left out.
-    wrong : dict of DataError
-        Of the sequences that cannot be mapped, by their numbers among these.
-    several : bool
-        Whether the map returned a list of sequences.
-    made : list of list of Samples
-        Of each sequence what is made of it; nothing where only sizes are wanted.
-    """
-
-    sizes: list[list[int]]
-    wrong: dict[int, DataError] = field(default_factory=dict)
-    several: bool = False
-    made: list[list[Samples]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class MeasuringTask(MapTask):
-    """Task that measures the sequences that a map makes.
-
-    Attributes
-    ----------
-    keeps : bool
-        Whether what is made is wanted, too.
-    """
-
-    keeps: bool = False
-
-    def finish(  # type: ignore[override]
-        self, outputs: Iterable[Any], seconds: Sequence[float] = ()
-    ) -> Measured:
-        """Measure the results."""
-        measured = Measured([])
-        several = False
-        for number, found in enumerate(outputs):
-            several = several or isinstance(found, list)
-            try:
-                made = [
-                    samples
-                    for one in (found if isinstance(found, list) else [found])
-                    if self.form.size(samples := self._made(number, one))
-                ]
-            except DataError as error:
-                measured.wrong[number] = error
-                measured.sizes.append([1])  # its place on the timeline
-                continue
-            measured.sizes.append([self.form.size(samples) for samples in made])
-            if self.keeps:
-                measured.made.append(made)
-        return replace(measured, several=several)
-
-    def _made(self, number: int, found: Any) -> Samples:
-        if isinstance(found, DataError):
-            raise found
-        if not isinstance(found, Mapping):
-            raise self.error(number, no_dict(found))
-        try:
-            return self.form.convert(found, may_be_empty=True)
-        except WrongSamples as error:
-            raise self.error(number, str(error), error.stream) from error
-
-
-@dataclass(frozen=True)
-class FilteringTask(MapTask):
-    """Task that asks a filter which sequences are kept."""
-
-    def finish(  # type: ignore[override]
-        self, outputs: Iterable[Any], seconds: Sequence[float] = ()
-    ) -> Measured:
-        """Check the answers of the filter."""
-        sizes: list[list[int]] = []
-        wrong: dict[int, DataError] = {}
-        for number, found in enumerate(outputs):
-            if isinstance(found, bool | np.bool_):
-                sizes.append([1] if found else [])
-                continue
-            error = found
-            if not isinstance(found, DataError):
-                kind = type(found).__name__
-                error = self.error(number, f"returned {kind}, and neither True nor False")
-            wrong[number] = error
-            sizes.append([1])
-        return Measured(sizes, wrong)
-
-
 def measure(
     stored: StoredStreams, wanted: SequenceMap, look: FirstLook, opening: Opening
-) -> tuple[NDArray[np.bool_], Expansion]:
-    """Return a mask of the sequences with results, and the sizes of the results.
+) -> tuple[NDArray[np.bool_], Expansion, Mapping[str, NDArray[np.uint32]]]:
+    """Return a mask of the sequences with results, the sizes of the results, and their counts.
+
+    Counts are those of carried streams that `Lengths` tell: uint32, shape (results,).
 
     Raises
     ------
@@ -147,15 +65,17 @@ def measure(
         own = context if wanted.random else None
         return MeasuringTask(wanted, look.form, sequences, ids, none, context=own, sweeps=none)
 
-    if callable(wanted.size):
-        found = _declared_sizes(stored, wanted, context)
+    if isinstance(wanted.size, Lengths):
+        found = _lengths(stored, wanted, wanted.size, look, opening)
+    elif callable(wanted.size):
+        found = _declared_sizes(stored, wanted, wanted.size, context)
     else:
         found = _measured(stored, wanted, opening, task)
     kept = found.counts > 0
     if not kept.any():
         raise ValueError(f"nothing is left: {wanted} makes no samples of any sequence")
     expansion = Expansion(found.counts[kept], found.sizes, found.several)
-    return kept, expansion
+    return kept, expansion, {name: one[kept] for name, one in found.carried.items()}
 
 
 def filtered(corpus: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
@@ -187,11 +107,37 @@ class _Found:
     counts: NDArray[np.uint32]
     sizes: NDArray[np.uint32]
     several: bool
+    carried: Mapping[str, NDArray[np.uint32]] = field(default_factory=dict)
 
 
-def _declared_sizes(stored: StoredStreams, wanted: SequenceMap, context: KeyContext) -> _Found:
+def _lengths(
+    stored: StoredStreams,
+    wanted: SequenceMap,
+    lengths: Lengths,
+    look: FirstLook,
+    opening: Opening,
+) -> _Found:
+    """Ask for the size and counts of every sequence, in one pass over what is stored."""
+    asked = replace(wanted, function=lengths, random=False, batched=False)
+
+    def task(numbers: NDArray[np.uint64], batch: _core.engine.Batch) -> MapTask:
+        ids = stored.corpus.ids.names(numbers)
+        sequences = stored.sequences_of(batch)
+        return LengthsTask(
+            asked, look.form, sequences, ids, [0] * len(ids), names=lengths.streams
+        )
+
+    words = _measured(stored, wanted, opening, task, lengths.name)
+    sizes, carried = sizes_and_counts(
+        words.sizes, words.counts, lengths.streams, look.definitions
+    )
+    return _Found((sizes > 0).astype(np.uint32), sizes[sizes > 0], False, carried)
+
+
+def _declared_sizes(
+    stored: StoredStreams, wanted: SequenceMap, size_of: SizeOf, context: KeyContext
+) -> _Found:
     """Ask the user's function for the size of every sequence."""
-    assert callable(wanted.size)
     corpus = stored.corpus
     of_all = context.of_all_sweeps()
     sizes = corpus.core.sizes(0, corpus.num_sequences)
@@ -206,11 +152,11 @@ def _declared_sizes(stored: StoredStreams, wanted: SequenceMap, context: KeyCont
         ):
             given = {name: size if wide else 1 for name, wide in names.items()}
             try:
-                returned = wanted.size(given, key)
+                returned = size_of(given, key)
             except Exception as error:
                 error.add_note(f"raised by size= of {wanted}, at sequence {key.sequence_id!r}")
                 raise
-            checked = _whole(returned)
+            checked = whole_number(returned)
             if checked is None or not 0 <= checked < 2**32:
                 raise ValueError(
                     f"size= of {wanted} must return a whole number of samples in [0, 2^32), "
@@ -220,27 +166,15 @@ def _declared_sizes(stored: StoredStreams, wanted: SequenceMap, context: KeyCont
     return _Found((found > 0).astype(np.uint32), found[found > 0], False)
 
 
-def _whole(returned_size: object) -> int | None:
-    """Return an integer by the rule of exact casts; None if it is none."""
-    if type(returned_size) is int:  # the quick way
-        return returned_size
-    try:
-        number = as_array("the size", returned_size)
-        if number.shape != () or number.dtype.kind == "b":
-            return None
-        return int(cast(number, np.dtype(np.int64)))
-    except (TypeError, ValueError):
-        return None
-
-
 def _measured(
     stored: StoredStreams,
     wanted: SequenceMap,
     opening: Opening,
     task: MakeTask,
+    how: str = "",
 ) -> _Found:
     """Return the kept result of an earlier pass, or make a new one."""
-    store = MeasuredStore.of(stored.corpus, wanted.fingerprint)
+    store = MeasuredStore.of(stored.corpus, f"{wanted.fingerprint} {how}".rstrip())
     kept = store.read()
     if kept is not None:
         return _Found(*kept)

@@ -12,6 +12,7 @@ from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.maps.arity import check_takes
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
+from sweephand.maps.lengths import Lengths
 from sweephand.maps.stream_sequences import StreamSequences
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class SequenceMap:
     version : int
     streams : StreamDefs or None
         What it returns; None: as the first sequence tells.
-    size : {"same", "measured"} or callable
+    size : {"same", "measured"}, Lengths or callable
     cache : bool
         Whether what it makes is kept.
     kind : {"map", "filter"}
@@ -51,7 +52,7 @@ class SequenceMap:
     random: bool = False
     batched: bool = False
     streams: StreamDefs | None = None
-    size: Literal["same", "measured"] | SizeOf = "same"
+    size: Literal["same", "measured"] | SizeOf | Lengths = "same"
     cache: bool = False
     kind: Literal["map", "filter"] = "map"
     versions: tuple[SequenceMap, ...] = ()
@@ -80,7 +81,7 @@ class SequenceMap:
         return self.function.classes() if isinstance(self.function, KnownMap) else {}
 
     def declared(self, stream: str) -> Mapping[str, Any]:
-        """Return what the map declares of a stream: its ``loss_mask`` or ``parts``."""
+        """Return what the map declares of a stream: ``loss_mask``, ``parts`` or ``carried``."""
         return self.function.declared(stream) if isinstance(self.function, KnownMap) else {}
 
     def of_version(self, version: int) -> SequenceMap:

@@ -16,6 +16,7 @@ from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.errors import DataError
 from sweephand.maps.key import Key, KeyContext
+from sweephand.maps.lengths import Lengths, check_lengths
 from sweephand.maps.sequence_map import SequenceMap, Sequences
 from sweephand.run.progress import Progress
 
@@ -125,7 +126,7 @@ class MapTask:
     def modules(self) -> list[str]:
         """Modules that a process needs to do it."""
         module = getattr(self.map.function, "__module__", None)
-        return ["sweephand.maps.measure", module or "builtins"]
+        return ["sweephand.maps.measuring_tasks", module or "builtins"]
 
     def __call__(self, argument: dict[str, Any], progress: Progress) -> MapResult:
         """Do a task like this one, given what is its own, far from its caller."""
@@ -166,7 +167,8 @@ class MapTask:
         all_found = outputs if isinstance(outputs, InLists) else list(outputs)
         lists = None if self.parts is not None else _lists_of(all_found, self.form.fields)
         joined = None if lists is None else self.form.join(lists)
-        if joined is not None and (joined[1] == self.sizes).all():
+        is_checked = not isinstance(self.map.size, Lengths)  # which also tells other lengths
+        if joined is not None and is_checked and (joined[1] == self.sizes).all():
             return MapResult(list(joined[0].values()), {}, seconds)
         usable: list[Samples] = []
         wrong: dict[int, DataError] = {}
@@ -273,6 +275,12 @@ class MapTask:
         size = self.form.size(samples)
         if size != self.sizes[number]:
             return self.error(number, self._wrong_size(size, self.sizes[number]))
+        if isinstance(self.map.size, Lengths):
+            sequence = {name: one[number] for name, one in self.sequences.items()}
+            try:
+                check_lengths(self.map.size, sequence, samples)
+            except ValueError as error:
+                return self.error(number, str(error))
         return samples
 
     def _wrong_size(self, size: int, wanted: int) -> str:

@@ -87,7 +87,7 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
 
             whole = whole.each(lambda one: with_loss_masks(one, opening))
         counted = {*layout.load_limits, *costs_of_items(options.balance)}
-        if counted:
+        if counted or any(one.counts for one in whole.parts.values()):
             from sweephand.maps.carried_counts import with_counts  # brings files
 
             whole = whole.each(lambda one: with_counts(one, sorted(counted), opening))

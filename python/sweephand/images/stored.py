@@ -1,4 +1,4 @@
-"""Pictures by Pillow, which lets other threads go on while it decodes."""
+"""Stored pictures by Pillow, which lets other threads go on while it decodes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ Image: Any = OptionalModule("PIL.Image", extra="image")
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
 
 _ORIENTATION = 0x0112  # of EXIF
+_ON_THEIR_SIDE = range(5, 9)  # values of it that swap height and width
 _OF_FOUR_BYTES = {"RGB": 3, "RGBA": 4}  # channels of modes whose pixels have room for four
 _TELLS_ORIENTATION = {"exif", "xmp", "XML:com.adobe.xmp"}  # names in what Pillow knows
 
@@ -44,27 +45,54 @@ def picture_of(content: bytes, mode: str, *, upright: bool) -> Picture:
         with Image.open(BytesIO(content)) as opened:
             opened.load()
             image = opened
-            if upright and _orientation(opened) != 1:
+            if upright and _orientation(opened, content) != 1:
                 image = ImageOps.exif_transpose(opened)
             picture = _convert(image, mode)
     except _Refused as error:
         raise ValueError(str(error)) from None
     except Exception as error:  # damaged bytes make it raise a dozen kinds
-        raise ValueError(
-            f"{len(content)} bytes are no picture that can be decoded: {_reason(error)}"
-        ) from error
+        raise _damaged(content, error) from error
     return picture if picture.ndim == 3 else picture[..., None]
 
 
-def _orientation(image: Any) -> int:
-    if image.format == "JPEG" and not image.info.keys() & _TELLS_ORIENTATION:
-        return 1  # most: they need not be asked for what takes its time to parse
+def extent_of(content: bytes, *, upright: bool) -> tuple[int, int]:
+    """Return height and width of stored bytes, of which only the header is read.
+
+    Raises
+    ------
+    ValueError
+        If Pillow does not know their format.
+    """
+    try:
+        with Image.open(BytesIO(content)) as opened:
+            width, height = opened.size
+            turned = upright and _orientation(opened, content) in _ON_THEIR_SIDE
+    except Exception as error:  # as in `picture_of`
+        raise _damaged(content, error) from error
+    return (width, height) if turned else (height, width)
+
+
+def _orientation(image: Any, content: bytes) -> int:
+    if not image.info.keys() & _TELLS_ORIENTATION:
+        # Most: they need not be asked for what takes its time to parse. PNG may tell it behind
+        # its pixels, which Pillow decodes to find that out.
+        if image.format == "JPEG":
+            return 1
+        if image.format == "PNG" and b"eXIf" not in content and b"XML:com" not in content:
+            return 1
     found: int = image.getexif().get(_ORIENTATION, 1)
     return found
 
 
 class _Refused(ValueError):
     """A picture that is none for the mode."""
+
+
+def _damaged(content: bytes, error: Exception) -> ValueError:
+    """Return the same error for headers and pixels: a picture is counted once."""
+    return ValueError(
+        f"{len(content)} bytes are no picture that can be decoded: {_reason(error)}"
+    )
 
 
 def _reason(error: Exception) -> str:
