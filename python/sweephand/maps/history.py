@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 _GUESS = 1e-3  # seconds a sequence, before any was mapped
 
 
-def guess_seconds(num_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how long sequences may take of which only the bytes are known, in seconds."""
+def guess_seconds(num_bytes: NDArray[np.float64], mean: float = _GUESS) -> NDArray[np.float64]:
+    """Return how long sequences may take of which only the bytes are known, in seconds.
+
+    `mean` is how long one may take.
+    """
     return (
-        num_bytes * (_GUESS / max(1.0, float(num_bytes.mean())))
-        if len(num_bytes)
-        else num_bytes
+        num_bytes * (mean / max(1.0, float(num_bytes.mean()))) if len(num_bytes) else num_bytes
     )
 
 

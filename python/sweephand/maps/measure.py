@@ -219,8 +219,9 @@ def rounds(
     def measured(
         numbers: NDArray[np.uint64], batch: _core.engine.Batch
     ) -> tuple[NDArray[np.uint64], list[Any]]:
-        costs = guess_seconds(stored.bytes_of(batch) + 1)
-        return numbers, opening.workers.run(task(numbers, batch), costs)
+        wanted = task(numbers, batch)
+        costs = guess_seconds(stored.bytes_of(batch) + 1, wanted.guess)
+        return numbers, opening.workers.run(wanted, costs)
 
     samples = max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, stored.corpus.sample_bytes)))
     done = begin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -119,6 +119,7 @@ class LengthsTask(MapTask):
     names : tuple of str
     """
 
+    guess: ClassVar[float] = 1e-5
     names: tuple[str, ...] = field(default=())
 
     def finish(  # type: ignore[override]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
@@ -81,8 +81,11 @@ class MapTask:
         Of the keys; None: the map asks for none.
     sweeps : list of int
         Of the sequences, for their keys.
+    guess : float
+        Seconds that a sequence may take, before any was mapped.
     """
 
+    guess: ClassVar[float] = 1e-3
     map: SequenceMap
     form: SampleForm
     sequences: Sequences
