@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import sweephand as sh
 from sweephand.images import patch_map
+from sweephand.images import stored as stored_module
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -209,6 +211,57 @@ def test_no_pixel_is_read_for_a_size(kind: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("PIL.ImageFile.ImageFile.load", refuse)
     lengths = sh.images.patches("image", RULE)({"image": [file], "tokens": np.array([1])})
     assert lengths == {"tokens": 8, "patches": 32, "grid": 1}
+
+
+def with_segments(jpeg: bytes, segments: list[tuple[int, bytes]]) -> bytes:
+    """Return a JPEG with segments behind its first marker."""
+    added = [
+        bytes([0xFF, kind]) + (len(content) + 2).to_bytes(2, "big") + content
+        for kind, content in segments
+    ]
+    return jpeg[:2] + b"".join(added) + jpeg[2:]
+
+
+def exif_of(order: str, orientation: int | None) -> bytes:
+    entries = [(0x0100, 3, 1, 7)]
+    if orientation is not None:
+        entries.append((0x0112, 3, 1, orientation))
+    mark = b"II*\0" if order == "<" else b"MM\0*"
+    packed = [struct.pack(f"{order}HHIHH", *one, 0) for one in entries]
+    head = mark + struct.pack(f"{order}IH", 8, len(entries))
+    return b"Exif\0\0" + head + b"".join(packed) + bytes(4)
+
+
+XMP = b'http://ns.adobe.com/xap/1.0/\0<x tiff:Orientation="6"/>'
+JPEG = stored(8, 24, "JPEG")
+segments = st.one_of(
+    st.builds(
+        lambda order, orientation: (0xE1, exif_of(order, orientation)),
+        st.sampled_from("<>"),
+        st.one_of(st.none(), st.integers(0, 9)),
+    ),
+    st.just((0xE1, XMP)),
+    st.builds(lambda kind, text: (kind, text), st.sampled_from([0xE3, 0xFE]), st.binary()),
+)
+
+
+@given(st.lists(segments, max_size=3), st.booleans())
+def test_headers_say_what_pillow_decodes(added: list[tuple[int, bytes]], upright: bool) -> None:
+    content = with_segments(JPEG, added)
+    wanted = stored_module.picture_of(content, "RGB", upright=upright).shape[:2]
+    assert stored_module.extent_of(content, upright=upright) == wanted
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_a_cut_picture_is_an_error_or_has_its_extent(kind: str) -> None:
+    whole = stored(8, 24, kind)
+    found = set()
+    for end in range(min(len(whole), 800)):
+        try:
+            found.add(stored_module.extent_of(whole[:end], upright=True))
+        except ValueError:
+            found.add(None)
+    assert found == {None, (8, 24)}
 
 
 def test_headers_plan_what_decoding_would(calls: dict[str, int]) -> None:

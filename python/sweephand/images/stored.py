@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from contextlib import suppress
 from io import BytesIO
-from struct import unpack_from
 from typing import Any
 
 import numpy as np
 
 from sweephand import _core
 from sweephand.checks import OptionalModule
+from sweephand.images.headers import (
+    ON_THEIR_SIDE,
+    ORIENTATION,
+    header_extent,
+    is_plain_png,
+)
 from sweephand.images.steps import Picture
 
 Image: Any = OptionalModule("PIL.Image", extra="image")
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
 
-_ORIENTATION = 0x0112  # of EXIF
-_PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
-_PNG_EXTENT = 16  # where width and height begin
-_MARKER = 0xFF  # begins every segment of a JPEG
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # segments that tell the extent
-# Tables, comments and data of applications that may stand before: all but APP1.
-_SEGMENTS = frozenset({0xC4, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)}) - {0xE1}
-_ON_THEIR_SIDE = range(5, 9)  # values of it that swap height and width
 _OF_FOUR_BYTES = {"RGB": 3, "RGBA": 4}  # channels of modes whose pixels have room for four
 _TELLS_ORIENTATION = {"exif", "xmp", "XML:com.adobe.xmp"}  # names in what Pillow knows
 
@@ -70,47 +67,16 @@ def extent_of(content: bytes, *, upright: bool) -> tuple[int, int]:
     ValueError
         If Pillow does not know their format.
     """
-    found = _told_extent(content)
+    found = header_extent(content, upright=upright)
     if found is not None:
         return found
     try:
         with Image.open(BytesIO(content)) as opened:
             width, height = opened.size
-            turned = upright and _orientation(opened, content) in _ON_THEIR_SIDE
+            turned = upright and _orientation(opened, content) in ON_THEIR_SIDE
     except Exception as error:  # as in `picture_of`
         raise _damaged(content, error) from error
     return (width, height) if turned else (height, width)
-
-
-def _told_extent(content: bytes) -> tuple[int, int] | None:
-    """Return height and width of a plain JPEG or PNG that may not lie on its side.
-
-    Pillow takes 10 times as long for them, most of it for what it makes to decode them.
-    """
-    if content.startswith(b"\xff\xd8"):
-        return _jpeg_extent(content)
-    if content.startswith(_PNG) and len(content) >= _PNG_EXTENT + 8 and _is_plain(content):
-        width, height = unpack_from(">II", content, _PNG_EXTENT)
-        return height, width
-    return None
-
-
-def _jpeg_extent(content: bytes) -> tuple[int, int] | None:
-    """Return height and width as the frame header has them; None if something is unusual."""
-    at, end = 2, len(content) - 9
-    while at < end and content[at] == _MARKER:
-        kind = content[at + 1]
-        if kind in _FRAMES:
-            height, width = unpack_from(">HH", content, at + 5)
-            return (height, width) if height and width else None
-        if kind not in _SEGMENTS:  # EXIF and XMP among them, which tell how it lies
-            return None
-        at += 2 + int.from_bytes(content[at + 2 : at + 4], "big")
-    return None
-
-
-def _is_plain(png: bytes) -> bool:
-    return b"eXIf" not in png and b"XML:com" not in png
 
 
 def _orientation(image: Any, content: bytes) -> int:
@@ -119,9 +85,9 @@ def _orientation(image: Any, content: bytes) -> int:
         # its pixels, which Pillow decodes to find that out.
         if image.format == "JPEG":
             return 1
-        if image.format == "PNG" and _is_plain(content):
+        if image.format == "PNG" and is_plain_png(content):
             return 1
-    found: int = image.getexif().get(_ORIENTATION, 1)
+    found: int = image.getexif().get(ORIENTATION, 1)
     return found
 
 
