@@ -141,6 +141,23 @@ def test_tiles_have_the_nearest_proportions(height: int, width: int, most: int) 
     assert rule.num_placeholders(height, width) == 256 * tiles
 
 
+class TwoSizes(sh.images.PatchRule):
+    """A picture in half the size, too."""
+
+    def sizes(self, height: int, width: int) -> list[tuple[int, int]]:
+        return [(2 * self.edge, 2 * self.edge), (self.edge, self.edge)]
+
+
+def test_a_rule_of_one_s_own_may_make_several_pictures() -> None:
+    rule = TwoSizes(patch=4, merge=2)
+    data = {"image": [[stored(20, 30)]], "tokens": [np.array([5, 1])]}
+    patched = corpus(data).map(sh.images.patchify("image", rule, placeholder=1))
+    with sh.MinibatchSource(patched) as source:
+        minibatch = source.next_minibatch(6)
+    assert minibatch["tokens"].values.tolist() == [5, 1, 1, 1, 1, 1]
+    assert minibatch["grid"].values.tolist() == [[1, 4, 4], [1, 2, 2]]
+
+
 def test_one_tile_of_a_picture_is_llava_s_way() -> None:
     rule = sh.images.Tiles(size=336, merge=1, most=1)
     assert rule.num_placeholders(100, 900) == 576

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sweephand.checks import check_int
+from sweephand.images.resizing import resized
+from sweephand.images.steps import Picture
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,17 @@ class PatchRule(ABC):
     merge : int
         Patches of the edge of the square that becomes one vector: there is a placeholder for
         every merge * merge patches.
+
+    Examples
+    --------
+    A rule of one's own: every picture becomes a square of 4 * 4 vectors.
+
+    >>> import sweephand as sh
+    >>> class Square(sh.images.PatchRule):
+    ...     def sizes(self, height, width):
+    ...         return [(4 * self.edge, 4 * self.edge)]
+    >>> Square(patch=16).num_placeholders(375, 500)
+    16
     """
 
     patch: int = 14
@@ -37,7 +50,13 @@ class PatchRule(ABC):
 
     @abstractmethod
     def sizes(self, height: int, width: int) -> list[tuple[int, int]]:
-        """Return height and width of each picture that is cut into patches."""
+        """Return height and width of each picture that is cut into patches, of whole edges."""
+
+    def cut(self, picture: Picture, interpolation: str) -> list[Picture]:
+        """Return these pictures: the whole one in each size."""
+        return [
+            resized(picture, size, interpolation) for size in self.sizes(*picture.shape[:2])
+        ]
 
     def num_patches(self, height: int, width: int) -> int:
         """Return how many patches a picture of a height and width becomes."""
@@ -165,6 +184,20 @@ class Tiles(PatchRule):
         rows, columns = self.grid(height, width)
         count = rows * columns
         return [(self.size, self.size)] * (count + (self.thumbnail and count > 1))
+
+    def cut(self, picture: Picture, interpolation: str) -> list[Picture]:
+        """Return the tiles row by row, and the thumbnail."""
+        rows, columns = self.grid(*picture.shape[:2])
+        edge = self.size
+        whole = resized(picture, (rows * edge, columns * edge), interpolation)
+        tiles = [
+            whole[row * edge : (row + 1) * edge, column * edge : (column + 1) * edge]
+            for row in range(rows)
+            for column in range(columns)
+        ]
+        if self.thumbnail and len(tiles) > 1:
+            tiles.append(resized(picture, (edge, edge), interpolation))
+        return tiles
 
 
 @lru_cache(maxsize=1 << 12)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.checks import check_int
-from sweephand.images.grids import NativeResolution, PatchRule, Tiles
+from sweephand.images.grids import NativeResolution, PatchRule
 from sweephand.images.picture_map import samples_of
-from sweephand.images.resizing import check_filter, resized
+from sweephand.images.resizing import check_filter
 from sweephand.images.steps import Picture
 from sweephand.images.stored import check_pillow, extent_of, picture_of
 from sweephand.maps.key import Key
@@ -176,7 +176,7 @@ class PatchMap(KnownMap):
         pixels, grids, vectors = [], [], []
         for content in samples_of(names.stream, sequence):
             picture = picture_of(_stored(content), "RGB", upright=names.upright)
-            parts = self._parts(picture)
+            parts = rule.cut(picture, self._interpolation)
             pixels += [self._patches(part) for part in parts]
             own = [(1, *(extent // rule.patch for extent in part.shape[:2])) for part in parts]
             grids += own
@@ -210,25 +210,6 @@ class PatchMap(KnownMap):
         known = sequence.get(self._loss_mask)
         mask = np.ones(len(tokens), np.uint8) if known is None else known.astype(np.uint8)
         return np.where(tokens == self._placeholder, np.uint8(0), mask)
-
-    def _parts(self, picture: Picture) -> list[Picture]:
-        """Return the pictures that are cut into patches."""
-        rule = self._lengths.rule
-        how = self._interpolation
-        sizes = rule.sizes(*picture.shape[:2])
-        if not isinstance(rule, Tiles):
-            return [resized(picture, sizes[0], how)]
-        rows, columns = rule.grid(*picture.shape[:2])
-        edge = rule.size
-        whole = resized(picture, (rows * edge, columns * edge), how)
-        tiles = [
-            whole[row * edge : (row + 1) * edge, column * edge : (column + 1) * edge]
-            for row in range(rows)
-            for column in range(columns)
-        ]
-        if len(sizes) > len(tiles):
-            tiles.append(resized(picture, (edge, edge), how))
-        return tiles
 
     def _patches(self, picture: Picture) -> NDArray[Any]:
         """Return the patches; those that become one vector are neighbours."""
