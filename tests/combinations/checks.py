@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.combinations import shares
 from tests.combinations.combination import Combination, EventSpec
-from tests.combinations.made import values_of
+from tests.combinations.made import items_of, mask_of, values_of
 from tests.combinations.plans import PlannedMinibatch
 from tests.combinations.serve import BASE
 from tests.combinations.units import Piece, Unit
@@ -58,10 +58,24 @@ class Oracle:
         return values[piece.first : piece.first + piece.size]
 
     def joined(self, piece: Piece) -> NDArray[np.int64]:
-        made = self.combination.made[piece.corpus].all[piece.made]
-        first = piece.first if made.frame is None else made.frame
-        base = BASE * piece.corpus + 1000 * made.number + first
-        return -(base + np.arange(piece.size))
+        base = BASE * piece.corpus + 1000 * self.label(piece)
+        return -(base + self.stored_samples(piece))
+
+    def stored_samples(self, piece: Piece) -> NDArray[np.int64]:
+        """Which samples of the stored sequence the piece has, where no map changes sizes."""
+        frame = self.combination.made[piece.corpus].all[piece.made].frame
+        return (piece.first if frame is None else frame) + np.arange(piece.size)
+
+    def items(self, piece: Piece) -> NDArray[np.int64]:
+        """What the sequence carries, with its first piece."""
+        if piece.first:
+            return np.zeros(0, np.int64)
+        return items_of(self.label(piece), BASE * piece.corpus)
+
+    def mask(self, piece: Piece) -> NDArray[np.uint8]:
+        if not self.combination.masks:
+            return np.ones(piece.size, np.uint8)
+        return mask_of(self.label(piece), self.stored_samples(piece))
 
     def label(self, piece: Piece) -> int:
         return self.combination.made[piece.corpus].all[piece.made].number
@@ -113,7 +127,7 @@ def check_share(
     begins = _begins(planned)
     rows: list[list[Piece]] = []
     left_out: list[str] = []
-    values, joined, labels = [], [], []
+    values, joined, labels, items, masks = [], [], [], [], []
     for unit in units:
         time = planned.time if whole else unit.time
         rows.append([])
@@ -125,6 +139,8 @@ def check_share(
             values.append(oracle.values(piece, time))
             joined.append(oracle.joined(piece))
             labels.append(oracle.label(piece))
+            items.append(oracle.items(piece))
+            masks.append(oracle.mask(piece))
     pieces = [piece for row in rows for piece in row]
     assert minibatch.ids == [oracle.id_of(piece) for piece in pieces]
     assert Counter(minibatch.banned_ids) == Counter(left_out)
@@ -135,9 +151,14 @@ def check_share(
         _check_stream(minibatch, "y", joined)
     if "label" in minibatch:
         assert np.ravel(minibatch["label"].values).tolist() == labels
+    if oracle.combination.carries:
+        _check_items(minibatch["items"], items)
+    if oracle.combination.masks:
+        _check_stream(minibatch, "mask", masks)
+        _check_num_labels(minibatch["x"], pieces, masks)
     if isinstance(oracle.combination.layout, sh.Packed):
         lengths = {unit.row_length for unit in planned.units}
-        check_rows(minibatch, rows, values, max(lengths))
+        check_rows(minibatch, rows, values, masks, max(lengths))
     if minibatch["x"].is_padded and not isinstance(oracle.combination.layout, sh.Packed):
         _check_padding(minibatch["x"])
 
@@ -161,6 +182,22 @@ def _check_stream(
         assert one.tolist() == other.tolist()
 
 
+def _check_items(data: sh.MinibatchData, wanted: Sequence[NDArray[np.int64]]) -> None:
+    """What is carried stands sequence after sequence."""
+    found = np.split(np.asarray(data.values), np.asarray(data.offsets)[1:-1])
+    assert len(data.offsets) == len(wanted) + 1
+    assert [one.tolist() for one in found[: len(wanted)]] == [one.tolist() for one in wanted]
+
+
+def _check_num_labels(
+    data: sh.MinibatchData, pieces: Sequence[Piece], masks: Sequence[NDArray[np.uint8]]
+) -> None:
+    """Of whole sequences, all samples but the first are labels, as far as there is a loss."""
+    if any(piece.first or piece.goes_on for piece in pieces) or data.info.is_single:
+        return
+    assert _num_labels(data) == sum(int(mask[1:].sum()) for mask in masks)
+
+
 def _check_padding(data: Any) -> None:
     """The samples of padded rows, row after row, are those of the sequences."""
     cells, mask = np.asarray(data.asarray()), np.asarray(data.mask)
@@ -174,6 +211,7 @@ def check_rows(
     minibatch: sh.Minibatch,
     rows: Sequence[Sequence[Piece]],
     values: Sequence[NDArray[np.int64]],
+    masks: Sequence[NDArray[np.uint8]],
     length: int,
 ) -> None:
     """Packed rows: what is in the cells, segments, positions and labels."""
@@ -182,13 +220,13 @@ def check_rows(
     labels = np.full(shape, IGNORED)
     segments, positions = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     starts = np.zeros(shape, np.uint8)
-    left = iter(values)
+    left = zip(values, masks, strict=True)
     for r, row in enumerate(rows):
         column = 0
         for number, piece in enumerate(row, start=1):
-            run, place = next(left), slice(column, column + piece.size)
+            (run, mask), place = next(left), slice(column, column + piece.size)
             cells[r, place] = run
-            labels[r, column : column + piece.size - 1] = run[1:]
+            labels[r, column : column + piece.size - 1] = np.where(mask[1:], run[1:], IGNORED)
             segments[r, place] = number
             positions[r, place] = np.arange(piece.size)
             starts[r, place] = 1

@@ -50,6 +50,8 @@ class Combination:
     maps: tuple[str, ...] = ()
     maps_mixture: bool = False
     joined: str | None = None  # or "error", "drop": what `missing` says
+    carries: bool = False  # a stream "items" beside each sequence
+    masks: bool = False  # a stream "mask" of the loss on "x"
     max_samples: int | None = None
     max_sweeps: int | None = None
     events: tuple[EventSpec, ...] = ()
@@ -60,6 +62,11 @@ class Combination:
     @property
     def is_mixture(self) -> bool:
         return bool(self.knots)
+
+    @property
+    def has_label(self) -> bool:
+        """Sequences have their number as a label, which frames do not take from maps."""
+        return self.maps_values or not isinstance(self.layout, sh.Frames)
 
     @property
     def has_added(self) -> bool:

@@ -218,6 +218,7 @@ def combinations(draw: st.DrawFn) -> Combination:
     layout = draw(layouts(is_mixture))
     is_slow = is_mixture and isinstance(layout, PARTS)
     has_rows = isinstance(layout, sh.Packed | sh.TruncatedBPTT)
+    names = draw(maps(joined is not None))
     combination = Combination(
         corpora=tuple(draw(corpora(is_for_rows=has_rows)) for _ in range(count)),
         knots=draw(knots(count)) if is_mixture else (),
@@ -226,9 +227,11 @@ def combinations(draw: st.DrawFn) -> Combination:
         settings=draw(settings()),
         layout=layout,
         balance=draw(st.sampled_from([None, None, None, None, "samples", "attention"])),
-        maps=draw(maps(joined is not None)),
+        maps=names,
         maps_mixture=is_mixture and joined is None and draw(st.booleans()),
         joined=joined,
+        carries=draw(st.integers(0, 2)) == 0,
+        masks=not set(names) - {*mapped.SAME_SIZE, "is_kept"} and draw(st.integers(0, 2)) == 0,
         max_samples=draw(st.integers(1, 500)) if limit == "samples" else None,
         max_sweeps=draw(st.integers(1, 3)) if limit == "sweeps" else None,
         added=draw(corpora(is_for_rows=has_rows)),

@@ -44,6 +44,8 @@ def _of_lengths(combination: Combination) -> Iterator[str]:
 
 def _of_features(combination: Combination) -> Iterator[str]:
     layout = combination.layout
+    if isinstance(layout, sh.Frames) and combination.carries:
+        yield "is carried beside whole sequences"
     if isinstance(layout, sh.Frames) and combination.maps_values:
         yield "frames are cut of what is stored, and these sequences are mapped"
     is_apart = isinstance(layout, sh.Packed) and layout.lanes == "apart"

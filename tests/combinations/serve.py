@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tests.combinations import mapped
+from tests.combinations import made, mapped
 from tests.combinations.combination import IN_CHUNKS, Combination, EventSpec
 from tests.combinations.combination import Chunks as Stored
 from tests.sources import order_options, ragged
@@ -20,20 +20,20 @@ BASE = 10**6  # the samples of a corpus count from its number times this
 class Chunks(sh.UserDeserializer):
     """A corpus chunk by chunk."""
 
-    def __init__(self, chunks: Stored, base: int, has_label: bool) -> None:
+    def __init__(self, chunks: Stored, base: int, combination: Combination) -> None:
         self._chunks = chunks
         self._base = base
-        self._has_label = has_label
+        self._combination = combination
 
     def stream_infos(self) -> sh.StreamDefs:
-        return _definitions(self._has_label)
+        return _definitions(self._combination)
 
     def num_chunks(self) -> int:
         return len(self._chunks)
 
     def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
         first = sum(map(len, self._chunks[:chunk_id]))
-        return _streams(self._chunks[chunk_id], first, self._base, self._has_label)
+        return _streams(self._chunks[chunk_id], first, self._base, self._combination)
 
     def chunk_infos(self) -> object:
         return [(len(chunk), sum(chunk)) for chunk in self._chunks]
@@ -42,32 +42,50 @@ class Chunks(sh.UserDeserializer):
         return np.array(self._chunks[chunk_id], np.int64)
 
 
-def _definitions(has_label: bool) -> sh.StreamDefs:
-    label = {"label": sh.StreamDef()} if has_label else {}
-    return sh.StreamDefs(x=sh.StreamDef(defines_mb_size=True), **label)
+def _definitions(combination: Combination) -> sh.StreamDefs:
+    mask = "mask" if combination.masks else None
+    streams = {"x": sh.StreamDef(defines_mb_size=True, loss_mask=mask)}
+    if combination.masks:
+        streams["mask"] = sh.StreamDef()
+    if combination.carries:
+        streams["items"] = sh.StreamDef(carried=True)
+    if combination.has_label:
+        streams["label"] = sh.StreamDef()
+    return sh.StreamDefs(streams)
 
 
-def _streams(sizes: Sequence[int], first: int, base: int, has_label: bool) -> dict[str, Any]:
-    x = [base + 1000 * (first + n) + np.arange(size) for n, size in enumerate(sizes)]
-    label = {"label": first + np.arange(len(sizes))} if has_label else {}
-    return {"x": ragged(x, np.int64), **label}
+def _streams(
+    sizes: Sequence[int], first: int, base: int, combination: Combination
+) -> dict[str, Any]:
+    numbers = range(first, first + len(sizes))
+    x = [base + 1000 * n + np.arange(size) for n, size in zip(numbers, sizes, strict=True)]
+    streams: dict[str, Any] = {"x": ragged(x, np.int64)}
+    if combination.masks:
+        masks = [
+            made.mask_of(n, np.arange(size)) for n, size in zip(numbers, sizes, strict=True)
+        ]
+        streams["mask"] = ragged(masks, np.uint8)
+    if combination.carries:
+        streams["items"] = ragged([made.items_of(n, base) for n in numbers], np.int64)
+    if combination.has_label:
+        streams["label"] = np.array(numbers)
+    return streams
 
 
 def deserializers_of(combination: Combination, number: int) -> Any:
     """A corpus, or what is joined to one."""
     chunks = combination.stored[number]
     base = BASE * number
-    has_label = combination.maps_values or not isinstance(combination.layout, sh.Frames)
     corpus: Any
     if combination.form == IN_CHUNKS:
-        corpus = Chunks(chunks, base, has_label)
+        corpus = Chunks(chunks, base, combination)
     else:
         sizes = [size for chunk in chunks for size in chunk]
-        streams = _streams(sizes, 0, base, has_label)
+        streams = _streams(sizes, 0, base, combination)
         ids = [combination.key_of(n) for n in range(len(sizes))]
         corpus = sh.ArrayDeserializer(
             streams,
-            _definitions(has_label),
+            _definitions(combination),
             chunk_size=len(chunks[0]),
             ids=None if combination.joined is None else np.array(ids),
         )
