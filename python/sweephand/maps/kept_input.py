@@ -36,13 +36,10 @@ class _Watch:
             self._given += map(weakref.ref, one if isinstance(one, list) else [one])
         return self._function(own, *keys)
 
-    def take_kept(self) -> bool:
-        """Return True if an array passed since the last call is still alive."""
+    def take_alive(self) -> list[weakref.ref[Any]]:
+        """Return references to the arrays passed since the last call that are still there."""
         given, self._given = self._given, []
-        if all(one() is None for one in given):
-            return False
-        gc.collect()  # an error that was raised holds its frames, until it is collected
-        return any(one() is not None for one in given)
+        return [one for one in given if one() is not None]
 
 
 def kept_inputs(
@@ -60,6 +57,7 @@ def kept_inputs(
     stored, watch = StoredStreams(corpus), _Watch(wanted.function)
     context = KeyContext(opening.seed, wanted.name, wanted.version)
     batches = one_pass(corpus, opening.ledger, 1)
+    alive: dict[str, list[weakref.ref[Any]]] = {}
     try:
         for numbers, batch in islice(batches, most):
             if len(numbers) == 0:
@@ -75,6 +73,10 @@ def kept_inputs(
                 sweeps=[0] * len(ids),
             )
             deque(task.outputs(Progress(), []), 0)  # each dropped at once
-            yield ids[0], watch.take_kept()
+            alive[ids[0]] = watch.take_alive()
     finally:
         batches.close()
+    if any(alive.values()):
+        gc.collect()  # an error that was raised holds its frames, until it is collected
+    for name, arrays in alive.items():
+        yield name, any(one() is not None for one in arrays)
