@@ -50,6 +50,20 @@ def test_within_the_budget_it_is_skipped_and_keeps_its_place(workers: int) -> No
     assert found == plain
 
 
+@pytest.mark.parametrize("budget", [0, 2])
+@pytest.mark.parametrize("size", ["same", "measured"])
+def test_more_first_errors_than_the_budget_holds_end_the_look(size: Any, budget: int) -> None:
+    called = []
+
+    def fail(sequence: dict[str, Any]) -> dict[str, Any]:
+        called.append(sequence)
+        raise RuntimeError(len(called))
+
+    with pytest.raises(sh.DataError, match=r"raised RuntimeError: 1$"):
+        sh.MinibatchSource(corpus().map(fail, size=size), max_errors=budget, num_map_workers=0)
+    assert len(called) == budget + 1
+
+
 def cases() -> dict[str, tuple[Any, str]]:
     return {
         "no dict": (lambda s: s["x"], "returned ndarray, and not a dict of streams"),

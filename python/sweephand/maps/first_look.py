@@ -90,7 +90,7 @@ def look_at_first(stored: StoredStreams, wanted: SequenceMap, opening: Opening) 
     DataError
         If none of the first can be mapped, or more fail than the budget holds.
     """
-    wrong: DataError | None = None
+    wrong: list[DataError] = []
     look: FirstLook | None = None
     batches = one_pass(stored.corpus, opening.ledger, 1)
     try:
@@ -103,14 +103,16 @@ def look_at_first(stored: StoredStreams, wanted: SequenceMap, opening: Opening) 
                 if stored.corpus.core.common_size or found.form.size(found.form.like) > 1:
                     return found
                 continue
-            if opening.ledger.num_left < 1 and found is not None:
-                raise found
-            wrong = wrong or found
+            wrong += [found] if found else []
+            if len(wrong) > opening.ledger.num_left:
+                raise wrong[0]
     finally:
         batches.close()
     if look is not None:
         return look
-    raise wrong or DataError(f"{wanted} made no sequence of the first {_MOST_TRIED}")
+    if wrong:
+        raise wrong[0]
+    raise DataError(f"{wanted} made no sequence of the first {_MOST_TRIED}")
 
 
 def _look_at(
