@@ -13,7 +13,7 @@ import numpy as np
 import sweephand as sh
 
 from .contest import Found, Row, peer
-from .corpora import ROW_MINIBATCH, make_rows
+from .corpora import ROW_MINIBATCH, make_rows, scaled
 from .family import with_workers
 from .turn import Clock, Steps, Turn
 
@@ -74,7 +74,7 @@ def quick_ones(sequences: dict[str, Any]) -> dict[str, Any]:
 def hold(sequence: dict[str, Any]) -> dict[str, Any]:
     """Hold the GIL for long."""
     total = 0
-    for number in range(SPINS):
+    for number in range(scaled(SPINS)):
         total += number
     return {**sequence, "rows": sequence["rows"] + total}
 

@@ -112,8 +112,10 @@ def test_a_sequence_of_packed_rows_is_where_find_says() -> None:
                 seen = Counter(minibatch.ids)[name]
                 for sweep in range(60):
                     time = source.find(name, sweep) - base
-                    if not 0 <= time < minibatch.num_samples:
+                    if time < 0:
                         continue
+                    if time >= minibatch.num_samples:
+                        break  # and so are all later sweeps
                     seen -= 1
                     cell = int(np.flatnonzero(np.arange(rows.size) - gaps == time)[0])
                     number = int(name.rpartition("__")[2])
@@ -147,8 +149,16 @@ def _jitter(sequence: Any, key: sh.Key) -> Any:
     return {"tokens": sequence["tokens"] * 1000 + key.integer(1000)}
 
 
-@pytest.mark.parametrize("mapped_before", [True, False])
-@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Packed(32)], ids=repr)
+@pytest.mark.parametrize(
+    ("mapped_before", "layout"),
+    [
+        (True, sh.Ragged()),
+        (False, sh.Packed(32)),
+        pytest.param(False, sh.Ragged(), marks=pytest.mark.exhaustive),
+        pytest.param(True, sh.Packed(32), marks=pytest.mark.exhaustive),
+    ],
+    ids=repr,
+)
 def test_a_mixture_changes_no_value_that_a_map_draws(
     mapped_before: bool, layout: sh.Layout
 ) -> None:

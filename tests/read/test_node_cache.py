@@ -243,9 +243,21 @@ def test_local_files_are_read_where_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "ranks", [[(3, 0), (3, 1), (3, 2)], [(1, 0)] * 3, [(2, 0), (2, 1), (2, 0), (2, 1)]]
+    ("mixed", "ranks"),
+    [
+        (False, [(3, 0), (3, 1), (3, 2)]),
+        (True, [(2, 0), (2, 1), (2, 0), (2, 1)]),
+        *(
+            pytest.param(mixed, ranks, marks=pytest.mark.exhaustive)
+            for mixed, ranks in (
+                (False, [(1, 0)] * 3),
+                (False, [(2, 0), (2, 1), (2, 0), (2, 1)]),
+                (True, [(3, 0), (3, 1), (3, 2)]),
+                (True, [(1, 0)] * 3),
+            )
+        ),
+    ],
 )
-@pytest.mark.parametrize("mixed", [False, True])
 def test_ranks_of_a_node_fetch_every_byte_once(
     mixed: bool, ranks: list[tuple[int, int]], web: HttpStore, tmp_path: Path
 ) -> None:

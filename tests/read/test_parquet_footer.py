@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import extent
 from tests.read.thrift_edit import Message
 
 import sweephand as sh
@@ -123,7 +124,7 @@ def test_no_number_of_the_footer_that_is_off_by_one_changes_the_data(
     message = Message(content[begin:-8])
     assert message.with_number((), 0) == content[begin:-8]
     silent = []
-    for place, number in message.numbers():
+    for place, number in extent.sample(list(message.numbers()), 60):
         for wrong in (number - 1, number + 1):
             footer = message.with_number(place, wrong)
             other = tmp_path / "other.parquet"

@@ -26,6 +26,8 @@ LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4]
 SWEEP = sum(LENGTHS)
 # (num_workers, persistent, how they start)
 PROCESSES = [(0, False, None), (1, False, "fork"), (2, False, "fork"), (2, True, "fork")]
+# A spawned process imports torch again, which takes seconds.
+STARTS = ["fork", pytest.param("spawn", marks=pytest.mark.exhaustive)]
 LAYOUTS = [sh.Ragged(), sh.Packed(12), sh.Bucketed([4, 9]), sh.TruncatedBPTT(4)]
 
 
@@ -183,12 +185,10 @@ def test_who_moves_the_source_meanwhile_is_told() -> None:
 @pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
 @pytest.mark.parametrize("num_workers", [1, 2])
 @pytest.mark.parametrize("persistent", [False, True])
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", STARTS)
 def test_each_loop_over_another_loader_is_the_next_sweep_too(
     kind: type[DataLoader[Any]], num_workers: int, persistent: bool, start: str
 ) -> None:
-    if start == "spawn" and (num_workers == 1 or kind is StatefulDataLoader):
-        pytest.skip("takes seconds, and is the same")
     dataset = sh.torch.IterableDataset(make_source(), 16)
     loader = kind(
         dataset,
@@ -256,7 +256,7 @@ class HeldBack(sh.torch.IterableDataset):
         yield from super().__iter__()
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", STARTS)
 def test_loops_at_the_same_time_are_different_sweeps(start: str) -> None:
     dataset = HeldBack(start)
     loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=start)
@@ -320,7 +320,9 @@ def test_any_loader_without_processes_goes_on(kind: type[DataLoader[Any]]) -> No
     assert seen == sweeps_of(make_source())
 
 
-@pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
+@pytest.mark.parametrize(
+    "num_workers", [0, 2, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (1, 4))]
+)
 def test_a_stateful_loader_resumes_the_rest_of_a_sweep(num_workers: int) -> None:
     def loader() -> StatefulDataLoader:
         dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
@@ -379,7 +381,11 @@ def loops_of(dataset: sh.torch.IterableDataset, results: Any) -> None:
 
 @pytest.mark.parametrize(
     ("start", "num_ranks", "is_begun"),
-    [("fork", 2, False), ("fork", 2, True), ("spawn", 1, False)],
+    [
+        ("fork", 2, False),
+        ("fork", 2, True),
+        pytest.param("spawn", 1, False, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_loops_of_several_processes_do_not_lead_to_each_other(
     start: str, num_ranks: int, is_begun: bool

@@ -110,6 +110,7 @@ def test_one_process_goes_on_from_shards_and_two_from_what_one_saved(
         np.testing.assert_allclose(rank, whole, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_torchrun_starts_the_example_of_replicas(tmp_path: Path) -> None:
     run = subprocess.run(
         [

@@ -15,7 +15,7 @@ import pytest
 from tests import extent
 
 HERE = Path(__file__).parent
-KILLS = int(os.environ.get("SWEEPHAND_KILLS", "20" if extent.exhaustive else "4"))
+KILLS = int(os.environ.get("SWEEPHAND_KILLS", "20" if extent.exhaustive else "2"))
 
 
 @pytest.mark.parametrize("scenario", ["first", "replace"])

@@ -33,6 +33,7 @@ def test_a_users_program_names_what_is_public() -> None:
     assert not missing
 
 
+@pytest.mark.exhaustive
 def test_mypy_finds_nothing_in_a_users_program() -> None:
     pytest.importorskip("torch")
     if find_spec("mypy") is None:
