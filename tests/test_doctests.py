@@ -23,6 +23,7 @@ OPTIONAL = {
     "fsspec",
     "PIL",
     "soundfile",
+    "av",
 }
 
 MODULES = ["sweephand"] + [

@@ -79,7 +79,7 @@ SEES = {
     "maps": {"corpus", "files", "layouts", "minibatch", "run"},
     "chat": {"maps"},
     "images": {"maps"},
-    "decode": {"images", "maps"},
+    "decode": {"files", "images", "maps"},
     "deserializers": {"corpus", "decode", "files", "maps", "run"},
     "mixtures": {"corpus", "deserializers", "maps"},
     "tfds": {"corpus", "deserializers", "files"},

@@ -1,9 +1,10 @@
-"""Maps that make arrays of stored pictures and sounds."""
+"""Maps that make arrays of stored pictures, sounds and videos."""
 
 from sweephand.decode.pictures import image
 from sweephand.decode.sounds import audio
+from sweephand.decode.videos import video
 
-__all__ = ["audio", "image"]
+__all__ = ["audio", "image", "video"]
 
 
 def __dir__() -> list[str]:

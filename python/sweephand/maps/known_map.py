@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from sweephand.maps.key import Key
@@ -22,13 +22,15 @@ class KnownMap(ABC):
     name : str
     is_random : bool
         Whether it takes a key.
-    size : {"same", "measured"} or Lengths
+    size : {"same", "measured"}, callable or Lengths
         What it does to sizes.
     """
 
     name: str
     is_random: bool = False
-    size: Literal["same", "measured"] | Lengths = "same"
+    size: Literal["same", "measured"] | Callable[[Mapping[str, int], Key], int] | Lengths = (
+        "same"
+    )
 
     def learned(self, corpus: Corpus, opening: Opening) -> KnownMap:
         """Return the map with all that it learns from a corpus when that is opened."""
