@@ -1,5 +1,6 @@
 """What the commands say is so."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -305,6 +306,13 @@ def test_verify_looks_at_everything(tokens: Path, call: Call) -> None:
     assert planned["looked_at"] > 25
     assert resumed["looked_at"] == shared["looked_at"] > 4
     assert not any(check["broken"] for check in answer.facts["checks"])
+
+
+def test_verify_compares_objects(tmp_path: Path, call: Call) -> None:
+    lines = [json.dumps({"m": [{"role": "user", "content": str(n)}]}) for n in range(30)]
+    (tmp_path / "chat.jsonl").write_text("\n".join(lines))
+    answer = call("verify", tmp_path / "chat.jsonl", "--size", 7)
+    assert answer.code == 0, answer.err
 
 
 def test_verify_notices_a_resume_at_a_wrong_place(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.objects import object_text
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.minibatch_data import MinibatchData
 
@@ -124,7 +125,9 @@ def _parts(values: Any) -> Iterator[bytes]:
         for array in (np.diff(values.indptr), values.indices, values.data):
             yield from _parts(array)
     elif values.dtype.hasobject:
-        yield from (bytes(item) for item in values.ravel())
+        yield from (
+            item if isinstance(item, bytes) else object_text(item) for item in values.ravel()
+        )
     else:
         yield f"{values.dtype.name} {values.shape}".encode()
         yield values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
