@@ -33,6 +33,7 @@ from .deserializers.htk import HTKFeatureDeserializer as HTKFeatureDeserializer
 from .deserializers.image_folder import ImageFolder as ImageFolder
 from .deserializers.jsonl import JSONLDeserializer as JSONLDeserializer
 from .deserializers.lance import LanceDeserializer as LanceDeserializer
+from .deserializers.lerobot import LeRobotDeserializer as LeRobotDeserializer
 from .deserializers.map import MapDeserializer as MapDeserializer
 from .deserializers.mds import MDSDeserializer as MDSDeserializer
 from .deserializers.megatron import MegatronDeserializer as MegatronDeserializer
@@ -143,6 +144,7 @@ __all__ = [
     "Key",
     "LanceDeserializer",
     "Layout",
+    "LeRobotDeserializer",
     "LearningRateControl",
     "LossLedger",
     "LossScaleError",

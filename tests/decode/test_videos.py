@@ -196,14 +196,14 @@ def test_short_videos_are_dropped_before_anything_is_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path))
-    contents = [video(n) for n in (7, 4, 9, 1)]
+    contents = [video(n) for n in (4, 7, 9, 1)]
     corpus = sh.ArrayDeserializer({"x": contents, "y": np.arange(4)})
     dropped = corpus.map(sh.decode.video("x", 3, stride=3, short="drop"))
     with sh.MinibatchSource(dropped, max_sweeps=1) as source:
         assert source.num_sequences_per_sweep == 2
         minibatch = source.next_minibatch(2)
-        assert sorted(minibatch.ids) == ["array__0", "array__2"]
-        assert sorted(minibatch["y"].values) == [0, 2]
+        assert sorted(minibatch.ids) == ["array__1", "array__2"]
+        assert sorted(minibatch["y"].values) == [1, 2]
 
 
 def test_what_is_no_video_or_cut_short_is_an_error_with_the_sequence() -> None:

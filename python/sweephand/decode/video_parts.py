@@ -77,7 +77,8 @@ class VideoPart:
     def _when(self) -> str:
         if self.begin is None and self.end is None:
             return "in all"
-        return f"from {self.begin or 0:.6g} s to {'its end' if self.end is None else self.end}"
+        end = "its end" if self.end is None else f"{self.end:.6g} s"
+        return f"from {self.begin or 0:.6g} s to {end}"
 
 
 def part_of(sample: object) -> VideoPart:

@@ -183,7 +183,8 @@ class VideoMap(KnownMap):
     def _numbers(self, num_frames: int, key: Key | None) -> NDArray[np.int64]:
         """Return the numbers of the clip's frames."""
         spare = num_frames - self._span
-        if spare < 0 and (self._short != "repeat" or num_frames == 0):
+        # Those that are dropped come here if the first of them is looked at.
+        if spare < 0 and (self._short == "error" or num_frames == 0):
             raise ValueError(
                 f"the video has {num_frames} frames, the clip spans {self._span}: "
                 "short='repeat' repeats its last one, short='drop' leaves such videos out"

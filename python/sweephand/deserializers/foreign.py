@@ -16,6 +16,10 @@ _SOUND = (
     "sound: write sh.ArrayDeserializer({'sound': [path.read_bytes() for path in paths]}), and "
     "map it by sh.decode.audio('sound')"
 )
+_VIDEO = (
+    "video: write sh.MapDeserializer([{'video': {'path': str(path)}} for path in paths]), and "
+    "map it by sh.decode.video('video', frames=8)"
+)
 _OBJECTS = "objects of Python: load them, and give a dict of arrays to ArrayDeserializer"
 _ZARR = "a Zarr store in an archive: unpack it, and open the folder"
 _OF_ZARR = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
@@ -26,6 +30,7 @@ _BY_SUFFIX = {
     **dict.fromkeys((".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif"), _PICTURES),
     **dict.fromkeys((".ppm", ".tiff", ".jpe"), _PICTURES),
     **dict.fromkeys((".wav", ".flac", ".mp3", ".ogg", ".m4a", ".opus"), _SOUND),
+    **dict.fromkeys((".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi"), _VIDEO),
     **dict.fromkeys((".pkl", ".pickle", ".pt", ".pth", ".joblib"), _OBJECTS),
     **dict.fromkeys((".gz", ".zst", ".bz2", ".xz", ".tar", ".zip", ".tgz"), _PACKED),
     ".safetensors": "tensors: load them, and give a dict of arrays to ArrayDeserializer",

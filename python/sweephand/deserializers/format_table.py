@@ -51,6 +51,12 @@ FORMATS = (
     ),
     ZARR,
     Format(
+        "LeRobot",
+        f"{_OURS}.lerobot:open_folder",
+        holds="meta/",
+        confirm=f"{_OURS}.lerobot:is_lerobot",
+    ),
+    Format(
         "pictures",
         f"{_OURS}.image_folder:open_pictures",
         files=r".+\.(txt|map|tsv)",
