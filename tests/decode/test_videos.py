@@ -29,6 +29,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "B-frames of B-frames": {"options": {**X264, "x264-params": "b-pyramid=2:bframes=5"}},
     "variable rate": {"times": UNEVEN},
     "variable rate, Matroska": {"times": UNEVEN, "kind": "matroska"},
+    "an edit list that leaves out the first": {
+        "num_frames": 67,
+        "times": [40 * n - 400 for n in range(67)],
+    },
     "fragments": {"muxer": {"movflags": "frag_keyframe+empty_moov"}},
     "Matroska": {"kind": "matroska"},
     "HEVC": {
@@ -57,9 +61,10 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def made(kind: str, num_frames: int = 57) -> bytes:
+def made(kind: str) -> bytes:
+    """Return a video of which 57 frames are presented."""
     try:
-        return video(num_frames, **KINDS[kind])
+        return video(**{"num_frames": 57, **KINDS[kind]})
     except Exception as error:
         if "codec" in KINDS[kind] and "codec" in str(error).lower():
             pytest.skip(f"this PyAV has no encoder: {error}")
@@ -300,6 +305,10 @@ def test_only_what_a_clip_needs_is_read_and_decoded(
         opened.frames([5, 301, 302, 590])
         assert len(decoded) == 3
         assert sum(decoded) <= 3 * (12 + 3)
+        decoded.clear()
+        opened.frames(range(100, 160))
+        assert len(decoded) == 1
+        assert sum(decoded) < 60 + 2 * 12
 
 
 def test_wrong_parts_are_refused(tmp_path: Path) -> None:

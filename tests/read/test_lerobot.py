@@ -286,6 +286,38 @@ def test_an_absent_file_or_folder_is_named(made: Made, tmp_path: Path) -> None:
         sh.open(made.folder)
 
 
+def test_an_episode_with_a_null_is_skipped_or_an_error(made: Made) -> None:
+    path = made.folder / "data/chunk-000/file-000.parquet"
+    rows = pq.read_table(path)
+    actions = rows.column("action").to_pylist()
+    actions[35] = None  # frame 5 of episode 1
+    kind = rows.schema.field("action").type
+    rows = rows.set_column(0, "action", pa.array(actions, kind))
+    pq.write_table(rows, path)
+    corpus = sh.open(made.folder, streams=["action", "frame_index"])
+    with pytest.raises(sh.DataError, match="'action'"):
+        whole(corpus)
+    with sh.MinibatchSource(corpus, max_errors=1, max_sweeps=1) as source:
+        minibatch = source.next_minibatch(10**6)
+        wanted = [f"episode_{number:06d}" for number in (0, 2, 3, 4, 5, 6)]
+        assert sorted(minibatch.ids) == wanted
+
+
+def test_episodes_may_be_listed_in_any_order(made: Made) -> None:
+    folder = made.folder / "meta/episodes/chunk-000"
+    rows = [row for path in sorted(folder.iterdir()) for row in pq.read_table(path).to_pylist()]
+    for path in folder.iterdir():
+        path.unlink()
+    rows = [rows[at] for at in (3, 0, 6, 5, 1, 2, 4)]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "file-007.parquet")
+    minibatch = whole(sh.open(made.folder))
+    assert minibatch.ids == [f"episode_{number:06d}" for number in range(len(LENGTHS))]
+    found = minibatch["action"].as_sequences()
+    assert all((a == b).all() for a, b in zip(found, made.actions, strict=True))
+    assert [part["num_frames"] for part in minibatch[TOP].values] == LENGTHS
+    assert [text.decode() for text in minibatch["task"].values] == made.tasks
+
+
 def test_damaged_rows_are_an_error_or_skipped(made: Made) -> None:
     path = made.folder / "data/chunk-000/file-001.parquet"
     content = bytearray(path.read_bytes())
