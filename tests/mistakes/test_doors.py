@@ -79,7 +79,7 @@ MISTAKES = [
         "split of a source",
         lambda _: SPLIT(source(), test=0.1),
         TypeError,
-        ("split what it is made of", "sh.split(corpus", "sh.MinibatchSource(train)"),
+        ("give the corpus that it was made of", "sh.split(corpus", "sh.MinibatchSource(train)"),
     ),
     Mistake(
         "split of a join",

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
@@ -22,6 +23,14 @@ COMMANDS = (
     "demo", "info", "index", "plan", "bench", "verify", "trace", "find", "split", "simulate",
     "events", "ledger", "forget", "audit", "plot", "view", "completion",
 )  # fmt: skip
+
+_SYNONYMS = (
+    dict.fromkeys(["version", "-V", "-v"], "--version")
+    | dict.fromkeys(["describe", "inspect", "ls", "list", "stats", "open"], "info")
+    | dict.fromkeys(["show", "head", "cat", "print", "browse", "serve"], "view")
+    | dict.fromkeys(["check", "test", "validate"], "verify")
+    | dict.fromkeys(["benchmark", "speed", "time"], "bench")
+)
 
 # What a user or the data can cause; anything else is a bug and shows its traceback.
 _EXPECTED = (
@@ -83,11 +92,9 @@ def _parsed(words: list[str]) -> argparse.Namespace:
         words = [*words[1:2], "--help"]
     root = parser()
     first = next(iter(words), "--json")
-    if not first.startswith("-") and first not in COMMANDS:
-        close = get_close_matches(first, COMMANDS, 1)
-        meant = f"; is it {close[0]!r}?" if close else ""
+    if first in _SYNONYMS or (not first.startswith("-") and first not in COMMANDS):
         raise WrongUsage(
-            f"there is no command {first!r}{meant} There are: {', '.join(COMMANDS)}",
+            f"there is no command {first!r}{_meant(first)} There are: {', '.join(COMMANDS)}",
             root.prog,
             root.format_usage(),
         )
@@ -98,6 +105,14 @@ def _parsed(words: list[str]) -> argparse.Namespace:
             root.format_help(),
         )
     return root.parse_args(words)
+
+
+def _meant(word: str) -> str:
+    """Return the command that was meant, as the end of a sentence."""
+    if Path(word).exists() or "://" in word:
+        return f"; write sweephand info {word}."
+    close = _SYNONYMS.get(word) or next(iter(get_close_matches(word, COMMANDS, 1)), "")
+    return f"; is it {close!r}?" if close else "."
 
 
 def _fail(error: BaseException, reason: str, command: str, code: int, is_json: bool) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs, Transform
+from sweephand.errors import UnquotedMessage, shown
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,13 @@ class Streams(Mapping[str, StreamInfo]):
         self._infos = {info.name: info for info in infos}
 
     def __getitem__(self, name: str | StreamInfo) -> StreamInfo:
-        return self._infos[name_of(name)]
+        try:
+            return self._infos[name_of(name)]
+        except (KeyError, TypeError):  # as of a slice
+            there = ", ".join(map(repr, self._infos))
+            raise KeyError(
+                UnquotedMessage(f"there is no stream {shown(name)}, there are: {there}")
+            ) from None
 
     def __getattr__(self, name: str) -> StreamInfo:
         if not name.startswith("_") and name in self._infos:

@@ -63,7 +63,7 @@ def is_saved_split(data: object) -> bool:
 def is_map_style(data: object) -> bool:
     """Return True for items by number, unless another deserializer serves them better."""
     has_items = hasattr(data, "__len__") and hasattr(data, "__getitem__")
-    is_other = isinstance(data, Mapping | str | type) or _names(data) & _SERIES
+    is_other = isinstance(data, Mapping | str | type | Deserializer) or _names(data) & _SERIES
     is_frame = is_table(data) and _DATASET not in _names(data)
     return has_items and not is_other and not is_frame
 
@@ -79,6 +79,11 @@ def arrays_of(data: Any) -> list[Any] | None:
     if names == ("torch", "Subset") and (whole := arrays_of(data.dataset)) is not None:
         return [one[list(data.indices)] for one in whole]
     return None
+
+
+def is_source(data: object) -> bool:
+    """Return True for a source, which gives minibatches, where a corpus is wanted."""
+    return hasattr(data, "next_minibatch") and not isinstance(data, type)
 
 
 def wrong_data(wanted: str, data: object) -> TypeError:
@@ -122,7 +127,25 @@ def advice_for_several(given: Sequence[Any]) -> str:
         return "a size is asked for with every loop, source.sweep(size); options have names"
     if isinstance(given[0], Deserializer):
         return "options are given by their names"
+    if _are_paths(given):
+        return f"files of one corpus are sh.open([{_shown_path(given[0])}, ...])"
     return "arrays come in a dict, sh.MinibatchSource({'x': X, 'y': y})"
+
+
+def advice_for_named(given: Mapping[str, Any]) -> str:
+    """Return what to write in place of data that were given by names; "" if they are none."""
+    if not all(map(_are_data, given.values())):
+        return ""
+    if any(isinstance(one, Deserializer) for one in given.values()):
+        return "deserializers come without a name, those that are joined in a list"
+    pairs = ", ".join(f"{name!r}: {name}" for name in list(given)[:_MOST_COLUMNS])
+    return f"arrays come in a dict, sh.MinibatchSource({{{pairs}}})"
+
+
+def _are_data(one: object) -> bool:
+    if isinstance(one, list | tuple):
+        return any(isinstance(first, int | float) or _are_data(first) for first in one[:1])
+    return isinstance(one, Deserializer) or not _names(one).isdisjoint(_ARRAYS | _SERIES)
 
 
 def _what(data: object) -> str:
@@ -146,8 +169,10 @@ def advice_for(data: object) -> str:
             return advice
     if isinstance(data, Deserializer):
         return "write sh.MinibatchSource(deserializer)"
+    if is_source(data):
+        return "give the corpus that it was made of"
     if isinstance(data, str | os.PathLike):
-        return f"write sh.open({os.fspath(data)!r:.80})"
+        return f"write sh.open({_shown_path(data)})"
     if isinstance(data, bytes):
         return "a path is text: write os.fsdecode(path)"
     if names & _ARRAYS:
@@ -181,6 +206,15 @@ def _advice_for_items(data: Any) -> str:
             return "write sh.MapDeserializer(rows), a list of dicts"
         if any(isinstance(one, Deserializer) for one in islice(data, 3)):
             return "every one of a list must be a Deserializer"
+        if _are_paths(data):
+            return (
+                f"files are opened by sh.open([{_shown_path(data[0])}, ...]), and texts served "
+                "by sh.ArrayDeserializer({'text': data})"
+            )
+        if _are_rows(data):
+            return (
+                "rows are dicts: write sh.MapDeserializer([{'x': x, 'y': y} for x, y in data])"
+            )
         if _are_columns(data):
             columns = ", ".join(f"{name!r}: data[{i}]" for i, name in enumerate(_named(data)))
             return f"write sh.ArrayDeserializer({{{columns}}}), with a name for every stream"
@@ -192,11 +226,29 @@ def _advice_for_items(data: Any) -> str:
 
 def _are_columns(data: Sequence[Any]) -> bool:
     """Return whether a few arrays are streams side by side, and not sequences of a stream."""
+    is_tuple = isinstance(data, tuple)  # such as (X, y); a list of lists is of sequences
     shapes: list[tuple[int, ...]] = [
-        getattr(one, "shape", ()) for one in data[: _MOST_COLUMNS + 1]
+        (len(one),) if is_tuple and isinstance(one, list) else getattr(one, "shape", ())
+        for one in data[: _MOST_COLUMNS + 1]
     ]
     is_few = 1 < len(shapes) <= _MOST_COLUMNS
     return is_few and all(map(len, shapes)) and len({shape[0] for shape in shapes}) == 1
+
+
+def _are_rows(data: Sequence[Any]) -> bool:
+    """Return whether the first of a list are pairs, as of `zip(X, y)`."""
+    first = data[:3]
+    are_tuples = all(isinstance(one, tuple) and len(one) == 2 for one in first)
+    return isinstance(data, list) and bool(first) and are_tuples
+
+
+def _are_paths(data: Sequence[Any]) -> bool:
+    first = data[:3]
+    return bool(first) and all(isinstance(one, str | os.PathLike) for one in first)
+
+
+def _shown_path(path: Any) -> str:
+    return f"{os.fspath(path)!r:.80}"
 
 
 def _named(data: Sequence[Any]) -> list[str]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.foreign_methods import ON_CORPUS
-from sweephand.elsewhere import AnswersForeignNames
+from sweephand.deserializers.foreign_methods import ON_CORPUS, ON_MAP
+from sweephand.deserializers.no_dataset import NoDataset
+from sweephand.elsewhere import AnswersForeignNames, names_ours
 from sweephand.errors import printable
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from sweephand.maps.sequence_map import SequenceMap, SizeOf
 
 
-class Deserializer(AnswersForeignNames, ABC):
+class Deserializer(AnswersForeignNames, NoDataset, ABC):
     """Turns a file format, or arrays, into chunks of sequences.
 
     Examples
@@ -67,6 +68,7 @@ class Deserializer(AnswersForeignNames, ABC):
 
         return decode_streams(corpus, opening)
 
+    @names_ours(ON_MAP, "map")
     def map(
         self,
         function: Callable[..., Any],
@@ -158,6 +160,7 @@ class Deserializer(AnswersForeignNames, ABC):
         )
         return MappedDeserializer(self, wanted)
 
+    @names_ours(ON_MAP, "filter")
     def filter(
         self,
         predicate: Callable[..., Any],
@@ -208,12 +211,6 @@ class Deserializer(AnswersForeignNames, ABC):
         By default it is the deserializer itself, which reads all of its streams.
         """
         return self
-
-    def __iter__(self) -> NoReturn:
-        raise TypeError(
-            "a corpus is not iterated over by itself: make a source, source = "
-            "sh.MinibatchSource(corpus), and write `for minibatch in source.sweep(size)`"
-        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._description()})"

@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from sweephand.deserializers.array import ArrayDeserializer
-from sweephand.deserializers.data_in_memory import is_saved_split, is_table, wrong_data
+from sweephand.deserializers.data_in_memory import (
+    advice_for,
+    is_saved_split,
+    is_source,
+    is_table,
+    wrong_data,
+)
 from sweephand.deserializers.deserializer import Deserializer
 
 
@@ -29,6 +35,12 @@ SourceData = Deserializer | Sequence[Deserializer] | Mapping[str, Any] | Table |
 """Deserializers, a dict of arrays as `ArrayDeserializer` takes it, or a table."""
 
 
+_THEN = {
+    "split": "train, validation = sh.split(corpus, validation=0.1), and make a source of each "
+    "part, sh.MinibatchSource(train)",
+}
+
+
 def single_corpus(data: object, wanted: str) -> Deserializer:
     """Return the single deserializer of what is to be cut in parts, data in hand included.
 
@@ -44,11 +56,10 @@ def single_corpus(data: object, wanted: str) -> Deserializer:
     ValueError
         If it is an empty list.
     """
-    if hasattr(data, "next_minibatch"):
+    if is_source(data):
         raise TypeError(
-            f"{wanted} takes a corpus, got a {type(data).__name__}: split what it is made of, "
-            "train, validation = sh.split(corpus, validation=0.1), and make a source of each "
-            "part, sh.MinibatchSource(train)"
+            f"{wanted} takes a corpus, got a {type(data).__name__}: {advice_for(data)}, "
+            f"{_THEN.get(wanted, 'and make a source of what comes of it')}"
         )
     found = deserializers_of(data)
     if len(found) > 1:

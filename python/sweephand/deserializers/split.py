@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +18,39 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, single_corpus
 from sweephand.deserializers.strata import parts_by_class
+from sweephand.elsewhere import names_ours
 from sweephand.errors import shown
 from sweephand.maps.opening import Opening
 from sweephand.maps.sequence_classes import classes_of
 
 GroupOf = Callable[[str], str]
 
+# Arguments of other libraries, which would be names of parts.
+_FOREIGN = (
+    dict.fromkeys(["stratify", "stratify_by_column"], "classes in proportion are by='label'")
+    | dict.fromkeys(["random_state", "random_seed", "generator"], "it is seed=")
+    | dict.fromkeys(["groups", "group"], "groups that stay together are by=function of an id")
+    | {"shuffle": "leave it out: ids decide, whatever the order is"}
+    | dict.fromkeys(
+        ["lengths", "fractions", "ratios", "ratio", "sizes", "shares"],
+        "each part has its name, such as validation=0.1",
+    )
+)
+
 _REST = "train"
 _ROUND = 1 << 20
 _NEARLY = Fraction(1, 10**9)  # as near as decimals come to thirds
 
 
+def _advice_for_several(given: Sequence[Any]) -> str:
+    if isinstance(given[1], int | float | list | tuple):
+        return "each part has its name, sh.split(corpus, validation=0.1)"
+    if isinstance(given[1], str):
+        return "a class is by its name, sh.split(corpus, validation=0.1, by='label')"
+    return "arrays come in a dict, sh.split({'x': X, 'y': y}, validation=0.1)"
+
+
+@names_ours({}, "split", several=_advice_for_several)
 def split(
     corpus: SourceData,
     *,
@@ -105,7 +128,10 @@ def _checked(shares: dict[str, float | Fraction]) -> dict[str, Fraction]:
         except (TypeError, ValueError):
             fraction = Fraction(0)
         if not 0 < fraction < 1:
-            raise ValueError(f"{name} must be a share between 0 and 1, got {share!r}")
+            foreign = f"; {_FOREIGN[name]}" if name in _FOREIGN else ""
+            raise ValueError(
+                f"{name} must be a share between 0 and 1, got {shown(share)}{foreign}"
+            )
         found[name] = fraction
     total = sum(found.values(), Fraction(0))
     if _REST not in found:

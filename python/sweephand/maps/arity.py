@@ -65,4 +65,7 @@ def _advice(known: Signature, whose: str) -> str:
     streams = (
         f"def f(sequence): {names[0]} = sequence[{names[0]!r}]" if names else "f(sequence)"
     )
-    return f"it is given a dict from stream to array, {streams}"
+    key = ""
+    if whose == "map" and _takes(known, 2):
+        key = "; with random=True the second argument is a sh.Key to draw from"
+    return f"it is given a dict from stream to array, {streams}{key}"

@@ -12,11 +12,13 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
+from sweephand.elsewhere import names_ours
 from sweephand.errors import UnquotedMessage, shown
 from sweephand.layouts import Layout
 from sweephand.layouts.attention import Attention
 from sweephand.minibatch.boundaries import Parts
 from sweephand.minibatch.contents import Contents, Keys, Origin
+from sweephand.minibatch.foreign_names import OF_TORCH, ON_MINIBATCH
 from sweephand.minibatch.label_count import LABELS, LabelKind, kind_of_stream
 from sweephand.minibatch.minibatch_data import MinibatchData, parts_of
 from sweephand.minibatch.segmented_share import SegmentedShare
@@ -122,6 +124,7 @@ class Minibatch(SegmentedShare, Mapping[Any, MinibatchData]):
     def __len__(self) -> int:
         return len(self._keys)
 
+    @names_ours(OF_TORCH)
     def torch(self, device: object = None, non_blocking: bool = False) -> Tensors:
         """Return the streams as tensors, on a CPU over the same memory.
 
@@ -151,11 +154,12 @@ class Minibatch(SegmentedShare, Mapping[Any, MinibatchData]):
             object.__getattribute__(self, name)
         if name.startswith("_"):
             raise AttributeError(f"'Minibatch' object has no attribute {name!r}")
-        raise AttributeError(
-            f"a minibatch has no attribute {name!r}; {self._described(name)}"
-            if name not in self._keys
-            else f"a minibatch has no attribute {name!r}; its stream is minibatch[{name!r}]"
-        )
+        hint = self._described(name)
+        if name in self._keys:
+            hint = f"its stream is minibatch[{name!r}]"
+        elif self and name in ON_MINIBATCH:
+            hint = ON_MINIBATCH[name].format(name_of(next(iter(self))))
+        raise AttributeError(f"a minibatch has no attribute {name!r}; {hint}")
 
     def __setitem__(self, key: Any, value: object) -> NoReturn:
         raise TypeError(

@@ -13,9 +13,11 @@ from sweephand.corpus.casts import as_dtype, cast
 from sweephand.corpus.objects import parsed
 from sweephand.corpus.own_values import own_result
 from sweephand.corpus.streams import StreamInfo
+from sweephand.elsewhere import AnswersForeignNames
 from sweephand.layouts import pad_element
 from sweephand.minibatch.boundaries import Boundaries, Parts
 from sweephand.minibatch.elements import byte_strings, dense_rows, sparse_matrix
+from sweephand.minibatch.foreign_names import ON_DATA
 from sweephand.minibatch.label_count import LabelKind, are_tokens
 from sweephand.minibatch.labels import next_tokens, same_tokens
 from sweephand.minibatch.lazy import lazy
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 _NO_LABEL = -(2**63)
 
 
-class MinibatchData(Boundaries):
+class MinibatchData(AnswersForeignNames, Boundaries):
     """One stream of a minibatch. Its arrays own their data and stay valid and unchanged.
 
     Examples
@@ -43,6 +45,8 @@ class MinibatchData(Boundaries):
     array([[ 0,  1,  2],
            [ 0,  1, -1]])
     """
+
+    _foreign = ON_DATA
 
     def __init__(
         self, info: StreamInfo, number: int, parts: Parts, array: NDArray[Any]

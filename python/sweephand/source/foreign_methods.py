@@ -15,8 +15,20 @@ ON_SOURCE: dict[str, str] = (
     | dict.fromkeys(["apply", "transform", "with_transform"], _OF_CORPUS.format("map"))
     | dict.fromkeys(["shuffle", "set_epoch", "reshuffle"], _SHUFFLED)
     | dict.fromkeys(
-        ["batch", "iter", "iterate", "dataloader", "get_batch", "next_batch", "iter_batches"],
+        ["batch", "iter", "iterate", "dataloader", "iter_batches", "batch_size", "epochs"],
         _LOOPS,
+    )
+    | dict.fromkeys(
+        ["next", "get_next", "get_batch", "next_batch", "get_minibatch"],
+        "it is source.next_minibatch(minibatch_size_in_samples)",
+    )
+    | dict.fromkeys(
+        ["steps_per_epoch", "num_batches", "num_minibatches", "num_steps"],
+        "it is len(source.sweep(size)), which ends with the sweep",
+    )
+    | dict.fromkeys(
+        ["num_samples", "num_sequences", "num_rows", "size"],
+        "it is source.num_samples_per_sweep or source.num_sequences_per_sweep",
     )
     | dict.fromkeys(
         ["split", "train_test_split", "random_split"],
@@ -37,10 +49,41 @@ ON_SOURCE: dict[str, str] = (
         ["concatenate", "interleave", "zip"],
         "corpora are joined by sh.MinibatchSource([words, labels]) and mixed by sh.Mixture",
     )
-    | dict.fromkeys(["reset", "reset_state"], "set source.current_position = 0 to begin anew")
-    | {"save_state": "it is source.get_checkpoint_state(), or state_dict()"}
     | dict.fromkeys(
-        ["to_torch", "torch", "to_tf"],
+        ["reset", "reset_state", "rewind", "restart"],
+        "set source.current_position = 0 to begin anew",
+    )
+    | dict.fromkeys(
+        ["save_state", "save", "state", "get_state", "checkpoint"],
+        "it is source.get_checkpoint_state(), or state_dict(): a dict for JSON",
+    )
+    | dict.fromkeys(
+        ["load", "load_state", "set_state", "restore", "resume"],
+        "it is source.restore_from_checkpoint(state), or load_state_dict(state)",
+    )
+    | dict.fromkeys(
+        ["fit", "train"],
+        "write a loop over source.sweep(size), or sh.training_session(trainer, source, size)",
+    )
+    | dict.fromkeys(
+        ["columns", "column_names", "features", "fields", "keys", "schema"],
+        "it is source.streams",
+    )
+    | dict.fromkeys(["classes", "class_names"], "it is source['label'].classes")
+    | dict.fromkeys(
+        ["deserializers", "dataset", "corpus", "data"],
+        "keep the corpus that the source was made of; its streams are source.streams",
+    )
+    | dict.fromkeys(["select", "where"], _OF_CORPUS.format("filter"))
+    | dict.fromkeys(
+        ["collate_fn", "pad", "pack"], "it is MinibatchSource(..., layout=sh.Padded())"
+    )
+    | dict.fromkeys(
+        ["head", "sample", "peek", "first"],
+        "source.show(size) makes a page of the next minibatch, and leaves the source as it is",
+    )
+    | dict.fromkeys(
+        ["to_torch", "torch", "to_tf", "with_format", "set_format"],
         "tensors come by minibatch.torch(device); a loader is "
         "sh.torch.DataLoader(sh.torch.IterableDataset(source, size))",
     )

@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import wraps
-from inspect import Parameter, signature
-from typing import Any, ParamSpec, TypeVar
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-_IN_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-
 _SHUFFLE = (
     "shuffling is the source's: MinibatchSource(..., randomize=True), the default, or False"
 )
@@ -131,71 +121,3 @@ SESSION: dict[str, str] = (
     | dict.fromkeys(["eval_dataset", "validation_data", "val_loader", "validation"],
                     "it is cv_config=sh.CrossValidationConfig(source, frequency, size)")
 )  # fmt: skip
-
-
-def names_ours(
-    foreign: Mapping[str, str],
-    called: str | None = None,
-    others: Collection[str] = (),
-    several: Callable[[Sequence[Any]], str] | None = None,
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function name its own argument when it is called with another library's name.
-
-    Arguments that are too many or lacking are answered by the function's own name, too.
-
-    Parameters
-    ----------
-    foreign : dict
-        Name to what to write instead. Parameters that the function has are no foreign ones.
-    called : str, optional
-        The function's name as users write it.
-    others : collection of str
-        Arguments that go to the function although they are no parameters of it.
-    several : callable, optional
-        What to write in place of too many arguments without a name, given all of them.
-    """
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        parameters = list(signature(function).parameters.values())
-        ours = [one.name for one in parameters if one.name != "self"]
-        in_place = [one for one in parameters if one.kind in _IN_PLACE]
-        needed = [one.name for one in in_place if one.default is Parameter.empty]
-        known = {*ours, *others}
-        label = called or function.__name__
-
-        @wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if kwargs and not kwargs.keys() <= known:
-                unknown = next(name for name in kwargs if name not in known)
-                raise TypeError(
-                    f"{label}() got an unexpected keyword argument {unknown!r}{advice(unknown)}"
-                )
-            if len(args) > len(in_place):
-                raise TypeError(too_many(args))
-            if len(args) < len(needed) and (
-                missing := [name for name in needed[len(args) :] if name not in kwargs]
-            ):
-                raise TypeError(f"{label}() needs {', '.join(missing)}")
-            return function(*args, **kwargs)
-
-        def too_many(args: Sequence[Any]) -> str:
-            names = [one.name for one in in_place]
-            first = names.index("self") + 1 if "self" in names else 0
-            write = (
-                "give the others by their names" if several is None else several(args[first:])
-            )
-            return (
-                f"{label}() takes {', '.join(names[first:])} without a name, no more: {write}"
-            )
-
-        def advice(name: str) -> str:
-            if name in foreign:
-                return f": {foreign[name]}"
-            from difflib import get_close_matches  # only here, as it takes its time to import
-
-            close = get_close_matches(name, ours, 1)
-            return f"; is it {close[0]!r}?" if close else f", it has: {', '.join(ours)}"
-
-        return call
-
-    return decorate

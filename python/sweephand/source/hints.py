@@ -26,7 +26,12 @@ class Hints:
         if hint in self._given:
             return
         self._given.add(hint)
-        level = 1
-        while sys._getframe(level).f_globals.get("__name__", "").startswith("sweephand."):
-            level += 1
-        warnings.warn(hint, SweephandHint, stacklevel=level + 1)
+        warnings.warn(hint, SweephandHint, stacklevel=level_of_user())
+
+
+def level_of_user() -> int:
+    """Return the ``stacklevel`` by which the caller warns at the line of the user's code."""
+    level = 1
+    while sys._getframe(level).f_globals.get("__name__", "").startswith("sweephand."):
+        level += 1
+    return level

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from sweephand.checks import check_int
+from sweephand.source.hints import level_of_user
 
 
 class NamedLimit(int):
@@ -33,7 +34,7 @@ def limit_of_old_name(epoch_size: int | None, max_samples: int) -> int:
     warnings.warn(
         "epoch_size of a source is the old name of max_samples",
         DeprecationWarning,
-        stacklevel=3,
+        stacklevel=level_of_user(),
     )
     return epoch_size
 

@@ -86,10 +86,35 @@ IN_OTHER_LIBRARIES = {
     **dict.fromkeys(["interleave", "interleave_datasets", "mix", "Mix"], _MIXED),
     **dict.fromkeys(["WeightedRandomSampler", "balance"],
                     "it is Mixture.by(corpus, 'label', weights='equal')"),
-    **dict.fromkeys(["RandomSampler", "DistributedSampler", "Sampler", "shuffle"],
+    **dict.fromkeys(["RandomSampler", "DistributedSampler", "Sampler", "shuffle",
+                     "DistributedDataLoader"],
                     "a source shuffles by itself, and workers share minibatches by "
                     "num_data_partitions and partition_index"),
     **dict.fromkeys(["Padding", "Pad", "pad", "PadCollator", "pad_sequence"], _PADDED),
+    **dict.fromkeys(["Collator", "collate", "collate_fn", "default_collate", "DataCollator"],
+                    "a layout makes the arrays of a minibatch: MinibatchSource(corpus, "
+                    "layout=sh.Padded()), Packed(row_length), Bucketed('auto')"),
+    **dict.fromkeys(["from_generator", "from_iterable", "GeneratorDataset"],
+                    "what has an order is MapDeserializer(list(items)); what is made chunk by "
+                    "chunk a UserDeserializer"),
+    **dict.fromkeys(["HFDataset", "HuggingFaceDeserializer", "HFDeserializer"],
+                    "it is ArrowDeserializer(dataset), or open(folder) of save_to_disk"),
+    **dict.fromkeys(["Tokenizer", "tokenizer", "tokenize", "encode"],
+                    "texts become tokens in a map, corpus.map(function, size='measured'), and "
+                    "conversations in sweephand.chat.encode(tokenizer)"),
+    **dict.fromkeys(["seed", "manual_seed", "set_seed", "seed_everything", "set_random_seed"],
+                    "the order's seed is MinibatchSource(corpus, randomization_seed=1)"),
+    **dict.fromkeys(["cuda", "device", "to_torch", "to_device", "tensor", "pin_memory"],
+                    "tensors come by minibatch.torch('cuda')"),
+    **dict.fromkeys(["audio", "image", "imread", "read_image"],
+                    "it is a map of sweephand.decode: corpus.map(sh.decode.image('image'))"),
+    **dict.fromkeys(["EarlyStopping"],
+                    "a session ends when the callback of its CrossValidationConfig returns "
+                    "False"),
+    **dict.fromkeys(["accuracy", "Metric", "metrics", "evaluate", "Evaluator"],
+                    "a criterion returns (loss sum, metric sum), and "
+                    "trainer.test_minibatch(minibatch) their mean"),
+    "Stream": "a stream is declared by StreamDef, and described by StreamInfo",
     **dict.fromkeys(["Packing", "Pack", "pack"],
                     "it is Packed(row_length), a layout"),
     **dict.fromkeys(["Bucketing", "Bucket", "BucketSampler"],
@@ -100,7 +125,8 @@ IN_OTHER_LIBRARIES = {
     **dict.fromkeys(["Adam", "AdamW", "SGD", "Lion", "RMSprop", "optim"], _LEARNERS),
     **dict.fromkeys(["Learner", "TorchLearner"], _LEARNERS),
     **dict.fromkeys(["GradScaler", "amp"], "it is LossScaleOptimizer(optimizer)"),
-    **dict.fromkeys(["lr_scheduler", "Scheduler", "LambdaLR"], _SCHEDULES),
+    **dict.fromkeys(["lr_scheduler", "Scheduler", "LambdaLR", "LRScheduler", "StepLR"],
+                    _SCHEDULES),
     **dict.fromkeys(["Checkpoint", "checkpoint", "save", "ModelCheckpoint"],
                     "sessions save by CheckpointConfig(filename, frequency), a source by "
                     "source.get_checkpoint_state()"),
@@ -162,7 +188,11 @@ def hint_at(name: str, names: Collection[str]) -> str:
     from difflib import get_close_matches  # only here, as it takes its time to import
 
     lower = {one.lower(): one for one in names}
-    close = get_close_matches(name.lower(), lower, 1, 0.7)
+    close = get_close_matches(name.lower(), lower, 1, 0.85)
+    if not close:  # ImageFolderDeserializer for ImageFolder
+        close = sorted((one for one in lower if name.lower().startswith(one)), key=len)[-1:]
+    if not close:
+        close = get_close_matches(name.lower(), lower, 1, 0.7)
     if not close:  # JSONL for JSONLDeserializer
         close = [one for one in lower if len(name) > 2 and one.startswith(name.lower())][:1]
     return f"; is it {lower[close[0]]!r}?" if close else ""

@@ -11,9 +11,9 @@ from typing import Any, Self
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.streams import StreamInfo
-from sweephand.deserializers.data_in_memory import advice_for_several
+from sweephand.deserializers.data_in_memory import advice_for_named, advice_for_several
 from sweephand.deserializers.source_data import SourceData
-from sweephand.elsewhere import AnswersForeignNames
+from sweephand.elsewhere import AnswersForeignNames, names_ours
 from sweephand.errors import StateError
 from sweephand.events.event import Event
 from sweephand.events.event_file import events_given
@@ -25,7 +25,7 @@ from sweephand.source.at_exit import close_at_exit
 from sweephand.source.cursor import Cursor
 from sweephand.source.events import Events
 from sweephand.source.foreign_methods import ON_SOURCE
-from sweephand.source.foreign_names import NEXT, SIZED, SOURCE, names_ours
+from sweephand.source.foreign_names import NEXT, SIZED, SOURCE
 from sweephand.source.hints import Hints
 from sweephand.source.limits import MAX_TIME
 from sweephand.source.loops import checked_size, hint_at_repetition, loop
@@ -131,7 +131,7 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
     _foreign = ON_SOURCE
     _crosses_sweeps = True
 
-    @names_ours(SOURCE, "MinibatchSource", several=advice_for_several)
+    @names_ours(SOURCE, "MinibatchSource", several=advice_for_several, named=advice_for_named)
     @takes_arguments_of(SourceOptions)
     def __init__(self, deserializers: SourceData, **given: Any) -> None:
         options = SourceOptions(deserializers, **given)

@@ -26,5 +26,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     """Return a public name."""
     if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from sweephand.source.old_names import room_error
+
+        raise room_error("torch", name, __all__)
     return _find("TorchLearner" if name == "Learner" else name)

@@ -10,9 +10,10 @@ from typing import Any
 import torch.utils.data
 
 from sweephand.checks import check_int
+from sweephand.elsewhere import names_ours
 from sweephand.errors import shown
 from sweephand.minibatch.position import Position
-from sweephand.source.foreign_names import DATASET, names_ours
+from sweephand.source.foreign_names import DATASET
 from sweephand.torch.loaders.dataset import Delivered, IterableDataset
 
 _MADE_BY_THE_SOURCE = (

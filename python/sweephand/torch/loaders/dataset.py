@@ -12,10 +12,11 @@ import torch.utils.data
 from torch.utils.data import _utils as loader_parts
 
 from sweephand.checks import check_int
+from sweephand.elsewhere import names_ours
 from sweephand.errors import StateError, shown
 from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.source.foreign_names import DATASET, names_ours
+from sweephand.source.foreign_names import DATASET
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
 from sweephand.source.sweep_loop import check_not_ended

@@ -74,8 +74,13 @@ class TorchLearner(Learner):
         optimizers = listed(inner)
         if not are_optimizers(optimizers):
             raise ArgumentTypeError(
-                "optimizer must be a torch optimizer or a LossScaleOptimizer around one, "
-                f"got {shown(optimizer)}"
+                "optimizer must be a torch optimizer or a LossScaleOptimizer around one, such "
+                f"as torch.optim.Adam(model.parameters()), got {shown(optimizer)}"
+            )
+        if isinstance(lr_schedule, torch.optim.lr_scheduler.LRScheduler):
+            raise ArgumentTypeError(
+                f"lr_schedule is a schedule of sh, got {shown(lr_schedule)}: lr_schedule=None "
+                "leaves the rates to it, and you step it after each minibatch"
             )
         self._optimizers = optimizers
         super().__init__(

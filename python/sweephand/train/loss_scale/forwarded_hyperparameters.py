@@ -14,6 +14,13 @@ _INSTEAD = {  # of an inner optimizer's attributes
     "state": "it holds the moments; opt.state_dict() holds the scale",
     "update": "opt.update(gradient_sums, num_samples) takes the step",
 }
+_OF_A_SCALER = {  # names of torch's GradScaler
+    "scale": "it is opt.get_scaled_loss(loss), and the number opt.loss_scale",
+    "get_scale": "it is opt.loss_scale",
+    "get_growth_interval": "it is opt.dynamic_growth_steps",
+    "is_enabled": "it is opt.dynamic",
+    "backward": "write opt.get_scaled_loss(loss).backward(), and opt.step()",
+}
 
 
 class ForwardsHyperparameters:
@@ -50,6 +57,8 @@ class ForwardsHyperparameters:
             own = f"opt.inner_optimizer{'[0]' if several else ''}.{name}"
             instead = f"; {_INSTEAD[name]}" if name in _INSTEAD else ""
             return f"{kind} has no {name!r} of its own: it is {own}{instead}"
+        if name in _OF_A_SCALER:
+            return f"{kind} has no {name!r}: {_OF_A_SCALER[name]}"
         known = sorted(self._inner.hyperparameters())
         close = get_close_matches(name, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

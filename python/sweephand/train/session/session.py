@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sweephand.corpus.streams import StreamInfo
+from sweephand.elsewhere import names_ours
 from sweephand.errors import LossScaleError
-from sweephand.source.foreign_names import SESSION, names_ours
+from sweephand.source.foreign_names import SESSION
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.source.schedules.spec import Spec

@@ -10,8 +10,9 @@ from uuid import uuid4
 
 from sweephand.checks import check_int
 from sweephand.corpus.streams import StreamInfo
+from sweephand.elsewhere import names_ours
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
-from sweephand.source.foreign_names import TRAINER, names_ours
+from sweephand.source.foreign_names import TRAINER
 from sweephand.train.arguments import check_kind
 from sweephand.train.checkpoint.stateful import Stateful
 from sweephand.train.learners.clock import Clock
