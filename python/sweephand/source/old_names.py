@@ -53,6 +53,32 @@ ELSEWHERE = {
     ),
 }
 
+_GRAPHS = (
+    "models, losses and devices are the framework's: Trainer(model, criterion, learners) takes "
+    "a torch.nn.Module"
+)
+ELSEWHERE |= dict.fromkeys(
+    [
+        *(
+            "input_variable",
+            "input",
+            "parameter",
+            "constant",
+            "placeholder",
+            "Variable",
+            "Axis",
+        ),
+        *("Function", "layers", "ops", "functions", "combine", "sequence", "initializer"),
+        *("losses", "relu", "softmax", "sigmoid", "tanh", "times", "plus", "glorot_uniform"),
+        *("cross_entropy_with_softmax", "classification_error", "squared_error", "load_model"),
+        *("cntk_py", "debugging", "user_function", "default_options", "element_select"),
+    ],
+    _GRAPHS,
+) | {
+    "distributed": f"{_WORKERS}; sweephand.torch.distributed finds both",
+    "LatticeDeserializer": "lattices are read by your code, in a UserDeserializer",
+}
+
 _SOURCE = "minibatches come from source = MinibatchSource(corpus), by source.sweep(size)"
 _OPEN = "sweephand.open(path) opens the corpus at a path or URL, whatever its format is"
 _ARRAYS = "arrays are served by MinibatchSource({'x': X, 'y': y})"
@@ -135,7 +161,7 @@ IN_OTHER_LIBRARIES = {
                     "one of "
                     "TensorBoardProgressWriter, CSVProgressWriter, ProgressPrinter"),
     **dict.fromkeys(["fit", "Model", "nn"],
-                    "models are the framework's: Trainer(model, criterion, learners)"),
+                    _GRAPHS),
 }  # fmt: skip
 
 
