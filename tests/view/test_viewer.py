@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -279,3 +280,11 @@ def test_sizes_beyond_all_memory_and_workers_beyond_all_counting_are_answered(
     assert "begins at nominal time" in page.text
     assert f"and {2**30 - 64:,} more workers" in page.text
     endless.close()
+
+
+def test_a_page_is_kept_in_a_file(source: sh.MinibatchSource, tmp_path: Path) -> None:
+    page = source.show(SIZE, step=2, path=tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == page.html
+    with pytest.raises(FileNotFoundError):
+        source.show(SIZE, path=tmp_path / "absent" / "page.html")
+    assert source.current_position == 0

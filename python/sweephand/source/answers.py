@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os import PathLike
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -174,6 +175,7 @@ class Answers:
         *,
         time: int | None = None,
         decode: object = None,
+        path: str | PathLike[str] | None = None,
         num_data_partitions: int = 1,
         partition_index: int = 0,
     ) -> Page:
@@ -194,13 +196,15 @@ class Answers:
             Text of token ids: a function of a list of ids or of one id, an object with such a
             method ``decode``, or texts by id. A dict by stream name has one for each stream;
             else it holds for all streams of tokens.
+        path : path, optional
+            The file of HTML, which needs no other, that the page is written to as well.
         num_data_partitions, partition_index : int
             As in `next_minibatch`.
 
         Returns
         -------
         Page
-            ``write(path)`` keeps it as a file of HTML that needs no other file.
+            ``write(path)`` writes it to a file, too.
 
         Raises
         ------
@@ -214,7 +218,7 @@ class Answers:
         with twin_of(self) as twin:  # type: ignore[arg-type] # of a source
             if step is None and time is None:
                 twin.position = self.cursor.position
-            return page_of_source(
+            page = page_of_source(
                 twin,
                 size,
                 step=step,
@@ -223,6 +227,9 @@ class Answers:
                 workers=num_data_partitions,
                 rank=partition_index,
             )
+        if path is not None:
+            page.write(path)
+        return page
 
     def memory_bound(self, minibatch_size_in_samples: int) -> int:
         """Return about how many bytes the source holds at most.
