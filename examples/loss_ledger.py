@@ -10,10 +10,16 @@ highest losses, whatever the step. Then:
 """
 
 import argparse
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+
+try:
+    import pyarrow  # noqa: F401 # the ledger's table
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[parquet]'")
 
 import sweephand as sh
 

@@ -1,7 +1,13 @@
 """Read CNTK's text format: a sparse word and a sparse slot a line, sentence after sentence."""
 
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+try:
+    import scipy  # noqa: F401 # sparse sequences are its matrices
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[scipy]'")
 
 import sweephand as sh
 

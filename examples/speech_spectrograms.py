@@ -8,6 +8,7 @@ are what a model gets. It needs soundfile.
 """
 
 import argparse
+import sys
 import tempfile
 import wave
 from collections.abc import Mapping
@@ -15,6 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+try:
+    import soundfile  # noqa: F401 # which decodes
+except ImportError as error:
+    sys.exit(f"this example needs {error.name}: pip install 'sweephand[audio]'")
 
 import sweephand as sh
 

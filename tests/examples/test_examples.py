@@ -212,6 +212,29 @@ def test_an_example_without_its_package_ends_with_a_sentence(
         run(name)
 
 
+_OPTIONAL = ["PIL", "array_record", "fsspec", "h5py", "lance", "obstore", "pyarrow", "ray"]
+_OPTIONAL += ["scipy", "soundfile", "zarr", "zstandard"]
+_QUICK = sorted(path.name for path in EXAMPLES.glob("read_*.py"))
+
+
+@pytest.mark.parametrize("name", [*_QUICK, "loss_ledger.py", "speech_spectrograms.py"])
+def test_an_example_without_any_package_runs_or_ends_with_a_sentence(
+    run: Run, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in [one for one in sys.modules if one.partition(".")[0] in _OPTIONAL]:
+        monkeypatch.delitem(sys.modules, other)
+    for package in _OPTIONAL:
+        monkeypatch.setitem(sys.modules, package, None)
+    told = sentence = ""
+    try:
+        told = run(name)
+    except SystemExit as end:
+        sentence = str(end.code)
+    except ImportError as error:  # which would pass for a package that the test needs
+        pytest.fail(f"a traceback: {error}")
+    assert told or re.match(r"this example needs .*pip install ", sentence)
+
+
 def test_no_example_needs_a_package_in_silence() -> None:
     own = {"numpy", "sweephand", "__future__", *sys.stdlib_module_names}
     own |= {path.stem for path in EXAMPLES.rglob("*.py")}
