@@ -88,6 +88,7 @@ def check_minibatch(
     combination = oracle.combination
     dealt = shares.shares(combination, planned, workers)
     _check_label_samples(combination, found)
+    assert {one.global_num_sequences for one in found} == {sum(len(one.ids) for one in found)}
     for minibatch, units in zip(found, dealt, strict=True):
         assert bool(minibatch) == bool(planned.units)
         if not planned.units:

@@ -173,6 +173,15 @@ def test_conversations_are_fine_tuned_on_and_go_on(run: Run) -> None:
     assert last < first
 
 
+def test_answers_are_preferred_and_a_run_goes_on(run: Run) -> None:
+    pytest.importorskip("tokenizers")
+    told = run("prefer_answers.py", 8)
+    assert "stopped and gone on is the whole: True" in told
+    assert float(re.findall(r"packed or not, differ by (\S+)", told)[0]) < 1e-13
+    first, last = map(float, re.findall(r"(\d\.\d+) at step", told))
+    assert last < first
+
+
 def test_text_becomes_rows(run: Run, tmp_path: Path) -> None:
     told = run("text_to_rows.py", "--texts", 99, "--sources", SOURCES, "--output", tmp_path)
     first, second = [line for line in told.splitlines() if "tokens" in line]

@@ -54,6 +54,15 @@ class Share:
         return self._plan.num_samples
 
     @property
+    def global_num_sequences(self) -> int:
+        """Sequences over all workers, as planned: the divisor of a sum of a loss per sequence.
+
+        Where a layout cuts sequences, each piece counts. Banned ones are not counted, those
+        that are skipped as damaged are; no communication is needed.
+        """
+        return self._plan.counted.pieces
+
+    @property
     def num_sequences(self) -> int:
         """Sequences in this worker's share."""
         return self._plan.share_size
