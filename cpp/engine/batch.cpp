@@ -125,12 +125,9 @@ void cut_plan(const Plan& whole, const Range& sequences, const Range& rows, Plan
 
 void Batch::count() {
   share_samples = count_samples(*this);
-  num_cells = options.form == Form::kRagged ? share_samples : 0;
+  num_cells = share_samples;
   for (const StreamBatch& stream : streams) {
-    if (stream.mask)
-      num_cells = std::max(num_cells, stream.rows * stream.width);
-    else if (options.form != Form::kRagged)
-      num_cells = std::max(num_cells, stream.num_samples);
+    if (stream.is_grid()) num_cells = std::max(num_cells, stream.rows * stream.width);
   }
 }
 

@@ -43,7 +43,7 @@ struct StreamBatch {
 struct Batch : Plan {               // without its blocks
   AssembleOptions options;          // that it was laid out by
   std::uint64_t share_samples = 0;  // of the share, in the size-defining stream
-  std::uint64_t num_cells = 0;      // that the share fills or pads; its samples if it is ragged
+  std::uint64_t num_cells = 0;      // of its widest grid; its samples if it has none
   std::vector<StreamBatch> streams;
   RowMarks marks;  // of a layout of rows
 

@@ -160,8 +160,12 @@ def check_share(
     if isinstance(oracle.combination.layout, sh.Packed):
         lengths = {unit.row_length for unit in planned.units}
         check_rows(minibatch, rows, values, masks, max(lengths))
-    if minibatch["x"].is_padded and not isinstance(oracle.combination.layout, sh.Packed):
-        _check_padding(minibatch["x"])
+    cells = minibatch.num_samples
+    if minibatch["x"].is_padded:
+        cells = np.asarray(minibatch["x"].mask).size
+        if not isinstance(oracle.combination.layout, sh.Packed):
+            _check_padding(minibatch["x"])
+    assert minibatch.fill_ratio == (minibatch.num_samples / cells if cells else 1.0)
 
 
 def _begins(planned: PlannedMinibatch) -> dict[tuple[int, int], int]:

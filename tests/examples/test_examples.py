@@ -182,6 +182,17 @@ def test_answers_are_preferred_and_a_run_goes_on(run: Run) -> None:
     assert last < first
 
 
+@pytest.mark.exhaustive
+def test_pictures_are_captioned_by_processes_that_are_killed(run: Run) -> None:
+    pytest.importorskip("PIL")
+    told = run("caption_pictures.py", 12)
+    assert told.count("same minibatches True") == 2
+    assert all(float(one) < 1e-5 for one in re.findall(r"losses differ by (\S+)", told))
+    assert float(re.findall(r"shares of two processes differ by (\S+) %", told)[0]) < 10
+    first, last = map(float, re.findall(r"(\d\.\d+) at step", told))
+    assert last < first
+
+
 def test_text_becomes_rows(run: Run, tmp_path: Path) -> None:
     told = run("text_to_rows.py", "--texts", 99, "--sources", SOURCES, "--output", tmp_path)
     first, second = [line for line in told.splitlines() if "tokens" in line]

@@ -29,7 +29,7 @@ LAYOUTS = [
 # What is said of the global minibatch, and the names that sequences have in their corpus.
 OF_THE_WHOLE = {
     *("nominal_time", "position", "next_position", "end_of_sweep", "sweeps_ended"),
-    *("global_num_samples", "global_num_label_samples", "ids"),
+    *("global_num_samples", "global_num_sequences", "global_num_label_samples", "ids"),
     *("origin", "planned"),  # objects without equality
 }
 

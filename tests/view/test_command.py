@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -125,16 +126,31 @@ def test_mistakes_are_answered_in_a_line(
     assert not (data / "x").exists()
 
 
-def test_the_local_page_is_served_until_it_is_interrupted(data: Path) -> None:
-    command = [sys.executable, "-m", "sweephand", "view", "t.npz", "--size", "100"]
+@contextmanager
+def served(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Serve a page in a process of its own, which hears interrupts; yield it and its URL."""
+    # Where tests run in the background of a shell, programs are born deaf to them.
+    code = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from sweephand.cli import main\n"
+        "sys.exit(main())\n"
+    )
     with subprocess.Popen(
-        [*command, "--no-browser", "--step", "3"],
+        [sys.executable, "-c", code, "view", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def test_the_local_page_is_served_until_it_is_interrupted(data: Path) -> None:
+    with served("t.npz", "--size", "100", "--no-browser", "--step", "3") as (process, url):
         with urllib.request.urlopen(url, timeout=60) as answer:
             page = Read(answer.read().decode())
         assert "step 3" in page.text
@@ -145,7 +161,9 @@ def test_the_local_page_is_served_until_it_is_interrupted(data: Path) -> None:
     assert (process.returncode, errors) == (0, "")
 
 
-def test_a_browser_is_opened_whose_arguments_do_not_show_the_token(data: Path) -> None:
+def test_a_browser_is_opened_whose_arguments_do_not_show_the_token(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     browser = data / "browser.py"
     browser.write_text(
         "import os, sys, urllib.request\n"
@@ -154,13 +172,9 @@ def test_a_browser_is_opened_whose_arguments_do_not_show_the_token(data: Path) -
         "status = urllib.request.urlopen(url).status\n"
         "print(sys.argv[1], status, url, flush=True)\n"
     )
-    command = [sys.executable, "-m", "sweephand", "view", "t.npz", "--size", "100"]
-    environment = {**os.environ, "BROWSER": f"{sys.executable} {browser} %s"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
+    monkeypatch.setenv("BROWSER", f"{sys.executable} {browser} %s")
+    with served("t.npz", "--size", "100") as (process, url):
         assert process.stdout is not None
-        url = process.stdout.readline().strip()
         token = url.split("/")[3]
         seen = next(line for line in process.stdout if line.startswith("file:"))
         process.send_signal(signal.SIGINT)
