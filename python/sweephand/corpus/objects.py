@@ -78,12 +78,23 @@ def _plain(value: object) -> object:
 def objects_column(texts: Sequence[bytes]) -> ColumnData:
     """Return objects, a sample for each sequence, by their texts."""
     content = np.frombuffer(b"".join(texts), np.uint8)
-    return as_objects(bytes_column(content, offsets_of([len(text) for text in texts])))
-
-
-def as_objects(column: ColumnData) -> ColumnData:
-    """Return a column of texts as the objects that they are."""
+    column = bytes_column(content, offsets_of([len(text) for text in texts]))
     return replace(column, holds_objects=True)
+
+
+def column_of_values(values: Sequence[object]) -> tuple[ColumnData, dict[int, str]]:
+    """Return values as objects, and the reason for each that cannot be one, by its number."""
+    texts: list[bytes] = []
+    wrong: dict[int, str] = {}
+    for number, value in enumerate(values):
+        try:
+            if isinstance(value, Unusable):
+                raise ValueError(value.reason)
+            texts.append(object_text(value))
+        except ValueError as error:
+            wrong[number] = str(error)
+            texts.append(b"null")
+    return objects_column(texts), wrong
 
 
 def parsed(texts: NDArray[np.object_]) -> NDArray[np.object_]:

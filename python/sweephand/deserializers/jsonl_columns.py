@@ -18,7 +18,7 @@ from sweephand.corpus.casts import cast, element_type, kinds_in, leaves
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.given_texts import IS_NULL
 from sweephand.corpus.members import LACKING, Unusable
-from sweephand.corpus.objects import OBJECT, is_nested, object_text, objects_column
+from sweephand.corpus.objects import OBJECT, column_of_values, is_nested
 from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
 
 REPEATED = Unusable("is there twice")
@@ -98,7 +98,7 @@ class JsonField:
             Row to what is wrong with it; such a row is empty.
         """
         if self._are_objects(values):
-            return self._convert_objects(values)
+            return column_of_values(values)
         self._num_rows += len(values)
         rows: list[Any] = []
         wrong: dict[int, str] = {}
@@ -131,19 +131,6 @@ class JsonField:
             self.is_object = is_nested(next(held, None))
             self.dtype = _TEXT if self.is_object else None
         return self.is_object
-
-    def _convert_objects(self, values: Sequence[Any]) -> tuple[ColumnData, dict[int, str]]:
-        texts: list[bytes] = []
-        wrong: dict[int, str] = {}
-        for number, value in enumerate(values):
-            try:
-                if isinstance(value, Unusable):
-                    raise ValueError(value.reason)
-                texts.append(object_text(value))
-            except ValueError as error:
-                wrong[number] = str(error)
-                texts.append(b"null")
-        return objects_column(texts), wrong
 
     def adopt(self, found: CoreColumn) -> ColumnData:
         """Return the core's values of ordinary rows in the form of `convert`.

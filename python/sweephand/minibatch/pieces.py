@@ -77,28 +77,29 @@ class Pieces:
         ValueError
             If a row has more than `most` pieces.
         """
-        counts = np.bincount(self.rows, minlength=self.num_rows)
-        found = int(counts.max(initial=0))
+        numbers = self._numbers_in_row()
+        found = int(numbers.max(initial=0))
         if most is not None and found > most:
             raise ValueError(f"a row has {found} sequences, more than the capacity of {most}")
-        firsts = np.cumsum(counts) - counts
         boundaries = np.zeros((self.num_rows, (most or found) + 1), np.int32)
-        number_in_row = np.arange(len(self.rows)) - firsts[self.rows]
-        boundaries[self.rows, number_in_row + 1] = self.ends
+        boundaries[self.rows, numbers] = self.ends
         return np.maximum.accumulate(boundaries, axis=1)
 
     def segments(self, row_length: int) -> NDArray[np.int32]:
         """Return which piece of its row each cell holds, from 1: int32, (rows, row length)."""
-        counts = np.bincount(self.rows, minlength=self.num_rows)
-        firsts = np.cumsum(counts) - counts
-        numbers = np.arange(len(self.rows)) - firsts[self.rows] + 1
-        return self._spread(numbers, row_length)
+        return self._spread(self._numbers_in_row(), row_length)
 
     def positions(self, row_length: int) -> NDArray[np.int32]:
         """Return where in its piece each cell is: int32, (rows, row length)."""
         begins = self._spread(self.columns, row_length)
         columns = np.arange(row_length, dtype=np.int32)
         return np.where(self.segments(row_length) > 0, columns - begins, np.int32(0))
+
+    def _numbers_in_row(self) -> NDArray[np.int64]:
+        """Return the number of each piece in its row, from 1."""
+        counts = np.bincount(self.rows, minlength=self.num_rows)
+        before = np.cumsum(counts) - counts
+        return np.arange(len(self.rows)) - before[self.rows] + 1
 
     def _spread(self, numbers: NDArray[np.int64], row_length: int) -> NDArray[np.int32]:
         """Return the number of each piece in all of its cells, and 0 in gaps."""

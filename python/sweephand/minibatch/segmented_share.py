@@ -37,8 +37,9 @@ class SegmentedShare(Share):
         ndarray of int32, shape (rows, row length)
             1, 2, ... in every row; 0 in gaps.
         """
-        if self._parted is not None:
-            return self._parted.segment_ids
+        parted = self._parted
+        if parted is not None:
+            return parted.segment_ids
         return segments_of(self._plan.segment_ids(), self.layout)
 
     @property
@@ -50,8 +51,9 @@ class SegmentedShare(Share):
         ndarray of int32, shape (rows, row length)
             From 0 in every segment; 0 in gaps.
         """
-        if self._parted is not None:
-            return self._parted.position_ids
+        parted = self._parted
+        if parted is not None:
+            return parted.position_ids
         return segments_of(self._plan.position_ids(), self.layout)
 
     @property

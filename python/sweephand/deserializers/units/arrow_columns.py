@@ -23,7 +23,7 @@ from sweephand.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData, bytes_column, spread
 from sweephand.corpus.given_texts import IS_NULL
 from sweephand.corpus.members import splits_of
-from sweephand.corpus.objects import object_text, objects_column
+from sweephand.corpus.objects import column_of_values
 
 pa = OptionalModule("pyarrow", extra="parquet")
 pc = OptionalModule("pyarrow.compute", extra="parquet")
@@ -116,7 +116,7 @@ def convert(
         If the type cannot have the shape, or offsets are damaged.
     """
     if is_object or _holds_structs(array.type):
-        return _objects(array)
+        return column_of_values(array.to_pylist())
     array, shape = _as_lists(array, shape)
     nested = _open(array)
     sample_levels = _sample_levels(nested, shape, array.type)
@@ -138,18 +138,6 @@ def _holds_structs(kind: Any) -> bool:
     while _is_list(kind):
         kind = kind.value_type
     return not _is_media(kind) and bool(pa.types.is_struct(kind) or pa.types.is_map(kind))
-
-
-def _objects(array: Any) -> tuple[ColumnData, dict[int, str]]:
-    texts: list[bytes] = []
-    wrong: dict[int, str] = {}
-    for row, value in enumerate(array.to_pylist()):
-        try:
-            texts.append(object_text(value))
-        except ValueError as error:
-            wrong[row] = str(error)
-            texts.append(b"null")
-    return objects_column(texts), wrong
 
 
 @dataclass(frozen=True)
