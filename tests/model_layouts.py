@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tests import model
 from tests.model import Entry, ModelCorpus, ModelSettings
+from tests.model_limits import fits, largest, largest_of, piece_of, rows_within
 
 # 2. Joining a list into rows ------------------------------------------------------------------
 
@@ -46,10 +47,16 @@ def rows_longest_first(sizes: Sequence[int], length: int) -> list[list[int]]:
 
 
 def rows_of_mixture(
-    pieces: Sequence[tuple[int, int, int]], length: int, look_ahead: int
+    pieces: Sequence[tuple[int, int, int]],
+    length: int,
+    look_ahead: int,
+    counts: Sequence[Sequence[int]] = (),
+    limits: Sequence[int] = (),
 ) -> list[list[int]]:
     """Rows as places in the list, of pieces as (corpus, sweep, size)."""
     sizes = [size for _, _, size in pieces]
+    most = (length, *limits)
+    known = [piece_of(i, own, most) for i, own in enumerate(zip(sizes, *counts, strict=True))]
     begins = list(itertools.accumulate(sizes, initial=0))
     corpora = {corpus for corpus, _, _ in pieces}
     left = list(range(len(pieces)))
@@ -63,26 +70,28 @@ def rows_of_mixture(
             for c in corpora
         }  # fmt: skip
         row: list[int] = []
+        room = most
         in_order = True
         while True:
-            room = length - sum(sizes[place] for place in row)
-            sight = []
+            sights = []
             for corpus in corpora:
                 own = [place for place in left if pieces[place][0] == corpus][:look_ahead]
                 if taken[corpus] < due[corpus]:
-                    sight += [place for place in own if pieces[place][1] == pieces[own[0]][1]]
-            if not sight:
+                    sights.append(
+                        [known[one] for one in own if pieces[one][1] == pieces[own[0]][1]]
+                    )
+            if not sights:
                 break
-            in_order = in_order and sizes[min(sight)] <= room
-            fitting = [place for place in sight if sizes[place] <= room]
-            if not fitting:
+            oldest = min((sight[0] for sight in sights), key=lambda one: one.place)
+            in_order = in_order and fits(oldest, room)
+            offers = [oldest] if in_order else [largest(one, room, most) for one in sights]
+            chosen = largest_of(offers, most)
+            if chosen is None:
                 break
-            chosen = min(sight) if in_order else max(
-                fitting, key=lambda place: (sizes[place], -place)
-            )  # fmt: skip
-            left.remove(chosen)
-            row.append(chosen)
-            taken[pieces[chosen][0]] += sizes[chosen]
+            left.remove(chosen.place)
+            row.append(chosen.place)
+            taken[pieces[chosen.place][0]] += sizes[chosen.place]
+            room = tuple(a - b for a, b in zip(room, chosen.measures, strict=True))
         rows.append(sorted(row))
     return rows
 
@@ -130,6 +139,24 @@ def pack_ranges(
                 yield lane, a + j * (b - a) // count, a + (j + 1) * (b - a) // count
 
 
+@dataclass(frozen=True)
+class Limits:
+    """The most that rows hold of what is carried, by name, and what a sequence carries."""
+
+    most: tuple[int, ...] = ()
+    carried: Callable[[int], tuple[int, ...]] = lambda _: ()
+
+    def counts(self, pieces: Sequence[Piece]) -> list[list[int]]:
+        """Of each limit, what every piece carries: the first one what its sequence does."""
+        return [
+            [0 if one.first else min(self.carried(one.sequence)[i], most) for one in pieces]
+            for i, most in enumerate(self.most)
+        ]
+
+
+NO_LIMITS = Limits()
+
+
 def pieces_of(sequence: int, size: int, length: int) -> list[Piece]:
     """A sequence, cut if it is longer than a row."""
     return [
@@ -138,15 +165,26 @@ def pieces_of(sequence: int, size: int, length: int) -> list[Piece]:
     ]
 
 
-def rows_of_pack(pieces: list[Piece], length: int, key: int) -> list[tuple[Piece, ...]]:
+def rows_of_pack(
+    pieces: list[Piece], length: int, key: int, limits: Limits
+) -> list[tuple[Piece, ...]]:
     """The rows of a shuffled pack."""
-    rows = rows_longest_first([piece.size for piece in pieces], length)
+    sizes, counts = [piece.size for piece in pieces], limits.counts(pieces)
+    if any(map(any, counts)):
+        rows = rows_within(sizes, length, counts, limits.most)
+    else:
+        rows = rows_longest_first(sizes, length)
     order = model.Permutation(len(rows), key).take(0, len(rows))
     return [tuple(pieces[place] for place in rows[r]) for r in order]
 
 
 def lanes_apart(
-    corpus: ModelCorpus, settings: ModelSettings, length: int, look_ahead: int, sweep: int
+    corpus: ModelCorpus,
+    settings: ModelSettings,
+    length: int,
+    look_ahead: int,
+    sweep: int,
+    limits: Limits,
 ) -> list[Row]:
     """One sweep as rows of single lanes, in order. Sequences longer than a row are split."""
     lanes = settings.num_lanes if settings.randomize else 1
@@ -166,9 +204,13 @@ def lanes_apart(
             continue
         if not settings.keeps_order:
             key = model.derive_key(model.ORDER_VERSION, settings.seed, 3, sweep, begin)
-            rows = rows_of_pack(pieces, length, key)
+            rows = rows_of_pack(pieces, length, key, limits)
         else:
-            places = rows_in_order([piece.size for piece in pieces], length, look_ahead)
+            sizes, counts = [piece.size for piece in pieces], limits.counts(pieces)
+            if any(map(any, counts)):
+                places = rows_within(sizes, length, counts, limits.most, look_ahead)
+            else:
+                places = rows_in_order(sizes, length, look_ahead)
             rows = [tuple(pieces[place] for place in row) for row in places]
         offset = next(start for start in starts if start >= begin)
         offset -= lane * corpus.num_samples // lanes
@@ -196,7 +238,7 @@ def pack_parts(corpus: ModelCorpus, settings: ModelSettings, length: int) -> int
 
 
 def lanes_together(
-    corpus: ModelCorpus, settings: ModelSettings, length: int, sweep: int
+    corpus: ModelCorpus, settings: ModelSettings, length: int, sweep: int, limits: Limits
 ) -> list[Row]:
     """One shuffled sweep as rows of its parts, in order; long sequences are split."""
     result = []
@@ -210,7 +252,7 @@ def lanes_together(
         ]
         key = model.derive_key(model.ORDER_VERSION, settings.seed, 5, sweep, number)
         time = entries[0].time
-        for row in rows_of_pack(pieces, length, key):
+        for row in rows_of_pack(pieces, length, key, limits):
             result.append(Row(time, sweep, row))
             time += sum(piece.size for piece in row)
     return result
@@ -224,11 +266,12 @@ def packed_sweep(
     sweep: int,
     *,
     apart: bool = False,
+    limits: Limits = NO_LIMITS,
 ) -> list[Row]:
     """One sweep as rows, in order. Sequences longer than a row are split."""
     if apart or settings.keeps_order:
-        return lanes_apart(corpus, settings, length, look_ahead, sweep)
-    return lanes_together(corpus, settings, length, sweep)
+        return lanes_apart(corpus, settings, length, look_ahead, sweep, limits)
+    return lanes_together(corpus, settings, length, sweep, limits)
 
 
 # 4. Parts of a sweep --------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def rows_within(
     """Return rows of places; the largest first, or in order with a look-ahead."""
     most = (row_length, *limits)
     pieces = [
-        _piece(place, own, most) for place, own in enumerate(zip(sizes, *counts, strict=True))
+        piece_of(place, own, most) for place, own in enumerate(zip(sizes, *counts, strict=True))
     ]
     waiting, rows = list(pieces), []
     while waiting:
@@ -41,7 +41,7 @@ def rows_within(
         while True:
             in_sight = waiting[:look_ahead]
             if not row:
-                found = _largest(in_sight, room, most) if look_ahead is None else in_sight[0]
+                found = largest(in_sight, room, most) if look_ahead is None else in_sight[0]
             else:
                 found = _next(in_sight, room, most, shares, scarcest)
             if found is None:
@@ -53,11 +53,12 @@ def rows_within(
     return rows
 
 
-def _piece(place: int, measures: tuple[int, ...], most: tuple[int, ...]) -> Piece:
+def piece_of(place: int, measures: tuple[int, ...], most: tuple[int, ...]) -> Piece:
+    """A sequence and its band."""
     parts = [Fraction(own, one) for own, one in zip(measures, most, strict=True)]
     main = parts.index(max(parts))
     others = [-(-8 * one // parts[main]) for m, one in enumerate(parts) if m != main]
-    return Piece(place, measures, main, int(max(others)))
+    return Piece(place, measures, main, int(max(others, default=0)))
 
 
 def _next(
@@ -75,9 +76,9 @@ def _next(
             for piece in in_sight
             if _has_more(piece, shares[0], shares[scarcest], scarcest) == has_less
         ]
-        if (found := _largest(side, room, most)) is not None:
+        if (found := largest(side, room, most)) is not None:
             return found
-    return _largest(in_sight, room, most)
+    return largest(in_sight, room, most)
 
 
 def _has_more(piece: Piece, size: Fraction, load: Fraction, scarcest: int) -> bool:
@@ -86,19 +87,31 @@ def _has_more(piece: Piece, size: Fraction, load: Fraction, scarcest: int) -> bo
     return piece.eighths * size > 8 * load
 
 
-def _largest(pieces: list[Piece], room: tuple[int, ...], most: tuple[int, ...]) -> Piece | None:
+def largest(
+    pieces: Sequence[Piece], room: tuple[int, ...], most: tuple[int, ...]
+) -> Piece | None:
+    """The largest offer of all bands to a row with that room."""
     bands: dict[tuple[int, int], list[Piece]] = {}
     for piece in pieces:
         bands.setdefault((piece.main, piece.eighths), []).append(piece)
     found = [_found_in(band, *key, room, most) for key, band in bands.items()]
+    return largest_of(found, most)
+
+
+def largest_of(offers: Sequence[Piece | None], most: tuple[int, ...]) -> Piece | None:
+    """The offer with the largest part of a row, the oldest among equals."""
     return max(
-        (piece for piece in found if piece is not None),
+        (piece for piece in offers if piece is not None),
         key=lambda piece: (
             Fraction(piece.measures[piece.main], most[piece.main]),
             -piece.place,
         ),
         default=None,
     )
+
+
+def fits(piece: Piece, room: tuple[int, ...]) -> bool:
+    return all(own <= left for own, left in zip(piece.measures, room, strict=True))
 
 
 def _found_in(
@@ -111,7 +124,7 @@ def _found_in(
     found = most_of(room[main])
     if found is None:
         return None
-    if all(own <= left for own, left in zip(found.measures, room, strict=True)):
+    if fits(found, room):
         return found
     others = [m for m in range(len(most)) if m != main]
     bounds = [8 * room[m] * most[main] // (eighths * most[m]) for m in others]

@@ -11,8 +11,10 @@ from fractions import Fraction
 from tests import model
 from tests.model import Entry, ModelCorpus, ModelSettings
 from tests.model_layouts import (
+    NO_LIMITS,
     BucketMinibatch,
     Buckets,
+    Limits,
     Row,
     nearest,
     pieces_of,
@@ -286,7 +288,11 @@ def has_share(legs: Sequence[Leg], corpus: int, begin: int, end: int) -> bool:
 
 
 def packed_mixture(
-    mixture: ModelMixture, taken: Sequence[Mixed], length: int, look_ahead: int
+    mixture: ModelMixture,
+    taken: Sequence[Mixed],
+    length: int,
+    look_ahead: int,
+    limits: Mapping[int, Limits] | None = None,  # by corpus
 ) -> Iterator[tuple[Row, list[Mixed]]]:
     """Rows, and whose pieces they hold, of what comes first; long sequences are split."""
     part = ENDLESS // row_parts(mixture, length)
@@ -295,8 +301,14 @@ def packed_mixture(
         pieces = [
             (one, piece) for one in pack for piece in pieces_of(one.sequence, one.size, length)
         ]
+        found = [(limits or {}).get(one.corpus, NO_LIMITS) for one, _ in pieces]
+        counts = [own.counts([piece]) for own, (_, piece) in zip(found, pieces, strict=True)]
         rows = rows_of_mixture(
-            [(one.corpus, one.sweep, piece.size) for one, piece in pieces], length, look_ahead
+            [(one.corpus, one.sweep, piece.size) for one, piece in pieces],
+            length,
+            look_ahead,
+            [[own[0] for own in column] for column in zip(*counts, strict=True)],
+            found[0].most,
         )
         time = pack[0].time
         for row in rows:

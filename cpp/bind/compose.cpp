@@ -47,11 +47,14 @@ void bind_kernels(py::module_& room) {
   room.def(
       "pack_mixture",
       [](const Sizes32& sizes, const Numbers16& corpora, const Numbers16& sweeps,
+         const std::vector<Sizes32>& counts, const std::vector<std::uint32_t>& limits,
          std::uint32_t row_length, std::uint64_t look_ahead) {
-        const MixedPieces pieces{view(sizes), view(corpora), view(sweeps)};
+        const std::vector<Load> loads = loads_of(counts, limits);
+        const MixedPieces pieces{view(sizes), view(corpora), view(sweeps), loads};
         return without_gil([&] { return pack_mixture(pieces, row_length, look_ahead); });
       },
-      "sizes"_a, "corpora"_a, "sweeps"_a, "row_length"_a, "look_ahead"_a);
+      "sizes"_a, "corpora"_a, "sweeps"_a, "counts"_a, "limits"_a, "row_length"_a,
+      "look_ahead"_a);
   room.def(
       "pack_longest_first",
       [](const Sizes32& sizes, std::uint32_t row_length) {

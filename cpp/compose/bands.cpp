@@ -10,11 +10,6 @@ namespace {
 
 constexpr std::uint8_t kNoBand = 255;
 
-// a / b > c / d, of positive b and d.
-bool is_more(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t d) {
-  return uint128{a} * d > uint128{c} * b;
-}
-
 }  // namespace
 
 Bands::Bands(std::span<const std::uint32_t> sizes, std::uint32_t row_length,
@@ -33,7 +28,8 @@ Bands::Bands(std::span<const std::uint32_t> sizes, std::uint32_t row_length,
   for (std::uint32_t place = 0; place < sizes.size(); ++place) {
     std::uint32_t most = 0;
     for (std::uint32_t m = 1; m < limits_.size(); ++m) {
-      if (is_more(measures_[m][place], limits_[m], measures_[most][place], limits_[most]))
+      if (std::uint64_t{measures_[m][place]} * limits_[most] >
+          std::uint64_t{measures_[most][place]} * limits_[m])
         most = m;
     }
     const std::uint64_t key = measures_[most][place];
@@ -95,39 +91,44 @@ bool Bands::fits(std::uint32_t place, std::span<const std::uint32_t> room) const
   return true;
 }
 
-std::uint32_t Bands::found_in(const Band& band, std::span<const std::uint32_t> room) const {
+bool Bands::others_fit(const Band& band, std::uint32_t place,
+                       std::span<const std::uint32_t> room) const {
+  for (std::size_t m = 0; m < limits_.size(); ++m) {
+    if (m != band.measure && measures_[m][place] > room[m]) return false;
+  }
+  return true;
+}
+
+Bands::Offer Bands::longest_in(const Band& band, std::uint32_t room) const {
+  const std::uint32_t rank = band.sight->longest(room);
+  if (rank == Sight::kNone) return {};
+  return {.place = band.places[band.sight->first_of(rank)],
+          .own = band.sight->size(rank),
+          .limit = limits_[band.measure]};
+}
+
+Bands::Offer Bands::found_in(const Band& band, std::span<const std::uint32_t> room) const {
   const std::uint32_t own = room[band.measure];
-  std::uint32_t rank = band.sight->longest(own);
-  if (rank == Sight::kNone) return kNone;
-  const std::uint32_t place = band.places[band.sight->first_of(rank)];
-  if (fits(place, room)) return place;
+  const Offer longest = longest_in(band, own);
+  if (longest.place == kNone || others_fit(band, longest.place, room)) return longest;
   uint128 most = own;
   for (std::size_t m = 0; m < limits_.size(); ++m) {
     if (m == band.measure) continue;
     most = std::min(most, uint128{room[m]} * limits_[band.measure] * kSteps /
                               (uint128{band.eighths} * limits_[m]));
   }
-  rank = band.sight->longest(static_cast<std::uint32_t>(most));
-  return rank == Sight::kNone ? kNone : band.places[band.sight->first_of(rank)];
+  return longest_in(band, static_cast<std::uint32_t>(most));
 }
 
-std::uint32_t Bands::largest(std::span<const std::uint32_t> room, Side side) const {
-  std::uint32_t found = kNone;
-  std::uint64_t key = 0;
-  std::uint64_t limit = 1;
+Bands::Offer Bands::largest(std::span<const std::uint32_t> room, Side side) const {
+  Offer largest;
   for (const Band& band : bands_) {
     if (side != Side::kAll && band.has_more != (side == Side::kMore)) continue;
-    const std::uint32_t place = found_in(band, room);
-    if (place == kNone) continue;
-    const std::uint64_t own = measures_[band.measure][place];
-    const std::uint64_t own_limit = limits_[band.measure];
-    if (is_more(key, limit, own, own_limit)) continue;
-    if (!is_more(own, own_limit, key, limit) && place > found) continue;
-    found = place;
-    key = own;
-    limit = own_limit;
+    const Offer found = found_in(band, room);
+    if (found.place == kNone) continue;
+    if (largest.place == kNone || found.is_before(largest)) largest = found;
   }
-  return found;
+  return largest;
 }
 
 }  // namespace sweephand

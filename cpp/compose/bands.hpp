@@ -28,6 +28,22 @@ class Bands {
   std::uint32_t measure(std::uint32_t place, std::size_t measure) const {
     return measures_[measure][place];
   }
+  bool fits(std::uint32_t place, std::span<const std::uint32_t> room) const;
+
+  // A place, and what it has of its main measure in relation to the most of that.
+  struct Offer {
+    std::uint32_t place = kNone;
+    std::uint32_t own = 0;
+    std::uint32_t limit = 1;
+
+    // REQUIRES: neither is none
+    bool is_before(const Offer& other) const {
+      const std::uint64_t mine = std::uint64_t{own} * other.limit;
+      const std::uint64_t its = std::uint64_t{other.own} * limit;
+      return mine != its ? mine > its : place < other.place;
+    }
+  };
+
   // Of all in sight.
   std::uint64_t total(std::size_t measure) const { return totals_[measure]; }
 
@@ -45,8 +61,8 @@ class Bands {
 
   // The largest that was found in a band, in relation to the most of its measure; of equal ones
   // the oldest. In every band that is the one with the most that fits, or, where its oldest has
-  // too much of the others, the most that no other measure can prevent. kNone if there is none.
-  std::uint32_t largest(std::span<const std::uint32_t> room, Side side) const;
+  // too much of the others, the most that no other measure can prevent.
+  Offer largest(std::span<const std::uint32_t> room, Side side = Side::kAll) const;
 
  private:
   struct Band {
@@ -58,8 +74,10 @@ class Bands {
     std::optional<Sight> sight;
   };
 
-  std::uint32_t found_in(const Band& band, std::span<const std::uint32_t> room) const;
-  bool fits(std::uint32_t place, std::span<const std::uint32_t> room) const;
+  Offer found_in(const Band& band, std::span<const std::uint32_t> room) const;
+  Offer longest_in(const Band& band, std::uint32_t room) const;
+  bool others_fit(const Band& band, std::uint32_t place,
+                  std::span<const std::uint32_t> room) const;
 
   std::vector<std::span<const std::uint32_t>> measures_;
   std::vector<std::uint32_t> limits_;

@@ -25,8 +25,7 @@ class LimitedPacker {
     top_up();
     while (bands_.count() > 0) {
       open_row();
-      std::uint32_t place =
-          longest_first ? bands_.largest(room_, Bands::Side::kAll) : bands_.oldest();
+      std::uint32_t place = longest_first ? bands_.largest(room_).place : bands_.oldest();
       while (place != Bands::kNone) {
         rows.members.push_back(place);
         for (std::size_t m = 0; m < room_.size(); ++m) room_[m] -= bands_.measure(place, m);
@@ -68,10 +67,10 @@ class LimitedPacker {
       const std::uint64_t size = bands_.limit(0) - room_[0];
       const bool has_less = uint128{load} * size_ < uint128{size} * load_;
       const std::uint32_t place =
-          bands_.largest(room_, has_less ? Bands::Side::kMore : Bands::Side::kLess);
+          bands_.largest(room_, has_less ? Bands::Side::kMore : Bands::Side::kLess).place;
       if (place != Bands::kNone) return place;
     }
-    return bands_.largest(room_, Bands::Side::kAll);
+    return bands_.largest(room_).place;
   }
 
   Bands bands_;

@@ -1,5 +1,6 @@
 #include "compose/mixed_rows.hpp"
 
+#include "compose/bands.hpp"
 #include "compose/sight.hpp"
 
 #include <algorithm>
@@ -11,20 +12,56 @@
 namespace sweephand {
 namespace {
 
+// As Bands, of sizes alone: less memory, which is what they cost where corpora are many.
+class SizesInSight {
+ public:
+  SizesInSight(std::span<const std::uint32_t> sizes, std::uint32_t row_length,
+               std::span<const Load> /*loads*/)
+      : sizes_(sizes), row_length_(row_length), sight_(sizes, row_length) {}
+
+  std::uint64_t count() const noexcept { return sight_.count(); }
+  void add(std::uint32_t place) { sight_.add(place); }
+  std::uint32_t oldest() { return sight_.first_of(sight_.oldest()); }
+  void take(std::uint32_t place) { sight_.take(sight_.rank(place)); }
+  std::uint32_t measure(std::uint32_t place, std::size_t /*measure*/) const {
+    return sizes_[place];
+  }
+  bool fits(std::uint32_t place, std::span<const std::uint32_t> room) const {
+    return sizes_[place] <= room[0];
+  }
+  Bands::Offer largest(std::span<const std::uint32_t> room) const {
+    const std::uint32_t rank = sight_.longest(room[0]);
+    if (rank == Sight::kNone) return {};
+    return {.place = sight_.first_of(rank), .own = sight_.size(rank), .limit = row_length_};
+  }
+
+ private:
+  std::span<const std::uint32_t> sizes_;
+  std::uint32_t row_length_;
+  Sight sight_;
+};
+
 // The pieces of one corpus, and which of them may come next.
+template <class InSight>
 class CorpusPieces {
  public:
-  void add(std::uint32_t place, std::uint32_t size, std::uint16_t sweep) {
+  void add(const MixedPieces& pieces, std::uint32_t place) {
+    counts_.resize(pieces.loads.size());
+    for (std::size_t i = 0; i < counts_.size(); ++i)
+      counts_[i].push_back(pieces.loads[i].counts[place]);
     places_.push_back(place);
-    sizes_.push_back(size);
-    sweeps_.push_back(sweep);
+    sizes_.push_back(pieces.sizes[place]);
+    sweeps_.push_back(pieces.sweeps[place]);
   }
 
   // After all pieces are added.
-  void open(std::uint32_t row_length, std::uint64_t look_ahead) {
+  void open(std::span<const Load> loads, std::uint32_t row_length, std::uint64_t look_ahead) {
     if (sizes_.empty()) return;
+    std::vector<Load> own;
+    for (std::size_t i = 0; i < loads.size(); ++i)
+      own.push_back({.counts = counts_[i], .limit = loads[i].limit});
     look_ahead_ = look_ahead;
-    sight_ = std::make_unique<Sight>(sizes_, row_length);
+    sight_ = std::make_unique<InSight>(sizes_, row_length, own);
     top_up();
   }
 
@@ -34,17 +71,23 @@ class CorpusPieces {
   // It may deliver a piece; the last one may be more than is allowed.
   bool is_allowed() const { return allowed_ > 0; }
 
-  // Ranks of pieces in sight: of the oldest, and of the longest that fits, or Sight::kNone.
-  // REQUIRES: is_allowed(), so that there is one
+  // Places among the pieces of the corpus: of the oldest in sight, and of the largest offer to
+  // a row. REQUIRES: is_allowed(), so that there is one in sight
   std::uint32_t oldest() { return sight_->oldest(); }
-  std::uint32_t longest(std::uint32_t room) const { return sight_->longest(room); }
+  Bands::Offer largest(std::span<const std::uint32_t> room) const {
+    return sight_->largest(room);
+  }
 
-  std::uint32_t size(std::uint32_t rank) const { return sight_->size(rank); }
-  std::uint32_t place(std::uint32_t rank) const { return places_[sight_->first_of(rank)]; }
+  std::uint32_t place_in_list(std::uint32_t own) const { return places_[own]; }
 
-  void take(std::uint32_t rank) {
-    sight_->take(rank);
-    allowed_ -= sight_->size(rank);
+  bool fits(std::uint32_t own, std::span<const std::uint32_t> room) const {
+    return sight_->fits(own, room);
+  }
+
+  void take(std::uint32_t own, std::span<std::uint32_t> room) {
+    for (std::size_t m = 0; m < room.size(); ++m) room[m] -= sight_->measure(own, m);
+    sight_->take(own);
+    allowed_ -= sizes_[own];
     top_up();
   }
 
@@ -59,49 +102,48 @@ class CorpusPieces {
 
   std::vector<std::uint32_t> places_;
   std::vector<std::uint32_t> sizes_;
+  std::vector<std::vector<std::uint32_t>> counts_;  // of each load
   std::vector<std::uint16_t> sweeps_;
-  std::unique_ptr<Sight> sight_;  // null if there is no piece
+  std::unique_ptr<InSight> sight_;  // null if there is no piece
   std::uint64_t look_ahead_ = 0;
   std::uint32_t next_ = 0;   // the first that was not in sight
   std::uint16_t sweep_ = 0;  // of all in sight
   std::int64_t allowed_ = 0;
 };
 
-// A piece that a corpus has to offer. None has size 0.
-struct Choice {
-  std::uint32_t rank = 0;
-  std::uint32_t size = 0;
-  std::uint32_t place = 0;
+// A corpus that may deliver, and what it has to offer, by places in the list.
+template <class InSight>
+struct Due {
+  explicit Due(CorpusPieces<InSight>* pieces)
+      : corpus(pieces),
+        own_oldest(pieces->oldest()),
+        oldest(pieces->place_in_list(own_oldest)) {}
+
+  CorpusPieces<InSight>* corpus;
+  std::uint32_t own_oldest;  // among the pieces of the corpus
+  std::uint32_t oldest;
+  std::uint32_t own_largest = 0;
+  std::optional<Bands::Offer> largest{};  // absent before it is asked for
 };
 
-Choice choice(const CorpusPieces& corpus, std::uint32_t rank) {
-  if (rank == Sight::kNone) return {};
-  return {.rank = rank, .size = corpus.size(rank), .place = corpus.place(rank)};
-}
-
-// A corpus that may deliver, and what it offers to the open row.
-struct Offer {
-  CorpusPieces* corpus;
-  Choice oldest;
-  std::optional<Choice> longest;  // that fits; absent before it is asked for
-};
-
+template <class InSight>
 class MixedPacker {
+  using Corpus = CorpusPieces<InSight>;
+
  public:
   MixedPacker(const MixedPieces& pieces, std::uint32_t row_length, std::uint64_t look_ahead)
-      : pieces_(pieces), row_length_(row_length) {
+      : pieces_(pieces), row_length_(row_length), room_(pieces.loads.size() + 1) {
     corpora_.resize(*std::ranges::max_element(pieces.corpora) + std::size_t{1});
-    for (std::uint32_t place = 0; place < pieces.sizes.size(); ++place) {
-      corpora_[pieces.corpora[place]].add(place, pieces.sizes[place], pieces.sweeps[place]);
-    }
-    for (CorpusPieces& corpus : corpora_) corpus.open(row_length, look_ahead);
+    for (std::uint32_t place = 0; place < pieces.sizes.size(); ++place)
+      corpora_[pieces.corpora[place]].add(pieces, place);
+    for (Corpus& corpus : corpora_) corpus.open(pieces.loads, row_length, look_ahead);
   }
 
   Rows pack() {
     Rows rows;
     rows.members.reserve(pieces_.sizes.size());
     while (rows.members.size() < pieces_.sizes.size()) {
-      for (Offer& offer : offers_) offer.longest.reset();
+      for (Due<InSight>& due : due_) due.largest.reset();
       // Two rows from here on: what is taken beyond the first one is made up for by the next.
       allow_up_to(delivered_ + 2 * std::uint64_t{row_length_});
       const auto begin = static_cast<std::ptrdiff_t>(rows.members.size());
@@ -116,79 +158,75 @@ class MixedPacker {
   // Allows every corpus the samples of its pieces that begin before `end`.
   void allow_up_to(std::uint64_t end) {
     while (next_ < pieces_.sizes.size() && begin_of_next_ < end) {
-      CorpusPieces& corpus = corpora_[pieces_.corpora[next_]];
+      Corpus& corpus = corpora_[pieces_.corpora[next_]];
       const bool was_allowed = corpus.is_allowed();
       corpus.allow(pieces_.sizes[next_]);
       begin_of_next_ += pieces_.sizes[next_++];
       if (was_allowed || !corpus.is_allowed()) continue;
-      offers_.push_back({.corpus = &corpus, .oldest = choice(corpus, corpus.oldest())});
+      due_.emplace_back(&corpus);
     }
   }
 
   // The samples of one row, and its members in the order in which they are taken.
   std::uint32_t fill(std::vector<std::uint32_t>& members) {
-    std::uint32_t room = row_length_;
-    const auto take = [&](std::size_t i, Choice taken) {
-      members.push_back(taken.place);
-      room -= taken.size;
-      Offer& offer = offers_[i];
-      offer.corpus->take(taken.rank);
-      if (offer.corpus->is_allowed()) {
-        offer = {.corpus = offer.corpus,
-                 .oldest = choice(*offer.corpus, offer.corpus->oldest())};
+    room_[0] = row_length_;
+    for (std::size_t i = 0; i < pieces_.loads.size(); ++i)
+      room_[i + 1] = pieces_.loads[i].limit;
+    const auto take = [&](std::size_t i, std::uint32_t own) {
+      Corpus& corpus = *due_[i].corpus;
+      members.push_back(corpus.place_in_list(own));
+      corpus.take(own, room_);
+      if (corpus.is_allowed()) {
+        due_[i] = Due<InSight>(&corpus);
       } else {
-        offer = offers_.back();
-        offers_.pop_back();
+        due_[i] = due_.back();
+        due_.pop_back();
       }
     };
-    while (!offers_.empty()) {
-      const std::size_t i = find_oldest();
-      if (offers_[i].oldest.size > room) break;
-      take(i, offers_[i].oldest);
+    while (!due_.empty()) {
+      const auto first = std::ranges::min_element(due_, {}, &Due<InSight>::oldest);
+      if (!first->corpus->fits(first->own_oldest, room_)) break;
+      take(static_cast<std::size_t>(first - due_.begin()), first->own_oldest);
     }
-    while (room > 0) {
-      const auto [i, piece] = find_longest(room);
-      if (i == offers_.size()) break;
-      take(i, piece);
+    while (room_[0] > 0) {
+      const std::size_t i = find_largest();
+      if (i == due_.size()) break;
+      take(i, due_[i].own_largest);
     }
-    return row_length_ - room;
+    return row_length_ - room_[0];
   }
 
-  // The offer with the oldest piece. REQUIRES: there is one
-  std::size_t find_oldest() const {
-    std::size_t found = 0;
-    for (std::size_t i = 1; i < offers_.size(); ++i) {
-      if (offers_[i].oldest.place < offers_[found].oldest.place) found = i;
+  // Who offers the largest piece, the oldest among equals; the number of those who are due if
+  // none fits.
+  std::size_t find_largest() {
+    std::size_t found = due_.size();
+    for (std::size_t i = 0; i < due_.size(); ++i) {
+      Due<InSight>& due = due_[i];
+      if (!due.largest || !is_still_largest(*due.largest)) offer(due);
+      if (due.largest->place == Bands::kNone) continue;
+      if (found == due_.size() || due.largest->is_before(*due_[found].largest)) found = i;
     }
     return found;
   }
 
-  struct Found {
-    std::size_t offer = 0;
-    Choice piece;
-  };
+  void offer(Due<InSight>& due) const {
+    due.largest = due.corpus->largest(room_);
+    if (due.largest->place == Bands::kNone) return;
+    due.own_largest = due.largest->place;
+    due.largest->place = due.corpus->place_in_list(due.own_largest);
+  }
 
-  // The offer with the longest piece that fits, the oldest among equals; the number of offers
-  // if none fits.
-  Found find_longest(std::uint32_t room) {
-    Found found{.offer = offers_.size()};
-    for (std::size_t i = 0; i < offers_.size(); ++i) {
-      Offer& offer = offers_[i];
-      // The longest that fitted is still that if it fits into less room.
-      if (!offer.longest || offer.longest->size > room)
-        offer.longest = choice(*offer.corpus, offer.corpus->longest(room));
-      const Choice& own = *offer.longest;
-      if (own.size < found.piece.size || own.size == 0) continue;
-      if (own.size == found.piece.size && own.place > found.piece.place) continue;
-      found = {.offer = i, .piece = own};
-    }
-    return found;
+  // Of sizes alone, the longest that fitted is still that if it fits into less room, and where
+  // none fitted none will.
+  bool is_still_largest(const Bands::Offer& offer) const {
+    return room_.size() == 1 && offer.own <= room_[0];
   }
 
   const MixedPieces& pieces_;
   std::uint32_t row_length_;
-  std::vector<CorpusPieces> corpora_;
-  std::vector<Offer> offers_;
+  std::vector<std::uint32_t> room_;  // of each measure, in the open row
+  std::vector<Corpus> corpora_;
+  std::vector<Due<InSight>> due_;
   std::uint32_t next_ = 0;           // the first piece that is not allowed yet
   std::uint64_t begin_of_next_ = 0;  // in the list
   std::uint64_t delivered_ = 0;
@@ -199,7 +237,9 @@ class MixedPacker {
 Rows pack_mixture(const MixedPieces& pieces, std::uint32_t row_length,
                   std::uint64_t look_ahead) {
   if (pieces.sizes.empty()) return {};
-  return MixedPacker(pieces, row_length, look_ahead).pack();
+  if (pieces.loads.empty())
+    return MixedPacker<SizesInSight>(pieces, row_length, look_ahead).pack();
+  return MixedPacker<Bands>(pieces, row_length, look_ahead).pack();
 }
 
 }  // namespace sweephand

@@ -6,6 +6,7 @@
 //              c: c1                         of it up to a row behind this one
 #pragma once
 
+#include "compose/limited_pack.hpp"
 #include "compose/pack.hpp"
 
 #include <cstdint>
@@ -18,12 +19,13 @@ struct MixedPieces {
   std::span<const std::uint32_t> sizes;
   std::span<const std::uint16_t> corpora;  // the number of each piece's corpus
   std::span<const std::uint16_t> sweeps;   // of its corpus: those side by side differ
+  std::span<const Load> loads{};
 };
 
-// A row takes the oldest in sight until that does not fit, then the longest that fits, again
+// A row takes the oldest in sight until that does not fit, then the largest that fits, again
 // and again; members stand in the order of the list. Costs no more for each piece than the
-// corpora of which two rows have some. REQUIRES: as of pack_in_order, and entries of all pieces
-// in each span
+// bands of corpora of which two rows have some. REQUIRES: as of pack_in_order_within, and
+// entries of all pieces in each span
 Rows pack_mixture(const MixedPieces& pieces, std::uint32_t row_length,
                   std::uint64_t look_ahead);
 

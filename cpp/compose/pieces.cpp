@@ -107,7 +107,9 @@ std::unique_ptr<Pack> Pieces::of_mixture(std::span<const std::uint64_t> first_se
     corpora.push_back(static_cast<std::uint16_t>(next - first_sequences.begin() - 1));
     sweeps.push_back(static_cast<std::uint16_t>(piece.sweep));
   }
-  const MixedPieces mixed{.sizes = sizes_, .corpora = corpora, .sweeps = sweeps};
+  const std::vector<Load> loads = this->loads();
+  const MixedPieces mixed{
+      .sizes = sizes_, .corpora = corpora, .sweeps = sweeps, .loads = loads};
   return lay_in_order(pack_mixture(mixed, packing_.row_length, packing_.look_ahead), start);
 }
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tests.combinations.made import MadeCorpus
+from tests.combinations.made import MadeCorpus, num_items
 from tests.model import ModelScores, ModelSettings
+from tests.model_layouts import NO_LIMITS, Limits
 from tests.sources import DEFAULT_WINDOW_CHUNKS
 
 import sweephand as sh
@@ -58,6 +59,22 @@ class Combination:
     added: Chunks = ((3, 1, 4),)  # the corpus that an event adds
     engine: tuple[tuple[str, object], ...] = ()
     actions: tuple[Action, ...] = ()
+
+    @property
+    def most_items(self) -> int | None:
+        """How many items a row holds, if there is a limit."""
+        return self.layout.load_limits.get("items")
+
+    @property
+    def over_limit(self) -> str | None:
+        return self.layout.over_limit if isinstance(self.layout, sh.Packed) else None
+
+    def limits(self, corpus: int) -> Limits:
+        """The limits of rows, for a corpus as it is made."""
+        if self.most_items is None:
+            return NO_LIMITS
+        made = self.made[corpus].all
+        return Limits((self.most_items,), lambda sequence: (num_items(made[sequence].number),))
 
     @property
     def is_mixture(self) -> bool:
@@ -135,6 +152,8 @@ class Combination:
         for corpus in self.mapped:
             if isinstance(self.layout, sh.Packed) and self.layout.split_long == "drop":
                 corpus = corpus.no_longer_than(self.layout.row_length)
+            if self.most_items is not None and self.over_limit == "drop":
+                corpus = corpus.carrying(self.most_items)
             if isinstance(self.layout, sh.Bucketed) and self.layout.drop_long:
                 corpus = corpus.no_longer_than(max(map(int, self.layout.boundaries)))
             found.append(corpus)

@@ -240,7 +240,19 @@ def combinations(draw: st.DrawFn) -> Combination:
     )
     if not is_mixture and draw(st.integers(0, 3)) == 0:
         combination = by_score(draw, combination)
+    if combination.carries and isinstance(layout, sh.Packed) and draw(st.booleans()):
+        combination = replace(combination, layout=draw(limited(layout)))
     return replace(combination, events=draw(events(combination)))
+
+
+def limited(layout: sh.Packed) -> st.SearchStrategy[sh.Packed]:
+    """The layout with rows of few items; sequences carry three at most."""
+    policies = st.sampled_from(["alone", "alone", "drop", "error"])
+    return st.builds(
+        lambda most, over: replace(layout, limits={"items": most}, over_limit=over),
+        st.integers(2, 6),
+        policies,
+    )
 
 
 def by_score(draw: st.DrawFn, combination: Combination) -> Combination:

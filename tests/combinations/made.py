@@ -19,6 +19,10 @@ def items_of(number: int, base: int) -> Values:
     return base + 1000 * number + np.arange((7 * number + 3) % 4)
 
 
+def num_items(number: int) -> int:
+    return len(items_of(number, 0))
+
+
 def mask_of(number: int, samples: Values) -> NDArray[np.uint8]:
     """On which of the samples of a stored sequence there is a loss."""
     return ((5 * samples + number) % 3 > 0).astype(np.uint8)
@@ -180,6 +184,13 @@ class MadeCorpus:
                 tuple(made for made in chunk if made.size <= most) for chunk in self.chunks
             ),
         )
+
+    def carrying(self, most: int) -> MadeCorpus:
+        """Only what carries so many items at most."""
+        kept = [
+            [one for one in chunk if num_items(one.number) <= most] for chunk in self.chunks
+        ]
+        return replace(self, chunks=tuple(map(tuple, kept)))
 
     @property
     def all(self) -> list[Made]:

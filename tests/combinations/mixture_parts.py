@@ -60,11 +60,12 @@ def rows(combination: Combination, specs: Sequence[EventSpec]) -> Iterator[Unit]
     specs = _within_reach(sorted(specs, key=lambda spec: spec.at))
     size = ENDLESS // row_parts(mixture, length)
     mixture = reached(combination, specs, size)
+    limits = {number: combination.limits(number) for number in range(len(combination.names))}
     given = 0
     for samples in itertools.accumulate(itertools.repeat(2), int.__mul__, initial=512):
         taken, is_all = first_in_sight(mixture, size, samples, layout.look_ahead)
         number = 0
-        for row, members in packed_mixture(mixture, taken, length, layout.look_ahead):
+        for row, members in packed_mixture(mixture, taken, length, layout.look_ahead, limits):
             if combination.max_samples is not None and row.time >= combination.max_samples:
                 return
             if not is_all and row.time + 2 * length > samples:

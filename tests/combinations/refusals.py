@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tests.combinations import shares
 from tests.combinations.combination import Combination
+from tests.combinations.made import num_items
 
 import sweephand as sh
 
@@ -25,6 +26,13 @@ def _has_rows_of_one_sample(combination: Combination) -> bool:
     return any(all(made.size == 1 for made in one.all) for one in combination.made)
 
 
+def _carries_too_much(combination: Combination) -> bool:
+    most = combination.most_items
+    if most is None or combination.over_limit != "error":
+        return False
+    return any(num_items(made.number) > most for one in combination.made for made in one.all)
+
+
 def _of_lengths(combination: Combination) -> Iterator[str]:
     layout = combination.layout
     if any(not corpus.all for corpus in combination.made):
@@ -36,6 +44,8 @@ def _of_lengths(combination: Combination) -> Iterator[str]:
         and (longest > layout.row_length)
     ):
         yield "have more samples than a row"
+    if _carries_too_much(combination):
+        yield "carry more than the limit"
     if _has_rows_of_one_sample(combination):
         yield "have one sample each"
     if combination.has_added and not shares.is_alike_when_added(combination):

@@ -109,6 +109,7 @@ def rows(combination: Combination, specs: Sequence[EventSpec]) -> Iterator[Unit]
             layout.look_ahead,
             sweep,
             apart=layout.lanes == "apart",
+            limits=combination.limits(0),
         ):
             if limit is not None and row.time >= limit:
                 return

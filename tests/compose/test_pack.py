@@ -28,13 +28,22 @@ def longest_first(sizes: list[int], length: int) -> list[list[int]]:
 
 
 def of_mixture(
-    pieces: list[tuple[int, int, int]], length: int, look_ahead: int
+    pieces: list[tuple[int, int, int]],
+    length: int,
+    look_ahead: int,
+    counts: list[list[int]] | None = None,
+    limits: list[int] | None = None,
 ) -> list[list[int]]:
     corpora, sweeps, sizes = (
         np.array([piece[field] for piece in pieces], dtype)
         for field, dtype in enumerate((np.uint16, np.uint16, np.uint32))
     )
-    return rows_of(_core.compose.pack_mixture(sizes, corpora, sweeps, length, look_ahead))
+    loads = [np.array(one, np.uint32) for one in counts or []]
+    return rows_of(
+        _core.compose.pack_mixture(
+            sizes, corpora, sweeps, loads, limits or [], length, look_ahead
+        )
+    )
 
 
 @st.composite
@@ -76,6 +85,24 @@ def test_rows_of_a_mixture_are_those_of_the_model(
     pieces, length = packing
     rows = of_mixture(pieces, length, look_ahead)
     assert rows == layouts.rows_of_mixture(pieces, length, look_ahead)
+
+
+@given(mixtures(), st.one_of(st.integers(1, 70), st.just(2**63)), st.data())
+def test_rows_of_a_mixture_within_limits_are_those_of_the_model(
+    packing: tuple[list[tuple[int, int, int]], int], look_ahead: int, data: st.DataObject
+) -> None:
+    pieces, length = packing
+    limits = data.draw(st.lists(st.integers(1, 60), min_size=1, max_size=3))
+    counts = [
+        data.draw(st.lists(st.integers(0, most) | st.just(0), min_size=n, max_size=n))
+        for most in limits
+        for n in [len(pieces)]
+    ]
+    rows = of_mixture(pieces, length, look_ahead, counts, limits)
+    assert rows == layouts.rows_of_mixture(pieces, length, look_ahead, counts, limits)
+    for row in rows:
+        for own, most in zip(counts, limits, strict=True):
+            assert sum(own[place] for place in row) <= most
 
 
 @given(mixtures(), st.integers(1, 70))

@@ -324,8 +324,45 @@ def test_limits_and_costs_are_of_carried_streams() -> None:
         assert (
             len(items) == 3 * {"a": [1, 2, 3], "b": [3, 2]}[corpus[0]][int(number or name[-1])]
         )
-    with pytest.raises(ValueError, match="limits are for the rows of one corpus"):
-        sh.MinibatchSource(mixture, layout=limited())
+
+
+@pytest.mark.parametrize("at_end", ["repeat", "stop", "drop"])
+def test_rows_of_a_mixture_hold_no_more_than_their_limits(at_end: Any) -> None:
+    corpora = {
+        "text": corpus_of([1] + [0] * 59),
+        "pages": corpus_of([i % 4 for i in range(90)]),
+    }
+    options: dict[str, Any] = {"max_sweeps": 2} if at_end == "stop" else {}
+
+    def make(**more: Any) -> sh.MinibatchSource:
+        mixture = sh.Mixture(corpora, {"text": 1, "pages": 2}, at_end=at_end)
+        return sh.MinibatchSource(mixture, layout=limited(), **options, **more)
+
+    source, met = make(), set[str]()
+    minibatches = []
+    for _ in range(12):
+        position = source.current_position
+        if not (minibatch := source.next_minibatch(300)):
+            break
+        minibatches.append((position, minibatch))
+        assert np.bincount(minibatch["patches"].rows, minlength=1).max() <= 12
+        met |= {name.partition("/")[0] for name in minibatch.ids}
+    assert met == {"text", "pages"}
+    for position, minibatch in minibatches[::4]:
+        other = make(num_threads=2)
+        other.current_position = position
+        assert digest_of(other.next_minibatch(300)) == digest_of(minibatch)
+
+
+def test_pages_of_a_mixture_over_a_limit_are_named_or_dropped() -> None:
+    corpora = {"text": corpus_of([1] + [0] * 5), "pages": corpus_of([1, 4, 2, 4])}
+    with pytest.raises(ValueError, match=r"2 of 10 .* limit of 9 .*'patches'.*pages/array__1"):
+        sh.MinibatchSource(sh.Mixture(corpora, {"text": 1, "pages": 1}), layout=limited(most=9))
+    dropping = sh.MinibatchSource(
+        sh.Mixture(corpora, {"text": 1, "pages": 1}), layout=limited("drop", 9)
+    )
+    ids = {one for _ in range(5) for one in dropping.next_minibatch(300).ids}
+    assert {one for one in ids if one[0] == "p"} == {"pages/array__0", "pages/array__2"}
 
 
 @pytest.mark.parametrize("workers", [2, 4])

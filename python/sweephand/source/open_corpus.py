@@ -321,13 +321,8 @@ def treat_loaded(
     Raises
     ------
     ValueError
-        If there are some and the layout refuses them, if nothing is left, or if there are
-        limits for a mixture.
+        If there are some and the layout refuses them, or if nothing is left.
     """
-    if layout.load_limits and len(corpus.parts) > 1:
-        raise ValueError(
-            "limits are for the rows of one corpus, and this is a mixture: leave out limits="
-        )
     if layout.over_limit == "alone":
         return corpus, long
     for name, most in layout.load_limits.items():
