@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 
 from sweephand import _core
-from tests import extent
+from tests import extent, pairing
 
 # A deadline measures the machine, not the code.
 # pytest --hypothesis-profile=thorough looks longer.
@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--exhaustive",
         action="store_true",
-        help="try every byte, draw and kill, and run the tests marked `exhaustive`",
+        help="try every byte, draw, kill and pair, and run the tests marked `exhaustive`",
     )
 
 
@@ -38,7 +38,9 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not extent.exhaustive:  # workers of pytest-xdist do not report what they deselect
-        terminalreporter.line("samples of bytes, draws and kills; --exhaustive tries all")
+        terminalreporter.line(
+            "samples of bytes, draws, kills and pairs of cases; --exhaustive tries all"
+        )
 
 
 # -- side by side --
@@ -50,13 +52,17 @@ ALONE = ("engine/", "maps/", "read/test_large.py", "torch/")
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Use all cores for a run of all tests, unless -n says how many."""
+    config.option.of_all = (
+        getattr(config.option, "of_all", False)  # a worker's comes from its controller
+        or config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    )
     if (
         config.pluginmanager.hasplugin("xdist")
         and "PYTEST_XDIST_WORKER" not in os.environ
         and config.option.numprocesses is None
         and config.option.dist == "no"
         and not config.option.usepdb
-        and config.args_source is pytest.Config.ArgsSource.TESTPATHS
+        and config.option.of_all
     ):
         cores = (
             len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -74,9 +80,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         )
         item.add_marker(pytest.mark.xdist_group("alone" if file.startswith(ALONE) else file))
     if not extent.exhaustive:
-        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        kept = [item for item in items if not item.get_closest_marker("exhaustive")]
+        if config.option.of_all:  # a file that is named tries all its pairs
+            kept = pairing.covering(kept)
+        chosen = set(kept)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
 
 
 @pytest.fixture(scope="session", autouse=True)
