@@ -89,14 +89,16 @@ void bind_mixture(py::module_& room) {
   py::class_<MixedMember>(room, "MixedMember")
       .def(py::init([](const Member& member, const std::vector<StreamSpec>& streams,
                        const std::vector<std::uint32_t>& columns,
+                       const std::vector<StreamSpec>& absent,
                        std::shared_ptr<const Corpus> corpus, const Rate& rate) {
              return MixedMember{.member = member,
                                 .streams = streams,
                                 .columns = columns,
+                                .absent = absent,
                                 .corpus = std::move(corpus),
                                 .rate = rate};
            }),
-           "member"_a, "streams"_a, "columns"_a, "corpus"_a, "rate"_a);
+           "member"_a, "streams"_a, "columns"_a, "absent"_a, "corpus"_a, "rate"_a);
   py::class_<MixedSequences, MadeSequences, std::shared_ptr<MixedSequences>>(room,
                                                                              "MixedSequences")
       .def(py::init([](const std::vector<MixedMember>& members, bool load_ahead,
@@ -130,9 +132,9 @@ void bind_assembler(py::module_& room) {
            "load_threads"_a, "open_chunks"_a);
   py::class_<StreamSpec>(room, "StreamSpec")
       .def(py::init<std::string, std::uint32_t, std::uint32_t, ElementType, std::uint32_t, bool,
-                    std::uint64_t, bool, bool, bool, bool, py::bytes>(),
+                    bool, std::uint64_t, bool, bool, bool, bool, py::bytes>(),
            "name"_a, "member"_a, "column"_a, "type"_a, "element_bytes"_a, "variable"_a,
-           "sample_elements"_a, "broadcast"_a, "single"_a, "carried"_a, "counts"_a,
+           "sparse"_a, "sample_elements"_a, "broadcast"_a, "single"_a, "carried"_a, "counts"_a,
            "pad_value"_a);
   bind_mixture(room);
   assembler.def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams,

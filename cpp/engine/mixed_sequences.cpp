@@ -1,8 +1,10 @@
 #include "engine/mixed_sequences.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <map>
+#include <new>
 #include <numeric>
 #include <utility>
 
@@ -19,14 +21,49 @@ std::uint64_t first_sweep(const Plan& plan, const Rate& rate, std::uint64_t swee
   return near - std::min(near, kMarks / 2);
 }
 
-// The same with its columns in another order.
+// As many offsets, all of them 0, and no page of memory is touched for many.
+std::shared_ptr<const std::int64_t> no_offsets(std::uint64_t count) {
+  auto* const zeros = static_cast<std::int64_t*>(std::calloc(count, sizeof(std::int64_t)));
+  if (zeros == nullptr) throw std::bad_alloc();
+  return {zeros, std::free};
+}
+
+// A column in which no sequence has a sample.
+Column empty_column(const StreamSpec& stream, const std::int64_t* offsets,
+                    std::uint64_t num_sequences) {
+  static constexpr std::byte kNothing{};
+  static constexpr std::int32_t kNoIndex = 0;
+  return {.values = &kNothing,
+          .sample_offsets = offsets,
+          .element_offsets = stream.variable ? offsets : nullptr,
+          .indices = stream.sparse ? &kNoIndex : nullptr,
+          .element_bytes = stream.element_bytes,
+          .sample_elements = stream.sample_elements,
+          .type = stream.type,
+          .num_sequences = num_sequences};
+}
+
+// The same with its columns in another order, and with those that it lacks.
 std::shared_ptr<const Chunk> reordered(const std::shared_ptr<const Chunk>& chunk,
-                                       std::span<const std::uint32_t> columns) {
+                                       std::span<const std::uint32_t> columns,
+                                       std::span<const StreamSpec> absent) {
+  struct Owner {
+    std::shared_ptr<const Chunk> chunk;
+    std::shared_ptr<const std::int64_t> offsets;
+  };
+  auto owner = std::make_shared<Owner>(chunk);
+  if (!absent.empty()) owner->offsets = no_offsets(chunk->num_sequences + 1);
   auto made = std::make_shared<Chunk>();
-  for (const std::uint32_t column : columns) made->columns.push_back(chunk->columns[column]);
+  const std::size_t own = columns.size() - absent.size();
+  for (const std::uint32_t column : columns) {
+    made->columns.push_back(
+        column < own
+            ? chunk->columns[column]
+            : empty_column(absent[column - own], owner->offsets.get(), chunk->num_sequences));
+  }
   made->num_sequences = chunk->num_sequences;
   made->skipped = chunk->skipped;
-  made->owner = chunk;
+  made->owner = std::move(owner);
   return made;
 }
 
@@ -43,11 +80,12 @@ MixedSequences::MixedSequences(std::vector<MixedMember> members, bool load_ahead
     own.push_back(std::move(one.member));
     std::vector<std::uint32_t> same(one.columns.size());
     std::iota(same.begin(), same.end(), 0U);
-    if (one.columns == same) one.columns.clear();
+    if (one.columns == same && one.absent.empty()) one.columns.clear();
     own_.push_back(
         {.members = std::make_unique<Members>(std::move(own), one.streams, load_ahead,
                                               led_by_first ? chunks.num_chunks() : 0, report),
          .columns = std::move(one.columns),
+         .absent = std::move(one.absent),
          .corpus = std::move(one.corpus),
          .rate = std::move(one.rate)});
   }
@@ -91,7 +129,7 @@ Located MixedSequences::locate_own(Own& own, const Plan& plan, const Poll& poll)
   std::map<const Chunk*, const Chunk*> made;
   for (auto& chunk : located.chunks) {
     const Chunk* const before = chunk.get();
-    chunk = reordered(chunk, own.columns);
+    chunk = reordered(chunk, own.columns, own.absent);
     made[before] = chunk.get();
   }
   for (auto& sequence : located.sequences) {

@@ -20,8 +20,10 @@ namespace sweephand {
 // The sequences of one corpus of a mixture.
 struct MixedMember {
   Member member;
-  std::vector<StreamSpec> streams;       // of that member alone
-  std::vector<std::uint32_t> columns;    // of its chunks, in the order of the mixture's streams
+  std::vector<StreamSpec> streams;     // of that member alone
+  std::vector<std::uint32_t> columns;  // of its chunks, in the order of the mixture's streams;
+                                       // numbers behind them are of `absent`
+  std::vector<StreamSpec> absent;      // carried streams of others, of which it has nothing
   std::shared_ptr<const Corpus> corpus;  // as its timeline has it
   Rate rate;                             // by which the mixture goes through it
 };
@@ -47,6 +49,7 @@ class MixedSequences final : public MadeSequences {
   struct Own {
     std::unique_ptr<Members> members;
     std::vector<std::uint32_t> columns;  // empty: as they are
+    std::vector<StreamSpec> absent;
     std::shared_ptr<const Corpus> corpus;
     Rate rate;
   };

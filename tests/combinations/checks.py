@@ -68,7 +68,7 @@ class Oracle:
 
     def items(self, piece: Piece) -> NDArray[np.int64]:
         """What the sequence carries, with its first piece."""
-        if piece.first:
+        if piece.first or piece.corpus == self.combination.bare:
             return np.zeros(0, np.int64)
         return items_of(self.label(piece), BASE * piece.corpus)
 

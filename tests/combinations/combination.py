@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tests.combinations.made import MadeCorpus, num_items
+from tests.combinations.made import Made, MadeCorpus, num_items
 from tests.model import ModelScores, ModelSettings
 from tests.model_layouts import NO_LIMITS, Limits
 from tests.sources import DEFAULT_WINDOW_CHUNKS
@@ -52,6 +52,7 @@ class Combination:
     maps_mixture: bool = False
     joined: str | None = None  # or "error", "drop": what `missing` says
     carries: bool = False  # a stream "items" beside each sequence
+    bare: int | None = None  # the corpus of a mixture that has no such stream
     masks: bool = False  # a stream "mask" of the loss on "x"
     max_samples: int | None = None
     max_sweeps: int | None = None
@@ -74,7 +75,12 @@ class Combination:
         if self.most_items is None:
             return NO_LIMITS
         made = self.made[corpus].all
-        return Limits((self.most_items,), lambda sequence: (num_items(made[sequence].number),))
+        return Limits(
+            (self.most_items,), lambda sequence: (self.num_items(corpus, made[sequence]),)
+        )
+
+    def num_items(self, corpus: int, made: Made) -> int:
+        return num_items(made.number) if corpus != self.bare else 0
 
     @property
     def is_mixture(self) -> bool:
@@ -152,7 +158,8 @@ class Combination:
         for corpus in self.mapped:
             if isinstance(self.layout, sh.Packed) and self.layout.split_long == "drop":
                 corpus = corpus.no_longer_than(self.layout.row_length)
-            if self.most_items is not None and self.over_limit == "drop":
+            has_items = len(found) != self.bare
+            if self.most_items is not None and self.over_limit == "drop" and has_items:
                 corpus = corpus.carrying(self.most_items)
             if isinstance(self.layout, sh.Bucketed) and self.layout.drop_long:
                 corpus = corpus.no_longer_than(max(map(int, self.layout.boundaries)))

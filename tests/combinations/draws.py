@@ -240,6 +240,8 @@ def combinations(draw: st.DrawFn) -> Combination:
     )
     if not is_mixture and draw(st.integers(0, 3)) == 0:
         combination = by_score(draw, combination)
+    if combination.carries and count > 1 and draw(st.booleans()):
+        combination = replace(combination, bare=draw(st.integers(0, count - 1)))
     if combination.carries and isinstance(layout, sh.Packed) and draw(st.booleans()):
         combination = replace(combination, layout=draw(limited(layout)))
     return replace(combination, events=draw(events(combination)))

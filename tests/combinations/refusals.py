@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from tests.combinations import shares
 from tests.combinations.combination import Combination
-from tests.combinations.made import num_items
 
 import sweephand as sh
 
@@ -30,7 +29,11 @@ def _carries_too_much(combination: Combination) -> bool:
     most = combination.most_items
     if most is None or combination.over_limit != "error":
         return False
-    return any(num_items(made.number) > most for one in combination.made for made in one.all)
+    return any(
+        combination.num_items(corpus, made) > most
+        for corpus, one in enumerate(combination.made)
+        for made in one.all
+    )
 
 
 def _of_lengths(combination: Combination) -> Iterator[str]:

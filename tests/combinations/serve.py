@@ -74,6 +74,8 @@ def _streams(
 
 def deserializers_of(combination: Combination, number: int) -> Any:
     """A corpus, or what is joined to one."""
+    if number == combination.bare:
+        combination = replace(combination, carries=False)
     chunks = combination.stored[number]
     base = BASE * number
     corpus: Any

@@ -30,6 +30,7 @@ DEFINITIONS = sh.StreamDefs(
     grid=sh.StreamDef(carried=True),
     names=sh.StreamDef(carried=True),
 )
+CARRIED = ("patches", "grid", "names")
 counts = st.lists(st.integers(0, 4), min_size=1, max_size=40).filter(lambda one: len(one) > 1)
 
 
@@ -324,6 +325,59 @@ def test_limits_and_costs_are_of_carried_streams() -> None:
         assert (
             len(items) == 3 * {"a": [1, 2, 3], "b": [3, 2]}[corpus[0]][int(number or name[-1])]
         )
+
+
+def text_of(form: str, folder: Path) -> Any:
+    """Return a corpus of tokens alone."""
+    tokens = [np.arange(1 + (5 * i) % 17) for i in range(25)]
+    if form == "arrays":
+        return sh.ArrayDeserializer({"tokens": tokens}, sh.StreamDefs(tokens=sh.StreamDef()))
+    if form == "lines":
+        path = folder / "text.jsonl"
+        path.write_text("".join(json.dumps({"tokens": one.tolist()}) + "\n" for one in tokens))
+        return sh.open(path, streams=sh.StreamDefs(tokens=sh.StreamDef(dtype="int64")))
+    lines = sh.ArrayDeserializer({"tokens": [one - 1 for one in tokens]})
+    return lines.map(lambda one: {"tokens": one["tokens"] + 1}, name="more")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("form", ["arrays", "lines", "mapped"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_corpus_of_a_mixture_may_carry_nothing(
+    layout: sh.Layout, form: str, is_first: bool, tmp_path: Path
+) -> None:
+    text = text_of(form, tmp_path)
+    pages = corpus_of([i % 4 for i in range(30)])
+    streams = {"patches": ((0, 2), np.float32), "grid": ((0, 3), np.int64)}
+    nothing = {
+        name: (np.zeros(shape, dtype), np.zeros(26, np.int64))
+        for name, (shape, dtype) in streams.items()
+    }
+    tokens = [np.arange(1 + (5 * i) % 17) for i in range(25)]
+    definitions = sh.StreamDefs({name: DEFINITIONS[name] for name in ("tokens", *streams)})
+    whole = sh.ArrayDeserializer({"tokens": tokens, **nothing}, definitions)
+    if isinstance(layout, sh.Packed) and layout.split_long == "error":
+        layout = sh.Packed(layout.row_length, limits={"patches": 12})
+    found, carried = [], []
+    for one in (text, whole):
+        corpora = {"text": one, "pages": pages}
+        if not is_first:
+            corpora = dict(reversed(corpora.items()))
+        mixture = sh.Mixture(corpora, {"text": 1, "pages": 2})
+        with sh.MinibatchSource(mixture, layout=layout) as source:
+            minibatches = [source.next_minibatch(90) for _ in range(6)]
+        found.append([[m.ids, m["tokens"].values.tolist()] for m in minibatches])
+        carried.append([m[name].as_sequences() for m in minibatches for name in CARRIED])
+        for minibatch in minibatches:
+            names = minibatch["names"].as_sequences()
+            for own_id, own in zip(minibatch.ids, names, strict=True):
+                count = 0 if own_id.startswith("text") else int(own_id.rpartition("__")[2]) % 4
+                is_split = isinstance(layout, sh.TruncatedBPTT) or layout == LAYOUTS[3]
+                assert len(own) == count or (is_split and len(own) == 0)
+    for one, other in zip(*carried, strict=True):
+        assert [run.tolist() for run in one] == [run.tolist() for run in other]
+    if form == "arrays":
+        assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("at_end", ["repeat", "stop", "drop"])

@@ -81,6 +81,7 @@ def stream_spec(
         type=element_type(dtype),
         element_bytes=dtype.itemsize,
         variable=info.is_variable,
+        sparse=info.is_sparse,
         sample_elements=int(np.prod(info.shape, dtype=np.int64)),
         broadcast=info.broadcast,
         single=info.is_single,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
 from sweephand.maps.measured_store import MeasuredStore
 from sweephand.maps.opening import Opening
@@ -19,17 +20,9 @@ _LEAST_BATCH = 256  # samples
 _MOST_ITEMS = 2**32 - 2
 
 
-def with_counts(corpus: StoredCorpus, names: Collection[str], opening: Opening) -> StoredCorpus:
-    """Return the corpus with the number of items that each sequence has of carried streams.
-
-    Raises
-    ------
-    ValueError
-        If there is no such stream, or it is not carried.
-    DataError
-        If a sequence carries 2^32 - 2 items or more.
-    """
-    known = {info.name: info for info in corpus.streams}
+def check_carried(streams: Iterable[StreamInfo], names: Iterable[str]) -> None:
+    """Raise ValueError if there is no stream of a name, or it is not carried."""
+    known = {info.name: info for info in streams}
     for name in names:
         if name not in known:
             raise ValueError(
@@ -41,6 +34,20 @@ def with_counts(corpus: StoredCorpus, names: Collection[str], opening: Opening) 
                 f"limits and costs are of carried streams: {name!r} needs "
                 "StreamDef(carried=True)"
             )
+
+
+def with_counts(corpus: StoredCorpus, names: Collection[str], opening: Opening) -> StoredCorpus:
+    """Return the corpus with the number of items that each sequence has of carried streams.
+
+    Names that it has no stream of are left out.
+
+    Raises
+    ------
+    DataError
+        If a sequence carries 2^32 - 2 items or more.
+    """
+    own = {info.name for info in corpus.streams}
+    names = [name for name in names if name in own]
     found = {name: corpus.counts[name] for name in names if name in corpus.counts}
     missing = [name for name in names if name not in found]
     stores = {name: MeasuredStore.of(corpus, f"counts of {name}") for name in missing}

@@ -58,7 +58,7 @@ class MixedCorpus(Corpus):
     Raises
     ------
     ValueError
-        If their streams are not the same.
+        If their streams are not the same, but for carried ones that some lack.
     """
 
     has_sweeps = False
@@ -73,7 +73,11 @@ class MixedCorpus(Corpus):
     def __post_init__(self) -> None:
         (name, first), *others = self.corpora.items()
         for other_name, other in others:
-            _check_alike(name, first, other_name, other)
+            _check_names(name, first, other_name, other)
+        known: dict[str, tuple[str, StreamInfo]] = {}
+        for other_name, other in self.corpora.items():
+            for info in other.streams:
+                _check_alike(*known.setdefault(info.name, (other_name, info)), other_name, info)
 
     @property
     def parts(self) -> Mapping[str, StoredCorpus]:
@@ -142,9 +146,13 @@ class MixedCorpus(Corpus):
     def counts(self) -> Mapping[str, NDArray[np.uint32]]:  # type: ignore[override]
         """What every sequence has of carried streams."""
         parts = list(self.corpora.values())
+        names = {name: None for one in parts for name in one.counts}
+        nothing = [np.zeros(one.num_sequences, np.uint32) for one in parts]
         return {
-            name: np.concatenate([one.counts[name] for one in parts])
-            for name in parts[0].counts
+            name: np.concatenate(
+                [one.counts.get(name, none) for one, none in zip(parts, nothing, strict=True)]
+            )
+            for name in names
         }
 
     @cached_property
@@ -243,32 +251,35 @@ class MixedCorpus(Corpus):
         )
 
 
-def _check_alike(name: str, corpus: StoredCorpus, other_name: str, other: StoredCorpus) -> None:
-    streams, others = (
-        [[info.name for info in reader.streams] for reader in one.readers]
-        for one in (corpus, other)
+def _check_names(name: str, corpus: StoredCorpus, other_name: str, other: StoredCorpus) -> None:
+    """Raise ValueError unless both have the same streams, but for those that are carried."""
+    needed, others = (
+        [sorted(info.name for info in reader.streams if not info.carried) for reader in readers]
+        for readers in (corpus.readers, other.readers)
     )
-    if list(map(sorted, streams)) != list(map(sorted, others)):
+    if needed != others:
         raise ValueError(
             f"the corpora of a mixture have the same streams: {name!r} has "
-            f"{_words(streams)}, {other_name!r} has {_words(others)}; "
+            f"{_words(corpus)}, {other_name!r} has {_words(other)}; "
             "a map can rename, add and drop them"
         )
-    theirs = {info.name: info for info in other.streams}
-    for info in corpus.streams:
-        if (classes := theirs[info.name].classes) != info.classes:
-            raise ValueError(
-                f"the numbers of stream {info.name!r} are the classes "
-                f"{_listed(info.classes)} in {name!r} and {_listed(classes)} in "
-                f"{other_name!r}; give all corpora the same, sh.classes({info.name!r}, "
-                "names=[...])"
-            )
-        kind, otherwise = _kind(info), _kind(theirs[info.name])
-        if kind != otherwise:
-            raise ValueError(
-                f"stream {info.name!r} is {kind} in {name!r} and {otherwise} in "
-                f"{other_name!r}; a StreamDef can give both one dtype and shape"
-            )
+
+
+def _check_alike(name: str, info: StreamInfo, other_name: str, other: StreamInfo) -> None:
+    """Raise ValueError unless a stream has one kind and the same classes in two corpora."""
+    if info.classes != other.classes:
+        raise ValueError(
+            f"the numbers of stream {info.name!r} are the classes "
+            f"{_listed(info.classes)} in {name!r} and {_listed(other.classes)} in "
+            f"{other_name!r}; give all corpora the same, sh.classes({info.name!r}, "
+            "names=[...])"
+        )
+    kind, otherwise = _kind(info), _kind(other)
+    if kind != otherwise:
+        raise ValueError(
+            f"stream {info.name!r} is {kind} in {name!r} and {otherwise} in "
+            f"{other_name!r}; a StreamDef can give both one dtype and shape"
+        )
 
 
 def _listed(classes: tuple[str, ...]) -> str:
@@ -276,8 +287,8 @@ def _listed(classes: tuple[str, ...]) -> str:
     return f"({', '.join(classes[:_MOST_CLASSES])}{more})"
 
 
-def _words(streams: list[list[str]]) -> str:
-    return " and ".join(", ".join(names) for names in streams)
+def _words(corpus: StoredCorpus) -> str:
+    return " and ".join(", ".join(_names(reader)) for reader in corpus.readers)
 
 
 def _kind(info: StreamInfo) -> str:
@@ -291,7 +302,10 @@ def _kind(info: StreamInfo) -> str:
 def _reader(mixture: MixedCorpus, number: int) -> MixedReader:
     corpora = list(mixture.corpora.values())
     readers = [corpus.readers[number] for corpus in corpora]
-    infos = {name: [_stream(one, name) for one in readers] for name in _names(readers[0])}
+    infos: dict[str, list[StreamInfo]] = {}  # some may lack what is carried
+    for reader in readers:
+        for info in reader.streams:
+            infos.setdefault(info.name, []).append(info)
     return MixedReader(
         streams=[
             replace(found[0], is_single=all(info.is_single for info in found))
@@ -316,10 +330,6 @@ def _reader(mixture: MixedCorpus, number: int) -> MixedReader:
 
 def _names(reader: Reader) -> list[str]:
     return [info.name for info in reader.streams]
-
-
-def _stream(reader: Reader, name: str) -> StreamInfo:
-    return next(info for info in reader.streams if info.name == name)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -367,7 +377,8 @@ class MixedReader(Reader):
     def _member(
         self, corpus: StoredCorpus, reader: Reader, rate: _core.order.Rate, *, load_ahead: bool
     ) -> _core.engine.MixedMember:
-        names = _names(reader)
+        absent = [info for info in self.streams if info.name not in _names(reader)]
+        names = [*_names(reader), *(info.name for info in absent)]
         has_size_stream = corpus.size_stream is not None
         led_by = len(corpus.chunk_sequences) if self.number else 0
         return _core.engine.MixedMember(
@@ -377,6 +388,10 @@ class MixedReader(Reader):
                 for column, info in enumerate(reader.streams)
             ],
             columns=[names.index(info.name) for info in self.streams],
+            absent=[
+                stream_spec(info, 0, column, reader, no_padding(info), has_size_stream)
+                for column, info in enumerate(absent, start=len(reader.streams))
+            ],
             corpus=corpus.core,
             rate=rate,
         )

@@ -88,8 +88,9 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
             whole = whole.each(lambda one: with_loss_masks(one, opening))
         counted = {*layout.load_limits, *costs_of_items(options.balance)}
         if counted or any(one.counts for one in whole.parts.values()):
-            from sweephand.maps.carried_counts import with_counts  # brings files
+            from sweephand.maps.carried_counts import check_carried, with_counts  # brings files
 
+            check_carried(whole.streams, sorted(counted))
             whole = whole.each(lambda one: with_counts(one, sorted(counted), opening))
         served, long = treat_long(layout, whole)
         served, long = treat_loaded(layout, served, long)
