@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.combinations import shares
 from tests.combinations.combination import Combination, EventSpec
-from tests.combinations.made import items_of, mask_of, values_of
+from tests.combinations.made import items_of, mask_of, part_of, values_of
 from tests.combinations.plans import PlannedMinibatch
 from tests.combinations.serve import BASE
 from tests.combinations.units import Piece, Unit
@@ -77,6 +77,17 @@ class Oracle:
             return np.ones(piece.size, np.uint8)
         return mask_of(self.label(piece), self.stored_samples(piece))
 
+    def part(self, piece: Piece) -> NDArray[np.int32]:
+        samples = self.stored_samples(piece)
+        if not self.combination.has_parts:
+            return np.zeros(piece.size, np.int32)
+        return part_of(self.label(piece), samples)
+
+    def is_label(self, piece: Piece) -> NDArray[np.bool_]:
+        """Which samples but the first are the label of the one before."""
+        part = self.part(piece)
+        return (self.mask(piece)[1:] > 0) & (part[1:] == part[:-1])
+
     def label(self, piece: Piece) -> int:
         return self.combination.made[piece.corpus].all[piece.made].number
 
@@ -128,7 +139,7 @@ def check_share(
     begins = _begins(planned)
     rows: list[list[Piece]] = []
     left_out: list[str] = []
-    values, joined, labels, items, masks = [], [], [], [], []
+    values, joined, labels, items, masks, parts = [], [], [], [], [], []
     for unit in units:
         time = planned.time if whole else unit.time
         rows.append([])
@@ -142,6 +153,7 @@ def check_share(
             labels.append(oracle.label(piece))
             items.append(oracle.items(piece))
             masks.append(oracle.mask(piece))
+            parts.append(oracle.part(piece))
     pieces = [piece for row in rows for piece in row]
     assert minibatch.ids == [oracle.id_of(piece) for piece in pieces]
     assert Counter(minibatch.banned_ids) == Counter(left_out)
@@ -156,10 +168,13 @@ def check_share(
         _check_items(minibatch["items"], items)
     if oracle.combination.masks:
         _check_stream(minibatch, "mask", masks)
-        _check_num_labels(minibatch["x"], pieces, masks)
+    if oracle.combination.has_parts:
+        _check_stream(minibatch, "part", parts)
+    if oracle.combination.masks or oracle.combination.has_parts:
+        _check_num_labels(oracle, minibatch["x"], pieces)
     if isinstance(oracle.combination.layout, sh.Packed):
         lengths = {unit.row_length for unit in planned.units}
-        check_rows(minibatch, rows, values, masks, max(lengths))
+        check_rows(oracle, minibatch, rows, values, max(lengths))
     cells = minibatch.num_samples
     if minibatch["x"].is_padded:
         cells = np.asarray(minibatch["x"].mask).size
@@ -194,13 +209,11 @@ def _check_items(data: sh.MinibatchData, wanted: Sequence[NDArray[np.int64]]) ->
     assert [one.tolist() for one in found[: len(wanted)]] == [one.tolist() for one in wanted]
 
 
-def _check_num_labels(
-    data: sh.MinibatchData, pieces: Sequence[Piece], masks: Sequence[NDArray[np.uint8]]
-) -> None:
+def _check_num_labels(oracle: Oracle, data: sh.MinibatchData, pieces: Sequence[Piece]) -> None:
     """Of whole sequences, all samples but the first are labels, as far as there is a loss."""
     if any(piece.first or piece.goes_on for piece in pieces) or data.info.is_single:
         return
-    assert _num_labels(data) == sum(int(mask[1:].sum()) for mask in masks)
+    assert _num_labels(data) == sum(int(oracle.is_label(piece).sum()) for piece in pieces)
 
 
 def _check_padding(data: Any) -> None:
@@ -213,10 +226,10 @@ def _check_padding(data: Any) -> None:
 
 
 def check_rows(
+    oracle: Oracle,
     minibatch: sh.Minibatch,
     rows: Sequence[Sequence[Piece]],
     values: Sequence[NDArray[np.int64]],
-    masks: Sequence[NDArray[np.uint8]],
     length: int,
 ) -> None:
     """Packed rows: what is in the cells, segments, positions and labels."""
@@ -225,18 +238,22 @@ def check_rows(
     labels = np.full(shape, IGNORED)
     segments, positions = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     starts = np.zeros(shape, np.uint8)
-    left = zip(values, masks, strict=True)
+    left = iter(values)
     for r, row in enumerate(rows):
-        column = 0
-        for number, piece in enumerate(row, start=1):
-            (run, mask), place = next(left), slice(column, column + piece.size)
+        column = number = 0
+        for piece in row:
+            run, place = next(left), slice(column, column + piece.size)
             cells[r, place] = run
-            labels[r, column : column + piece.size - 1] = np.where(mask[1:], run[1:], IGNORED)
-            segments[r, place] = number
-            positions[r, place] = np.arange(piece.size)
             starts[r, place] = 1
             starts[r, column] = 1 if piece.first else 2
-            column += piece.size
+            labels[r, column : column + piece.size - 1] = np.where(
+                oracle.is_label(piece), run[1:], IGNORED
+            )
+            for size in np.unique(oracle.part(piece), return_counts=True)[1].tolist():
+                number += 1
+                segments[r, column : column + size] = number
+                positions[r, column : column + size] = np.arange(size)
+                column += size
     data = minibatch["x"]
     assert data.asarray().tolist() == cells.tolist()
     assert data.mask.tolist() == starts.tolist()

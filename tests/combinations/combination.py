@@ -54,6 +54,7 @@ class Combination:
     carries: bool = False  # a stream "items" beside each sequence
     bare: int | None = None  # the corpus of a mixture that has no such stream
     masks: bool = False  # a stream "mask" of the loss on "x"
+    has_parts: bool = False  # a stream "part" of the samples of "x"
     max_samples: int | None = None
     max_sweeps: int | None = None
     events: tuple[EventSpec, ...] = ()

@@ -219,6 +219,7 @@ def combinations(draw: st.DrawFn) -> Combination:
     is_slow = is_mixture and isinstance(layout, PARTS)
     has_rows = isinstance(layout, sh.Packed | sh.TruncatedBPTT)
     names = draw(maps(joined is not None))
+    keeps_sizes = not set(names) - {*mapped.SAME_SIZE, "is_kept"}
     combination = Combination(
         corpora=tuple(draw(corpora(is_for_rows=has_rows)) for _ in range(count)),
         knots=draw(knots(count)) if is_mixture else (),
@@ -231,7 +232,8 @@ def combinations(draw: st.DrawFn) -> Combination:
         maps_mixture=is_mixture and joined is None and draw(st.booleans()),
         joined=joined,
         carries=draw(st.integers(0, 2)) == 0,
-        masks=not set(names) - {*mapped.SAME_SIZE, "is_kept"} and draw(st.integers(0, 2)) == 0,
+        masks=keeps_sizes and draw(st.integers(0, 2)) == 0,
+        has_parts=keeps_sizes and draw(st.sampled_from([not layout.may_cut, False, False])),
         max_samples=draw(st.integers(1, 500)) if limit == "samples" else None,
         max_sweeps=draw(st.integers(1, 3)) if limit == "sweeps" else None,
         added=draw(corpora(is_for_rows=has_rows)),

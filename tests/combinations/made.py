@@ -28,6 +28,11 @@ def mask_of(number: int, samples: Values) -> NDArray[np.uint8]:
     return ((5 * samples + number) % 3 > 0).astype(np.uint8)
 
 
+def part_of(number: int, samples: Values) -> NDArray[np.int32]:
+    """Which part of a stored sequence each of its samples is of."""
+    return (samples // (2 + number % 3)).astype(np.int32)
+
+
 def digest(name: str) -> int:
     found = 0xCBF29CE484222325
     for byte in name.encode():

@@ -57,6 +57,8 @@ def _of_lengths(combination: Combination) -> Iterator[str]:
 
 def _of_features(combination: Combination) -> Iterator[str]:
     layout = combination.layout
+    if combination.has_parts and layout.may_cut:
+        yield "sequences with parts are whole, and this layout cuts them"
     if isinstance(layout, sh.Frames) and combination.carries:
         yield "is carried beside whole sequences"
     if isinstance(layout, sh.Frames) and combination.maps_values:

@@ -44,7 +44,10 @@ class Chunks(sh.UserDeserializer):
 
 def _definitions(combination: Combination) -> sh.StreamDefs:
     mask = "mask" if combination.masks else None
-    streams = {"x": sh.StreamDef(defines_mb_size=True, loss_mask=mask)}
+    parts = "part" if combination.has_parts else None
+    streams = {"x": sh.StreamDef(defines_mb_size=True, loss_mask=mask, parts=parts)}
+    if combination.has_parts:
+        streams["part"] = sh.StreamDef()
     if combination.masks:
         streams["mask"] = sh.StreamDef()
     if combination.carries:
@@ -65,6 +68,11 @@ def _streams(
             made.mask_of(n, np.arange(size)) for n, size in zip(numbers, sizes, strict=True)
         ]
         streams["mask"] = ragged(masks, np.uint8)
+    if combination.has_parts:
+        parts = [
+            made.part_of(n, np.arange(size)) for n, size in zip(numbers, sizes, strict=True)
+        ]
+        streams["part"] = ragged(parts, np.int32)
     if combination.carries:
         streams["items"] = ragged([made.items_of(n, base) for n in numbers], np.int64)
     if combination.has_label:
