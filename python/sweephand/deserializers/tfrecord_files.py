@@ -147,7 +147,13 @@ class TFRecordDeserializer(IndexedDeserializer):
         head = self._contents.head(file, compression, HEAD)
         _core.formats.FrameFinder(file.path).feed(0, np.frombuffer(head, np.uint8))
         length = int.from_bytes(head[:8], "little")
-        size = max(UNIT_BYTES, min(HEAD + length + TAIL, MOST_RECORD_BYTES))
+        if length > MOST_RECORD_BYTES:
+            raise DataError(
+                f"the record has {length} bytes; at most {MOST_RECORD_BYTES} are read",
+                file.path,
+                0,
+            )
+        size = max(UNIT_BYTES, HEAD + length + TAIL)
         head = self._contents.head(file, compression, size)
         keys = keys_of_records(messages_in(head))
         if not keys:
