@@ -132,10 +132,10 @@ void bind_assembler(py::module_& room) {
            "load_threads"_a, "open_chunks"_a);
   py::class_<StreamSpec>(room, "StreamSpec")
       .def(py::init<std::string, std::uint32_t, std::uint32_t, ElementType, std::uint32_t, bool,
-                    bool, std::uint64_t, bool, bool, bool, bool, py::bytes>(),
+                    bool, std::uint64_t, std::uint64_t, bool, bool, bool, bool, py::bytes>(),
            "name"_a, "member"_a, "column"_a, "type"_a, "element_bytes"_a, "variable"_a,
-           "sparse"_a, "sample_elements"_a, "broadcast"_a, "single"_a, "carried"_a, "counts"_a,
-           "pad_value"_a);
+           "sparse"_a, "head"_a, "sample_elements"_a, "broadcast"_a, "single"_a, "carried"_a,
+           "counts"_a, "pad_value"_a);
   bind_mixture(room);
   assembler.def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams,
                             const AssembleOptions& options, bool load_ahead,

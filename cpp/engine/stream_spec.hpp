@@ -15,8 +15,10 @@ struct StreamSpec {
   std::uint32_t column = 0;
   ElementType type = ElementType::kOpaque;
   std::uint32_t element_bytes = 0;
-  bool variable = false;  // samples of several elements each: sparse ones, byte strings
-  bool sparse = false;    // elements have indices
+  bool variable = false;   // samples of several elements each: sparse ones, byte strings
+  bool sparse = false;     // elements have indices
+  std::uint64_t head = 0;  // the most elements of a sample that are delivered, of byte strings;
+                           // 0: all
   std::uint64_t sample_elements = 1;  // of samples that are not variable
   bool broadcast = false;  // its one sample is repeated for every sample of the sequence
   bool single = false;     // one sample per sequence: values one behind the other in any form

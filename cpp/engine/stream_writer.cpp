@@ -328,6 +328,38 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
   copy_elements.check_unchanged();
 }
 
+// The first elements of every sample.
+void write_heads(std::span<const Run> runs, const StreamSpec& stream, BufferPool& pool,
+                 StreamBatch& batch) {
+  batch.element_offsets = pool.take((batch.num_samples + 1) * sizeof(std::int64_t));
+  auto* end = batch.element_offsets.as<std::int64_t>();
+  *end = 0;
+  for (const Run& run : runs) {
+    const std::int64_t* offsets = run.column->element_offsets + run.begin;
+    for (std::uint64_t i = 0; i < run.samples; ++i, ++end) {
+      const std::int64_t size = offsets[i + 1] - offsets[i];
+      if (size < 0)
+        throw DataError("the elements of its samples overlap",
+                        {.stream = stream.name, .sequence = run.sequence});
+      end[1] = end[0] + std::min(size, static_cast<std::int64_t>(stream.head));
+    }
+  }
+  batch.num_elements = static_cast<std::uint64_t>(*end);
+  batch.values = take_with_room(pool, batch.num_elements * stream.element_bytes);
+  ElementCopier copy_elements(stream);
+  const auto* begin = batch.element_offsets.as<std::int64_t>();
+  for (const Run& run : runs) {
+    const std::int64_t* offsets = run.column->element_offsets + run.begin;
+    for (std::uint64_t i = 0; i < run.samples; ++i, ++begin) {
+      const auto count = static_cast<std::uint64_t>(begin[1] - begin[0]);
+      copy_elements(
+          run, static_cast<std::uint64_t>(offsets[i]), count,
+          batch.values.data() + static_cast<std::uint64_t>(begin[0]) * stream.element_bytes);
+    }
+  }
+  copy_elements.check_unchanged();
+}
+
 // Refuses a sequence that no memory can hold: what a file says of its length may be anything.
 void check_memory(std::span<const Run> runs, const StreamSpec& stream) {
   for (const Run& run : runs) {
@@ -354,7 +386,9 @@ StreamBatch write_once(std::span<const Run> runs, const Plan& plan, const Stream
     batch.longest = std::max<std::uint64_t>(batch.longest, runs[j].length);
   }
   batch.num_samples = static_cast<std::uint64_t>(offset[runs.size()]);
-  if (stream.variable) {
+  if (stream.head != 0) {
+    write_heads(runs, stream, pool, batch);
+  } else if (stream.variable) {
     write_variable(runs, stream, pool, batch);
   } else if (options.form == Form::kRagged || stream.is_ragged_in_all_forms()) {
     write_ragged(runs, stream, pool, batch);

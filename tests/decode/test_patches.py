@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import struct
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 import sweephand as sh
 from sweephand.images import patch_map
 from sweephand.images import stored as stored_module
+from sweephand.images.headers import HEAD_BYTES
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -297,6 +299,69 @@ def test_headers_plan_what_decoding_would(calls: dict[str, int]) -> None:
         found = delivered(source)
     with sh.MinibatchSource(measured, **LIMITED) as source:
         assert delivered(source) == found
+
+
+def behind_a_segment(jpeg: bytes, size: int) -> bytes:
+    """Return a JPEG whose header comes so many bytes later."""
+    return jpeg[:2] + b"\xff\xe2" + (size - 2).to_bytes(2, "big") + bytes(size - 2) + jpeg[2:]
+
+
+def large_pictures() -> list[bytes]:
+    """Return pictures of a head's size and more, whose headers are in the head, or are not."""
+    large = stored(120, 160, "JPEG", quality=98)
+    small = stored(30, 40, "JPEG")
+    pictures = [
+        large,
+        behind_a_segment(large, 5_000),
+        behind_a_segment(large, 20_000),
+        stored(80, 90),  # what tells how a PNG lies may stand behind its pixels
+        small + bytes(HEAD_BYTES - len(small)),
+    ]
+    assert all(len(picture) >= HEAD_BYTES for picture in pictures)
+    return [*pictures, small]
+
+
+def renamed(sequence: dict[str, Any]) -> dict[str, Any]:
+    return {"image": sequence["image"], "tokens": sequence["tokens.npy"]}
+
+
+def large_documents(form: str, folder: Path) -> sh.Deserializer:
+    pictures = large_pictures()
+    if form == "archive":
+        with tarfile.open(folder / "a.tar", "w") as archive:
+            for number, picture in enumerate(pictures):
+                words = io.BytesIO()
+                np.save(words, np.array([7] * number + [PLACEHOLDER]))
+                for name, content in (("image", picture), ("tokens.npy", words.getvalue())):
+                    member = tarfile.TarInfo(f"{number}.{name}")
+                    member.size = len(content)
+                    archive.addfile(member, io.BytesIO(content))
+        return sh.open(folder / "a.tar").map(renamed, streams=DEFS)
+    rows = [pictures[:2], pictures[2:4], [], pictures[4:], pictures[:1], pictures[2:3]]
+    tokens = [[7] * number + [PLACEHOLDER] * len(row) for number, row in enumerate(rows, 1)]
+    data: dict[str, list[Any]] = {"image": rows, "tokens": tokens}
+    if form == "arrays":
+        return corpus({"image": rows, "tokens": [np.array(one) for one in tokens]})
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(pa.table(data), folder / "x.parquet")
+    return sh.open(folder / "x.parquet", streams=DEFS)
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+@pytest.mark.parametrize("form", ["arrays", "parquet", "archive"])
+def test_a_header_behind_the_head_of_a_picture_is_found(
+    form: str, executor: Any, tmp_path: Path, calls: dict[str, int]
+) -> None:
+    mapped = large_documents(form, tmp_path).map(PATCHIFY)
+    options: dict[str, Any] = {"map_executor": executor, "num_map_workers": 2}
+    with sh.MinibatchSource(mapped, max_sweeps=1, **options) as source:
+        read_whole = calls["extent_of"]
+        # A length that was told wrong is an error when its sequence is delivered.
+        minibatches = list(source.minibatches(400))
+    num_pictures = {"archive": 6, "arrays": 8, "parquet": 8}[form]
+    assert sum(one["grid"].num_samples for one in minibatches) == num_pictures
+    if executor == "threads":  # the first sequence, and those with a far header, or a PNG
+        assert read_whole == {"archive": 1 + 2, "arrays": 2 + 3, "parquet": 2 + 3}[form]
 
 
 def sequences(data: sh.MinibatchData) -> list[Any]:

@@ -194,7 +194,7 @@ class Member:
     def __init__(self, deserializer: sweephand._core.read.Deserializer | None, made: MadeSequences | None, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], part_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class StreamSpec:
-    def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: sweephand._core.base.ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sparse: bool, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, single: bool, carried: bool, counts: bool, pad_value: bytes) -> None:
+    def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: sweephand._core.base.ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sparse: bool, head: typing.SupportsInt | typing.SupportsIndex, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, single: bool, carried: bool, counts: bool, pad_value: bytes) -> None:
         ...
 class MixedMember:
     def __init__(self, member: Member, streams: collections.abc.Sequence[StreamSpec], columns: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], absent: collections.abc.Sequence[StreamSpec], corpus: sweephand._core.index.Corpus, rate: sweephand._core.order.Rate) -> None:

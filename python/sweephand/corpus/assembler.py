@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +23,7 @@ def make_assembler(
     report: Callable[[DataError], None],
     led_by: int = 0,
     readers: Sequence[Reader] | None = None,
+    heads: Mapping[str, int] | None = None,
 ) -> _core.engine.Assembler:
     """Return the engine that carries out plans of a corpus.
 
@@ -41,6 +42,8 @@ def make_assembler(
         Chunks of the corpus that this one is joined to; 0: it stands alone, or is the first.
     readers : sequence of Reader, optional
         Those that read it, if not its own.
+    heads : dict of int, optional
+        By stream of ``bytes``, the most of every sample that is delivered.
     """
     readers = corpus.readers if readers is None else readers
     has_size_stream = corpus.size_stream is not None
@@ -53,7 +56,15 @@ def make_assembler(
             for number, reader in enumerate(readers)
         ],
         [
-            stream_spec(info, member, column, reader, padding_of(info), has_size_stream)
+            stream_spec(
+                info,
+                member,
+                column,
+                reader,
+                padding_of(info),
+                has_size_stream,
+                head=(heads or {}).get(info.name, 0),
+            )
             for member, reader in enumerate(readers)
             for column, info in enumerate(reader.streams)
         ],
@@ -71,6 +82,8 @@ def stream_spec(
     reader: Reader,
     padding: bytes,
     has_size_stream: bool,
+    *,
+    head: int = 0,
 ) -> _core.engine.StreamSpec:
     """Return how the engine delivers a stream, given where its reader has it."""
     dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
@@ -82,6 +95,7 @@ def stream_spec(
         element_bytes=dtype.itemsize,
         variable=info.is_variable,
         sparse=info.is_sparse,
+        head=head,
         sample_elements=int(np.prod(info.shape, dtype=np.int64)),
         broadcast=info.broadcast,
         single=info.is_single,

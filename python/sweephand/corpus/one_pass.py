@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,11 @@ def one_pass(
     *,
     begin: int = 0,
     load_ahead: bool = False,
+    heads: Mapping[str, int] | None = None,
 ) -> Generator[tuple[NDArray[np.uint64], _core.engine.Batch], None, None]:
     """Iterate over all sequences from `begin`, in ragged batches of about `batch_samples`.
+
+    Of streams of ``bytes`` that `heads` names, samples are cut to that many.
 
     Yields
     ------
@@ -46,6 +49,7 @@ def one_pass(
         no_padding,
         load_ahead=load_ahead,
         report=ledger.report_by(corpus.ids),
+        heads=heads,
     )
     num_samples = corpus.core.num_samples
     planner = _core.compose.Planner(order, _core.compose.Fitting(), num_samples)

@@ -8,6 +8,8 @@ from struct import unpack_from
 ORIENTATION = 0x0112  # tag of EXIF
 ON_THEIR_SIDE = range(5, 9)  # values of it that swap height and width
 
+HEAD_BYTES = 1 << 14  # thumbnails of EXIF stand before
+
 _JPEG = b"\xff\xd8"
 _PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 _PNG_EXTENT = 16  # where width and height begin
@@ -31,6 +33,11 @@ def header_extent(content: bytes, *, upright: bool) -> tuple[int, int] | None:
         width, height = unpack_from(">II", content, _PNG_EXTENT)
         return height, width
     return None
+
+
+def extent_in_head(content: bytes, *, upright: bool) -> tuple[int, int] | None:
+    """Return height and width of a usual JPEG by its first `HEAD_BYTES`, if they tell them."""
+    return _jpeg_extent(content, upright=upright) if content.startswith(_JPEG) else None
 
 
 def _jpeg_extent(content: bytes, *, upright: bool) -> tuple[int, int] | None:

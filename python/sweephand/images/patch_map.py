@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sweephand.checks import check_int
 from sweephand.images.grids import NativeResolution, PatchRule
+from sweephand.images.headers import HEAD_BYTES, extent_in_head
 from sweephand.images.picture_map import samples_of
 from sweephand.images.resizing import check_filter
 from sweephand.images.steps import Picture
@@ -60,12 +61,33 @@ class PatchLengths(Lengths):
         """Tokens, patches and grids."""
         return self.tokens, self.patches, self.grid
 
+    @property
+    def heads(self) -> Mapping[str, int]:  # type: ignore[override]
+        """Enough of most pictures."""
+        return {self.stream: HEAD_BYTES}
+
+    def of_heads(self, sequence: Mapping[str, Any]) -> dict[str, int] | None:
+        """Return the lengths, or None if a header lies further behind."""
+        found = []
+        for content in samples_of(self.stream, sequence):
+            extent = extent_in_head(_stored(content), upright=self.upright)
+            if extent is None:
+                return None
+            found.append(extent)
+        return self._lengths(sequence, found)
+
     def __call__(self, sequence: Mapping[str, Any]) -> dict[str, int]:
         """Return the lengths."""
         pictures = samples_of(self.stream, sequence)
+        found = [extent_of(_stored(content), upright=self.upright) for content in pictures]
+        return self._lengths(sequence, found)
+
+    def _lengths(
+        self, sequence: Mapping[str, Any], pictures: Sequence[tuple[int, int]]
+    ) -> dict[str, int]:
         num_patches = num_grids = 0
-        for content in pictures:
-            extents = self.rule.sizes(*extent_of(_stored(content), upright=self.upright))
+        for extent in pictures:
+            extents = self.rule.sizes(*extent)
             num_grids += len(extents)
             num_patches += sum(height * width for height, width in extents)
         num_patches //= self.rule.patch**2
@@ -102,7 +124,8 @@ def patches(
     tokens : str
         The stream of tokens that the map makes.
     num_tokens : callable, optional
-        ``num_tokens(sequence)`` returns how many of them are no placeholders. By default the
+        ``num_tokens(sequence)`` returns how many of them are no placeholders; pictures may be
+        cut behind their headers. By default the
         sequence has a stream of that name with one placeholder for every picture, which becomes
         as many as the picture has vectors.
     patches, grid : str

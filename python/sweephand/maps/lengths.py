@@ -23,10 +23,13 @@ class Lengths(ABC):
         All that decides what it returns: what is measured is kept under it.
     streams : tuple of str
         Those whose lengths it returns.
+    heads : dict of int
+        By stream of ``bytes``, how many of a sample are enough for most sequences.
     """
 
     name: str
     streams: tuple[str, ...]
+    heads: Mapping[str, int] = {}
 
     @abstractmethod
     def __call__(self, sequence: Mapping[str, Any]) -> Mapping[str, int]:
@@ -37,6 +40,10 @@ class Lengths(ABC):
         ValueError
             If the sequence has none.
         """
+
+    def of_heads(self, sequence: Mapping[str, Any]) -> Mapping[str, int] | None:
+        """Return the lengths where samples are cut to `heads`; None if these do not tell."""
+        return self(sequence)
 
 
 def sizes_and_counts(

@@ -27,6 +27,7 @@ from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.lengths import Lengths, sizes_and_counts
 from sweephand.maps.measured_store import MeasuredStore
 from sweephand.maps.measuring_tasks import (
+    UNTOLD,
     FilteringTask,
     LengthsTask,
     Measured,
@@ -117,21 +118,54 @@ def _lengths(
     look: FirstLook,
     opening: Opening,
 ) -> _Found:
-    """Ask for the size and counts of every sequence, in one pass over what is stored."""
-    asked = replace(wanted, function=lengths, random=False, batched=False)
+    """Ask for the size and counts of every sequence, in one pass over what is stored.
+
+    Where heads of samples are enough for most sequences, the others are read again.
+    """
+    names = {info.name for info in stored.corpus.streams if info.is_bytes}
+    heads = {name: most for name, most in lengths.heads.items() if name in names}
+    sizes, carried, is_untold = _lengths_of(stored, wanted, lengths, look, opening, heads)
+    if is_untold.any():
+        rest = StoredStreams(stored.corpus.keep(is_untold))
+        found = _lengths_of(rest, wanted, lengths, look, opening, {})
+        sizes[is_untold] = found[0]
+        for name, counts in carried.items():
+            counts[is_untold] = found[1][name]
+    return _Found((sizes > 0).astype(np.uint32), sizes[sizes > 0], False, carried)
+
+
+def _lengths_of(
+    stored: StoredStreams,
+    wanted: SequenceMap,
+    lengths: Lengths,
+    look: FirstLook,
+    opening: Opening,
+    heads: Mapping[str, int],
+) -> tuple[NDArray[np.uint32], dict[str, NDArray[np.uint32]], NDArray[np.bool_]]:
+    """Return sizes and counts of sequences, and of which heads do not tell them."""
+    function = lengths.of_heads if heads else lengths
+    asked = replace(wanted, function=function, random=False, batched=False)
 
     def task(numbers: NDArray[np.uint64], batch: _core.engine.Batch) -> MapTask:
         ids = stored.corpus.ids.names(numbers)
         sequences = stored.sequences_of(batch)
         return LengthsTask(
-            asked, look.form, sequences, ids, [0] * len(ids), names=lengths.streams
+            asked,
+            look.form,
+            sequences,
+            ids,
+            [0] * len(ids),
+            names=lengths.streams,
+            are_cut=bool(heads),
         )
 
-    words = _measured(stored, wanted, opening, task, lengths.name)
+    how = f"{lengths.name}, of {heads}" if heads else lengths.name
+    words = _measured(stored, wanted, opening, task, how, heads)
     sizes, carried = sizes_and_counts(
         words.sizes, words.counts, lengths.streams, look.definitions
     )
-    return _Found((sizes > 0).astype(np.uint32), sizes[sizes > 0], False, carried)
+    firsts = words.sizes[np.cumsum(words.counts) - words.counts]
+    return sizes, carried, (words.counts == 1) & (firsts == UNTOLD)
 
 
 def _declared_sizes(
@@ -172,6 +206,7 @@ def _measured(
     opening: Opening,
     task: MakeTask,
     how: str = "",
+    heads: Mapping[str, int] | None = None,
 ) -> _Found:
     """Return the kept result of an earlier pass, or make a new one."""
     store = MeasuredStore.of(stored.corpus, f"{wanted.fingerprint} {how}".rstrip())
@@ -183,7 +218,7 @@ def _measured(
         if progress.found is not None:
             return _Found(*progress.found)
         advance(progress.num_done)
-        for one in rounds(stored, opening, task, progress.num_done):
+        for one in rounds(stored, opening, task, progress.num_done, heads):
             progress.add(one.sizes, several=one.several, is_clean=one.is_clean)
             advance(len(one.sizes))
         return _Found(*progress.finish())
@@ -212,9 +247,16 @@ MakeTask = Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask]
 
 
 def rounds(
-    stored: StoredStreams, opening: Opening, task: MakeTask, begin: int
+    stored: StoredStreams,
+    opening: Opening,
+    task: MakeTask,
+    begin: int,
+    heads: Mapping[str, int] | None = None,
 ) -> Iterator[Round]:
-    """Measure all sequences from `begin`, round by round, with several in flight."""
+    """Measure all sequences from `begin`, round by round, with several in flight.
+
+    Of streams that `heads` names, samples are cut to that many bytes.
+    """
 
     def measured(
         numbers: NDArray[np.uint64], batch: _core.engine.Batch
@@ -227,7 +269,9 @@ def rounds(
     done = begin
     with ThreadPoolExecutor(_BATCHES_AHEAD, "sweephand-measure") as ahead:
         asked: deque[Future[tuple[NDArray[np.uint64], list[Any]]]] = deque()
-        for numbers, batch in one_pass(stored.corpus, opening.ledger, samples, begin=begin):
+        for numbers, batch in one_pass(
+            stored.corpus, opening.ledger, samples, begin=begin, heads=heads
+        ):
             asked.append(ahead.submit(measured, numbers, batch))
             if len(asked) > _BATCHES_AHEAD:
                 one = _round(*asked.popleft().result(), done, opening.ledger)

@@ -13,6 +13,7 @@ from sweephand.corpus.sample_form import Samples, WrongSamples
 from sweephand.errors import DataError, shown
 from sweephand.maps.task import MapTask, no_dict
 
+UNTOLD = 2
 _MOST = 2**32 - 2  # samples of a stream
 
 
@@ -111,16 +112,19 @@ class FilteringTask(MapTask):
 class LengthsTask(MapTask):
     """Task that asks for lengths, as a map whose function is a `Lengths`.
 
-    Of every sequence it returns 1 and each length plus 1, of one that is damaged the 1 alone:
-    so they are kept as sizes are, which are above 0.
+    Of every sequence it returns 1 and each length plus 1, of one that is damaged the 1 alone,
+    and `UNTOLD` of one that heads do not tell: so they are kept as sizes are, above 0.
 
     Attributes
     ----------
     names : tuple of str
+    are_cut : bool
+        Whether samples are cut to `Lengths.heads`.
     """
 
     guess: ClassVar[float] = 1e-5
     names: tuple[str, ...] = field(default=())
+    are_cut: bool = False
 
     def finish(  # type: ignore[override]
         self, outputs: Iterable[Any], seconds: Sequence[float] = ()
@@ -128,6 +132,9 @@ class LengthsTask(MapTask):
         """Check the lengths."""
         measured = Measured([])
         for number, found in enumerate(outputs):
+            if found is None and self.are_cut:
+                measured.sizes.append([UNTOLD])
+                continue
             try:
                 measured.sizes.append([1, *self._checked(number, found)])
             except DataError as error:
