@@ -227,7 +227,7 @@ void bind_engine(py::module_& room) {
       [](ElementType from, const Array<std::uint8_t>& values, ElementType to,
          Array<std::uint8_t> out, std::size_t count) {
         const std::span bytes = std::as_bytes(view(values));
-        return convert(from, bytes.data(), to, writable_bytes(out).data(), count);
+        return converter(from, to)(bytes.data(), writable_bytes(out).data(), count);
       },
       "from_type"_a, "values"_a, "to_type"_a, "out"_a.noconvert(), "count"_a);
 }

@@ -73,8 +73,8 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
   return batch;
 }
 
-// Null if something is not as it was planned: what, the way by runs tells.
-std::shared_ptr<Batch> Assembler::write_directly(const Plan& plan) {
+// Null if something is not as it was planned, or does not fit: what, the way by runs tells.
+std::shared_ptr<Batch> Assembler::write_directly(const Plan& plan) try {
   const WorkClock clock(reads_as_written_ ? Watch::kWaits : Watch::kTotal);
   auto batch = std::make_shared<Batch>();
   batch->options = options_;
@@ -94,6 +94,8 @@ std::shared_ptr<Batch> Assembler::write_directly(const Plan& plan) {
   if (!is_as_planned(*batch, plan, streams_)) return nullptr;
   add_up(*batch, clock);
   return batch;
+} catch (const DataError&) {
+  return nullptr;
 }
 
 std::shared_ptr<Batch> Assembler::write_by_runs(Plan& plan, const Poll& poll) {

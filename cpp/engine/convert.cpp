@@ -130,16 +130,19 @@ constexpr Small small() noexcept {
   return {.offset = std::uint64_t{1} << (with_sign - 1), .digits = with_sign};
 }
 
-// Whether integers are so small that each fits: several at a time, where most runs are such.
+// Stores integers, and tells whether they were so small that each fits: one look at several, as
+// most are such.
 template <class From, class To>
-[[gnu::always_inline]] inline bool are_small(const std::byte* from, std::size_t begin,
-                                             std::size_t end) noexcept {
+[[gnu::always_inline]] inline bool store_small(const std::byte* from, std::byte* to,
+                                               std::size_t begin, std::size_t end) noexcept {
   using Bits = std::make_unsigned_t<typename From::Value>;
   constexpr Small kSmall = small<From, To>();
   Bits all = 0;
   for (std::size_t i = begin; i < end; ++i) {
-    const auto bits = static_cast<Bits>(load<From>(from, i));
+    const auto number = load<From>(from, i);
+    const auto bits = static_cast<Bits>(number);
     all = static_cast<Bits>(all | static_cast<Bits>(bits + static_cast<Bits>(kSmall.offset)));
+    store<To>(number, to, i);
   }
   return all >> kSmall.digits == 0;
 }
@@ -166,14 +169,11 @@ template <class From, class To>
   constexpr bool kMayBeSmall =
       !kAlwaysFits<From, To> && std::integral<typename From::Value> && !std::same_as<To, Bool>;
   if constexpr (kMayBeSmall) {
-    constexpr std::size_t kRun = 512;  // is looked at while it is in the nearest cache
+    constexpr std::size_t kRun = 512;  // that a large number makes slow
     for (std::size_t begin = 0; begin < count; begin += kRun) {
       const std::size_t end = std::min(count, begin + kRun);
-      if (are_small<From, To>(from, begin, end)) {
-        for (std::size_t i = begin; i < end; ++i) store<To>(load<From>(from, i), to, i);
-      } else if (const auto refused = convert_run<From, To>(from, to, begin, end)) {
-        return refused;
-      }
+      if (store_small<From, To>(from, to, begin, end)) continue;
+      if (const auto refused = convert_run<From, To>(from, to, begin, end)) return refused;
     }
     return std::nullopt;
   } else {
@@ -189,23 +189,31 @@ template <class From, class To>
   return convert_all<From, To>(from, to, count);
 }
 
-}  // namespace
-
-bool convertible(ElementType from, ElementType to) noexcept {
-  return from != ElementType::kOpaque && to != ElementType::kOpaque;
+template <class From, class To>
+[[gnu::target("avx512f,avx512bw")]] std::optional<std::size_t> convert_avx512(
+    const std::byte* from, std::byte* to, std::size_t count) {
+  return convert_all<From, To>(from, to, count);
 }
 
-std::optional<std::size_t> convert(ElementType from_type, const std::byte* from,
-                                   ElementType to_type, std::byte* to, std::size_t count) {
-  using Result = std::optional<std::size_t>;
-  return visit_element(from_type, Result{0}, [&](auto from_way) {
-    return visit_element(to_type, Result{0}, [&](auto to_way) {
+std::optional<std::size_t> refuse(const std::byte* /*from*/, std::byte* /*to*/,
+                                  std::size_t /*count*/) {
+  return 0;
+}
+
+}  // namespace
+
+Convert* converter(ElementType from_type, ElementType to_type) {
+  return visit_element(from_type, &refuse, [&](auto from_way) {
+    return visit_element(to_type, &refuse, [](auto to_way) -> Convert* {
       using From = decltype(from_way);
       using To = decltype(to_way);
-      if constexpr (std::integral<typename From::Value> && std::integral<typename To::Value>) {
-        if (cpu().avx2) return convert_avx2<From, To>(from, to, count);
+      // What takes a call for each number gains nothing.
+      if constexpr (std::integral<typename From::Value> &&
+                    (std::integral<typename To::Value> || StoredAsItIs<To>)) {
+        if (cpu().avx512) return convert_avx512<From, To>;
+        if (cpu().avx2) return convert_avx2<From, To>;
       }
-      return convert_all<From, To>(from, to, count);
+      return convert_all<From, To>;
     });
   });
 }

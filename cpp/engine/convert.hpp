@@ -8,16 +8,15 @@
 
 namespace sweephand {
 
-// Whether `convert` knows the way. Opaque elements and complex numbers go nowhere but to
-// themselves.
-bool convertible(ElementType from, ElementType to) noexcept;
+// Copies `count` elements. Returns the number of the first that is refused, if any; what stands
+// in `to` is then undefined.
+using Convert = std::optional<std::size_t>(const std::byte* from, std::byte* to,
+                                           std::size_t count);
 
-// Copies `count` elements. Integers must fit, also those that become floats, which may have no
-// more digits than the float; floats that become integers must be whole. A float may be rounded
-// to the nearest narrower one, once, but a finite one must stay finite. Returns the number of
-// the first element that is refused, if any; what stands in `to` is then undefined. REQUIRES:
-// convertible(from_type, to_type)
-std::optional<std::size_t> convert(ElementType from_type, const std::byte* from,
-                                   ElementType to_type, std::byte* to, std::size_t count);
+// The way from one type to another. Integers must fit, also those that become floats, which may
+// have no more digits than the float; floats that become integers must be whole. A float may be
+// rounded to the nearest narrower one, once, but a finite one must stay finite. Where there is
+// no way, every element is refused.
+Convert* converter(ElementType from, ElementType to);
 
 }  // namespace sweephand

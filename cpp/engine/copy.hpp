@@ -1,24 +1,28 @@
 // Copies of samples, most of which are short.
 #pragma once
 
+#include "base/error.hpp"
 #include "engine/buffer.hpp"
+#include "engine/convert.hpp"
+#include "engine/stream_spec.hpp"
 #include "read/column.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 namespace sweephand {
 
 constexpr std::uint64_t kCacheLine = 64;  // bytes
 
 // Asks for the beginning of some bytes; the processor follows from there by itself. Inlined by
-// force, as a call without effect is dropped.
-[[gnu::always_inline]] inline void prefetch(const std::byte* data, std::uint64_t bytes,
-                                            std::uint64_t most_lines) {
+// force, as is what calls it: a call without effect is dropped.
+[[gnu::always_inline]] inline void prefetch(const std::byte* data, std::uint64_t bytes) {
+  constexpr std::uint64_t kMostLines = 8;
   if (bytes == 0) return;
-  const std::uint64_t last = std::min(bytes, most_lines * kCacheLine) - 1;
+  const std::uint64_t last = std::min(bytes, kMostLines * kCacheLine) - 1;
   __builtin_prefetch(data);
   for (std::uint64_t at = kCacheLine; at < last; at += kCacheLine)
     __builtin_prefetch(data + at);
@@ -57,6 +61,64 @@ inline std::uint64_t short_before(const Column& column) noexcept {
   const std::uint64_t bytes = elements * column.element_bytes;
   return bytes >= kShort ? bytes - kShort + 1 : 0;
 }
+
+[[noreturn]] inline void throw_refused(std::size_t element, const StreamSpec& stream,
+                                       std::uint64_t sequence) {
+  throw DataError("element " + std::to_string(element) +
+                      " of the sequence does not fit the dtype that was asked for; declare a "
+                      "wider dtype in its StreamDef",
+                  {.stream = stream.name, .sequence = sequence});
+}
+
+// Copies elements of one column as the elements of a stream: as they are, or converted on the
+// way.
+class ColumnCopier {
+ public:
+  ColumnCopier(const Column& column, const StreamSpec& stream)
+      : values_(column.values),
+        element_bytes_(column.element_bytes),
+        stream_(&stream),
+        convert_(column.type == stream.type ? nullptr : converter(column.type, stream.type)),
+        short_before_(convert_ == nullptr && values_ != nullptr ? short_before(column) : 0) {}
+
+  // Where an element lies, if its column is in memory, and the bytes of some.
+  const std::byte* place(std::uint64_t first) const { return values_ + first * element_bytes_; }
+  std::uint64_t bytes(std::uint64_t count) const noexcept { return count * element_bytes_; }
+  bool converts() const noexcept { return convert_ != nullptr; }
+
+  // Asks for some that are copied soon.
+  [[gnu::always_inline]] void ask_for(std::uint64_t first, std::uint64_t count) const {
+    prefetch(place(first), bytes(count));
+  }
+
+  // To be called in the order of `to`, behind which kShort bytes may be written. Throws
+  // DataError naming the sequence if an element does not fit.
+  [[gnu::always_inline]] void operator()(std::uint64_t first, std::uint64_t count,
+                                         std::byte* to, std::uint64_t sequence) const {
+    if (bytes(first) < short_before_ && bytes(count) <= kShort) {
+      copy_short(place(first), to, bytes(count));
+    } else {
+      exactly(place(first), count, to, sequence);
+    }
+  }
+
+  // The same from anywhere, where what lies behind has been written already.
+  [[gnu::always_inline]] void exactly(const std::byte* from, std::uint64_t count, std::byte* to,
+                                      std::uint64_t sequence) const {
+    if (convert_ == nullptr) {
+      copy(from, to, bytes(count));
+    } else if (const auto refused = convert_(from, to, count)) {
+      throw_refused(*refused, *stream_, sequence);
+    }
+  }
+
+ private:
+  const std::byte* values_;
+  std::uint64_t element_bytes_;
+  const StreamSpec* stream_;
+  Convert* convert_;            // null: they are copied as they are
+  std::uint64_t short_before_;  // kShort bytes may be read from offsets below
+};
 
 // Bytes behind which kShort more may be written.
 inline Buffer take_with_room(BufferPool& pool, std::uint64_t bytes) {

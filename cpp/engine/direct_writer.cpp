@@ -71,8 +71,7 @@ bool find_sequences(const Column& column, const Numbers& numbers,
 }  // namespace
 
 bool lies_as_delivered(const Column& column, const StreamSpec& stream) {
-  return column.values != nullptr && column.type == stream.type && !stream.variable &&
-         !stream.broadcast;
+  return column.values != nullptr && !stream.variable && !stream.broadcast;
 }
 
 StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> share,
@@ -84,18 +83,20 @@ StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> sh
                         " bytes, which is more than the memory of this machine",
                     {.stream = stream.name, .sequence = share[0].sequence});
   const Numbers numbers(share, joined);
-  const auto row = [&](std::size_t j) { return column.values + numbers[j] * row_bytes; };
+  const ColumnCopier copier(column, stream);
+  const std::uint64_t elements = stream.sample_elements;
   StreamBatch batch{.values = pool.take(share.size() * row_bytes),
                     .sample_bytes = row_bytes,
                     .num_samples = share.size(),
                     .longest = share.empty() ? 0U : 1U};
+  const std::size_t ahead = row_bytes > kCacheLine ? kRowsAhead : kShortAhead;
   copy_unchanged(column, [&] {
     std::byte* to = batch.values.data();
-    for (std::size_t j = 0; j < std::min(kRowsAhead, share.size()); ++j)
-      prefetch(row(j), row_bytes, 4);
+    for (std::size_t j = 0; j < std::min(ahead, share.size()); ++j)
+      copier.ask_for(numbers[j] * elements, elements);
     for (std::size_t j = 0; j < share.size(); ++j) {
-      if (j + kRowsAhead < share.size()) prefetch(row(j + kRowsAhead), row_bytes, 4);
-      copy(row(j), to, row_bytes);
+      if (j + ahead < share.size()) copier.ask_for(numbers[j + ahead] * elements, elements);
+      copier.exactly(copier.place(numbers[j] * elements), elements, to, share[j].sequence);
       to += row_bytes;
     }
   });
@@ -120,25 +121,23 @@ std::optional<StreamBatch> write_sequences(const Column& column,
   if (batch.longest > physical_memory() / std::max<std::uint64_t>(1, sample_bytes))
     return std::nullopt;
   batch.values = take_with_room(pool, batch.num_samples * sample_bytes);
-  const std::uint64_t short_end = short_before(column);
-  const auto bytes_of = [&](std::size_t j) {
-    return static_cast<std::uint64_t>(offsets[j + 1] - offsets[j]) * sample_bytes;
+  const ColumnCopier copier(column, stream);
+  const std::uint64_t sample_elements = stream.sample_elements;
+  const auto elements_of = [&](std::size_t j) {
+    return static_cast<std::uint64_t>(offsets[j + 1] - offsets[j]) * sample_elements;
   };
   const std::size_t ahead =
       batch.values.size() > count * kCacheLine ? kSequencesAhead : kShortAhead;
   copy_unchanged(column, [&] {
     std::byte* to = batch.values.data();
+    for (std::size_t j = 0; j < std::min(ahead, count); ++j)
+      copier.ask_for(begins[j] * sample_elements, elements_of(j));
     for (std::size_t j = 0; j < count; ++j) {
       if (const std::size_t later = j + ahead; later < count)
-        prefetch(column.values + begins[later] * sample_bytes, bytes_of(later), 8);
-      const std::uint64_t from = begins[j] * sample_bytes;
-      const std::uint64_t bytes = bytes_of(j);
-      if (bytes <= kShort && from < short_end) {
-        copy_short(column.values + from, to, bytes);
-      } else {
-        copy(column.values + from, to, bytes);
-      }
-      to += bytes;
+        copier.ask_for(begins[later] * sample_elements, elements_of(later));
+      const std::uint64_t elements = elements_of(j);
+      copier(begins[j] * sample_elements, elements, to, share[j].sequence);
+      to += elements * stream.element_bytes;
     }
   });
   return batch;

@@ -1,7 +1,6 @@
 #include "engine/stream_writer.hpp"
 
 #include "base/error.hpp"
-#include "engine/convert.hpp"
 #include "engine/copy.hpp"
 #include "read/extents.hpp"
 #include "run/physical_memory.hpp"
@@ -9,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,9 +19,9 @@ namespace {
 constexpr std::size_t kRunsAhead = 8;
 constexpr std::size_t kPlacesAhead = 16;
 
-// Copies elements of one column as the elements of the stream. Buffers have room for kShort
-// bytes more than they hold: what is short is copied with whatever lies behind it, which is
-// written over by what comes next.
+// Copies elements of one column after another as the elements of the stream. Buffers have room
+// for kShort bytes more than they hold: what is short is copied with whatever lies behind it,
+// which is written over by what comes next.
 class ElementCopier {
  public:
   ElementCopier(const StreamSpec& stream) : stream_(stream) {}
@@ -31,26 +31,21 @@ class ElementCopier {
 
   // To be called in the order of `to`.
   void operator()(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
-    const Column& column = *run.column;
-    if (&column != column_) enter(column);
-    const std::uint64_t offset = first * column.element_bytes;
-    if (offset < short_before_ && count * column.element_bytes <= kShort) {
-      copy_short(column.values + offset, to, count * column.element_bytes);
+    if (run.column != column_) enter(*run.column);
+    if (reads_) {
+      read(run, first, count, to);
     } else {
-      exactly(run, first, count, to);
+      (*copier_)(first, count, to, run.sequence);
     }
   }
 
   // The same where what lies behind has been written already.
   void exactly(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
-    const Column& column = *run.column;
-    if (&column != column_) enter(column);
-    if (column.values == nullptr && column.extents != nullptr) {
+    if (run.column != column_) enter(*run.column);
+    if (reads_) {
       read(run, first, count, to);
-    } else if (column.type == stream_.type) {
-      copy(column.values + first * column.element_bytes, to, count * column.element_bytes);
     } else {
-      convert_from(column.values + first * column.element_bytes, run, count, to);
+      copier_->exactly(copier_->place(first), count, to, run.sequence);
     }
   }
 
@@ -64,7 +59,7 @@ class ElementCopier {
     } else if (count != 0 && column.extents == extents_) {
       from = reader_->place(offset);
     }
-    if (from != nullptr) prefetch(from, count * column.element_bytes, 8);
+    if (from != nullptr) prefetch(from, count * column.element_bytes);
   }
 
   // Asks for what says where elements are that are copied later.
@@ -82,8 +77,8 @@ class ElementCopier {
  private:
   void enter(const Column& column) {
     column_ = &column;
-    const bool as_it_is = column.values != nullptr && column.type == stream_.type;
-    short_before_ = as_it_is ? short_before(column) : 0;
+    copier_.emplace(column, stream_);
+    reads_ = column.values == nullptr && column.extents != nullptr;
     if (column.extents == extents_) return;
     extents_ = column.extents;
     if (extents_ == nullptr) return;
@@ -92,29 +87,19 @@ class ElementCopier {
   }
 
   void read(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
-    const Column& column = *run.column;
-    const std::uint64_t bytes = count * column.element_bytes;
-    const bool direct = column.type == stream_.type;
+    const std::uint64_t bytes = copier_->bytes(count);
+    const bool direct = !copier_->converts();
     if (!direct) buffer_.resize(bytes);
-    reader_->read(first * column.element_bytes, {direct ? to : buffer_.data(), bytes});
-    if (!direct) convert_from(buffer_.data(), run, count, to);
-  }
-
-  void convert_from(const std::byte* from, const Run& run, std::uint64_t count,
-                    std::byte* to) const {
-    const auto refused = convert(run.column->type, from, stream_.type, to, count);
-    if (!refused) return;
-    throw DataError("element " + std::to_string(*refused) +
-                        " of the sequence does not fit the dtype that was asked for; declare a "
-                        "wider dtype in its StreamDef",
-                    {.stream = stream_.name, .sequence = run.sequence});
+    reader_->read(copier_->bytes(first), {direct ? to : buffer_.data(), bytes});
+    if (!direct) copier_->exactly(buffer_.data(), count, to, run.sequence);
   }
 
   const StreamSpec& stream_;
   std::vector<std::byte> buffer_;
   std::map<const Extents*, Extents::Reader> readers_;
-  const Column* column_ = nullptr;    // that was copied from last
-  std::uint64_t short_before_ = 0;    // kShort bytes may be read from offsets below
+  const Column* column_ = nullptr;  // that was copied from last
+  std::optional<ColumnCopier> copier_;
+  bool reads_ = false;                // it lies in a file
   const Extents* extents_ = nullptr;  // those that were read last
   Extents::Reader* reader_ = nullptr;
 };
@@ -152,6 +137,8 @@ class Grid {
     }
     return j * width + (options_.pad_left ? width - runs_[j].length : 0);
   }
+
+  bool has_own_mask() const noexcept { return options_.form == Form::kPadded; }
 
   std::uint64_t rows = 0;
   std::uint64_t width = 0;
@@ -199,6 +186,7 @@ void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPoo
   copy_elements.check_unchanged();
 }
 
+// With a mask if the grid is the stream's own: rows have one for all streams.
 void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid& grid,
                 BufferPool& pool, StreamBatch& batch) {
   const std::uint64_t sample_bytes = stream.sample_bytes();
@@ -207,12 +195,15 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
   batch.width = grid.width;
   batch.stride = grid.width;
   batch.values = take_with_room(pool, cells * sample_bytes);
+  if (grid.has_own_mask()) batch.mask = pool.take(cells);
   ElementCopier copy_elements(stream);
   std::byte* values = batch.values.data();
+  auto* const mask = batch.mask.as<std::uint8_t>();
   std::uint64_t filled = 0;  // cells before it are done: runs come in the order of their cells
   const auto pad_to = [&](std::uint64_t cell) {
     fill(values + filled * sample_bytes, (cell - filled) * stream.sample_elements,
          std::as_bytes(std::span(stream.pad_value)));
+    if (mask != nullptr) std::memset(mask + filled, 0, cell - filled);
     filled = cell;
   };
   for (std::size_t j = 0; j < runs.size(); ++j) {
@@ -220,29 +211,14 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
     pad_to(grid.cell(j));
     write_run(copy_elements, runs[j], stream.sample_elements, sample_bytes,
               values + filled * sample_bytes);
+    if (mask != nullptr && runs[j].length != 0) {
+      std::memset(mask + filled, 1, runs[j].length);
+      mask[filled] = 2;
+    }
     filled += runs[j].length;
   }
   pad_to(cells);
   copy_elements.check_unchanged();
-}
-
-void write_mask(std::span<const Run> runs, const Grid& grid, BufferPool& pool,
-                StreamBatch& batch) {
-  batch.mask = pool.take(grid.rows * grid.width);
-  auto* const mask = batch.mask.as<std::uint8_t>();
-  std::uint64_t filled = 0;  // cells before it are done
-  const auto mark_to = [&](std::uint64_t cell, std::uint8_t mark) {
-    std::memset(mask + filled, mark, cell - filled);
-    filled = cell;
-  };
-  for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (runs[j].length == 0) continue;
-    const std::uint64_t begin = grid.cell(j);
-    mark_to(begin, 0);
-    mark_to(begin + runs[j].length, 1);
-    mask[begin] = 2;
-  }
-  mark_to(grid.rows * grid.width, 0);
 }
 
 // The sample behind every piece that goes on, as labels need it.
@@ -288,7 +264,7 @@ struct Elements {
     copier.prefetch_elements(column, soon.first, soon.count);
     if (column.indices != nullptr)
       prefetch(reinterpret_cast<const std::byte*>(column.indices + soon.first),
-               soon.count * sizeof(std::int32_t), 8);
+               soon.count * sizeof(std::int32_t));
   }
 }
 
@@ -395,11 +371,7 @@ StreamBatch write_once(std::span<const Run> runs, const Plan& plan, const Stream
   } else {
     const Grid grid(runs, batch.longest, plan.row_length, plan, options);
     write_grid(runs, stream, grid, pool, batch);
-    if (options.form == Form::kPadded) {
-      write_mask(runs, grid, pool, batch);
-    } else {
-      write_beyond(runs, plan, stream, pool, batch);
-    }
+    if (!grid.has_own_mask()) write_beyond(runs, plan, stream, pool, batch);
   }
   return batch;
 }

@@ -138,6 +138,44 @@ def test_a_cast_is_that_of_numpy_or_an_error_that_names_the_place(
             np.testing.assert_array_equal(found, wanted)
 
 
+@given(st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.integers(1, 1100), st.data())
+def test_an_element_that_does_not_fit_is_found_among_many(
+    stored: np.dtype[Any], dtype: np.dtype[Any], count: int, data: st.DataObject
+) -> None:
+    values = np.arange(count).astype(np.uint8).astype(stored) % 2
+    place = data.draw(st.integers(0, count - 1))
+    if stored.kind in "iu":
+        values[place] = np.iinfo(stored).max
+    with source_of({"x": [values]}, {"x": sh.StreamDef(dtype=dtype)}) as source:
+        if cast(values[place : place + 1], dtype) is None:
+            with pytest.raises(sh.DataError, match=f"element {place} .* does not fit the dtype"):
+                source.next_minibatch(count)
+        else:
+            found = source.next_minibatch(count)["x"].values
+            np.testing.assert_array_equal(found, values.astype(dtype), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("layout", "rows"),
+    [(sh.Ragged(), True), (sh.Ragged(), False), (sh.Padded(), False), (sh.Packed(4), False)],
+)
+def test_a_sequence_with_an_element_that_does_not_fit_is_skipped_as_others_are(
+    layout: sh.Layout, rows: bool
+) -> None:
+    stored = np.arange(12).reshape(6, 2)
+    stored[2, 1] = 300
+    data = {"x": stored if rows else list(stored), "y": np.arange(6)}
+    defs = {"x": sh.StreamDef(dtype=np.uint8), "y": sh.StreamDef(dtype=np.float32)}
+    with source_of(data, defs, layout=layout, max_errors=1, max_sweeps=1) as source:
+        minibatch = source.next_minibatch(100)
+        kept = [0, 1, 3, 4, 5]
+        found = minibatch["x"].values.reshape(-1, 2)
+        np.testing.assert_array_equal(found, stored[kept].astype(np.uint8), strict=True)
+        y = minibatch["y"].values
+        np.testing.assert_array_equal(y, np.array(kept, np.float32), strict=True)
+        assert [error.sequence for error in source.errors] == ["array__2"]
+
+
 @pytest.mark.parametrize("values", [np.array([1j]), np.array(["2020"], "M8[Y]")])
 def test_what_is_no_plain_number_is_delivered_as_it_is_and_never_cast(
     values: NDArray[Any],
