@@ -148,7 +148,7 @@ def test_an_element_that_does_not_fit_is_found_among_many(
         values[place] = np.iinfo(stored).max
     with source_of({"x": [values]}, {"x": sh.StreamDef(dtype=dtype)}) as source:
         if cast(values[place : place + 1], dtype) is None:
-            with pytest.raises(sh.DataError, match=f"element {place} .* does not fit the dtype"):
+            with pytest.raises(sh.DataError, match=f"element {place} .* does not fit"):
                 source.next_minibatch(count)
         else:
             found = source.next_minibatch(count)["x"].values
