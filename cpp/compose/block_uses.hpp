@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -20,7 +21,7 @@ class BlockUses {
   // A further block; its index is the number of blocks before it.
   void add(std::shared_ptr<const Block> block) { uses_.push_back({.block = std::move(block)}); }
 
-  // The block of this index is needed at `place`.
+  // The block of this index is needed at `place`. REQUIRES: none was let go
   void need(std::size_t index, std::uint64_t place) noexcept {
     uses_[index].first = std::min(uses_[index].first, place);
     uses_[index].last = std::max(uses_[index].last, place);
@@ -40,9 +41,10 @@ class BlockUses {
     }
   }
 
-  // Lets go the blocks that are not needed at `place` or later. Indices change.
+  // Lets go the blocks that are not needed at `place` or later.
   void close_before(std::uint64_t place) {
-    std::erase_if(uses_, [&](const Use& use) { return use.last < place; });
+    if (!std::exchange(by_last_, true)) std::ranges::sort(uses_, std::greater(), &Use::last);
+    while (!uses_.empty() && uses_.back().last < place) uses_.pop_back();
   }
 
  private:
@@ -53,6 +55,7 @@ class BlockUses {
   };
 
   std::vector<Use> uses_;
+  bool by_last_ = false;  // those that are needed longest come first
 };
 
 }  // namespace sweephand

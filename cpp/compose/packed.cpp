@@ -128,7 +128,7 @@ Plan PackedPlanner::next(const Request& request) {
   Plan plan;
   plan.nominal_time = time();
   plan.row_length = packing_.row_length;
-  cursor_->open_blocks(plan.blocks);
+  if (request.tells_blocks) cursor_->open_blocks(plan.blocks);
   KeptRows rows(request, packing_.micro_batch_rows);
   PieceCounter counter(request.bans, timeline_->corpus().masks.get(), plan.nominal_time);
   const std::uint64_t end = std::min(limit_, request.end);
@@ -140,7 +140,7 @@ Plan PackedPlanner::next(const Request& request) {
           std::to_string(plan.row_length) + "; ask for a smaller one");
     }
     if (cursor_->sweep_done()) cursor_->enter_next_sweep();
-    cursor_->opened_blocks(plan.blocks);
+    if (request.tells_blocks) cursor_->opened_blocks(plan.blocks);
     const std::uint64_t sweep = time() / timeline_->num_samples();
     if (plan.global_rows == 0) plan.sweep = sweep;
     rows.add(plan.global_rows++, {cursor_->front(), sweeps_behind(sweep, plan), time()});
@@ -152,7 +152,7 @@ Plan PackedPlanner::next(const Request& request) {
     if (timeline_->tells_sweeps()) ++plan.sweeps_ended;
     if (!request.crosses_sweeps || wanted == Request::kToSweepEnd) break;
   }
-  cursor_->open_blocks(plan.blocks);
+  if (request.tells_blocks) cursor_->open_blocks(plan.blocks);
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
   plan.end_of_data = plan.global_rows == 0;

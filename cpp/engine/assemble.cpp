@@ -50,7 +50,7 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
       report_(std::move(report)) {
   lies_as_delivered_ = options_.form != Form::kRows;
   for (const StreamSpec& stream : streams_) {
-    const Chunk* chunk = members_.resident(stream.member);
+    const Chunk* chunk = members_.resident(stream.member).get();
     const Column* column = chunk == nullptr ? nullptr : &chunk->columns[stream.column];
     const bool direct = column != nullptr && chunk->skipped.empty() &&
                         (options_.form == Form::kRagged || stream.single ||

@@ -65,11 +65,16 @@ class Members {
   std::size_t size() const noexcept { return members_.size(); }
 
   // The whole corpus of a member that is in memory; else null.
-  const Chunk* resident(std::size_t number) const { return resident_.at(number).get(); }
+  const std::shared_ptr<const Chunk>& resident(std::size_t number) const {
+    return resident_.at(number);
+  }
 
   // See Member.
   const std::vector<std::uint64_t>& joined(std::size_t number) const {
     return members_[number].joined;
+  }
+  std::uint64_t number_of(std::size_t number, const PlannedSequence& planned) const {
+    return members_[number].number_of(planned);
   }
 
   // All are in memory.

@@ -81,6 +81,7 @@ MixedSequences::MixedSequences(std::vector<MixedMember> members, bool load_ahead
     std::vector<std::uint32_t> same(one.columns.size());
     std::iota(same.begin(), same.end(), 0U);
     if (one.columns == same && one.absent.empty()) one.columns.clear();
+    numbers_.try_emplace(one.corpus.get(), own_.size());
     own_.push_back(
         {.members = std::make_unique<Members>(std::move(own), one.streams, load_ahead,
                                               led_by_first ? chunks.num_chunks() : 0, report),
@@ -88,35 +89,56 @@ MixedSequences::MixedSequences(std::vector<MixedMember> members, bool load_ahead
          .absent = std::move(one.absent),
          .corpus = std::move(one.corpus),
          .rate = std::move(one.rate)});
+    Own& made = own_.back();
+    made.in_memory = made.members->resident(0);
+    if (made.in_memory && !made.columns.empty())
+      made.in_memory = reordered(made.in_memory, made.columns, made.absent);
   }
 }
 
-std::vector<MixedSequences::Share> MixedSequences::split(
-    const Plan& plan, std::span<const std::uint64_t> numbers) const {
-  std::vector<Share> shares(own_.size());
-  std::vector<bool> tells_sweeps(own_.size());
-  for (std::size_t c = 0; c < own_.size(); ++c) {
-    const std::uint64_t sweep_samples = own_[c].corpus->chunks.num_samples();
-    shares[c].plan.nominal_time = plan.nominal_time;
-    shares[c].plan.sweep = first_sweep(plan, own_[c].rate, sweep_samples);
-    tells_sweeps[c] = plan.num_samples / sweep_samples < kMarks / 4;
-  }
+std::size_t MixedSequences::corpus_of(std::uint64_t number) const {
+  const auto next = std::ranges::upper_bound(first_sequences_, number);
+  return static_cast<std::size_t>(next - first_sequences_.begin()) - 1;
+}
+
+// What lies in memory is found at once.
+std::vector<MixedSequences::Share> MixedSequences::split(const Plan& plan,
+                                                         std::span<const std::uint64_t> numbers,
+                                                         Located& in_memory) const {
+  constexpr auto kNone = std::numeric_limits<std::uint32_t>::max();
+  std::vector<Share> shares;
+  std::vector<std::uint32_t> place_of(own_.size(), kNone);  // of a corpus: its share, or chunk
+  const auto share_of = [&](std::size_t c) -> Share& {
+    if (place_of[c] == kNone) {
+      place_of[c] = static_cast<std::uint32_t>(shares.size());
+      Plan& own = shares.emplace_back(c).plan;
+      own.nominal_time = plan.nominal_time;
+      own.sweep = first_sweep(plan, own_[c].rate, own_[c].corpus->chunks.num_samples());
+    }
+    return shares[place_of[c]];
+  };
   for (std::size_t j = 0; j < numbers.size(); ++j) {
-    const auto next = std::ranges::upper_bound(first_sequences_, numbers[j]);
-    const auto c = static_cast<std::size_t>(next - first_sequences_.begin()) - 1;
-    Share& share = shares[c];
+    const std::size_t c = corpus_of(numbers[j]);
     PlannedSequence own = plan.share[j];
     own.sequence = numbers[j] - first_sequences_[c];
+    if (const auto& chunk = own_[c].in_memory) {
+      if (std::exchange(place_of[c], 0) == kNone) in_memory.chunks.push_back(chunk);
+      in_memory.sequences[j] = {chunk.get(), own_[c].members->number_of(0, own)};
+      continue;
+    }
+    Share& share = share_of(c);
+    const bool tells_sweeps =
+        plan.num_samples / own_[c].corpus->chunks.num_samples() < kMarks / 4;
     own.sweep =
-        tells_sweeps[c] ? static_cast<std::uint16_t>(own.sweep - share.plan.sweep) : kUntold;
+        tells_sweeps ? static_cast<std::uint16_t>(own.sweep - share.plan.sweep) : kUntold;
     share.plan.share.push_back(own);
     if (!plan.cells.empty()) share.plan.cells.push_back(plan.cells[j]);
     share.places.push_back(j);
   }
   for (const auto& block : plan.blocks) {
-    const auto own = std::ranges::find(own_, block->corpus(), &Own::corpus);
-    if (own != own_.end())
-      shares[static_cast<std::size_t>(own - own_.begin())].plan.blocks.push_back(block);
+    const auto own = numbers_.find(block->corpus().get());
+    if (own != numbers_.end() && !own_[own->second].in_memory)
+      share_of(own->second).plan.blocks.push_back(block);
   }
   return shares;
 }
@@ -142,11 +164,8 @@ Located MixedSequences::locate(const Plan& plan, std::span<const std::uint64_t> 
                                const Poll& poll) {
   Located all;
   all.sequences.resize(numbers.size());
-  const std::vector<Share> shares = split(plan, numbers);
-  for (std::size_t c = 0; c < own_.size(); ++c) {
-    const auto& [own_plan, places] = shares[c];
-    if (places.empty() && own_plan.blocks.empty()) continue;
-    Located own = locate_own(own_[c], own_plan, poll);
+  for (const auto& [corpus, own_plan, places] : split(plan, numbers, all)) {
+    Located own = locate_own(own_[corpus], own_plan, poll);
     for (std::size_t i = 0; i < places.size(); ++i) all.sequences[places[i]] = own.sequences[i];
     all.chunks.insert(all.chunks.end(), own.chunks.begin(), own.chunks.end());
   }

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -52,9 +53,12 @@ class MixedSequences final : public MadeSequences {
     std::vector<StreamSpec> absent;
     std::shared_ptr<const Corpus> corpus;
     Rate rate;
+    std::shared_ptr<const Chunk> in_memory;  // all of it, in the mixture's columns; else null
   };
   // The part of a plan that is of one corpus.
   struct Share {
+    explicit Share(std::size_t number) : corpus(number) {}
+    std::size_t corpus;
     Plan plan;
     std::vector<std::size_t> places;  // in the whole plan
   };
@@ -62,12 +66,15 @@ class MixedSequences final : public MadeSequences {
   bool any(bool (Members::*asked)() const) const {
     return std::ranges::any_of(own_, [=](const Own& own) { return ((*own.members).*asked)(); });
   }
-  std::vector<Share> split(const Plan& plan, std::span<const std::uint64_t> numbers) const;
+  std::size_t corpus_of(std::uint64_t number) const;
+  std::vector<Share> split(const Plan& plan, std::span<const std::uint64_t> numbers,
+                           Located& in_memory) const;
   static Located locate_own(Own& own, const Plan& plan, const Poll& poll);
 
   std::vector<Own> own_;
   std::vector<std::uint64_t> first_sequences_;  // in the mixture, of every corpus, and the end
   std::vector<std::uint64_t> first_chunks_;
+  std::map<const Corpus*, std::size_t> numbers_;  // of corpora
 };
 
 }  // namespace sweephand
