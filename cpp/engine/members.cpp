@@ -73,23 +73,21 @@ bool Members::all_resident() const noexcept {
   return std::ranges::all_of(resident_, [](const auto& chunk) { return chunk != nullptr; });
 }
 
-// The chunk if it holds what was planned of it; else null, when it was reported.
-std::shared_ptr<const Chunk> Members::usable(std::size_t number,
-                                             std::shared_ptr<const Chunk> chunk,
-                                             std::uint64_t num_sequences,
-                                             const Place& place) const {
-  if (chunk->num_sequences != num_sequences) {
-    report_(StaleError("there are " + std::to_string(chunk->num_sequences) +
-                           " sequences, but " + std::to_string(num_sequences) +
+// Whether the chunk holds what was planned of it: else it was reported.
+bool Members::is_usable(std::size_t number, const Chunk& chunk, std::uint64_t num_sequences,
+                        const Place& place) const {
+  if (chunk.num_sequences != num_sequences) {
+    report_(StaleError("there are " + std::to_string(chunk.num_sequences) + " sequences, but " +
+                           std::to_string(num_sequences) +
                            " were planned; the data changed since they were measured, or the "
                            "index is not theirs: build it again",
                        place));
-    return nullptr;
+    return false;
   }
-  if (fits(*chunk, streams_, static_cast<std::uint32_t>(number))) return chunk;
+  if (fits(chunk, streams_, static_cast<std::uint32_t>(number))) return true;
   report_(StaleError("the streams are not of the kinds that they had when the source was made",
                      place));
-  return nullptr;
+  return false;
 }
 
 Located Members::locate(std::size_t number, const Plan& plan, const Poll& poll) {
@@ -107,7 +105,7 @@ Located Members::make(std::size_t number, const Plan& plan,
                       std::span<const std::uint64_t> sequences, const Poll& poll) const {
   Located located = members_[number].made->locate(plan, sequences, poll);
   for (const auto& chunk : located.chunks) {
-    if (usable(number, chunk, chunk->num_sequences, {})) continue;
+    if (is_usable(number, *chunk, chunk->num_sequences, {})) continue;
     for (auto& sequence : located.sequences) sequence.chunk = nullptr;
   }
   return located;
@@ -132,11 +130,11 @@ Located Members::fetch(std::size_t number, std::span<const std::uint64_t> sequen
     const std::scoped_lock lock(mutex_);
     fetch_ += clock.elapsed();
   }
-  const auto fetched = usable(number, std::move(made), sequences.size(), {});
-  if (fetched) located.chunks.push_back(fetched);
+  if (!is_usable(number, *made, sequences.size(), {})) made = nullptr;
   located.sequences.reserve(sequences.size());
   for (std::uint64_t j = 0; j < sequences.size(); ++j)
-    located.sequences.push_back({fetched.get(), j});
+    located.sequences.push_back({made.get(), j});
+  if (made) located.chunks.push_back(std::move(made));
   return located;
 }
 
@@ -156,11 +154,10 @@ Located Members::locate_in_chunks(std::size_t number, std::span<const std::uint6
   for (const std::uint64_t chunk : wanted) {
     const Place place{.chunk = members_[number].parts.chunk_of(chunk)};
     try {
-      const auto found =
-          usable(number, cache.get(chunk, poll), table.sequences_in(chunk), place);
-      if (!found) continue;
-      located.chunks.push_back(found);
+      std::shared_ptr<const Chunk> found = cache.get(chunk, poll);
+      if (!is_usable(number, *found, table.sequences_in(chunk), place)) continue;
       loaded[chunk] = found.get();
+      located.chunks.push_back(std::move(found));
     } catch (const DataError& error) {
       throw error.within(place);
     }

@@ -115,8 +115,8 @@ class Members {
   Located fetch(std::size_t number, std::span<const std::uint64_t> sequences);
   Located locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
                            const Poll& poll);
-  std::shared_ptr<const Chunk> usable(std::size_t number, std::shared_ptr<const Chunk> chunk,
-                                      std::uint64_t num_sequences, const Place& place) const;
+  bool is_usable(std::size_t number, const Chunk& chunk, std::uint64_t num_sequences,
+                 const Place& place) const;
 
   std::vector<Member> members_;
   std::vector<StreamSpec> streams_;

@@ -1,5 +1,7 @@
 #include "engine/mixed_sequences.hpp"
 
+#include "base/search.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -97,8 +99,7 @@ MixedSequences::MixedSequences(std::vector<MixedMember> members, bool load_ahead
 }
 
 std::size_t MixedSequences::corpus_of(std::uint64_t number) const {
-  const auto next = std::ranges::upper_bound(first_sequences_, number);
-  return static_cast<std::size_t>(next - first_sequences_.begin()) - 1;
+  return last_at_or_before(first_sequences_, number);
 }
 
 // What lies in memory is found at once.

@@ -64,7 +64,8 @@ class MixedSequences final : public MadeSequences {
   };
 
   bool any(bool (Members::*asked)() const) const {
-    return std::ranges::any_of(own_, [=](const Own& own) { return ((*own.members).*asked)(); });
+    return std::ranges::any_of(
+        own_, [=](const Own& own) { return !own.in_memory && ((*own.members).*asked)(); });
   }
   std::size_t corpus_of(std::uint64_t number) const;
   std::vector<Share> split(const Plan& plan, std::span<const std::uint64_t> numbers,

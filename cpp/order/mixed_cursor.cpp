@@ -31,7 +31,7 @@ MixedCursor::MixedCursor(std::shared_ptr<const std::vector<TimelinePart>> corpor
   }
   for (std::uint32_t number = 0; number < own_.size(); ++number) {
     const std::uint64_t key = next_key(number);
-    if (key != Rate::kNever) heads_.push_back({.key = key, .number = number});
+    if (key != Rate::kNever) heads_.push_back(head_of(key, number));
   }
   std::ranges::make_heap(heads_, std::greater<>());
   merge();
@@ -67,13 +67,13 @@ void MixedCursor::sift(std::uint64_t key) {
     heads_.pop_back();
     return;
   }
-  const Head head{.key = key, .number = heads_.front().number};
+  const Head head = head_of(key, static_cast<std::uint32_t>(heads_.front()));
   std::size_t place = 0;
   while (true) {
     std::size_t child = 2 * place + 1;
     if (child >= heads_.size()) break;
-    if (child + 1 < heads_.size() && heads_[child] > heads_[child + 1]) ++child;
-    if (!(head > heads_[child])) break;
+    if (child + 1 < heads_.size()) child += heads_[child + 1] < heads_[child] ? 1 : 0;
+    if (head < heads_[child]) break;
     heads_[place] = heads_[child];
     place = child;
   }
@@ -87,7 +87,7 @@ void MixedCursor::merge() {
   number_of_.clear();
   front_ = 0;
   while (!heads_.empty() && ahead_.size() < wanted_) {
-    const std::uint32_t number = heads_.front().number;
+    const auto number = static_cast<std::uint32_t>(heads_.front());
     Own& own = own_[number];
     if (own.cursor->sweep_done()) own.cursor->enter_next_sweep();
     const std::span<const PlannedSequence> ahead = own.cursor->ahead();

@@ -46,15 +46,12 @@ class MixedCursor final : public Cursor {
     std::size_t merged = 0;               // of those that are ahead of it
     std::uint64_t time = 0;               // own, of the first that is not
   };
-  // The next sequence of a corpus.
-  struct Head {
-    std::uint64_t key;
-    std::uint32_t number;
-    bool operator>(const Head& other) const noexcept {
-      // By one comparison: a branch is one that nothing could foretell.
-      return (uint128{key} << 32 | number) > (uint128{other.key} << 32 | other.number);
-    }
-  };
+  // The key of the next sequence of a corpus, and the number of that. One number, as of two a
+  // comparison is a branch that nothing could foretell.
+  using Head = uint128;
+  static Head head_of(std::uint64_t key, std::uint32_t number) noexcept {
+    return uint128{key} << 32 | number;
+  }
 
   void place(std::uint64_t key);
   std::uint64_t next_key(std::uint32_t number) const;

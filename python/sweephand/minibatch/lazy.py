@@ -41,5 +41,6 @@ class lazy(Generic[T]):
         if instance is None:
             return self
         value = self._compute(instance)
-        instance.__dict__[self._name] = value  # found before this descriptor from now on
+        # Found before this descriptor from now on. Not by __dict__, which would be made for it.
+        setattr(instance, self._name, value)
         return value

@@ -52,7 +52,7 @@ def loop(
     while True:
         request = same or cursor.request(size_at(size, cursor.time), *share)
         minibatch = source.next_of(request)
-        if not minibatch:
+        if minibatch is None:
             hints.has_run_out = True
             return
         yield minibatch

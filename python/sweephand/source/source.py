@@ -209,9 +209,11 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
             contents = cursor.plan.contents_of(keys)
         return Minibatch(cursor.next(request), contents, device)
 
-    def next_of(self, request: _core.compose.Request) -> Minibatch:
-        """Return the next minibatch of a request that is checked; falsy at the end of data."""
-        return Minibatch(self._cursor.next(request), self.timeline.contents)
+    def next_of(self, request: _core.compose.Request) -> Minibatch | None:
+        """Return the next minibatch of a request that is checked; None at the end of data."""
+        cursor = self._cursor
+        batch = cursor.next(request)
+        return None if batch.end_of_data else Minibatch(batch, cursor.plan.contents)
 
     @names_ours(SIZED)
     def minibatches(

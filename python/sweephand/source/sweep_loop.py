@@ -60,7 +60,7 @@ class SweepLoop:
                 size = size_at(self._size, time)
                 request = cursor.request(size, *self._share, crosses_sweeps=False)
                 minibatch = source.next_of(request)
-                if not minibatch:
+                if minibatch is None:
                     return
                 yield minibatch
         finally:

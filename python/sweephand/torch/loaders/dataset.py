@@ -166,7 +166,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         )
         while self.source.current_position < end:
             minibatch = self.source.next_of(request)
-            if not minibatch:
+            if minibatch is None:
                 break
             item = self._to_item(minibatch)
             if self._counted:
