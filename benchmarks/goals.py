@@ -63,11 +63,25 @@ LINES = [
         goals=(at_least(0.6, "C gather"),),
     ),
     Line(
+        "ragged, stored as int64, served as int32",
+        "bench_arrays.Narrowed",
+        limit="C gather",
+        by_hand=HAND,
+        goals=(at_least(0.65, "C gather"),),
+    ),
+    Line(
         "padded, with the mask",
         "bench_arrays.Padded",
         limit="C gather",
         by_hand=HAND,
         peers=(TORCH, GRAIN),
+        goals=(at_least(0.6, "C gather"),),
+    ),
+    Line(
+        "padded int64, stored as int32, with the mask",
+        "bench_arrays.Widened",
+        limit="C gather",
+        by_hand=HAND,
         goals=(at_least(0.6, "C gather"),),
     ),
     Line(
@@ -84,6 +98,16 @@ LINES = [
         limit="C gather",
         by_hand=HAND,
         goals=(at_least(2, HAND),),
+    ),
+    Line(
+        "a mixture of 100 corpora, ragged",
+        "bench_arrays.Mixed",
+        goals=(at_least(0.8, "sweephand, one corpus"),),
+    ),
+    Line(
+        "the same in packed rows",
+        "bench_arrays.MixedRows",
+        goals=(at_least(0.8, "sweephand, one corpus"),),
     ),
     Line(
         "CTF, sparse",

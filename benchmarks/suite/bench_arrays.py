@@ -6,6 +6,7 @@ All shuffle: C loops are given the order, and NumPy draws its own for every swee
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .corpora import (
     make_rows,
     make_short_tokens,
     make_tokens,
+    make_wide_tokens,
     order_of,
 )
 from .limits import Array, padded_gather, ragged_gather, row_gather, row_packer
@@ -104,11 +106,20 @@ def corpus_of(tokens: Tokens) -> dict[str, Any]:
     return {"tokens": tuple(tokens)}
 
 
-def ragged_of(tokens: Tokens) -> Steps:
-    source = sh.MinibatchSource(sh.ArrayDeserializer(corpus_of(tokens)))
+def served_as(dtype: type[np.integer], tokens: Tokens) -> sh.Deserializer:
+    streams = sh.StreamDefs(tokens=sh.StreamDef(dtype=dtype))
+    return sh.ArrayDeserializer(corpus_of(tokens), streams)
+
+
+def ragged_from(corpus: sh.Deserializer, **options: Any) -> Steps:
+    source = sh.MinibatchSource(corpus, **options)
     for minibatch in source.minibatches(TOKEN_BUDGET):
         _ = minibatch["tokens"].values, minibatch["tokens"].offsets
         yield minibatch.num_samples
+
+
+def ragged_of(tokens: Tokens) -> Steps:
+    return ragged_from(sh.ArrayDeserializer(corpus_of(tokens)))
 
 
 def gather_ragged(tokens: Tokens) -> Steps:
@@ -130,12 +141,11 @@ def picked_by_hand(offsets: Array) -> Iterator[tuple[Array, Array]]:
             begin = end
 
 
-def ragged_by_hand() -> Steps:
-    tokens, offsets = make_tokens()
+def ragged_by_hand(tokens: Array, offsets: Array) -> Steps:
     for picked, lengths in picked_by_hand(offsets):
         starts = offsets[picked].tolist()
         parts = [tokens[at : at + n] for at, n in zip(starts, lengths.tolist(), strict=True)]
-        _ = np.concatenate(parts), np.cumsum(lengths)
+        _ = np.concatenate(parts).astype(np.int32, copy=False), np.cumsum(lengths)
         yield int(lengths.sum())
 
 
@@ -145,9 +155,26 @@ class Ragged(Row):
     contenders = {
         "sweephand": lambda: ragged_of(make_tokens()),
         "C gather": lambda: gather_ragged(make_tokens()),
-        "NumPy by hand": ragged_by_hand,
+        "NumPy by hand": lambda: ragged_by_hand(*make_tokens()),
         "torch DataLoader, batched": peer("torch_loaders.ragged"),
         "Grain MapDataset": peer("grain_maps.ragged"),
+    }
+    unit, per = "M tokens/s", 1e6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+class Narrowed(Row):
+    """The same sequences stored as int64 and served as int32."""
+
+    contenders = {
+        "sweephand": lambda: ragged_from(served_as(np.int32, make_wide_tokens())),
+        "sweephand, num_threads=0": lambda: ragged_from(
+            served_as(np.int32, make_wide_tokens()), num_threads=0
+        ),
+        "C gather": lambda: gather_ragged(make_wide_tokens()),
+        "NumPy by hand": lambda: ragged_by_hand(*make_wide_tokens()),
     }
     unit, per = "M tokens/s", 1e6
 
@@ -179,23 +206,23 @@ class Short(Row):
         return self.compete()
 
 
-def padded() -> Steps:
-    corpus = sh.ArrayDeserializer(corpus_of(make_tokens()))
-    for minibatch in sh.MinibatchSource(corpus, layout=sh.Padded()).minibatches(TOKEN_BUDGET):
+def padded(dtype: type[np.integer] = np.int32, **options: Any) -> Steps:
+    source = sh.MinibatchSource(served_as(dtype, make_tokens()), layout=sh.Padded(), **options)
+    for minibatch in source.minibatches(TOKEN_BUDGET):
         _ = minibatch["tokens"].asarray(), minibatch["tokens"].mask
         yield minibatch.num_samples
 
 
-def gather_padded() -> Steps:
+def gather_padded(dtype: type[np.integer] = np.int32) -> Steps:
     tokens = make_tokens()
     order = order_of(corpus_of(tokens), TOKEN_BUDGET)
-    return again(padded_gather(*tokens, order), len(tokens.tokens))
+    return again(padded_gather(*tokens, order, dtype), len(tokens.tokens))
 
 
-def padded_by_hand() -> Steps:
+def padded_by_hand(dtype: type[np.integer] = np.int32) -> Steps:
     tokens, offsets = make_tokens()
     for picked, lengths in picked_by_hand(offsets):
-        grid = np.zeros((len(picked), lengths.max()), np.int32)
+        grid = np.zeros((len(picked), lengths.max()), dtype)
         mask = np.zeros(grid.shape, np.uint8)
         starts = offsets[picked].tolist()
         for row, (at, length) in enumerate(zip(starts, lengths.tolist(), strict=True)):
@@ -221,12 +248,30 @@ class Padded(Row):
         return self.compete()
 
 
-def packed() -> Steps:
-    corpus = sh.ArrayDeserializer(corpus_of(make_tokens()))
-    source = sh.MinibatchSource(corpus, layout=sh.Packed(ROW_LENGTH))
+class Widened(Row):
+    """The same grid, of tokens that are stored as int32 and served as int64."""
+
+    contenders = {
+        "sweephand": lambda: padded(np.int64),
+        "sweephand, num_threads=0": lambda: padded(np.int64, num_threads=0),
+        "C gather": lambda: gather_padded(np.int64),
+        "NumPy by hand": lambda: padded_by_hand(np.int64),
+    }
+    unit, per = "M tokens/s", 1e6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+def packed_from(corpus: sh.Deserializer, **options: Any) -> Steps:
+    source = sh.MinibatchSource(corpus, layout=sh.Packed(ROW_LENGTH), **options)
     for minibatch in source.minibatches(PACKED_ROWS * ROW_LENGTH):
         _ = minibatch["tokens"].asarray(), minibatch.segment_ids, minibatch.position_ids
         yield minibatch["tokens"].num_samples
+
+
+def packed() -> Steps:
+    return packed_from(sh.ArrayDeserializer(corpus_of(make_tokens())))
 
 
 def pack_in_c() -> Steps:
@@ -267,6 +312,44 @@ class Packed(Row):
         "C best fit": pack_in_c,
         "NumPy by hand": packed_by_hand,
         "Grain, first fit, 64 open rows": peer("grain_maps.packed_rows"),
+    }
+    unit, per = "M tokens/s", 1e6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+# -- mixtures --
+def mixture_of(tokens: Tokens) -> sh.Mixture:
+    """Return the sequences dealt to a hundred corpora of equal weights."""
+    corpora = {}
+    cuts = np.linspace(0, len(tokens.offsets) - 1, 101).astype(int).tolist()
+    for number, (begin, end) in enumerate(pairwise(cuts)):
+        offsets = tokens.offsets[begin : end + 1]
+        part = tokens.tokens[offsets[0] : offsets[-1]]
+        corpora[str(number)] = sh.ArrayDeserializer({"tokens": (part, offsets - offsets[0])})
+    return sh.Mixture(corpora, dict.fromkeys(corpora, 1))
+
+
+class Mixed(Row):
+    """The same sequences in a hundred corpora that are mixed, one behind the other."""
+
+    contenders = {
+        "sweephand": lambda: ragged_from(mixture_of(make_tokens())),
+        "sweephand, one corpus": lambda: ragged_of(make_tokens()),
+    }
+    unit, per = "M tokens/s", 1e6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+class MixedRows(Row):
+    """That mixture in packed rows."""
+
+    contenders = {
+        "sweephand": lambda: packed_from(mixture_of(make_tokens())),
+        "sweephand, one corpus": packed,
     }
     unit, per = "M tokens/s", 1e6
 

@@ -34,7 +34,7 @@ class Rows(NamedTuple):
 class Tokens(NamedTuple):
     """Sequences of tokens, one behind the other, and where each begins."""
 
-    tokens: NDArray[np.int32]
+    tokens: NDArray[np.integer]
     offsets: NDArray[np.int64]
 
 
@@ -80,6 +80,13 @@ def _with_tokens(lengths: NDArray[np.integer]) -> Tokens:
 def make_tokens() -> Tokens:
     """200,000 sequences of unequal lengths."""
     return _with_tokens(make_lengths())
+
+
+@cache
+def make_wide_tokens() -> Tokens:
+    """Return the same as int64."""
+    tokens, offsets = make_tokens()
+    return Tokens(tokens.astype(np.int64), offsets)
 
 
 @cache

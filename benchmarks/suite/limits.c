@@ -42,69 +42,88 @@ void gather_rows(const char* rows, const int64_t* labels, size_t row_bytes,
   }
 }
 
-// Sequences one behind the other, and where each begins.
-void gather_ragged(const int32_t* tokens, const int64_t* offsets, const int64_t* order,
-                   const int64_t* batches, size_t num_batches, int32_t* out,
-                   int64_t* out_offsets, size_t slot, size_t slots) {
-  const int64_t last = batches[num_batches];
-  for (size_t b = 0; b < num_batches; ++b) {
-    int32_t* to = out + (b % slots) * slot;
-    int64_t* offset = out_offsets + (b % slots) * slot;
-    *offset = 0;
-    for (int64_t j = batches[b]; j < batches[b + 1]; ++j) {
-      if (j + 2 * AHEAD < last) __builtin_prefetch(offsets + order[j + 2 * AHEAD]);
-      if (j + AHEAD < last) {
-        const int64_t* later = offsets + order[j + AHEAD];
-        prefetch((const char*)(tokens + later[0]), (size_t)(later[1] - later[0]) * sizeof *tokens);
-      }
-      const int64_t* from = offsets + order[j];
-      const int64_t length = from[1] - from[0];
-      memcpy(to, tokens + from[0], (size_t)length * sizeof *to);
-      to += length;
-      offset[1] = offset[0] + length;
-      ++offset;
-    }
-  }
+// How tokens become those of the output.
+static inline void same(int32_t* to, const int32_t* from, size_t count) {
+  memcpy(to, from, count * sizeof *to);
 }
+static inline void narrow(int32_t* to, const int64_t* from, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] = (int32_t)from[i];
+}
+static inline void widen(int64_t* to, const int32_t* from, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] = from[i];
+}
+
+// Sequences one behind the other, and where each begins.
+#define GATHER_RAGGED(name, from_t, to_t, copy)                                          \
+  void name(const from_t* tokens, const int64_t* offsets, const int64_t* order,          \
+            const int64_t* batches, size_t num_batches, to_t* out, int64_t* out_offsets, \
+            size_t slot, size_t slots) {                                                 \
+    const int64_t last = batches[num_batches];                                           \
+    for (size_t b = 0; b < num_batches; ++b) {                                           \
+      to_t* to = out + (b % slots) * slot;                                               \
+      int64_t* offset = out_offsets + (b % slots) * slot;                                \
+      *offset = 0;                                                                       \
+      for (int64_t j = batches[b]; j < batches[b + 1]; ++j) {                            \
+        if (j + 2 * AHEAD < last) __builtin_prefetch(offsets + order[j + 2 * AHEAD]);    \
+        if (j + AHEAD < last) {                                                          \
+          const int64_t* later = offsets + order[j + AHEAD];                             \
+          prefetch((const char*)(tokens + later[0]),                                     \
+                   (size_t)(later[1] - later[0]) * sizeof *tokens);                      \
+        }                                                                                \
+        const int64_t* from = offsets + order[j];                                        \
+        const int64_t length = from[1] - from[0];                                        \
+        copy(to, tokens + from[0], (size_t)length);                                      \
+        to += length;                                                                    \
+        offset[1] = offset[0] + length;                                                  \
+        ++offset;                                                                        \
+      }                                                                                  \
+    }                                                                                    \
+  }
+GATHER_RAGGED(gather_ragged, int32_t, int32_t, same)
+GATHER_RAGGED(gather_narrowed, int64_t, int32_t, narrow)
 
 // The same as a grid, zero where there is no token, and a mask: 2 start, 1 valid, 0 gap.
-void gather_padded(const int32_t* tokens, const int64_t* offsets, const int64_t* order,
-                   const int64_t* batches, size_t num_batches, int32_t* out, uint8_t* out_mask,
-                   size_t slot, size_t slots) {
-  const int64_t last = batches[num_batches];
-  for (size_t b = 0; b < num_batches; ++b) {
-    int64_t width = 0;
-    for (int64_t j = batches[b]; j < batches[b + 1]; ++j) {
-      const int64_t length = offsets[order[j] + 1] - offsets[order[j]];
-      if (length > width) width = length;
-    }
-    int32_t* to = out + (b % slots) * slot;
-    uint8_t* mask = out_mask + (b % slots) * slot;
-    for (int64_t j = batches[b]; j < batches[b + 1]; ++j) {
-      if (j + 2 * AHEAD < last) __builtin_prefetch(offsets + order[j + 2 * AHEAD]);
-      if (j + AHEAD < last) {
-        const int64_t* later = offsets + order[j + AHEAD];
-        prefetch((const char*)(tokens + later[0]), (size_t)(later[1] - later[0]) * sizeof *tokens);
-      }
-      const int64_t first = offsets[order[j]];
-      const int64_t length = offsets[order[j] + 1] - first;
-      memcpy(to, tokens + first, (size_t)length * sizeof *to);
-      memset(to + length, 0, (size_t)(width - length) * sizeof *to);
-      memset(mask, 1, (size_t)length);
-      memset(mask + length, 0, (size_t)(width - length));
-      mask[0] = 2;
-      to += width;
-      mask += width;
-    }
+#define GATHER_PADDED(name, from_t, to_t, copy)                                       \
+  void name(const from_t* tokens, const int64_t* offsets, const int64_t* order,       \
+            const int64_t* batches, size_t num_batches, to_t* out, uint8_t* out_mask, \
+            size_t slot, size_t slots) {                                              \
+    const int64_t last = batches[num_batches];                                        \
+    for (size_t b = 0; b < num_batches; ++b) {                                        \
+      int64_t width = 0;                                                              \
+      for (int64_t j = batches[b]; j < batches[b + 1]; ++j) {                         \
+        const int64_t length = offsets[order[j] + 1] - offsets[order[j]];             \
+        if (length > width) width = length;                                           \
+      }                                                                               \
+      to_t* to = out + (b % slots) * slot;                                            \
+      uint8_t* mask = out_mask + (b % slots) * slot;                                  \
+      for (int64_t j = batches[b]; j < batches[b + 1]; ++j) {                         \
+        if (j + 2 * AHEAD < last) __builtin_prefetch(offsets + order[j + 2 * AHEAD]); \
+        if (j + AHEAD < last) {                                                       \
+          const int64_t* later = offsets + order[j + AHEAD];                          \
+          prefetch((const char*)(tokens + later[0]),                                  \
+                   (size_t)(later[1] - later[0]) * sizeof *tokens);                   \
+        }                                                                             \
+        const int64_t first = offsets[order[j]];                                      \
+        const int64_t length = offsets[order[j] + 1] - first;                         \
+        copy(to, tokens + first, (size_t)length);                                     \
+        memset(to + length, 0, (size_t)(width - length) * sizeof *to);                \
+        memset(mask, 1, (size_t)length);                                              \
+        memset(mask + length, 0, (size_t)(width - length));                           \
+        mask[0] = 2;                                                                  \
+        to += width;                                                                  \
+        mask += width;                                                                \
+      }                                                                               \
+    }                                                                                 \
   }
-}
+GATHER_PADDED(gather_padded, int32_t, int32_t, same)
+GATHER_PADDED(gather_widened, int32_t, int64_t, widen)
 
-// Best fit decreasing of `count` sequences: every sequence, the longest first, goes into the row
-// with the least room that holds it. Entry r of `heads` is the first sequence of row r and
+// Best fit decreasing of `count` sequences: every sequence, the longest first, goes into the
+// row with the least room that holds it. Entry r of `heads` is the first sequence of row r and
 // next[i] the one behind i, or -1. Returns the number of rows.
-static size_t best_fit(const int64_t* offsets, const int64_t* order, size_t count, size_t length,
-                       int32_t* heads, int32_t* tails, int32_t* next, int32_t* sorted,
-                       int32_t* with_room, int32_t* below, uint64_t* rooms) {
+static size_t best_fit(const int64_t* offsets, const int64_t* order, size_t count,
+                       size_t length, int32_t* heads, int32_t* tails, int32_t* next,
+                       int32_t* sorted, int32_t* with_room, int32_t* below, uint64_t* rooms) {
   size_t* begins = calloc(length + 2, sizeof *begins);
   for (size_t i = 0; i < count; ++i) {
     ++begins[length - (size_t)(offsets[order[i] + 1] - offsets[order[i]]) + 1];
@@ -190,8 +209,8 @@ size_t pack_rows(const int32_t* tokens, const int64_t* offsets, const int64_t* o
   return done;
 }
 
-// What every reader of numbers in text does at least: digits to floats, nothing else is looked at.
-// `slots` is a power of two. Returns how many there were.
+// What every reader of numbers in text does at least: digits to floats, nothing else is looked
+// at. `slots` is a power of two. Returns how many there were.
 size_t read_digits(const char* text, size_t bytes, float* out, size_t slots) {
   size_t count = 0;
   uint64_t value = 0;

@@ -66,21 +66,25 @@ def row_gather(rows: Array, labels: Array, order: Order, slot: int) -> Callable[
 
 
 def ragged_gather(tokens: Array, offsets: Array, order: Order, slot: int) -> Callable[[], None]:
-    """Sequences of int32 tokens, laid one behind the other."""
+    """Sequences of int32 tokens, or int64 that become int32, laid one behind the other."""
+    kernel = "gather_ragged" if tokens.dtype == np.int32 else "gather_narrowed"
     out, out_offsets = np.zeros(SLOTS * slot, np.int32), np.zeros(SLOTS * slot, np.int64)
     return lambda: _call(
-        "gather_ragged", tokens, offsets, *order, len(order.batches) - 1, out, out_offsets,
+        kernel, tokens, offsets, *order, len(order.batches) - 1, out, out_offsets,
         slot, SLOTS,
     )  # fmt: skip
 
 
-def padded_gather(tokens: Array, offsets: Array, order: Order) -> Callable[[], None]:
-    """Sequences of int32 tokens as a grid, and a mask of uint8."""
+def padded_gather(
+    tokens: Array, offsets: Array, order: Order, dtype: type[np.integer] = np.int32
+) -> Callable[[], None]:
+    """Sequences of int32 tokens as a grid of int32 or int64, and a mask of uint8."""
+    kernel = "gather_padded" if dtype is np.int32 else "gather_widened"
     widths = np.maximum.reduceat(np.diff(offsets)[order.sequences], order.batches[:-1])
     slot = int((widths * np.diff(order.batches)).max())
-    out, mask = np.zeros(SLOTS * slot, np.int32), np.zeros(SLOTS * slot, np.uint8)
+    out, mask = np.zeros(SLOTS * slot, dtype), np.zeros(SLOTS * slot, np.uint8)
     return lambda: _call(
-        "gather_padded", tokens, offsets, *order, len(order.batches) - 1, out, mask, slot, SLOTS
+        kernel, tokens, offsets, *order, len(order.batches) - 1, out, mask, slot, SLOTS
     )
 
 
