@@ -68,6 +68,19 @@ bool find_sequences(const Column& column, const Numbers& numbers,
   return true;
 }
 
+// Arguments are copies, which nothing that is written can change.
+void copy_rows(ColumnCopier copier, std::span<const PlannedSequence> share, Numbers numbers,
+               std::uint64_t elements, std::uint64_t row_bytes, std::byte* to) {
+  const std::size_t ahead = row_bytes > kCacheLine ? kRowsAhead : kShortAhead;
+  for (std::size_t j = 0; j < std::min(ahead, share.size()); ++j)
+    copier.ask_for(numbers[j] * elements, elements);
+  for (std::size_t j = 0; j < share.size(); ++j) {
+    if (j + ahead < share.size()) copier.ask_for(numbers[j + ahead] * elements, elements);
+    copier.exactly(copier.place(numbers[j] * elements), elements, to, share[j].sequence);
+    to += row_bytes;
+  }
+}
+
 }  // namespace
 
 bool lies_as_delivered(const Column& column, const StreamSpec& stream) {
@@ -82,23 +95,13 @@ StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> sh
     throw DataError("the sample has " + std::to_string(row_bytes) +
                         " bytes, which is more than the memory of this machine",
                     {.stream = stream.name, .sequence = share[0].sequence});
-  const Numbers numbers(share, joined);
-  const ColumnCopier copier(column, stream);
-  const std::uint64_t elements = stream.sample_elements;
   StreamBatch batch{.values = pool.take(share.size() * row_bytes),
                     .sample_bytes = row_bytes,
                     .num_samples = share.size(),
                     .longest = share.empty() ? 0U : 1U};
-  const std::size_t ahead = row_bytes > kCacheLine ? kRowsAhead : kShortAhead;
   copy_unchanged(column, [&] {
-    std::byte* to = batch.values.data();
-    for (std::size_t j = 0; j < std::min(ahead, share.size()); ++j)
-      copier.ask_for(numbers[j] * elements, elements);
-    for (std::size_t j = 0; j < share.size(); ++j) {
-      if (j + ahead < share.size()) copier.ask_for(numbers[j + ahead] * elements, elements);
-      copier.exactly(copier.place(numbers[j] * elements), elements, to, share[j].sequence);
-      to += row_bytes;
-    }
+    copy_rows({column, stream}, share, {share, joined}, stream.sample_elements, row_bytes,
+              batch.values.data());
   });
   return batch;
 }
