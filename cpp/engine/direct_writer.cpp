@@ -68,16 +68,28 @@ bool find_sequences(const Column& column, const Numbers& numbers,
   return true;
 }
 
-// Arguments are copies, which nothing that is written can change.
-void copy_rows(ColumnCopier copier, std::span<const PlannedSequence> share, Numbers numbers,
-               std::uint64_t elements, std::uint64_t row_bytes, std::byte* to) {
-  const std::size_t ahead = row_bytes > kCacheLine ? kRowsAhead : kShortAhead;
-  for (std::size_t j = 0; j < std::min(ahead, share.size()); ++j)
-    copier.ask_for(numbers[j] * elements, elements);
+struct ElementRange {
+  std::uint64_t first;
+  std::uint64_t count;
+};
+
+// Copies the elements of each sequence one behind the other. Arguments are copies, which
+// nothing that is written can change. REQUIRES: `to` is of take_with_room
+template <class ElementsOf>
+void copy_all(ColumnCopier copier, std::span<const PlannedSequence> share,
+              ElementsOf elements_of, const StreamSpec& stream, std::size_t ahead,
+              std::byte* to) {
+  const std::uint64_t element_bytes = stream.element_bytes;
+  const auto ask_for = [&](std::size_t j) __attribute__((always_inline)) {
+    const ElementRange later = elements_of(j);
+    copier.ask_for(later.first, later.count);
+  };
+  for (std::size_t j = 0; j < std::min(ahead, share.size()); ++j) ask_for(j);
   for (std::size_t j = 0; j < share.size(); ++j) {
-    if (j + ahead < share.size()) copier.ask_for(numbers[j + ahead] * elements, elements);
-    copier.exactly(copier.place(numbers[j] * elements), elements, to, share[j].sequence);
-    to += row_bytes;
+    if (j + ahead < share.size()) ask_for(j + ahead);
+    const auto [first, count] = elements_of(j);
+    copier(first, count, to, share[j].sequence);
+    to += count * element_bytes;
   }
 }
 
@@ -95,13 +107,17 @@ StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> sh
     throw DataError("the sample has " + std::to_string(row_bytes) +
                         " bytes, which is more than the memory of this machine",
                     {.stream = stream.name, .sequence = share[0].sequence});
-  StreamBatch batch{.values = pool.take(share.size() * row_bytes),
+  StreamBatch batch{.values = take_with_room(pool, share.size() * row_bytes),
                     .sample_bytes = row_bytes,
                     .num_samples = share.size(),
                     .longest = share.empty() ? 0U : 1U};
+  const auto elements_of = [numbers = Numbers(share, joined),
+                            count = stream.sample_elements](std::size_t j) {
+    return ElementRange{numbers[j] * count, count};
+  };
   copy_unchanged(column, [&] {
-    copy_rows({column, stream}, share, {share, joined}, stream.sample_elements, row_bytes,
-              batch.values.data());
+    copy_all({column, stream}, share, elements_of, stream,
+             row_bytes > kCacheLine ? kRowsAhead : kShortAhead, batch.values.data());
   });
   return batch;
 }
@@ -124,24 +140,15 @@ std::optional<StreamBatch> write_sequences(const Column& column,
   if (batch.longest > physical_memory() / std::max<std::uint64_t>(1, sample_bytes))
     return std::nullopt;
   batch.values = take_with_room(pool, batch.num_samples * sample_bytes);
-  const ColumnCopier copier(column, stream);
-  const std::uint64_t sample_elements = stream.sample_elements;
-  const auto elements_of = [&](std::size_t j) {
-    return static_cast<std::uint64_t>(offsets[j + 1] - offsets[j]) * sample_elements;
+  const auto elements_of = [begins = begins.data(), offsets,
+                            of_sample = stream.sample_elements](std::size_t j) {
+    const auto samples = static_cast<std::uint64_t>(offsets[j + 1] - offsets[j]);
+    return ElementRange{begins[j] * of_sample, samples * of_sample};
   };
-  const std::size_t ahead =
-      batch.values.size() > count * kCacheLine ? kSequencesAhead : kShortAhead;
   copy_unchanged(column, [&] {
-    std::byte* to = batch.values.data();
-    for (std::size_t j = 0; j < std::min(ahead, count); ++j)
-      copier.ask_for(begins[j] * sample_elements, elements_of(j));
-    for (std::size_t j = 0; j < count; ++j) {
-      if (const std::size_t later = j + ahead; later < count)
-        copier.ask_for(begins[later] * sample_elements, elements_of(later));
-      const std::uint64_t elements = elements_of(j);
-      copier(begins[j] * sample_elements, elements, to, share[j].sequence);
-      to += elements * stream.element_bytes;
-    }
+    copy_all({column, stream}, share, elements_of, stream,
+             batch.values.size() > count * kCacheLine ? kSequencesAhead : kShortAhead,
+             batch.values.data());
   });
   return batch;
 }
