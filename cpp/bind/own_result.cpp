@@ -1,5 +1,7 @@
 #include "bind/own_result.hpp"
 
+#include "bind/numpy_objects.hpp"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -16,22 +18,8 @@ namespace {
 
 using Npy = py::detail::npy_api;
 
-bool is_array(PyObject* object) { return Py_TYPE(object) == Npy::get().PyArray_Type_; }
-
-const py::detail::PyArray_Proxy& proxy_of(PyObject* array) {
-  return *py::detail::array_proxy(array);
-}
-
 bool is_owner(PyObject* array) {
   return py::detail::check_flags(array, Npy::NPY_ARRAY_OWNDATA_);
-}
-
-// A number of NumPy that stands alone; np.void is none, as it can be written to.
-bool is_numpy_number(PyObject* object) {
-  PyTypeObject* const void_type = Npy::get().PyVoidArrType_Type_;
-  PyTypeObject* const generic = void_type->tp_base->tp_base;
-  return PyType_IsSubtype(Py_TYPE(object), generic) != 0 &&
-         PyType_IsSubtype(Py_TYPE(object), void_type) == 0;
 }
 
 bool is_text(PyObject* object) {
@@ -190,15 +178,15 @@ class SequenceCalls {
       : function_(function), names_(names), streams_(streams) {}
 
   // What the function returns for a sequence; null: it raised an error.
-  py::object call(py::ssize_t number, PyObject* key) {
-    judge_.begin();
+  py::object call(py::ssize_t number, PyObject* key, Judge* judge = nullptr) {
+    if (judge != nullptr) judge->begin();
     auto sequence = py::dict();
     for (py::ssize_t i = 0; i < PyList_GET_SIZE(names_.ptr()); ++i) {
       PyObject* const value = PyList_GetItem(PyList_GET_ITEM(streams_.ptr(), i), number);
       if (value == nullptr ||
           PyDict_SetItem(sequence.ptr(), PyList_GET_ITEM(names_.ptr(), i), value) != 0)
         throw py::error_already_set();
-      if (is_array(value)) judge_.give(value);
+      if (judge != nullptr && is_array(value)) judge->give(value);
     }
     const std::array<PyObject*, 2> arguments = {sequence.ptr(), key};
     const std::size_t count = key == nullptr ? 1 : 2;
@@ -207,14 +195,10 @@ class SequenceCalls {
     }));
   }
 
-  // Whether only the caller of `call` can change what it returned last.
-  bool is_own(const py::object& result) { return judge_.owns(result.ptr(), 1); }
-
  private:
   const py::object& function_;
   const py::list& names_;
   const py::list& streams_;
-  Judge judge_;
 };
 
 // The number of the sequence that is mapped and the time since when, in 16 bytes that others
@@ -254,29 +238,63 @@ py::tuple own_call(const py::object& function, const py::tuple& arguments) {
   return py::make_tuple(result, is_own);
 }
 
-py::tuple map_each(const py::object& function, const py::list& names, const py::list& streams,
-                   const py::list& keys, std::int64_t first, Array<std::uint8_t> memory,
-                   const py::object& settle) {
-  SequenceCalls calls(function, names, streams);
+namespace {
+
+// Calls a function for each sequence; `take(number, result, has_raised)` gets what it returns
+// or raises. Returns how long the calls took, in seconds.
+template <class Take>
+py::array_t<double> call_each(SequenceCalls& calls, py::ssize_t count, const py::list& keys,
+                              std::int64_t first, Array<std::uint8_t>& memory, Judge* judge,
+                              const Take& take) {
   Progress progress(memory);
-  py::list results;
   std::vector<double> seconds;
-  const py::ssize_t count = streams.empty() ? 0 : PyList_Size(streams[0].ptr());
+  seconds.reserve(static_cast<std::size_t>(count));
   for (py::ssize_t i = 0; i < count; ++i) {
     PyObject* const key = keys.empty() ? nullptr : PyList_GetItem(keys.ptr(), i);
     if (PyErr_Occurred() != nullptr) throw py::error_already_set();
     const double since = progress.begin(first + i);
-    py::object result = calls.call(i, key);
+    py::object result = calls.call(i, key, judge);
     const bool has_raised = !result;
     if (has_raised && (PyErr_ExceptionMatches(PyExc_Exception) != 0 ||
                        PyErr_ExceptionMatches(PyExc_SystemExit) != 0))
       result = taken_error();
     seconds.push_back(progress.end() - since);
     if (!result) throw py::error_already_set();
-    if (has_raised || !calls.is_own(result)) result = settle(first + i, result, has_raised);
-    results.append(result);
+    take(first + i, std::move(result), has_raised);
   }
-  return py::make_tuple(results, to_numpy(std::move(seconds)));
+  return to_numpy(std::move(seconds));
+}
+
+py::ssize_t count_of(const py::list& streams) {
+  return streams.empty() ? 0 : PyList_Size(streams[0].ptr());
+}
+
+}  // namespace
+
+py::tuple map_each(const py::object& function, const py::list& names, const py::list& streams,
+                   const py::list& keys, std::int64_t first, Array<std::uint8_t> memory,
+                   const py::object& settle) {
+  SequenceCalls calls(function, names, streams);
+  Judge judge;
+  py::list results;
+  const auto take = [&](std::int64_t number, py::object result, bool has_raised) {
+    if (has_raised || !judge.owns(result.ptr(), 1)) result = settle(number, result, has_raised);
+    results.append(result);
+  };
+  const auto seconds = call_each(calls, count_of(streams), keys, first, memory, &judge, take);
+  return py::make_tuple(results, seconds);
+}
+
+py::array_t<double> map_into(SampleColumns& columns, const py::object& function,
+                             const py::list& names, const py::list& streams,
+                             const py::list& keys, Array<std::uint8_t> memory,
+                             const py::object& settle) {
+  SequenceCalls calls(function, names, streams);
+  const auto take = [&](std::int64_t number, const py::object& result, bool has_raised) {
+    if (has_raised || !columns.append(result.ptr()))
+      columns.append_checked(settle(number, result, has_raised));
+  };
+  return call_each(calls, count_of(streams), keys, 0, memory, nullptr, take);
 }
 
 }  // namespace sweephand

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bind/bind.hpp"
+#include "bind/sample_columns.hpp"
 
 #include <cstdint>
 
@@ -22,5 +23,13 @@ py::tuple own_call(const py::object& function, const py::tuple& arguments);
 py::tuple map_each(const py::object& function, const py::list& names, const py::list& streams,
                    const py::list& keys, std::int64_t first, Array<std::uint8_t> progress,
                    const py::object& settle);
+
+// The same, where results are laid in columns before the next call, so that it does not matter
+// who else holds them. `settle` returns the samples, an entry a stream, of a result that is to
+// be looked at, and of what stands for an error. Returns the seconds that each call took.
+py::array_t<double> map_into(SampleColumns& columns, const py::object& function,
+                             const py::list& names, const py::list& streams,
+                             const py::list& keys, Array<std::uint8_t> progress,
+                             const py::object& settle);
 
 }  // namespace sweephand

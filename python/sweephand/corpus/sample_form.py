@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -24,10 +23,10 @@ from sweephand.corpus.objects import (
     object_text,
     objects_column,
 )
+from sweephand.corpus.own_values import copied
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import sizing_streams
 
-_DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 _LIKE_PICTURE = 3  # axes of an array that is rarely a sequence
 
 # Per stream the samples of one sequence: an array (samples, *shape), a CSR matrix, a list of
@@ -143,38 +142,32 @@ class SampleForm:
             for stream in self._fields
         }
 
-    def join(
-        self, values: Mapping[Any, list[Any]]
-    ) -> tuple[dict[str, ColumnData], NDArray[np.int64]] | None:
-        """Convert many sequences at once, the quick way for those just like the first one.
+    def begin_columns(self, sizes: Sequence[int]) -> _core.read.SampleColumns:
+        """Return columns to lay values of many sequences in, the quick way if they are usual.
 
         Parameters
         ----------
-        values : dict of list
-            Of every field, one for each sequence.
-
-        Returns
-        -------
-        columns : dict of ColumnData
-            As of `to_columns`.
-        sizes : ndarray of int64, shape (sequences,)
-            In samples.
-
-        None if one of them is to be looked at by itself.
+        sizes : sequence of int
+            What each sequence must have, in samples.
         """
-        columns = {}
-        for stream, field in self._fields.items():
-            try:
-                column = _join(stream, values[field], self.like.get(stream))
-            except (KeyError, ValueError):
-                return None
-            if column is None:
-                return None
-            columns[stream] = column
-        if not self._sizing:
-            return columns, np.ones(len(next(iter(columns.values())).lengths), np.int64)
-        sizes: NDArray[np.int64] = np.max([columns[name].lengths for name in self._sizing], 0)
-        return columns, sizes
+        likes = [self.like[name] for name in self._fields]
+        names = list(self._fields)
+        sizing = [names.index(name) for name in self._sizing]
+        return _core.read.SampleColumns(self.fields, likes, sizing, list(sizes))
+
+    def checked(self, samples: Samples) -> list[Any]:
+        """Return the samples of a sequence as such columns take them, an entry a stream.
+
+        What they do not copy at once is a copy.
+        """
+        return [_plain(samples[name], self.like[name]) for name in self._fields]
+
+    def end_columns(self, columns: _core.read.SampleColumns) -> list[ColumnData]:
+        """Return the columns, when all sequences lie in them."""
+        return [
+            _laid(name, self.like[name], found)
+            for name, found in zip(self._fields, columns.take(), strict=True)
+        ]
 
     def _samples(self, stream: str, value: Any) -> Any:
         """Return the samples of a value, of the dtype and shape that the first one has."""
@@ -271,30 +264,28 @@ def _to_bytes(samples: Iterable[Any]) -> list[bytes]:
     return [one.encode() if isinstance(one, str) else one for one in samples]
 
 
-def _to_column(stream: str, items: list[Any], lengths: list[int] | None = None) -> ColumnData:
+def _to_column(stream: str, items: list[Any]) -> ColumnData:
     if isinstance(items[0], ObjectText):
         return objects_column([one[0] for one in items])
     if not isinstance(items[0], np.ndarray):
         return make_column(stream, items)
     # A copy also of a single one, which its maker may hold.
     values = np.ascontiguousarray(np.concatenate(items))
-    offsets = offsets_of(lengths or list(map(len, items)))
+    offsets = offsets_of(list(map(len, items)))
     return ColumnData(values, values.dtype, values.shape[1:], len(values), offsets)
 
 
-def _join(stream: str, values: list[Any], like: Any) -> ColumnData | None:
-    """Return values as a column, if each is an array just like those of the first sequence."""
-    if type(like) is not np.ndarray:
-        return None
-    if (joined := _core.read.join_arrays(values, like)) is not None:
-        data, offsets = joined
-        shape, num_samples = like.shape[1:], int(offsets[-1])
-        samples = data.view(like.dtype).reshape(num_samples, *shape)
-        return ColumnData(samples, like.dtype, shape, num_samples, offsets)
-    if set(map(type, values)) != {np.ndarray} or set(map(_DTYPE, values)) != {like.dtype}:
-        return None
-    shape = like.shape[1:]
-    if values[0].shape == shape and set(map(_SHAPE, values)) == {shape}:
-        return _to_column(stream, [np.stack(values)], [1] * len(values))
-    column = _to_column(stream, values)
-    return column if column.shape == shape else None
+def _plain(samples: Any, like: Any) -> Any:
+    if isinstance(like, np.ndarray):
+        return np.ascontiguousarray(samples, like.dtype)
+    return samples if isinstance(like, list) else copied(samples)
+
+
+def _laid(stream: str, like: Any, found: Any) -> ColumnData:
+    """Return a column of the core as one of ours."""
+    if not isinstance(like, np.ndarray):
+        return _to_column(stream, found)
+    data, offsets = found
+    shape, num_samples = like.shape[1:], int(offsets[-1])
+    values = data.view(like.dtype).reshape(num_samples, *shape)
+    return ColumnData(values, like.dtype, shape, num_samples, offsets)

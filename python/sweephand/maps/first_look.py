@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,6 +165,7 @@ class LookingTask(MapTask):
         The streams that it is given.
     """
 
+    lays: ClassVar[bool] = False
     known: Mapping[str, StreamDef] = field(default_factory=dict)
 
     def finish(  # type: ignore[override]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,21 +41,20 @@ class Key:
     True
     """
 
-    __slots__ = ("__dict__", "_context", "sequence_id", "sweep")
+    __slots__ = ("_context", "_word", "sequence_id", "sweep")
 
     def __init__(self, context: KeyContext, sweep: int, sequence_id: str) -> None:
         self._context = context
+        self._word: int | None = None  # made for the first draw
         self.sweep = sweep
         self.sequence_id = sequence_id
 
     def __repr__(self) -> str:
         return f"Key(sweep={self.sweep}, sequence_id={self.sequence_id!r})"
 
-    @cached_property
-    def _word(self) -> int:
-        return self._context.word(self.sweep, self.sequence_id)
-
     def _draw(self, purpose: int, number: int = 0) -> int:
+        if self._word is None:
+            self._word = self._context.word(self.sweep, self.sequence_id)
         return _core.base.derive_key([self._word, purpose, number])
 
     def integer(self, n: int) -> int:

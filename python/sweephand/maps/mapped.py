@@ -150,7 +150,8 @@ class MapRun:
         own = numbers[places]
         task = self._task(own, sweeps[places], sizes[places].tolist(), batch)
         num_bytes = cache(lambda: self._stored.bytes_of(batch) + 1)
-        costs = self._history.expected(own, num_bytes)
+        is_shared = self._opening.workers.num_workers > 0  # else no cost matters
+        costs = self._history.expected(own, num_bytes) if is_shared else np.zeros(len(own))
         seconds: list[float] = []
         chunks = []
         for begin, end, is_there in _runs(places, len(numbers)):
@@ -162,7 +163,8 @@ class MapRun:
                     self._opening.ledger.add(wrong)
                 chunks.append(made.to_chunk())
                 seconds += made.seconds
-        self._history.add(own, num_bytes, np.array(seconds))
+        if is_shared:
+            self._history.add(own, num_bytes, np.array(seconds))
         return chunks
 
     def _task(

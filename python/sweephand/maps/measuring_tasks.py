@@ -49,6 +49,7 @@ class MeasuringTask(MapTask):
         Whether what is made is wanted, too.
     """
 
+    lays: ClassVar[bool] = False
     keeps: bool = False
 
     def finish(  # type: ignore[override]
@@ -89,6 +90,8 @@ class MeasuringTask(MapTask):
 class FilteringTask(MapTask):
     """Task that asks a filter which sequences are kept."""
 
+    lays: ClassVar[bool] = False
+
     def finish(  # type: ignore[override]
         self, outputs: Iterable[Any], seconds: Sequence[float] = ()
     ) -> Measured:
@@ -123,6 +126,7 @@ class LengthsTask(MapTask):
     """
 
     guess: ClassVar[float] = 1e-5
+    lays: ClassVar[bool] = False
     names: tuple[str, ...] = field(default=())
     are_cut: bool = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain
@@ -83,9 +83,12 @@ class MapTask:
         Of the sequences, for their keys.
     guess : float
         Seconds that a sequence may take, before any was mapped.
+    lays : bool
+        Whether results are laid in columns as they come; tasks of other results have False.
     """
 
     guess: ClassVar[float] = 1e-3
+    lays: ClassVar[bool] = True
     map: SequenceMap
     form: SampleForm
     sequences: Sequences
@@ -155,6 +158,8 @@ class MapTask:
 
     def do(self, progress: Progress) -> MapResult:
         """Map the sequences."""
+        if self.lays and self.parts is None and not isinstance(self.map.size, Lengths):
+            return self._lay(progress)
         seconds: list[float] = []
         return self.finish(self.outputs(progress, seconds), seconds)
 
@@ -167,21 +172,39 @@ class MapTask:
 
         `seconds` is looked at last: how long the map took for each.
         """
-        all_found = outputs if isinstance(outputs, InLists) else list(outputs)
-        lists = None if self.parts is not None else _lists_of(all_found, self.form.fields)
-        joined = None if lists is None else self.form.join(lists)
-        is_checked = not isinstance(self.map.size, Lengths)  # which also tells other lengths
-        if joined is not None and is_checked and (joined[1] == self.sizes).all():
-            return MapResult(list(joined[0].values()), {}, seconds)
-        usable: list[Samples] = []
         wrong: dict[int, DataError] = {}
-        for number, found in enumerate(all_found):
-            made = found if isinstance(found, DataError) else self._samples(number, found)
-            if isinstance(made, DataError):
-                wrong[number] = made
-                made = self.form.like  # in its place, and never delivered
-            usable.append(made)
+        usable = [self._settled(number, found, wrong) for number, found in enumerate(outputs)]
         return MapResult(list(self.form.to_columns(usable).values()), wrong, seconds)
+
+    def _settled(self, number: int, found: Any, wrong: dict[int, DataError]) -> Samples:
+        """Return the samples of an output, or of a damaged one, which is noted, others."""
+        made = found if isinstance(found, DataError) else self._samples(number, found)
+        if isinstance(made, DataError):
+            wrong[number] = made
+            return self.form.like  # in its place, and never delivered
+        return made
+
+    def _lay(self, progress: Progress) -> MapResult:
+        """Map the sequences, and lay each result before the next call.
+
+        So a function may use a buffer again, and what is like the first result, of numbers or
+        texts, is looked at by the core alone.
+        """
+        columns = self.form.begin_columns(self.sizes)
+        wrong: dict[int, DataError] = {}
+        seconds: list[float] = []
+
+        def settle(number: int, found: Any, has_raised: bool = False) -> list[Any]:
+            found = self._raised(number, found) if has_raised else found
+            return self.form.checked(self._settled(number, found, wrong))
+
+        if self.map.batched:
+            _lay_batch(self.form, columns, self._by_batch(progress, seconds), settle)
+        else:
+            seconds += _core.read.map_into(
+                columns, self.map.function, *self._streams, self._keys, progress.memory, settle
+            ).tolist()
+        return MapResult(self.form.end_columns(columns), wrong, seconds)
 
     def outputs(self, progress: Progress, seconds: list[float]) -> Iterable[Any]:
         """Return the map's output for each sequence, or in its place the error.
@@ -306,16 +329,22 @@ class MapTask:
         return DataError(f"{self.map} {reason}", stream=stream, sequence=self.ids[number])
 
 
-def _lists_of(outputs: Iterable[Any], fields: Sequence[str]) -> Mapping[Any, list[Any]] | None:
-    """Return the values of every field, if all sequences have them."""
-    if isinstance(outputs, InLists):
-        return outputs.lists
-    if set(map(type, outputs)) != {dict}:
-        return None
-    try:
-        return {name: [one[name] for one in outputs] for name in fields}
-    except KeyError:
-        return None
+def _lay_batch(
+    form: SampleForm,
+    columns: _core.read.SampleColumns,
+    outputs: Iterable[Any],
+    settle: Callable[[int, Any], list[Any]],
+) -> None:
+    """Lay the outputs of a batched map in columns."""
+    if isinstance(outputs, InLists) and outputs.lists.keys() >= set(form.fields):
+        lists = outputs.lists
+        columns.append_lists(
+            [lists[name] for name in form.fields],
+            lambda number: settle(number, {name: one[number] for name, one in lists.items()}),
+        )
+        return
+    for number, found in enumerate(outputs):
+        columns.append_checked(settle(number, found))
 
 
 def no_dict(found: object) -> str:

@@ -106,8 +106,10 @@ class MapWorkers:
         costs : ndarray of float64, shape (sequences,)
             How long each sequence may take, in seconds.
         """
+        if self.num_workers == 0 or len(task) == 0:
+            return self._map_here(task)
         cost, (least, _) = float(costs.sum()), _TASK_SECONDS[self.kind]
-        if self.num_workers == 0 or len(task) == 0 or (cost < least and self._may_stay):
+        if cost < least and self._may_stay:
             return self._map_here(task)
         if cost >= _SHORT_SECONDS * len(task) or not self._may_stay:
             return self._hand_over(task, costs)
