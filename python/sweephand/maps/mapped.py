@@ -188,7 +188,7 @@ class MapRun:
             sizes,
             None if expansion is None else expansion.parts_of(numbers),
             context if wanted.random else None,
-            sweeps.tolist(),
+            sweeps.tolist() if wanted.random else (),
         )
 
     def _blank(self, num_sequences: int) -> _core.read.Chunk:

@@ -80,7 +80,7 @@ class MapTask:
     context : KeyContext or None
         Of the keys; None: the map asks for none.
     sweeps : list of int
-        Of the sequences, for their keys.
+        Of the sequences, for their keys; empty if there are none.
     guess : float
         Seconds that a sequence may take, before any was mapped.
     lays : bool

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 
 Kind = Literal["threads", "processes"]
 
-_TASKS_PER_WORKER = 4
+# At most so many tasks a worker. A message to a process costs more than half a millisecond if
+# tasks take long: all that both sides need for it has left the caches by then.
+_TASKS_PER_WORKER = {"threads": 4, "processes": 2}
 _SHORT_SECONDS = 2e-4  # a sequence, up to which threads may cost more than they gain
 _FIRST_SECONDS = 1.0  # that a first sequence may take; nothing else waits beside it
 # What a task must take to be worth its way to an idle worker, in seconds, and to a busy one.
-_TASK_SECONDS = {"threads": (2e-4, 2e-4), "processes": (1e-3, 8e-3)}
+_TASK_SECONDS = {"threads": (2e-4, 2e-4), "processes": (1e-3, 2e-2)}
 
 
 class MapWorkers:
@@ -133,7 +135,8 @@ class MapWorkers:
         """Return how many tasks to make of work that takes so many seconds."""
         least, enough = _TASK_SECONDS[self.kind]
         for_all = min(self.num_workers, int(cost / least))
-        return max(1, for_all, min(self.num_workers * _TASKS_PER_WORKER, int(cost / enough)))
+        most = self.num_workers * _TASKS_PER_WORKER[self.kind]
+        return max(1, for_all, min(most, int(cost / enough)))
 
     def run_first(self, task: MapTask) -> MapResult:
         """Map the first sequences: by a worker if that can be given up, else here."""
