@@ -5,9 +5,11 @@
 #include "base/mix.hpp"
 #include "base/name_digest.hpp"
 #include "base/pixels.hpp"
+#include "base/resize.hpp"
 #include "base/sequence_digest.hpp"
 #include "bind/bind.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -123,6 +125,23 @@ void copy_pixels(const py::array& picture, Array<std::uint8_t>& out) {
   without_gil([&] { Copy(pixels, to); });
 }
 
+void resize_picture(const py::array& picture, const std::array<float, 4>& box, Filter filter,
+                    const std::pair<std::size_t, std::size_t>& size, Array<std::uint8_t>& out) {
+  const auto [top, left, bottom, right] = box;
+  const auto [height, width] = size;
+  const bool is_picture = picture.ndim() == 3 && picture.itemsize() == 1 &&
+                          picture.shape(2) <= static_cast<py::ssize_t>(kResizedPixel);
+  const auto room = static_cast<std::size_t>(out.size());
+  if (!is_picture || height == 0 || width == 0 || room / kResizedPixel / width < height)
+    throw std::invalid_argument("a picture of uint8 has three axes, the last of 4 at most");
+  if (!(0 <= top && top < bottom && bottom <= static_cast<float>(picture.shape(0)) &&
+        0 <= left && left < right && right <= static_cast<float>(picture.shape(1))))
+    throw std::invalid_argument("a box lies in its picture, and is not empty");
+  const Pixels pixels = pixels_of(picture);
+  std::byte* const to = writable_bytes(out).data();
+  without_gil([&] { resize(pixels, {top, left, bottom, right}, filter, {height, width}, to); });
+}
+
 }  // namespace
 
 Report report_to(py::function function) {
@@ -182,6 +201,12 @@ void bind_base(py::module_& room) {
       "digests"_a, "seed"_a);
   room.def("copy_planes", &copy_pixels<copy_planes>, "picture"_a, "out"_a.noconvert());
   room.def("copy_packed", &copy_pixels<copy_packed>, "picture"_a, "out"_a.noconvert());
+  py::enum_<Filter>(room, "Filter")
+      .value("box", Filter::kBox)
+      .value("bilinear", Filter::kBilinear)
+      .value("bicubic", Filter::kBicubic);
+  room.def("resize", &resize_picture, "picture"_a, "box"_a, "filter"_a, "size"_a,
+           "out"_a.noconvert());
   py::class_<Digest>(room, "Digest")
       .def(py::init<>())
       .def(
