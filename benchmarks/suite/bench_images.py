@@ -13,6 +13,7 @@ import sweephand as sh
 
 from .contest import Found, Row, peer
 from .corpora import scaled
+from .family import with_workers
 from .turn import Steps
 
 PICTURES, MINIBATCH, THREADS = 512, 64, 2
@@ -43,7 +44,7 @@ def picked(jpegs: list[bytes]) -> Iterator[list[bytes]]:
             yield [jpegs[number] for number in order[begin : begin + MINIBATCH]]
 
 
-def in_threads(work: Callable[[bytes], Any]) -> Steps:
+def in_threads(work: Callable[[bytes], Any]) -> Iterator[int]:
     """Do a work of pictures over as many threads, in no order."""
     jpegs = make_jpegs()
     with ThreadPoolExecutor(THREADS) as threads:
@@ -74,12 +75,47 @@ def cropped(jpeg: bytes, rng: np.random.Generator) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(picture.transpose(2, 0, 1))
 
 
+def resized(jpeg: bytes, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Return a random part of a picture in one size and mirrored, as torchvision does."""
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(jpeg)).convert("RGB")
+    top, left, height, width = random_part(picture.height, picture.width, rng)
+    part = picture.crop((left, top, left + width, top + height))
+    part = part.resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+    if rng.random() < 0.5:
+        part = part.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return np.ascontiguousarray(np.asarray(part).transpose(2, 0, 1))
+
+
+def random_part(height: int, width: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
+    """Return top, left, height and width of 8 to 100 % of the area; rarely the middle."""
+    for _ in range(10):
+        area, ratio = height * width * rng.uniform(0.08, 1), rng.uniform(0.75, 1.33)
+        wide, high = round((area * ratio) ** 0.5), round((area / ratio) ** 0.5)
+        if 0 < wide <= width and 0 < high <= height:
+            top = int(rng.integers(height - high + 1))
+            return top, int(rng.integers(width - wide + 1)), high, wide
+    return 0, (width - height) // 2, height, height
+
+
+def turbo_alone() -> Iterator[int]:
+    from simplejpeg import decode_jpeg
+
+    return in_threads(decode_jpeg)
+
+
+def resized_by_hand() -> Iterator[int]:
+    rng = np.random.default_rng(0)
+    return in_threads(lambda jpeg: resized(jpeg, rng))
+
+
 def by_hand() -> Steps:
     rng = np.random.default_rng(0)
     return in_threads(lambda jpeg: cropped(jpeg, rng))
 
 
-def decoded(transforms: list[Any], workers: int = THREADS) -> Steps:
+def decoded(transforms: list[Any], workers: int = THREADS) -> Iterator[int]:
     jpegs = sh.ArrayDeserializer({"image": make_jpegs()})
     corpus = jpegs.map(sh.decode.image("image", transforms=transforms))
     with sh.MinibatchSource(corpus, num_map_workers=workers) as source:
@@ -99,6 +135,24 @@ class Jpegs(Row):
         "Pillow alone": decoder_alone,
         "NumPy by hand": by_hand,
         "torch DataLoader, 2 workers": peer("torch_pictures.cropped_pictures"),
+    }
+    unit, per = "pictures/s", 1.0
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+RESIZED_STEPS = [sh.images.RandomResizedCrop(SIDE), sh.images.RandomHorizontalFlip()]
+
+
+class ResizedJpegs(Row):
+    """JPEGs of 375 x 500: decode, random part in 224 x 224, flip; 64 at a time, 2 threads."""
+
+    contenders = {
+        "sweephand": lambda: with_workers(decoded(RESIZED_STEPS)),
+        "libjpeg-turbo alone": lambda: with_workers(turbo_alone()),
+        "Pillow by hand": lambda: with_workers(resized_by_hand()),
+        "torch DataLoader, 2 workers": peer("torch_pictures.resized_pictures"),
     }
     unit, per = "pictures/s", 1.0
 

@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import OptionalModule
+from sweephand.checks import OptionalModule, check_flag
+from sweephand.decode.scaled_pictures import ScaledPictures
 from sweephand.images.crops import Resize, Size, check_size
 from sweephand.images.picture_map import PictureMap, Steps, samples_of
 from sweephand.images.steps import Picture
@@ -30,6 +31,7 @@ def image(
     upright: bool = True,
     ragged: bool = False,
     library: Library = "pillow",
+    scaled: bool = False,
 ) -> PictureMap:
     """Return a map that decodes pictures, for `Deserializer.map`.
 
@@ -60,7 +62,12 @@ def image(
         and a stream ``<stream>_size`` has height and width. The sizes are measured once.
     library : {"pillow", "torchcodec", "best"}
         "best": torchcodec where it can be imported, else Pillow. Libraries may differ in the
-        last bit of a JPEG.
+        last bit of a JPEG. JPEGs that Pillow decodes are decoded by simplejpeg, to the same
+        bits, if that is installed.
+    scaled : bool
+        Decode JPEGs at 1/2, 1/4 or 1/8 of their size where the first step, a `Resize` or
+        `RandomResizedCrop` or ``size``, makes its part smaller still: quicker for large
+        pictures, and a little different. All draws stay; the state of a run names it.
 
     Returns
     -------
@@ -72,7 +79,8 @@ def image(
     ImportError
         If the library is not installed, saying what to install.
     ValueError
-        If a mode or a library is not known.
+        If a mode or a library is not known; if ``scaled`` has no such first step, another mode
+        than RGB, another library than Pillow, or ``ragged``.
 
     Examples
     --------
@@ -91,6 +99,10 @@ def image(
     if mode not in get_args(Mode):
         raise ValueError(f"mode is one of {', '.join(get_args(Mode))}, got {mode!r:.40}")
     decoder = PictureDecoder(mode, upright, _library(library, upright))
+    if check_flag("scaled", scaled) and (
+        ragged or mode != "RGB" or decoder.library != "pillow"
+    ):
+        raise ValueError("scaled=True is for mode='RGB' by Pillow, and without ragged=True")
     name = "decode_" + (stream if isinstance(stream, str) else "_".join(stream))
     steps = list(transforms)
     if size is not None:
@@ -99,6 +111,10 @@ def image(
         if not isinstance(stream, str):
             raise ValueError("ragged=True is of one stream")
         return RaggedPictures(name, stream, decoder, steps)
+    if scaled:
+        return ScaledPictures(
+            name, stream, decoder, steps, channels_first=channels_first, upright=upright
+        )
     return PictureMap(name, stream, decoder, steps, channels_first=channels_first)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,12 @@ _TRIES = 10  # for a box of a wanted shape, as torchvision has them
 
 Size = int | Sequence[int]
 """Height and width; one number: both."""
+
+Box = tuple[int, int, int, int]
+"""Top, left, height and width of a part of a picture."""
+
+Extent = tuple[int, int]
+"""Height and width."""
 
 
 def check_size(name: str, size: Size) -> tuple[int, int]:
@@ -32,7 +39,23 @@ def check_size(name: str, size: Size) -> tuple[int, int]:
     return height, width
 
 
-class Resize(Transform):
+class PartOfOneSize(Transform):
+    """A step that brings a part of the picture to a size."""
+
+    interpolation: str
+
+    @abstractmethod
+    def part(self, height: int, width: int, draw: np.random.Generator) -> tuple[Box, Extent]:
+        """Return the part of a picture so high and wide, and height and width that it gets."""
+
+    def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
+        """Cut it out and resize it."""
+        (top, left, height, width), size = self.part(picture.shape[0], picture.shape[1], draw)
+        part = picture[top : top + height, left : left + width]
+        return resized(part, size, self.interpolation)
+
+
+class Resize(PartOfOneSize):
     """Make the picture larger or smaller, with Pillow's filters.
 
     Parameters
@@ -55,9 +78,9 @@ class Resize(Transform):
         )
         self.interpolation = check_filter(interpolation)
 
-    def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
-        """Resize it."""
-        return resized(picture, self._target(*picture.shape[:2]), self.interpolation)
+    def part(self, height: int, width: int, draw: np.random.Generator) -> tuple[Box, Extent]:
+        """Return all of it, and its size."""
+        return (0, 0, height, width), self._target(height, width)
 
     def _target(self, height: int, width: int) -> tuple[int, int]:
         if not isinstance(self.size, int):
@@ -148,7 +171,7 @@ class RandomCrop(Transform):
         return picture[top : top + height, left : left + width]
 
 
-class RandomResizedCrop(Transform):
+class RandomResizedCrop(PartOfOneSize):
     """Cut out a part of random area and proportion, and bring it to one size.
 
     Parameters
@@ -184,16 +207,11 @@ class RandomResizedCrop(Transform):
         self.ratio = _range("ratio", ratio)
         self.interpolation = check_filter(interpolation)
 
-    def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
-        """Crop and resize it."""
-        top, left, height, width = self._box(picture.shape[0], picture.shape[1], draw)
-        part = picture[top : top + height, left : left + width]
-        return resized(part, self.size, self.interpolation)
+    def part(self, height: int, width: int, draw: np.random.Generator) -> tuple[Box, Extent]:
+        """Return a random part, and the size."""
+        return self._box(height, width, draw), self.size
 
-    def _box(
-        self, height: int, width: int, draw: np.random.Generator
-    ) -> tuple[int, int, int, int]:
-        """Return top, left, height and width of the part."""
+    def _box(self, height: int, width: int, draw: np.random.Generator) -> Box:
         lowest, highest = (math.log(one) for one in self.ratio)
         for _ in range(_TRIES):
             area = height * width * draw.uniform(*self.scale)

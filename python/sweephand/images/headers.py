@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from struct import error as StructError
 from struct import unpack_from
+from typing import NamedTuple
 
 ORIENTATION = 0x0112  # tag of EXIF
 ON_THEIR_SIDE = range(5, 9)  # values of it that swap height and width
@@ -37,10 +38,35 @@ def header_extent(content: bytes, *, upright: bool) -> tuple[int, int] | None:
 
 def extent_in_head(content: bytes, *, upright: bool) -> tuple[int, int] | None:
     """Return height and width of a usual JPEG by its first `HEAD_BYTES`, if they tell them."""
-    return _jpeg_extent(content, upright=upright) if content.startswith(_JPEG) else None
+    return _jpeg_extent(content, upright=upright)
 
 
-def _jpeg_extent(content: bytes, *, upright: bool) -> tuple[int, int] | None:
+class JpegFrame(NamedTuple):
+    """Header of the picture in a JPEG.
+
+    Attributes
+    ----------
+    kind : int
+        The marker of its segment, which says how it is coded.
+    bits, channels : int
+        Of a pixel.
+    height, width : int
+    orientation : int or None
+        Of EXIF; 0 if there is none; None if it is unusual.
+    """
+
+    kind: int
+    bits: int
+    height: int
+    width: int
+    channels: int
+    orientation: int | None
+
+
+def jpeg_frame(content: bytes) -> JpegFrame | None:
+    """Return the header of the picture in a usual JPEG; None if something is unusual."""
+    if not content.startswith(_JPEG):
+        return None
     at, end = 2, len(content) - 9
     exif, has_xmp = b"", False
     while at < end and content[at] == _MARKER:
@@ -52,17 +78,26 @@ def _jpeg_extent(content: bytes, *, upright: bool) -> tuple[int, int] | None:
         elif kind == _APP1:
             has_xmp = True
         elif kind in _FRAMES:
-            height, width = unpack_from(">HH", content, at + 5)
+            bits, height, width, channels = unpack_from(">BHHB", content, at + 4)
             turned = _exif_orientation(exif) if exif else 0
-            if not upright:
-                turned = 1
-            if not (height and width) or turned is None or (turned == 0 and has_xmp):
-                return None  # or XMP tells it
-            return (width, height) if turned in ON_THEIR_SIDE else (height, width)
+            if turned == 0 and has_xmp:
+                turned = None  # or XMP tells it
+            return JpegFrame(kind, bits, height, width, channels, turned)
         elif kind not in _SEGMENTS:
             return None
         at += 2 + size
     return None
+
+
+def _jpeg_extent(content: bytes, *, upright: bool) -> tuple[int, int] | None:
+    frame = jpeg_frame(content)
+    if frame is None or not (frame.height and frame.width):
+        return None
+    turned = frame.orientation if upright else 1
+    if turned is None:
+        return None
+    height, width = frame.height, frame.width
+    return (width, height) if turned in ON_THEIR_SIDE else (height, width)
 
 
 def _exif_orientation(exif: bytes) -> int | None:

@@ -76,18 +76,22 @@ class PictureMap(KnownMap):
 
     def picture(self, name: str, sample: Any, key: Key | None) -> Picture:
         """Return a sample as a picture that went through all steps."""
+        draw: Any = None if key is None else key.numpy()  # from the start, for each picture
         try:
-            picture = self._read(sample)
+            picture, steps = self.begin(sample, draw)
         except ValueError as error:
             raise ValueError(f"stream {name!r}: {error}") from error
-        draw: Any = None if key is None else key.numpy()  # from the start, for each picture
-        picture = self.steps(picture, draw)
+        picture = steps(picture, draw)
         if getattr(picture, "ndim", 0) != 3:
             raise ValueError(
                 f"stream {name!r}: a step returned {type(picture).__name__} and no array of "
                 "(height, width, channels)"
             )
         return picture
+
+    def begin(self, sample: Any, draw: np.random.Generator) -> tuple[Picture, Compose]:
+        """Read a sample; return the picture, and the steps that are left."""
+        return self._read(sample), self.steps
 
 
 def samples_of(name: str, sequence: Mapping[str, Any]) -> Any:

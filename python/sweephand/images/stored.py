@@ -1,4 +1,4 @@
-"""Stored pictures by Pillow, which lets other threads go on while it decodes."""
+"""Stored pictures by Pillow and libjpeg-turbo, which let other threads go on meanwhile."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from sweephand.checks import OptionalModule
 from sweephand.images.headers import (
     ON_THEIR_SIDE,
     ORIENTATION,
+    JpegFrame,
     header_extent,
     is_plain_png,
 )
 from sweephand.images.steps import Picture
+from sweephand.images.turbo import decoded, scaled
 
 Image: Any = OptionalModule("PIL.Image", extra="image")
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
@@ -45,6 +47,9 @@ def picture_of(content: bytes, mode: str, *, upright: bool) -> Picture:
     ValueError
         If Pillow cannot decode them, or they are cut short.
     """
+    found = decoded(content, upright=upright) if mode == "RGB" else None
+    if found is not None:
+        return found
     try:
         with Image.open(BytesIO(content)) as opened:
             opened.load()
@@ -57,6 +62,28 @@ def picture_of(content: bytes, mode: str, *, upright: bool) -> Picture:
     except Exception as error:  # damaged bytes make it raise a dozen kinds
         raise _damaged(content, error) from error
     return picture if picture.ndim == 3 else picture[..., None]
+
+
+def scaled_picture_of(content: bytes, frame: JpegFrame, scale: int) -> Picture:
+    """Return a JPEG in colours, its height and width divided by `scale` and rounded up.
+
+    Parameters
+    ----------
+    content : bytes
+    frame : JpegFrame
+        As `plain_frame` finds it.
+    scale : int
+        One of `SCALES`.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be decoded, or is cut short.
+    """
+    try:
+        return scaled(content, frame, scale)
+    except Exception as error:  # as in `picture_of`
+        raise _damaged(content, error) from error
 
 
 def extent_of(content: bytes, *, upright: bool) -> tuple[int, int]:

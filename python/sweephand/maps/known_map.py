@@ -22,12 +22,15 @@ class KnownMap(ABC):
     name : str
     is_random : bool
         Whether it takes a key.
+    variant : str
+        What else its values depend on, in the fingerprint of a state; keys do not.
     size : {"same", "measured"}, callable or Lengths
         What it does to sizes.
     """
 
     name: str
     is_random: bool = False
+    variant: str = ""
     size: Literal["same", "measured"] | Callable[[Mapping[str, int], Key], int] | Lengths = (
         "same"
     )

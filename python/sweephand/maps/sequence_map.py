@@ -63,7 +63,8 @@ class SequenceMap:
     @property
     def fingerprint(self) -> str:
         """Identity of the map in states."""
-        return f"{self.kind} {self.name} {self.version}"
+        variant = self.function.variant if isinstance(self.function, KnownMap) else ""
+        return f"{self.kind} {self.name} {self.version} {variant}".rstrip()
 
     def learned(self, corpus: Corpus, opening: Opening) -> SequenceMap:
         """Return the map with what its function learns from the corpus; see `KnownMap`."""
