@@ -6,10 +6,11 @@
 #include <cstring>
 #include <immintrin.h>
 
+// NOLINTBEGIN(portability-simd-intrinsics): the portable ones are in base/resize.cpp
 namespace sweephand {
 namespace {
 
-constexpr std::size_t kNumPairs = 16;  // numbers of 16 bits in a register
+constexpr std::size_t kNumbers = 16;  // of 16 bits, in a register
 constexpr int kLowBits = 15;
 constexpr int kFraction = FilterKernel::kFraction;
 
@@ -33,12 +34,12 @@ std::int32_t pair_of(std::int16_t first, std::int16_t second) noexcept {
 std::vector<std::int16_t> pairs_of(const FilterKernel& kernel) {
   constexpr std::size_t kTogether = FilterKernel::kTogether;
   std::vector<std::int16_t> pairs;
-  pairs.reserve(kernel.weights.size() / kTogether * 2 * kNumPairs);
+  pairs.reserve(kernel.weights.size() / kTogether * 2 * kNumbers);
   for (std::size_t at = 0; at < kernel.weights.size(); at += kTogether) {
     const std::int32_t* const four = kernel.weights.data() + at;
     for (const auto part : {low_of, high_of}) {
-      for (std::size_t i = 0; i < kNumPairs; ++i)
-        pairs.push_back(part(four[i / (kNumPairs / 2) * 2 + i % 2]));
+      for (std::size_t i = 0; i < kNumbers; ++i)
+        pairs.push_back(part(four[i / (kNumbers / 2) * 2 + i % 2]));
     }
   }
   return pairs;
@@ -64,7 +65,7 @@ std::vector<std::int16_t> pairs_of(const FilterKernel& kernel) {
       lows = _mm256_add_epi32(lows, _mm256_madd_epi16(values, _mm256_loadu_si256(weights)));
       highs =
           _mm256_add_epi32(highs, _mm256_madd_epi16(values, _mm256_loadu_si256(weights + 1)));
-      pairs += 2 * kNumPairs;
+      pairs += 2 * kNumbers;
     }
     const __m256i both = _mm256_add_epi32(lows, _mm256_slli_epi32(highs, kLowBits));
     const __m128i sums =
@@ -126,5 +127,6 @@ std::vector<std::int16_t> pairs_of(const FilterKernel& kernel) {
 }
 
 }  // namespace sweephand
+// NOLINTEND(portability-simd-intrinsics)
 
 #endif
