@@ -21,10 +21,16 @@ double weight_at(Filter filter, double distance) noexcept {
   return x < 2.0 ? (((x - 5) * x + 8) * x - 4) * kSharpness : 0.0;
 }
 
+// NOLINTBEGIN(bugprone-incorrect-roundings): as Pillow rounds
 std::int32_t to_fixed(double value) noexcept {
-  const double scaled = value * (1 << FilterKernel::kFraction);
+  const double scaled = value * (1U << FilterKernel::kFraction);
   return static_cast<std::int32_t>(value < 0 ? scaled - 0.5 : scaled + 0.5);
 }
+
+std::size_t place_of(double border) noexcept {
+  return static_cast<std::size_t>(std::max(0.0, border + 0.5));
+}
+// NOLINTEND(bugprone-incorrect-roundings)
 
 }  // namespace
 
@@ -36,15 +42,13 @@ FilterKernel make_kernel(Filter filter, float begin, float end, std::size_t from
   const auto center_of = [&](std::size_t i) {
     return begin + (static_cast<double>(i) + 0.5) * scale;
   };
-  const auto end_of = [&](double center) {
-    return std::min(from, static_cast<std::size_t>(center + reach + 0.5));
-  };
+  const auto end_of = [&](double center) { return std::min(from, place_of(center + reach)); };
 
   FilterKernel kernel;
   kernel.first.reserve(to);
   for (std::size_t i = 0; i < to; ++i) {
     const double center = center_of(i);
-    kernel.first.push_back(static_cast<std::size_t>(std::max(0.0, center - reach + 0.5)));
+    kernel.first.push_back(place_of(center - reach));
     kernel.end = std::max(kernel.end, end_of(center));
     kernel.taps = std::max(kernel.taps, end_of(center) - kernel.first.back());
   }

@@ -14,7 +14,7 @@ enum class Filter : std::uint8_t { kBox, kBilinear, kBicubic };
 // be 0, of pixels that need not be there.
 struct FilterKernel {
   static constexpr int kFraction = 22;
-  static constexpr std::int32_t kHalf = 1 << (kFraction - 1);
+  static constexpr std::int32_t kHalf = static_cast<std::int32_t>(1U << (kFraction - 1));
   static constexpr std::size_t kTogether = 4;  // taps are a multiple of it
 
   std::vector<std::size_t> first;

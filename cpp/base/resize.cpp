@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kBytes = kResizedPixel;  // of a pixel, between both passes too
 
 std::uint8_t to_byte(std::int32_t sum) noexcept {
+  // NOLINTNEXTLINE(bugprone-signed-bitwise): rounds down, also below 0
   return static_cast<std::uint8_t>(std::clamp(sum >> FilterKernel::kFraction, 0, 255));
 }
 
@@ -47,7 +48,7 @@ void weigh_rows(const WeighedRows& rows, std::uint8_t* out) noexcept {
 void spread(const Pixels& pixels, std::size_t row, std::uint8_t* out) noexcept {
   const auto* from = reinterpret_cast<const std::uint8_t*>(pixels.first) +
                      static_cast<std::ptrdiff_t>(row) * pixels.row_step;
-  if (pixels.channel_step == 1 && pixels.column_step == static_cast<std::ptrdiff_t>(kBytes)) {
+  if (pixels.channel_step == 1 && std::cmp_equal(pixels.column_step, kBytes)) {
     std::memcpy(out, from, (pixels.width - 1) * kBytes + pixels.channels);
     return;
   }
@@ -95,7 +96,10 @@ class Across {
 
   void make(const std::uint8_t* row, std::uint8_t* out) const noexcept {
 #ifdef __x86_64__
-    if (cpu().avx2) return weigh_row_avx2(row, kernel_, pairs_.data(), out);
+    if (cpu().avx2) {
+      weigh_row_avx2(row, kernel_, pairs_.data(), out);
+      return;
+    }
 #endif
     weigh_row(row, kernel_, out);
   }
@@ -113,7 +117,10 @@ void make_row(const FilterKernel& down, const PixelRows& rows, std::size_t first
                             .row_bytes = rows.row_bytes(),
                             .weights = std::span(down.weights).subspan(y * down.taps, taps)};
 #ifdef __x86_64__
-  if (cpu().avx2) return weigh_rows_avx2(weighed, out);
+  if (cpu().avx2) {
+    weigh_rows_avx2(weighed, out);
+    return;
+  }
 #endif
   weigh_rows(weighed, out);
 }

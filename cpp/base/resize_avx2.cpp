@@ -14,6 +14,7 @@ constexpr std::size_t kNumbers = 16;  // of 16 bits, in a register
 constexpr int kLowBits = 15;
 constexpr int kFraction = FilterKernel::kFraction;
 
+// NOLINTBEGIN(bugprone-signed-bitwise): both as they are for numbers below 0
 std::int16_t low_of(std::int32_t weight) noexcept {
   return static_cast<std::int16_t>(weight & ((1 << kLowBits) - 1));
 }
@@ -21,6 +22,7 @@ std::int16_t low_of(std::int32_t weight) noexcept {
 std::int16_t high_of(std::int32_t weight) noexcept {
   return static_cast<std::int16_t>(weight >> kLowBits);
 }
+// NOLINTEND(bugprone-signed-bitwise)
 
 // Two weights as one number, the first of which is in its lower half.
 std::int32_t pair_of(std::int16_t first, std::int16_t second) noexcept {

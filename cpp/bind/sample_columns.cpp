@@ -94,7 +94,7 @@ bool NumberColumn::append_array(PyObject* value) {
     shape = shape.subspan(1);
   }
   if (!std::ranges::equal(shape, sample_shape_)) return false;
-  py::object contiguous = py::reinterpret_borrow<py::object>(value);
+  auto contiguous = py::reinterpret_borrow<py::object>(value);
   if (!py::detail::check_flags(value, py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_))
     contiguous = py::array::ensure(contiguous, py::array::c_style);
   if (!contiguous) return false;
@@ -131,17 +131,8 @@ bool NumberColumn::write(PyObject* number, std::uint8_t* out) {
       if (is_size(4)) return write_integer<std::uint32_t>(number, out);
       if (is_size(2)) return write_integer<std::uint16_t>(number, out);
       return is_size(1) && write_integer<std::uint8_t>(number, out);
-    case 'f': {
-      const bool is_exact = PyFloat_CheckExact(number) != 0 && is_size(8);
-      if (!is_exact && (element_bytes_ < 4 || element_bytes_ > 8 || !is_own_scalar(number)))
-        return false;
-      const double value = PyFloat_AsDouble(number);
-      if (is_size(8))
-        store(value, out);
-      else
-        store(static_cast<float>(value), out);
-      return true;
-    }
+    case 'f':
+      return write_float(number, out);
     case 'b':
       if (PyBool_Check(number) == 0 && !is_own_scalar(number)) return false;
       store<std::uint8_t>(PyObject_IsTrue(number) == 1 ? 1 : 0, out);
@@ -149,6 +140,19 @@ bool NumberColumn::write(PyObject* number, std::uint8_t* out) {
     default:
       return false;
   }
+}
+
+bool NumberColumn::write_float(PyObject* number, std::uint8_t* out) {
+  const bool is_double = element_bytes_ == sizeof(double);
+  if (!is_double && element_bytes_ != sizeof(float)) return false;
+  const bool is_exact = is_double && PyFloat_CheckExact(number) != 0;
+  if (!is_exact && !is_own_scalar(number)) return false;
+  const double value = PyFloat_AsDouble(number);
+  if (is_double)
+    store(value, out);
+  else
+    store(static_cast<float>(value), out);
+  return true;
 }
 
 // One that passes 2^63 is left to who knows what NumPy makes of it.
@@ -217,11 +221,10 @@ SampleColumns::SampleColumns(py::list fields, const py::list& likes,
     : fields_(std::move(fields)), sizing_(std::move(sizing)), sizes_(std::move(sizes)) {
   const auto num_samples =
       static_cast<std::size_t>(std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0}));
-  for (std::size_t i = 0; i < likes.size(); ++i) {
-    const py::object like = likes[i];
+  for (const py::handle like : likes) {
     if (is_array(like.ptr()))
-      columns_.emplace_back(
-          NumberColumn(like, py::len(like) > 1 ? num_samples : sizes_.size()));
+      columns_.emplace_back(NumberColumn(py::reinterpret_borrow<py::array>(like),
+                                         py::len(like) > 1 ? num_samples : sizes_.size()));
     else if (PyList_CheckExact(like.ptr()) != 0)
       columns_.emplace_back(TextColumn());
     else

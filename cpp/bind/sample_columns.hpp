@@ -40,6 +40,7 @@ class NumberColumn {
   bool append_array(PyObject* value);
   bool append_list(std::span<PyObject* const> items);
   bool write(PyObject* number, std::uint8_t* out);
+  bool write_float(PyObject* number, std::uint8_t* out);
   template <class T>
   bool write_integer(PyObject* number, std::uint8_t* out);
   bool is_own_scalar(PyObject* number) const;
@@ -73,10 +74,10 @@ class TextColumn {
 // Samples of other kinds, which are looked at one by one.
 class OtherColumn {
  public:
-  bool append(PyObject* /*value*/) { return false; }
+  static bool append(PyObject* /*value*/) { return false; }
   void append_checked(const py::object& samples);
   void drop_last() {}
-  std::int64_t last_count() const { return 0; }
+  static std::int64_t last_count() { return 0; }
   py::object take() { return std::exchange(sequences_, py::list()); }
 
  private:
