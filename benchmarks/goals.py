@@ -118,6 +118,13 @@ LINES = [
         goals=(at_least(0.5, "C digits"),),
     ),
     Line(
+        "CTF, sparse, short lines with comments",
+        "bench_formats.ShortText",
+        limit="C digits",
+        peers=("pyarrow, a table",),
+        goals=(at_least(0.5, "C digits"),),
+    ),
+    Line(
         "CTF, dense",
         "bench_formats.DenseText",
         limit="C digits",
@@ -130,6 +137,19 @@ LINES = [
         "bench_formats.Records",
         limit="C varints",
         peers=("tf.data, one thread", "the `tfrecord` package"),
+        goals=(at_least(0.5, "C varints"),),
+    ),
+    Line(
+        "the same, served as int32",
+        "bench_formats.Records",
+        "sweephand, int32",
+        limit="C varints",
+        goals=(at_least(0.5, "C varints"),),
+    ),
+    Line(
+        "TFRecord examples of 64 ids of eight bytes, four features",
+        "bench_formats.RecordsOfIds",
+        limit="C varints",
         goals=(at_least(0.5, "C varints"),),
     ),
     Line(

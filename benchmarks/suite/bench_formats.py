@@ -24,12 +24,14 @@ from .turn import Steps, again
 BATCH = 1024
 
 
-def sweeps(make: Callable[[], sh.Deserializer], size: int, count: int, *streams: str) -> Steps:
+def sweeps(
+    make: Callable[[], sh.Deserializer], size: int, count: int, *streams: str, **options: int
+) -> Steps:
     """Open a source and read one sweep, again and again; yield how much it is."""
     sh.MinibatchSource(make()).close()  # builds the index
     yield 0
     while True:
-        with sh.MinibatchSource(make(), max_sweeps=1) as source:
+        with sh.MinibatchSource(make(), max_sweeps=1, **options) as source:
             for minibatch in source.minibatches(size):
                 _ = [minibatch[name].values for name in streams]
         yield count
@@ -134,6 +136,52 @@ class DenseText(Row):
         return self.compete()
 
 
+class ShortText(Row):
+    """Lines of a word and a label, each a pair and a comment, twelve a sequence, as in ATIS."""
+
+    contenders = {
+        "sweephand": lambda: open_short_text(),
+        "sweephand, inline": lambda: open_short_text(num_threads=0),
+        "C digits": read_digits,
+        "pyarrow, a table": by_pyarrow,
+    }
+    unit, per = "MB/s", 1e6
+
+    def write_data(self) -> None:
+        rng = np.random.default_rng(0)
+        lengths = rng.integers(4, 21, scaled(50_000))
+        ids = np.repeat(np.arange(len(lengths)), lengths)
+        words = np.minimum(rng.zipf(1.3, len(ids)), 943) - 1
+        labels = np.where(rng.random(len(ids)) < 0.65, 128, rng.integers(0, 128, len(ids)))
+        names = [
+            "O" if label == 128 else f"B-slot.{label * 7919 % 999}" for label in range(129)
+        ]
+        spelt = ["BOS", *("".join(rng.choice([*"aeinorst"], 2 + n % 7)) for n in range(942))]
+        rows = list(zip(ids.tolist(), words.tolist(), labels.tolist(), strict=True))
+        Path("x.ctf").write_text(
+            "".join(
+                f"{i} |S0 {w}:1 |# {spelt[w]} |S2 {s}:1 |# {names[s]}\n" for i, w, s in rows
+            )
+        )
+        Path("x.csv").write_text("".join(f"{w},1,{s},1\n" for _, w, s in rows))
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+def open_short_text(**options: int) -> Steps:
+    words = sh.StreamDef(field="S0", shape=943, is_sparse=True)
+    labels = sh.StreamDef(field="S2", shape=129, is_sparse=True, defines_mb_size=True)
+    streams = sh.StreamDefs(words=words, labels=labels)
+    return sweeps(
+        lambda: sh.CTFDeserializer("x.ctf", streams),
+        8 * BATCH,
+        text_size(),
+        *streams,
+        **options,
+    )
+
+
 # -- records --
 def make_examples() -> NDArray[np.int64]:
     """Return the tokens of examples of about 714 bytes each."""
@@ -141,18 +189,17 @@ def make_examples() -> NDArray[np.int64]:
     return (32_000 * rng.random((scaled(20_000), 312)) ** 2).astype(np.int64)
 
 
-def open_records() -> Steps:
+def open_records(dtype: str = "int64") -> Steps:
     label = sh.StreamDef(shape=1, defines_mb_size=True)
-    streams = sh.StreamDefs(tokens=sh.StreamDef(), label=label)
+    streams = sh.StreamDefs(tokens=sh.StreamDef(dtype=dtype), label=label)
     count = len(make_examples())
     return sweeps(
         lambda: sh.TFRecordDeserializer("x.tfrecord", streams), BATCH, count, "tokens", "label"
     )
 
 
-def read_varints() -> Steps:
-    tokens = make_examples()
-    return again(varint_reader(tokens.ravel()), len(tokens))
+def read_varints(values: NDArray[np.int64], kernel: str = "read_varints") -> Steps:
+    return again(varint_reader(values.ravel(), kernel), len(values))
 
 
 class Records(Row):
@@ -160,7 +207,9 @@ class Records(Row):
 
     contenders = {
         "sweephand": open_records,
-        "C varints": read_varints,
+        "sweephand, int32": lambda: open_records("int32"),
+        "C varints": lambda: read_varints(make_examples()),
+        "C varints, 64 bytes a step": lambda: read_varints(make_examples(), WIDE),
         "tf.data, one thread": peer("records.by_tensorflow"),
         "the `tfrecord` package": peer("records.by_tfrecord"),
     }
@@ -170,6 +219,46 @@ class Records(Row):
         rows = make_examples()
         sh.tfrecord.write(
             "x.tfrecord", ({"tokens": row, "label": int(row[0]) % 10} for row in rows)
+        )
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+WIDE = "read_varints_of_64"
+FEATURES = ("user", "items", "seen", "shown")
+
+
+def make_ids() -> NDArray[np.int64]:
+    """Return hashes of 49 to 56 bits: of examples of four features of sixteen each."""
+    rng = np.random.default_rng(0)
+    return rng.integers(1 << 49, 1 << 56, (scaled(30_000), len(FEATURES), 16))
+
+
+def open_ids(**options: int) -> Steps:
+    label = sh.StreamDef(shape=1, defines_mb_size=True)
+    streams = sh.StreamDefs(dict.fromkeys(FEATURES, sh.StreamDef()) | {"label": label})
+    return sweeps(
+        lambda: sh.TFRecordDeserializer("x.tfrecord", streams),
+        BATCH, len(make_ids()), *streams, **options,
+    )  # fmt: skip
+
+
+class RecordsOfIds(Row):
+    """TFRecord examples of 64 ids of eight bytes in four features, and a label."""
+
+    contenders = {
+        "sweephand": open_ids,
+        "sweephand, inline": lambda: open_ids(num_threads=0),
+        "C varints": lambda: read_varints(make_ids()),
+        "C varints, 64 bytes a step": lambda: read_varints(make_ids(), WIDE),
+    }
+    unit, per = "k examples/s", 1e3
+
+    def write_data(self) -> None:
+        features = (dict(zip(FEATURES, row, strict=True)) for row in make_ids())
+        sh.tfrecord.write(
+            "x.tfrecord", (one | {"label": int(one["user"][0]) % 2} for one in features)
         )
 
     def setup_cache(self) -> Found:

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __BMI2__
+#ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
@@ -229,24 +229,69 @@ size_t read_digits(const char* text, size_t bytes, float* out, size_t slots) {
   return count;
 }
 
-// What every reader of protocol buffers does at least: varints of at most eight bytes to int64.
-// Behind them are eight bytes that may be read; `slots` is a power of two. Returns how many.
+// The lowest seven bits of the bytes that `bytes` marks, joined.
+static inline int64_t join_sevens(uint64_t word, uint64_t bytes) {
+  bytes &= UINT64_C(0x7f7f7f7f7f7f7f7f);
+#ifdef __BMI2__
+  return (int64_t)_pext_u64(word, bytes);
+#else
+  word = (word & bytes) >> (__builtin_ctzll(bytes) & 56);
+  uint64_t value = 0;
+  for (int k = 0; k < 8; ++k) value |= (word >> 8 * k & 0x7f) << 7 * k;
+  return (int64_t)value;
+#endif
+}
+
+// What every reader of protocol buffers does at least: varints of at most eight bytes to int64,
+// two a step. Behind them are sixteen bytes that may be read, the first of them zero; `slots` is
+// a power of two. Returns how many.
 size_t read_varints(const char* bytes, size_t size, int64_t* out, size_t slots) {
+  const uint64_t tops = UINT64_C(0x8080808080808080);
   size_t count = 0;
-  for (size_t i = 0; i < size; ++count) {
+  for (size_t i = 0; i < size; count += 2) {
     uint64_t word;
     memcpy(&word, bytes + i, sizeof word);
-    const uint64_t ends = ~word & UINT64_C(0x8080808080808080);
-    const int length = (__builtin_ctzll(ends) >> 3) + 1;
-#ifdef __BMI2__
-    const uint64_t sevens = UINT64_C(0x7f7f7f7f7f7f7f7f) >> (64 - 8 * length);
-    out[count & (slots - 1)] = (int64_t)_pext_u64(word, sevens);
+    uint64_t ends = ~word & tops;
+    const uint64_t first = ends ^ (ends - 1);
+    uint64_t later = ends & (ends - 1);
+    out[count & (slots - 1)] = join_sevens(word, first);
+    uint64_t second = (later ^ (later - 1)) & ~first;
+    if (later == 0) {
+      i += (size_t)(__builtin_ctzll(ends) >> 3) + 1;
+      memcpy(&word, bytes + i, sizeof word);
+      later = ~word & tops;
+      second = later ^ (later - 1);
+    }
+    out[(count + 1) & (slots - 1)] = join_sevens(word, second);
+    i += (size_t)(__builtin_ctzll(later) >> 3) + 1;
+  }
+  return count;
+}
+
+// The same, where the ends of all varints in 64 bytes are found at once. Behind them are 64 bytes
+// that may be read.
+size_t read_varints_of_64(const char* bytes, size_t size, int64_t* out, size_t slots) {
+  size_t count = 0;
+  for (size_t i = 0; i < size;) {
+    uint64_t ends = 0;
+    for (int k = 0; k < 4; ++k) {
+#ifdef __SSE2__
+      const __m128i sixteen = _mm_loadu_si128((const __m128i*)(bytes + i + 16 * k));
+      ends |= (uint64_t)(~_mm_movemask_epi8(sixteen) & 0xffff) << 16 * k;
 #else
-    uint64_t value = 0;
-    for (int k = 0; k < length; ++k) value |= (word >> 8 * k & 0x7f) << 7 * k;
-    out[count & (slots - 1)] = (int64_t)value;
+      for (int j = 16 * k; j < 16 * k + 16; ++j) ends |= (uint64_t)(bytes[i + j] >= 0) << j;
 #endif
-    i += (size_t)length;
+    }
+    if (size - i < 64) ends &= (UINT64_C(1) << (size - i)) - 1;
+    size_t begin = i;
+    for (; ends != 0; ends &= ends - 1) {
+      const size_t end = i + (size_t)__builtin_ctzll(ends) + 1;
+      uint64_t word;
+      memcpy(&word, bytes + begin, sizeof word);
+      out[count++ & (slots - 1)] = join_sevens(word, ~UINT64_C(0) >> (64 - 8 * (end - begin)));
+      begin = end;
+    }
+    i = begin;
   }
   return count;
 }

@@ -107,11 +107,13 @@ def digit_reader(text: bytes) -> Callable[[], None]:
     return lambda: _call("read_digits", data, len(data), out, len(out))
 
 
-def varint_reader(values: NDArray[np.int64]) -> Callable[[], None]:
-    """Varints, made of these values below 2^21, to int64."""
-    groups = np.stack([values, values >> 7, values >> 14], axis=1)
-    has_next = np.stack([values >> 7, values >> 14, values * 0], axis=1) > 0
-    kept = np.column_stack([np.ones(len(values), bool), has_next[:, :2]])
+def varint_reader(
+    values: NDArray[np.int64], kernel: str = "read_varints"
+) -> Callable[[], None]:
+    """Varints, made of these values below 2^56, to int64."""
+    groups = values[:, None] >> 7 * np.arange(8)
+    has_next = np.column_stack([groups[:, 1:], values * 0]) > 0
+    kept = np.column_stack([np.ones(len(values), bool), has_next[:, :-1]])
     coded = (groups & 127 | has_next * 128).astype(np.uint8)[kept]
-    data, out = np.append(coded, np.zeros(8, np.uint8)), np.zeros(1 << 14, np.int64)
-    return lambda: _call("read_varints", data, len(coded), out, len(out))
+    data, out = np.append(coded, np.zeros(64, np.uint8)), np.zeros(1 << 14, np.int64)
+    return lambda: _call(kernel, data, len(coded), out, len(out))
