@@ -236,6 +236,16 @@ void bind_examples(py::module_& room) {
       "streams"_a, "bytes"_a, "file"_a, "offset"_a, "first"_a, "verify_checksums"_a, "ledger"_a,
       "offsets"_a);
   room.def(
+      "decode_file_records",
+      [](const std::vector<ExampleStream>& streams, const ByteSource& file,
+         std::uint64_t offset, std::uint64_t size, std::uint64_t first, bool verify_checksums,
+         Ledger& ledger) {
+        return to_arrays(without_gil([&] {
+          return decode_records(streams, file, offset, size, first, verify_checksums, ledger);
+        }));
+      },
+      "streams"_a, "file"_a, "offset"_a, "size"_a, "first"_a, "verify_checksums"_a, "ledger"_a);
+  room.def(
       "find_kinds",
       [](const std::vector<std::string>& keys, const Array<std::uint8_t>& bytes,
          bool verify_checksums, const std::optional<Array<std::int64_t>>& offsets) {

@@ -74,7 +74,7 @@ ExampleDecoder::ExampleDecoder(std::vector<ExampleStream> streams)
 }
 
 void ExampleDecoder::decode(std::span<const std::byte> message) {
-  find_features(message);
+  if (!find_ordinary_features(message)) find_features(message);
   try {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
       try {
@@ -132,12 +132,49 @@ void ExampleDecoder::reserve(double times) {
   }
 }
 
-void ExampleDecoder::find_features(Bytes message) {
+void ExampleDecoder::forget_features() {
   has_feature_lists_ = false;
   for (Found& found : found_) {
     found.features.clear();
-    found.is_steps = found.is_twice = found.has_its_key = false;
+    found.is_steps = found.is_twice = found.has_its_key = found.has_list = false;
   }
+}
+
+// Finds the list of every stream in an Example as all known writers lay it out: one Features
+// message, and in every entry its key, then a Feature of one list. False if it is another one,
+// and then nothing that was found counts.
+//
+//   | 0a features: | 0a entry: | 0a key | 12 feature: | 0a, 12 or 1a list | | 0a entry: ...
+bool ExampleDecoder::find_ordinary_features(Bytes message) {
+  constexpr std::byte kFirst{0x0a};  // a field of bytes, number 1
+  constexpr std::byte kSecond{0x12};
+  forget_features();
+  Bytes features;
+  if (!take_bytes(message, kFirst, features) || !message.empty()) return false;
+  while (!features.empty()) {
+    Bytes entry;
+    Bytes key;
+    Bytes feature;
+    if (!take_bytes(features, kFirst, entry) || !take_bytes(entry, kFirst, key) ||
+        !take_bytes(entry, kSecond, feature) || !entry.empty())
+      return false;
+    Found* const found = find_stream(to_text(key), false);
+    if (found == nullptr) continue;
+    Bytes list;
+    const std::byte tag = feature.empty() ? std::byte{0} : feature[0];
+    const auto kind = static_cast<FeatureKind>(std::to_integer<unsigned>(tag) >> 3);
+    const bool is_list = tag == kFirst || tag == kSecond || tag == std::byte{0x1a};
+    if (found->has_list || !is_list || !take_bytes(feature, tag, list) || !feature.empty())
+      return false;
+    found->lists.assign(1, list);
+    found->kind = kind;
+    found->has_list = true;
+  }
+  return true;
+}
+
+void ExampleDecoder::find_features(Bytes message) {
+  forget_features();
   while (!message.empty()) {
     const Field features = take_field(message);
     if (features.number > 2 || features.type != kBytesField) continue;
@@ -239,7 +276,7 @@ void ExampleDecoder::append(std::size_t number) {
 // Adds the samples of a feature, and returns how many there are.
 std::uint64_t ExampleDecoder::append_feature(const ExampleStream& stream, ExampleColumn& column,
                                              Found& found) {
-  find_list(found);
+  if (!found.has_list) find_list(found);
   if (found.kind == FeatureKind::kNone) {
     if (has_feature_lists_ && found.features.empty())
       throw DataError(
@@ -292,12 +329,21 @@ std::uint64_t ExampleDecoder::append_values(const ExampleStream& stream, Example
     } else if (auto* const integers = std::get_if<ColumnVector<std::int64_t>>(&column.values)) {
       append_list(list, *integers);
     } else {
-      integers_.clear();
-      append_list(list, integers_);
-      append_narrow(integers_, column.values);
+      append_integers(list, column);
     }
   }
   return num_values(column) - before;
+}
+
+// Adds integers to a column that may keep them in a narrow type.
+void ExampleDecoder::append_integers(Bytes list, ExampleColumn& column) {
+  auto* const shorts = std::get_if<ColumnVector<std::uint16_t>>(&column.values);
+  if (shorts != nullptr && append_short_list(list, *shorts)) return;
+  auto* const words = std::get_if<ColumnVector<std::int32_t>>(&column.values);
+  if (words != nullptr && append_short_list(list, *words)) return;
+  integers_.clear();
+  append_list(list, integers_);
+  append_narrow(integers_, column.values);
 }
 
 // Forgets what the columns have of a sequence that not all of them have.

@@ -92,9 +92,12 @@ class ExampleDecoder {
     bool is_twice = false;        // in the context and in the feature lists
     std::vector<Bytes> lists;     // parts of the Feature's list message
     FeatureKind kind = FeatureKind::kNone;
+    bool has_list = false;  // the lists and their kind are known
   };
 
+  bool find_ordinary_features(Bytes message);
   void find_features(Bytes message);
+  void forget_features();
   void find_entry(Bytes entry, bool are_steps);
   Found* find_stream(std::string_view key, bool are_steps);
   static void find_list(Found& found);
@@ -108,6 +111,7 @@ class ExampleDecoder {
                              const Found& found);
   std::uint64_t append_values(const ExampleStream& stream, ExampleColumn& column,
                               const Found& found);
+  void append_integers(Bytes list, ExampleColumn& column);
   void undo();
 
   std::vector<ExampleStream> streams_;

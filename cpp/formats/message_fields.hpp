@@ -72,4 +72,23 @@ inline MessageField take_field(std::span<const std::byte>& rest) {
   return field;
 }
 
+// Takes a field of bytes from `rest` if it begins with the one-byte tag `tag`; false, and
+// nothing is taken, if something else is there or it is cut off.
+[[gnu::always_inline]] inline bool take_bytes(std::span<const std::byte>& rest, std::byte tag,
+                                              std::span<const std::byte>& content) noexcept {
+  if (rest.size() < 2 || rest[0] != tag) return false;
+  auto length = std::to_integer<std::uint64_t>(rest[1]);
+  std::size_t head = 2;
+  if (length >= 0x80) {
+    const Varint varint = read_varint(rest.subspan(1));
+    if (varint.size == 0) return false;
+    length = varint.value;
+    head = 1 + varint.size;
+  }
+  if (length > rest.size() - head) return false;
+  content = rest.subspan(head, length);
+  rest = rest.subspan(head + length);
+  return true;
+}
+
 }  // namespace sweephand

@@ -13,8 +13,6 @@
 namespace sweephand {
 namespace {
 
-constexpr std::uint64_t kFrame = kRecordHead + kRecordTail;
-
 bool has_right_length_crc(std::span<const std::byte> head) noexcept {
   return mask_crc(crc32c(head.first(8))) == load_le32(head.subspan(8));
 }
@@ -52,8 +50,8 @@ void FrameFinder::feed(std::uint64_t offset, std::span<const std::byte> bytes) {
     if (head_size_ < head_.size()) return;
     // One that lies about its length ends beyond all bytes there are.
     constexpr auto kFarthest = std::numeric_limits<std::uint64_t>::max() - kRecordHead;
-    const std::uint64_t room = kFarthest - offsets_.back() - kFrame;
-    const std::uint64_t end = offsets_.back() + kFrame + std::min(take_length(), room);
+    const std::uint64_t room = kFarthest - offsets_.back() - kRecordFrame;
+    const std::uint64_t end = offsets_.back() + kRecordFrame + std::min(take_length(), room);
     offsets_.push_back(end);
     head_size_ = 0;
   }
@@ -64,11 +62,11 @@ void FrameFinder::finish(std::uint64_t size) {
   const bool is_in_head = offsets_.back() <= size;
   if (!is_in_head) offsets_.pop_back();
   const std::uint64_t left = size - offsets_.back();
-  if (is_in_head || left < kFrame)
+  if (is_in_head || left < kRecordFrame)
     fail("the file ends within a record's frame: " + std::to_string(left) +
          " bytes are left; it was cut, or is still being written");
   fail("the record has " + std::to_string(load_le64(head_)) +
-       " bytes, but the file ends after " + std::to_string(left - kFrame) +
+       " bytes, but the file ends after " + std::to_string(left - kRecordFrame) +
        "; it was cut, or is still being written");
 }
 
@@ -78,15 +76,15 @@ std::uint64_t FrameFinder::num_whole(std::uint64_t size) const noexcept {
 }
 
 Record take_record(std::span<const std::byte>& rest) {
-  if (rest.size() < kFrame || !has_right_length_crc(rest))
+  if (rest.size() < kRecordFrame || !has_right_length_crc(rest))
     throw DataError("the checksum of the record's length is wrong");
   const std::uint64_t length = load_le64(rest);
-  if (length > rest.size() - kFrame)
+  if (length > rest.size() - kRecordFrame)
     throw StaleError("the record has " + std::to_string(length) +
                      " bytes, more than its index says; build the index again");
   const auto data = rest.subspan(kRecordHead, length);
   const std::uint32_t expected = load_le32(rest.subspan(kRecordHead + length));
-  rest = rest.subspan(kFrame + length);
+  rest = rest.subspan(kRecordFrame + length);
   return {.data = data, .is_whole = mask_crc(crc32c(data)) == expected};
 }
 

@@ -18,6 +18,7 @@ namespace sweephand {
 
 inline constexpr std::uint64_t kRecordHead = 12;
 inline constexpr std::uint64_t kRecordTail = 4;
+inline constexpr std::uint64_t kRecordFrame = kRecordHead + kRecordTail;
 
 // Finds where records begin, in bytes that come piece by piece. Only heads are looked at: what
 // lies before the next one may be left out.

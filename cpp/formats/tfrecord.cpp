@@ -1,5 +1,6 @@
 #include "formats/tfrecord.hpp"
 
+#include "formats/record_blocks.hpp"
 #include "formats/record_frames.hpp"
 
 #include <algorithm>
@@ -73,8 +74,9 @@ class RunReader {
   bool is_done() const {
     return offsets_ ? number_ + 1 == offsets_->size() : consumed_ == bytes_.size();
   }
-  std::uint64_t number() const { return number_; }      // of the next record
-  std::uint64_t consumed() const { return consumed_; }  // bytes before it
+  std::uint64_t size() const { return bytes_.size(); }
+  std::uint64_t consumed() const { return consumed_; }  // bytes before the next record
+  void prepare() {}
 
   Record take() {
     std::span<const std::byte> rest = bytes_.subspan(consumed_);
@@ -104,36 +106,59 @@ void decode(const Record& record, bool verify_checksums, ExampleDecoder& decoder
   decoder.decode(record.data);
 }
 
-}  // namespace
-
-std::shared_ptr<const Chunk> decode_records(const std::vector<ExampleStream>& streams,
-                                            const RecordRun& run, bool verify_checksums,
-                                            Ledger& ledger) {
+// Decodes all that `records` gives; `place` is that of the first one.
+template <class Records>
+std::shared_ptr<const Chunk> decode_all(const std::vector<ExampleStream>& streams,
+                                        Records& records, const Place& first,
+                                        bool verify_checksums, Ledger& ledger) {
   ExampleDecoder decoder(streams);
-  RunReader records(run);
-  while (!records.is_done()) {
+  for (std::uint64_t number = 0; !records.is_done(); ++number) {
     // The first records tell how much room all will take: growing step by step costs more than
     // decoding.
     const std::uint64_t consumed = records.consumed();
-    if (records.number() == kSampledRecords && consumed > 0)
-      decoder.reserve(1.1 * static_cast<double>(run.bytes.size()) /
+    if (number == kSampledRecords && consumed > 0)
+      decoder.reserve(1.1 * static_cast<double>(records.size()) /
                       static_cast<double>(consumed));
-    Place place{.file = run.place.file,
-                .sequence = run.place.sequence.value_or(0) + records.number()};
-    if (!run.offsets) place.offset = run.place.offset.value_or(0) + consumed;
+    const auto add_place = [&](const DataError& error) {
+      Place place{.file = first.file, .sequence = first.sequence.value_or(0) + number};
+      if (first.offset) place.offset = *first.offset + consumed;
+      return error.within(place);
+    };
+    records.prepare();
     try {
       const Record found = records.take();
       try {
         decode(found, verify_checksums, decoder);
       } catch (const DataError& error) {
         decoder.append_empty();
-        ledger.add({.reason = error.reason(), .place = error.within(place).place()});
+        ledger.add({.reason = error.reason(), .place = add_place(error).place()});
       }
     } catch (const DataError& error) {
-      throw error.within(place);
+      throw add_place(error);
     }
   }
   return to_chunk(decoder);
+}
+
+}  // namespace
+
+std::shared_ptr<const Chunk> decode_records(const std::vector<ExampleStream>& streams,
+                                            const RecordRun& run, bool verify_checksums,
+                                            Ledger& ledger) {
+  RunReader records(run);
+  Place place = run.place;
+  place.offset = run.offsets ? std::nullopt : std::optional(place.offset.value_or(0));
+  return decode_all(streams, records, place, verify_checksums, ledger);
+}
+
+std::shared_ptr<const Chunk> decode_records(const std::vector<ExampleStream>& streams,
+                                            const ByteSource& file, std::uint64_t offset,
+                                            std::uint64_t size, std::uint64_t first,
+                                            bool verify_checksums, Ledger& ledger) {
+  RecordBlocks records(file, offset, size, kExamplePadding);
+  return decode_all(streams, records,
+                    {.file = file.path(), .offset = offset, .sequence = first},
+                    verify_checksums, ledger);
 }
 
 std::vector<FoundKind> find_kinds(const std::vector<std::string>& keys, const RecordRun& run,

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "formats/example.hpp"
 #include "formats/ledger.hpp"
+#include "read/byte_source.hpp"
 #include "read/column.hpp"
 
 #include <cstddef>
@@ -32,6 +33,13 @@ struct RecordRun {
 std::shared_ptr<const Chunk> decode_records(const std::vector<ExampleStream>& streams,
                                             const RecordRun& run, bool verify_checksums,
                                             Ledger& ledger);
+
+// The same of the frames in `size` bytes of a file from `offset` on, read block by block;
+// `first` is the number of the first record. Throws also what the file does.
+std::shared_ptr<const Chunk> decode_records(const std::vector<ExampleStream>& streams,
+                                            const ByteSource& file, std::uint64_t offset,
+                                            std::uint64_t size, std::uint64_t first,
+                                            bool verify_checksums, Ledger& ledger);
 
 // What the features or lists `keys` hold in the first records that have values of them; kNone
 // where no record has. Damaged records are passed over.

@@ -10,14 +10,40 @@
 #include <string>
 
 namespace sweephand {
+namespace {
+
+[[noreturn]] void fail_of_varint() {
+  throw DataError("a varint of the list is cut off or has more than 64 bits");
+}
+
+// The numbers of a list that has all in one field, as is the rule; no bytes if it has not.
+std::span<const std::byte> packed_in(std::span<const std::byte> list) noexcept {
+  std::span<const std::byte> packed;
+  return take_bytes(list, std::byte{0x0a}, packed) && list.empty()
+             ? packed
+             : std::span<const std::byte>();
+}
+
+}  // namespace
+
+template <class T>
+bool append_short_list(std::span<const std::byte> list, ColumnVector<T>& values) {
+  return append_short_varints(packed_in(list), values);
+}
+
+template bool append_short_list(std::span<const std::byte>, ColumnVector<std::uint16_t>&);
+template bool append_short_list(std::span<const std::byte>, ColumnVector<std::int32_t>&);
 
 void append_list(std::span<const std::byte> list, ColumnVector<std::int64_t>& values) {
+  if (const auto packed = packed_in(list); !packed.empty()) {
+    if (!append_varints(packed, values)) fail_of_varint();
+    return;
+  }
   while (!list.empty()) {
     const MessageField field = take_field(list);
     if (field.number != 1 || (field.type != kBytesField && field.type != kVarintField))
       continue;
-    if (!append_varints(field.bytes, values))
-      throw DataError("a varint of the list is cut off or has more than 64 bits");
+    if (!append_varints(field.bytes, values)) fail_of_varint();
   }
 }
 

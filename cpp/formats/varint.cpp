@@ -77,11 +77,15 @@ template <class Join>
                                                                  std::int64_t* out, Join join) {
   while (count > 0) {
     std::uint64_t ends = before_long(find_ends(bytes));
-    if (ends == 0) {
-      const Varint slow = read_varint({bytes, kVarintPadding});
-      if (slow.size == 0) return nullptr;
-      *out++ = static_cast<std::int64_t>(slow.value);
-      bytes += slow.size;
+    if (ends == 0) {  // the first one has nine bytes or ten
+      const auto ninth = std::to_integer<std::uint64_t>(bytes[8]);
+      const auto tenth = std::to_integer<std::uint64_t>(bytes[9]);
+      const bool has_tenth = ninth >= 0x80;
+      if (has_tenth && tenth > 1) return nullptr;  // bit 64 and beyond
+      const std::uint64_t value =
+          join(load_le64({bytes, 8})) | (ninth & 0x7f) << 56 | (has_tenth ? tenth << 63 : 0);
+      *out++ = static_cast<std::int64_t>(value);
+      bytes += has_tenth ? 10 : 9;
       --count;
       continue;
     }
@@ -147,6 +151,23 @@ bool append_varints(std::span<const std::byte> bytes, ColumnVector<std::int64_t>
   values.resize(before + count);
   return decode(bytes.data(), count, values.data() + before) != nullptr;
 }
+
+template <class T>
+bool append_short_varints(std::span<const std::byte> bytes, ColumnVector<T>& values) {
+#ifdef __x86_64__
+  if (!cpu().avx512 || bytes.empty() || (bytes.back() & std::byte{0x80}) != std::byte{0})
+    return false;
+  const std::size_t before = values.size();
+  const std::size_t count = count_varints(bytes);
+  values.resize(before + count);
+  if (decode_short_varints_avx512(bytes.data(), count, values.data() + before)) return true;
+  values.resize(before);
+#endif
+  return false;
+}
+
+template bool append_short_varints(std::span<const std::byte>, ColumnVector<std::uint16_t>&);
+template bool append_short_varints(std::span<const std::byte>, ColumnVector<std::int32_t>&);
 
 std::vector<DecodeVarints> ways_to_decode_varints() {
   std::vector<DecodeVarints> ways = {decode_portable};

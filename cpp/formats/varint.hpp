@@ -28,6 +28,12 @@ Varint read_varint(std::span<const std::byte> bytes) noexcept;
 // what was added then has no meaning. REQUIRES: kVarintPadding more bytes behind may be read
 bool append_varints(std::span<const std::byte> bytes, ColumnVector<std::int64_t>& values);
 
+// Adds all varints of `bytes` to `values` if they are short, T holds them, and this processor
+// reads such ones at once; else false, and nothing is added. REQUIRES: as above; T is uint16 or
+// int32
+template <class T>
+bool append_short_varints(std::span<const std::byte> bytes, ColumnVector<T>& values);
+
 // Writes the `count` varints that lie one behind the other from `bytes` on, and returns where
 // they end; null when one has more than 64 bits. REQUIRES: kVarintPadding more bytes behind
 // them may be read
@@ -42,5 +48,10 @@ const std::byte* decode_varints_bmi2(const std::byte* bytes, std::size_t count,
                                      std::int64_t* out);
 const std::byte* decode_varints_avx512(const std::byte* bytes, std::size_t count,
                                        std::int64_t* out);
+
+// The same of varints of at most four bytes that T holds, uint16 or int32; false if there are
+// others. REQUIRES: as above
+template <class T>
+bool decode_short_varints_avx512(const std::byte* bytes, std::size_t count, T* out);
 
 }  // namespace sweephand

@@ -4,13 +4,16 @@
 #include "base/error.hpp"
 #include "driver.hpp"
 #include "formats/ledger.hpp"
+#include "formats/record_blocks.hpp"
 #include "formats/record_frames.hpp"
 #include "formats/tfrecord.hpp"
+#include "read/byte_source.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sweephand {
@@ -32,7 +35,38 @@ std::vector<std::uint64_t> find_frames(Input input, std::size_t piece, bool& is_
   return finder.offsets();
 }
 
+// Records read block by block are those that lie in memory; so is the error that ends them.
+void check_blocks(Input input, std::uint64_t block_bytes) {
+  const HeldBytes file("fuzz", 0, input);
+  RecordBlocks blocks(file, 0, input.size(), kExamplePadding, block_bytes);
+  Input rest = input;
+  while (!rest.empty()) {
+    CHECK(!blocks.is_done());
+    CHECK(blocks.consumed() == input.size() - rest.size());
+    std::string reason;
+    Record expected;
+    try {
+      expected = take_record(rest);
+    } catch (const DataError& error) {
+      reason = error.reason();
+    }
+    blocks.prepare();
+    try {
+      const Record found = blocks.take();
+      CHECK(reason.empty());
+      CHECK(found.is_whole == expected.is_whole);
+      CHECK(std::ranges::equal(found.data, expected.data));
+    } catch (const DataError& error) {
+      CHECK(error.reason() == reason);
+      return;
+    }
+  }
+  CHECK(blocks.is_done());
+}
+
 void run(Input input) {
+  check_blocks(input, 1 + input.size() % 64);
+  check_blocks(input, input.size());
   bool is_whole = false;
   const auto offsets = find_frames(input, input.size() + 1, is_whole);
   CHECK(std::ranges::is_sorted(offsets));

@@ -11,6 +11,7 @@ from tests.extent import draws
 from tests.read.example_model import DamagedError, Stream, decode, fields
 from tests.read.tfrecord_core import (
     declare,
+    decode_blocks,
     decode_records,
     find_offsets,
     read_records,
@@ -224,6 +225,59 @@ def test_a_damaged_record_has_no_samples_and_is_listed(path: Path) -> None:
         (3, offsets[3], "label"),
     ]
     ledger.check()
+
+
+@pytest.mark.parametrize("damaged", [None, 3, 700, 1999])
+def test_records_read_in_blocks_are_those_in_memory(path: Path, damaged: int | None) -> None:
+    rng = np.random.default_rng(0)
+    sizes = [*rng.integers(0, 300, 2000), 300_000, 7]  # several blocks, and a longer record
+    rows = (
+        {
+            "tokens": rng.integers(0, 2**17, size),
+            "label": i,
+            "box": [i, 0.5],
+            "text": "t" * (i % 9),
+        }
+        for i, size in enumerate(sizes)
+    )
+    tfrecord.write(path, rows)
+    offsets = find_offsets(path)
+    if damaged is not None:
+        data = bytearray(path.read_bytes())
+        data[int(offsets[damaged]) + 20] ^= 1
+        path.write_bytes(data)
+    ledgers = _core.formats.Ledger(2), _core.formats.Ledger(2)
+    expected = decode_records(path, STREAMS, ledgers[0], may_narrow=True)
+    found = decode_blocks(path, STREAMS, ledgers[1], may_narrow=True)
+    for one, other in zip(expected, found, strict=True):
+        for wanted, array in zip(one, other, strict=True):
+            np.testing.assert_array_equal(wanted, array)
+    items = [
+        [(item.reason, item.sequence, item.offset) for item in one.items] for one in ledgers
+    ]
+    assert items[0] == items[1]
+    assert [place[1] for place in items[1]] == ([] if damaged is None else [damaged])
+
+
+def test_a_length_that_lies_ends_records_read_in_blocks(path: Path) -> None:
+    tfrecord.write(path, [{"label": i, "tokens": range(100)} for i in range(3000)])
+    offset = int(find_offsets(path)[2500])
+    data = bytearray(path.read_bytes())
+    data[offset + 7] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="checksum of the record's length") as caught:
+        decode_blocks(path, STREAMS, _core.formats.Ledger(0))
+    assert (caught.value.sequence, caught.value.offset) == (2500, offset)
+
+
+def test_a_file_that_changed_is_stale_also_in_blocks(path: Path) -> None:
+    tfrecord.write(path, EXAMPLES)
+    file, size = _core.read.File(str(path)), path.stat().st_size
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(StaleError, match="the file changed"):
+        _core.formats.decode_file_records(
+            declare(STREAMS), file, 0, size, 0, True, _core.formats.Ledger(0)
+        )
 
 
 def test_records_that_end_too_early_are_stale(path: Path) -> None:

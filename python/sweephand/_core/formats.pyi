@@ -9,7 +9,7 @@ import sweephand._core.index
 import sweephand._core.read
 import typing
 import typing_extensions
-__all__: list[str] = ['CbfStream', 'CellFault', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'read_text_numbers', 'split_lines']
+__all__: list[str] = ['CbfStream', 'CellFault', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_file_records', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'read_text_numbers', 'split_lines']
 class Item:
     @property
     def caused_by(self) -> int | None:
@@ -338,6 +338,8 @@ def ctf_index(file: sweephand._core.read.ByteSource, format: CtfFormat, start: C
 def ctf_part(file: sweephand._core.read.ByteSource, format: CtfFormat, start: CtfStart, offset: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
 def ctf_start(file: sweephand._core.read.ByteSource, format: CtfFormat) -> CtfStart:
+    ...
+def decode_file_records(streams: collections.abc.Sequence[ExampleStream], file: sweephand._core.read.ByteSource, offset: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex, verify_checksums: bool, ledger: Ledger) -> list:
     ...
 def decode_records(streams: collections.abc.Sequence[ExampleStream], bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], file: os.PathLike | str | bytes, offset: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex, verify_checksums: bool, ledger: Ledger, offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None) -> list:
     ...

@@ -33,6 +33,7 @@ from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.tf_examples import (
     PADDING,
     decode_examples,
+    decode_file_examples,
     example_fields,
     find_kinds,
     keys_of_records,
@@ -43,6 +44,7 @@ from sweephand.files.contents import FileContents, head_of_content
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
 from sweephand.files.inflate import Compression, compression_by_head
+from sweephand.files.local import LocalFile
 from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.source_file import Files, SourceFile
 
@@ -187,10 +189,19 @@ class TFRecordDeserializer(IndexedDeserializer):
         offset, _, first = facts["units"][begin]
         stop = facts["units"][end - 1][1]
         packing = facts["compression"]
-        records = self._contents.fetch(file, packing, (offset, stop), PADDING)
-        run = Run(records, offset, stop, first)
         # A window of chunks is memory that is made anew: tokens of 8 bytes cost more to write
         # and to read than to decode.
+        if packing is None and isinstance(file, LocalFile):
+            return decode_file_examples(
+                example_fields(self.definitions, self.fields, self.kinds),
+                file,
+                (offset, stop),
+                first=first,
+                verify_checksums=self._verify,
+                may_narrow=True,
+            )
+        records = self._contents.fetch(file, packing, (offset, stop), PADDING)
+        run = Run(records, offset, stop, first)
         return self._decode(file, dict(self.kinds), run, may_narrow=True)
 
     def check_facts(self, index: Index) -> None:

@@ -49,13 +49,17 @@ class LocalFile(SourceFile):
         """Return the file as the core opens it."""
         return _core.read.ListedFile(self.path, self.core_tag)
 
+    def opened(self) -> _core.read.File:
+        """Return the file as the core reads it."""
+        return _core.read.File(self.path, self.core_tag)
+
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
         """Fill an array with the bytes from `offset` on; see `SourceFile`."""
-        _core.read.File(self.path, self.core_tag).read_into(offset, out)
+        self.opened().read_into(offset, out)
 
     def check_unchanged(self) -> None:
         """Raise StaleError if the file is not the one that was listed."""
-        _core.read.File(self.path, self.core_tag)
+        self.opened()
 
 
 def find_local(spec: str) -> FileList:

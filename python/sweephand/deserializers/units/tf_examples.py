@@ -15,6 +15,7 @@ from sweephand.corpus.columns import ColumnData, spread
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError
+from sweephand.files.local import LocalFile
 
 PADDING = _core.formats.EXAMPLE_PADDING
 """Bytes behind records that the decoder may read."""
@@ -25,6 +26,7 @@ KINDS = {
     _core.formats.FeatureKind.bytes: "bytes",
 }
 _KIND_OF = {name: kind for kind, name in KINDS.items()}
+_Arrays = tuple[NDArray[np.generic], NDArray[np.int64], NDArray[np.int64] | None, object]
 _MOST_ITEMS = 2**62
 _MOST_LOOKED_AT = 1000  # records, to know their features
 
@@ -115,6 +117,44 @@ def decode_examples(
         ledger,
         offsets,
     )
+    return _to_columns(fields, found, ledger, file, first)
+
+
+def decode_file_examples(
+    fields: Sequence[ExampleField],
+    file: LocalFile,
+    place: tuple[int, int],
+    *,
+    first: int,
+    verify_checksums: bool,
+    may_narrow: bool,
+) -> tuple[list[ColumnData], dict[int, DataError]]:
+    """Decode the records in a range of a file, which is read block by block.
+
+    See `decode_examples`.
+    """
+    begin, end = place
+    ledger = _core.formats.Ledger(_MOST_ITEMS)
+    found = _core.formats.decode_file_records(
+        [field.to_core(may_narrow=may_narrow) for field in fields],
+        file.opened(),
+        begin,
+        end - begin,
+        first,
+        verify_checksums,
+        ledger,
+    )
+    return _to_columns(fields, found, ledger, file.path, first)
+
+
+def _to_columns(
+    fields: Sequence[ExampleField],
+    found: Sequence[_Arrays],
+    ledger: _core.formats.Ledger,
+    file: str,
+    first: int,
+) -> tuple[list[ColumnData], dict[int, DataError]]:
+    """Return what was decoded, and the items of the ledger by their records."""
     names = {field.key: field.name for field in fields}
     wrong = {}
     for item in ledger.items:
@@ -134,7 +174,7 @@ def decode_examples(
 
 def _to_column(
     field: ExampleField,
-    arrays: tuple[NDArray[np.generic], NDArray[np.int64], NDArray[np.int64] | None, object],
+    arrays: _Arrays,
     good: NDArray[np.int64] | None,
     num_records: int,
 ) -> ColumnData:
