@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxUndeclared = 1000;
 constexpr std::size_t kMaxUndeclaredBytes = 200;
+constexpr std::size_t kFirstUndeclared = 8;  // looked at before the map is
 
 std::string describe_empty_row(const CtfFormat& format) {
   return "a sample of a declared stream in every line, such as '|" +
@@ -27,10 +28,11 @@ CtfScanner::CtfScanner(const CtfFormat& format, Ledger& ledger, Options options)
       options_(std::move(options)),
       line_(options_.first_line) {
   check(format);
-  num_met_.resize(format.streams.size());
   is_single_.resize(format.streams.size(), true);
   for (const CtfStream& stream : format.streams) {
     columns_.push_back(make_column(stream, format.allow_nonfinite));
+    streams_.push_back(
+        {.column = columns_.back().get(), .defines_mb_size = stream.defines_mb_size});
     if (stream.defines_mb_size) size_stream_ = &stream;
   }
 }
@@ -46,7 +48,15 @@ void CtfScanner::scan(std::string_view lines, std::uint64_t offset) {
   text_offset_ = offset;
   const char* const end = lines.data() + lines.size();
   const char* text = lines.data();
-  while (text < end && !ledger_.is_exhausted()) text = scan_line(text) + 1;
+  ItemFinder items(text);
+  is_exhausted_ = ledger_.is_exhausted();
+  while (text < end && !is_exhausted_) text = scan_line(text, items) + 1;
+}
+
+std::vector<std::uint64_t> CtfScanner::num_met() const {
+  std::vector<std::uint64_t> result;
+  for (const Stream& stream : streams_) result.push_back(stream.num_met);
+  return result;
 }
 
 void CtfScanner::reserve(double times) {
@@ -56,25 +66,32 @@ void CtfScanner::reserve(double times) {
 void CtfScanner::finish() { end_sequence(); }
 
 // Returns the line feed, or any byte when the budget is exhausted.
-const char* CtfScanner::scan_line(const char* text) {
-  const char* const text_end = text_.data() + text_.size();
+const char* CtfScanner::scan_line(const char* text, ItemFinder& items) {
   row_ = {.begin = text};
   text = scan_id(text);
-  while (!ledger_.is_exhausted()) {
-    while (is_blank(*text)) ++text;
-    if (*text == '|') {
-      text = scan_item(text);
-    } else if (is_line_end(text, text_end)) {
-      break;
-    } else {
-      report_row(text, "'|' and the name of a stream", nullptr);
-      text = find_pipe_or_line_feed(text);
-    }
+  while (!is_exhausted_) {
+    text = pass_blanks(text, items.next(text));
+    while (*text == '|' && text[1] == '#') text = items.next();  // behind a comment
+    if (is_exhausted_ || *text != '|') break;
+    text = scan_item(text);
   }
-  if (ledger_.is_exhausted()) return text;
+  if (is_exhausted_) return text;
   end_row();
   ++line_;
   return *text == '\r' ? text + 1 : text;
+}
+
+// Goes on to the next item or line feed at `item`, or to the CR before the latter.
+const char* CtfScanner::pass_blanks(const char* text, const char* item) {
+  const bool is_short = text == item || (text + 1 == item && is_blank(*text));
+  return is_short ? item : pass_over_text(text, item);
+}
+
+const char* CtfScanner::pass_over_text(const char* text, const char* item) {
+  while (is_blank(*text)) ++text;
+  if (text == item || is_line_end(text, text_.data() + text_.size())) return text;
+  report_row(text, "'|' and the name of a stream", nullptr);
+  return item;
 }
 
 // Begins a sequence unless the current one goes on. Returns what follows the id.
@@ -92,15 +109,24 @@ const char* CtfScanner::scan_id(const char* text) {
   return found.end;
 }
 
-// A comment, a sample, or the name of neither, from its "|" on.
+// A sample, or the name of none, from its "|" on.
 const char* CtfScanner::scan_item(const char* text) {
   const char* const name = text + 1;
-  if (*name == '#') return find_pipe_or_line_feed(name);
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const std::size_t stream = next_stream_;
-    next_stream_ = stream + 1 == columns_.size() ? 0 : stream + 1;
-    if (const char* const values = columns_[stream]->match(name))
-      return scan_sample(values, stream);
+  Stream& guess = streams_[next_stream_];
+  const char* const values = guess.column->match(name);
+  if (values == nullptr) return scan_other(name);
+  next_stream_ = next_stream_ + 1 == streams_.size() ? 0 : next_stream_ + 1;
+  return scan_sample(values, guess);
+}
+
+// The same of another stream than was guessed.
+const char* CtfScanner::scan_other(const char* name) {
+  const std::size_t guess = next_stream_;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const char* const values = i == guess ? nullptr : streams_[i].column->match(name);
+    if (values == nullptr) continue;
+    next_stream_ = i + 1 == streams_.size() ? 0 : i + 1;
+    return scan_sample(values, streams_[i]);
   }
   const char* end = name;
   while (static_cast<unsigned char>(*end) > ' ' && *end != '|') ++end;
@@ -112,33 +138,56 @@ const char* CtfScanner::scan_item(const char* text) {
 const char* CtfScanner::skip_undeclared(std::string_view name) {
   row_.is_blank = false;
   row_.has_undeclared = true;
-  const std::string_view listed = name.substr(0, kMaxUndeclaredBytes);
-  const auto known = undeclared_.find(listed);
-  if (known != undeclared_.end()) {
-    ++known->second;
-  } else if (undeclared_.size() < kMaxUndeclared) {
-    undeclared_.emplace(listed, 1);
-  } else {
-    ++undeclared_[""];
-  }
+  count_undeclared(name.substr(0, kMaxUndeclaredBytes));
   const char* const stop = find_pipe_or_control(name.data() + name.size());
   if (*stop == '|' || is_line_end(stop, text_.data() + text_.size())) return stop;
   report_row(stop, "no control character", nullptr, Loss::kNothing);
   return find_pipe_or_line_feed(stop);
 }
 
+void CtfScanner::count_undeclared(std::string_view name) {
+  for (std::size_t i = 0; i < first_undeclared_.size(); ++i) {
+    auto& [known, count] = *first_undeclared_[next_undeclared_];
+    next_undeclared_ =
+        next_undeclared_ + 1 == first_undeclared_.size() ? 0 : next_undeclared_ + 1;
+    if (known == name) {
+      ++count;
+      return;
+    }
+  }
+  const auto known = undeclared_.find(name);
+  if (known != undeclared_.end()) {
+    ++known->second;
+  } else if (undeclared_.size() < kMaxUndeclared) {
+    const auto added = undeclared_.emplace(name, 1).first;
+    if (first_undeclared_.size() < kFirstUndeclared) first_undeclared_.push_back(&*added);
+  } else {
+    ++undeclared_[""];
+  }
+}
+
 // From behind the name on.
-const char* CtfScanner::scan_sample(const char* text, std::size_t stream) {
+const char* CtfScanner::scan_sample(const char* text, Stream& stream) {
   row_.is_blank = false;
   row_.counts = true;
-  ++num_met_[stream];
-  row_.has_size = row_.has_size || &format_.streams[stream] == size_stream_;
-  const char* end = columns_[stream]->read(text, text_.data() + text_.size());
-  if (end == nullptr) end = go_on_behind_fault(stream);
-  if (end == nullptr) return find_pipe_or_line_feed(columns_[stream]->fault().at);
-  if (++row_.num_samples == columns_.size() + 1)
+  ++stream.num_met;
+  row_.has_size = row_.has_size || stream.defines_mb_size;
+  const char* const end = stream.column->read(text, text_.data() + text_.size());
+  if (end == nullptr || row_.num_samples == streams_.size())
+    return end_odd_sample(text, end, stream);
+  ++row_.num_samples;
+  return end;
+}
+
+// Where the sample ends that begins at `text` and has a fault, if `end` is null, or is the
+// first one beyond the number of streams.
+const char* CtfScanner::end_odd_sample(const char* text, const char* end,
+                                       const Stream& stream) {
+  if (end == nullptr) end = go_on_behind_fault(index_of(stream));
+  if (end == nullptr) return find_pipe_or_line_feed(stream.column->fault().at);
+  if (++row_.num_samples == streams_.size() + 1)
     report_row(text, "no more samples in a line than there are streams",
-               &format_.streams[stream], Loss::kNothing);
+               &format_.streams[index_of(stream)], Loss::kNothing);
   return end;
 }
 
@@ -298,6 +347,7 @@ void CtfScanner::report_row(const char* at, const std::string& expected,
   if (!row_.first_fault) row_.first_fault = item.place.offset;
   if (!sequence_.first_fault) sequence_.first_fault = row_.first_fault;
   ledger_.add(std::move(item));
+  is_exhausted_ = ledger_.is_exhausted();
 }
 
 // `stream` may be null.
@@ -310,6 +360,7 @@ void CtfScanner::report_sequence(const std::string& reason, const CtfStream* str
             .caused_by = sequence_.first_fault};
   if (stream != nullptr) item.place.stream = stream->field;
   ledger_.add(std::move(item));
+  is_exhausted_ = ledger_.is_exhausted();
 }
 
 }  // namespace sweephand

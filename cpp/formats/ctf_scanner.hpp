@@ -12,6 +12,7 @@
 #include "formats/ctf_column.hpp"
 #include "formats/ctf_format.hpp"
 #include "formats/decimal.hpp"
+#include "formats/item_finder.hpp"
 #include "formats/ledger.hpp"
 
 #include <charconv>
@@ -83,7 +84,7 @@ class CtfScanner {
   std::uint64_t num_lines() const noexcept { return line_ - options_.first_line; }
   std::uint64_t num_samples() const noexcept { return num_samples_; }  // of all streams
   // How often each stream was met, also where its sample is lost.
-  const std::vector<std::uint64_t>& num_met() const noexcept { return num_met_; }
+  std::vector<std::uint64_t> num_met() const;
   // Per stream, whether every sequence that is not damaged has exactly one sample of it.
   const std::vector<bool>& is_single() const noexcept { return is_single_; }
   CtfSequences& sequences() noexcept { return sequences_; }
@@ -96,6 +97,12 @@ class CtfScanner {
   }
 
  private:
+  // What every sample looks at of its stream.
+  struct Stream {
+    CtfColumn* column = nullptr;
+    std::uint64_t num_met = 0;
+    bool defines_mb_size = false;
+  };
   struct Row {
     const char* begin = nullptr;
     std::uint64_t num_samples = 0;
@@ -118,12 +125,20 @@ class CtfScanner {
   enum class Loss : std::uint8_t { kSample, kNothing };
 
   // What every line needs is one function to the compiler.
-  [[gnu::always_inline]] inline const char* scan_line(const char* text);
+  [[gnu::always_inline]] inline const char* scan_line(const char* text, ItemFinder& items);
   [[gnu::always_inline]] inline const char* scan_id(const char* text);
+  [[gnu::always_inline]] inline const char* pass_blanks(const char* text, const char* item);
+  const char* pass_over_text(const char* text, const char* item);
   [[gnu::always_inline]] inline const char* scan_item(const char* text);
-  [[gnu::always_inline]] inline const char* scan_sample(const char* text, std::size_t stream);
+  [[gnu::always_inline]] inline const char* scan_sample(const char* text, Stream& stream);
+  const char* scan_other(const char* name);
+  const char* end_odd_sample(const char* text, const char* end, const Stream& stream);
+  std::size_t index_of(const Stream& stream) const noexcept {
+    return static_cast<std::size_t>(&stream - streams_.data());
+  }
   const char* go_on_behind_fault(std::size_t stream);
   const char* skip_undeclared(std::string_view name);
+  void count_undeclared(std::string_view name);
   void begin_sequence(std::uint64_t key);
   [[gnu::always_inline]] inline void end_row();
   void pass_over_row();
@@ -147,9 +162,11 @@ class CtfScanner {
   CtfSequences sequences_;
   Columns columns_;
   std::map<std::string, std::uint64_t, std::less<>> undeclared_;
+  std::vector<decltype(undeclared_)::pointer> first_undeclared_;  // some that were met first
+  std::size_t next_undeclared_ = 0;                               // a guess
   std::uint64_t num_samples_ = 0;
-  std::vector<std::uint64_t> num_met_;  // per stream
-  std::vector<bool> is_single_;         // the same
+  std::vector<Stream> streams_;
+  std::vector<bool> is_single_;  // per stream
 
   std::string_view text_;  // what is scanned now
   std::uint64_t text_offset_ = 0;
@@ -158,6 +175,7 @@ class CtfScanner {
   Row row_;
   Sequence sequence_;
   bool in_sequence_ = false;
+  bool is_exhausted_ = false;  // of the ledger
 };
 
 }  // namespace sweephand

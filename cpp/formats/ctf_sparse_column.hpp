@@ -13,8 +13,7 @@
 
 namespace sweephand {
 
-// A space, an index of at most seven digits, and a value of one; false if there is no such
-// pair.
+// A space, an index of at most four digits, and a value of one; false if there is no such pair.
 struct LonePair {
   const char* end = nullptr;
   std::uint64_t index = 0;
@@ -27,8 +26,8 @@ struct LonePair {
   const Octet octet(text + 1);
   const std::uint64_t size = first_byte(octet.others());
   const char* const colon = text + 1 + size;
-  if (size - 1 > 6 || *colon != ':' || !is_lone_digit(colon + 1)) return {};
-  return {.end = colon + 2, .index = octet.value(size)};
+  if (size - 1 > 3 || *colon != ':' || !is_lone_digit(colon + 1)) return {};
+  return {.end = colon + 2, .index = octet.short_value(size)};
 }
 
 // True if each is greater than its predecessor.
@@ -58,24 +57,12 @@ class SparseColumn final : public TypedColumn<T> {
   using TypedColumn<T>::TypedColumn;
 
   const char* read(const char* text, const char* text_end) override {
-    const char* const begin = text;
-    std::size_t next = num_values_;
-    if (has_lone_digits_) text = read_lone_pairs(text, next);  // most sparse values are ones
-    bool is_ordinary = std::floating_point<T> && !has_lone_digits_;
-    while (is_blank(*text)) {
-      if constexpr (std::floating_point<T>) {
-        if (is_ordinary) {
-          is_ordinary = read_ordinary_pairs(text, next);
-          if (!is_blank(*text)) break;
-        }
-      }
-      text = skip_blanks(text);
-      if (ends_sample(text, text_end)) break;
-      text = read_pair(text, next);
-      if (text == nullptr) return nullptr;
+    if (const LonePair pair = find_lone_pair(text)) {
+      // Many samples have no other pair.
+      const char* const end = pair.end + (is_blank(*pair.end) ? 1 : 0);
+      if ((*end == '|' || *end == '\n') && add_lone_pair(pair)) return end;
     }
-    if (!ends_sample(text, text_end)) return this->lose(CtfFault::Kind::kDelimiter, text);
-    return end_sample(begin, text, next);
+    return read_any(text, text_end);
   }
 
   void pad() override {}  // no sparse sample has too few values
@@ -105,6 +92,40 @@ class SparseColumn final : public TypedColumn<T> {
   }
 
  private:
+  // Adds a sample of one pair; false if the index is beyond the dimension, or there is no room.
+  [[gnu::always_inline]] bool add_lone_pair(const LonePair& pair) {
+    if (pair.index >= dimension_ || num_values_ >= values_.size() ||
+        num_samples_ + 1 >= element_offsets_.size())
+      return false;
+    values_[num_values_] = static_cast<T>(pair.end[-1] - '0');
+    indices_[num_values_] = static_cast<std::int32_t>(pair.index);
+    num_indices_ = std::max(num_indices_, pair.index + 1);
+    element_offsets_[++num_samples_] = static_cast<std::int64_t>(++num_values_);
+    return true;
+  }
+
+  // Any sample; see read.
+  [[gnu::noinline]] const char* read_any(const char* text, const char* text_end) {
+    const char* const begin = text;
+    std::size_t next = num_values_;
+    if (has_lone_digits_) text = read_lone_pairs(text, next);  // most sparse values are ones
+    bool is_ordinary = std::floating_point<T> && !has_lone_digits_;
+    while (is_blank(*text)) {
+      if constexpr (std::floating_point<T>) {
+        if (is_ordinary) {
+          is_ordinary = read_ordinary_pairs(text, next);
+          if (!is_blank(*text)) break;
+        }
+      }
+      text = skip_blanks(text);
+      if (ends_sample(text, text_end)) break;
+      text = read_pair(text, next);
+      if (text == nullptr) return nullptr;
+    }
+    if (!ends_sample(text, text_end)) return this->lose(CtfFault::Kind::kDelimiter, text);
+    return end_sample(begin, text, next);
+  }
+
   // Pairs whose value is a digit by itself, and no more than there is room for. `next` is the
   // place of the first value that was not read.
   const char* read_lone_pairs(const char* text, std::size_t& next) {

@@ -56,7 +56,14 @@ class Octet {
     return (word_ | (word_ + 0x7676767676767676)) & 0x8080808080808080;
   }
 
-  // The number that the first `count` bytes are the digits of; 0 to 8.
+  // The number that the first `count` bytes are the digits of; 1 to 4.
+  std::uint64_t short_value(std::uint64_t count) const noexcept {
+    auto word = static_cast<std::uint32_t>(word_) << (32 - 8 * count);
+    word = word * 10 + (word >> 8);
+    return (word & 0xff) * 100 + ((word >> 16) & 0xff);
+  }
+
+  // The same; 0 to 8.
   std::uint64_t value(std::uint64_t count) const noexcept {
     // Leading zeros instead of what follows, then pairs, fours and eights are joined.
     const std::uint64_t half = 32 - 4 * count;  // of the bits to go: no shift may be by 64
