@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sweephand.checks import check_int
+
+if TYPE_CHECKING:
+    from sweephand.files.cluster.make_plan import ClusterOptions, PeersArgument, TLSFiles
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,21 @@ class NodeCache:
     decoded_bytes : int
         Of main memory in which each process may offer the chunks that it has decoded to the
         others, of local files too; 0 is none.
+    peers : list of (host, port), callable or "torch", optional
+        The nodes of a cluster, whose caches are one: a node asks the others before the store.
+        A third number is the `max_bytes` of a node where it is another. A callable returns the
+        list as it is now, and is asked at each minibatch. "torch" takes the nodes of all ranks
+        of the process group.
+    address : (host, port), optional
+        Of this node, where the others ask it; no other is bound. "torch" finds it.
+    token : str, optional
+        A secret that all nodes share; "torch" makes one.
+    tls : (certificate, key, authority), optional
+        PEM files, with which nodes encrypt what they send, and know each other.
+    peer_seconds : float
+        That a node waits for another one before it asks the store.
+    peer_bytes : int
+        That are under way to other nodes at a time, and as much from them.
 
     Raises
     ------
@@ -36,7 +55,10 @@ class NodeCache:
         If one of them is out of range. When a source is made with it: if the folder
         holds other things, the disk has no room, or the largest chunk does not fit.
     OSError
-        When a source is made with it: if the folder cannot be written.
+        When a source is made with it: if the folder cannot be written, or the address is not
+        one of this machine.
+    RuntimeError
+        When a source is made with it: if "torch" finds no process group, or not all ranks.
 
     Examples
     --------
@@ -57,8 +79,26 @@ class NodeCache:
     folder: str | os.PathLike[str]
     max_bytes: int
     decoded_bytes: int = 0
+    peers: PeersArgument | None = None
+    address: tuple[str, int] | None = None
+    token: str | None = field(default=None, repr=False)
+    tls: TLSFiles | None = None
+    peer_seconds: float = 2.0
+    peer_bytes: int = 256 << 20
 
     def __post_init__(self) -> None:
         check_int("max_bytes", self.max_bytes, 1, 2**63)
         check_int("decoded_bytes", self.decoded_bytes, 0, 2**63)
         os.fspath(self.folder)
+        _ = self.cluster_options
+
+    @property
+    def cluster_options(self) -> ClusterOptions | None:
+        """Options that concern other nodes; None if there are none."""
+        if self.peers is None:
+            return None
+        from sweephand.files.cluster.make_plan import ClusterOptions  # only here: few use it
+
+        return ClusterOptions(
+            self.peers, self.address, self.token, self.tls, self.peer_seconds, self.peer_bytes
+        )

@@ -23,7 +23,7 @@ from sweephand.corpus.stored_reader import StoredReader
 
 if TYPE_CHECKING:
     from sweephand.files.node_cache.decoded import DecodedChunks
-    from sweephand.files.node_cache.folder import Uses
+    from sweephand.files.node_cache.next_uses import Uses
     from sweephand.files.node_cache.reads import NodeReads
 
 UNKNOWN_CHUNK = 2**64 - 1
@@ -96,7 +96,9 @@ def read_through(
 
         for owner, reader in stored:
             _check_room(owner, reader, cache)
-        reads = NodeReads(Path(cache.folder), cache.max_bytes, make_uses)
+        folder, options = Path(cache.folder), cache.cluster_options
+        cluster = None if options is None else options.plan(folder, cache.max_bytes)
+        reads = NodeReads(folder, cache.max_bytes, make_uses, cluster)
     if cache.decoded_bytes and any(_is_decoded(reader) for _, reader in stored):
         made = digest_of(made_of)
     if made:

@@ -74,6 +74,13 @@ class BeladySet(Generic[Item]):
                 leaving.append(last)
         return leaving
 
+    def has_room(self, size: int, time: int) -> bool:
+        """Return True if an item of a size and time would not be the first to leave."""
+        while self._latest and self.time_of(self._latest[0][2]) != -self._latest[0][0]:
+            heapq.heappop(self._latest)
+        is_full = self.used + size > self.room
+        return not is_full or bool(self._latest and -self._latest[0][0] > time)
+
     def discard(self, item: Item) -> None:
         """Forget an item, if it is there."""
         if item in self._items:

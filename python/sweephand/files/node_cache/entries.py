@@ -64,7 +64,7 @@ class Entries:
             is_whole = is_whole and _read_all(fd, head, content[:size].data)
         finally:
             os.close(fd)
-        expected = _head_of(key, content[:size])
+        expected = head_of(key, content[:size])
         if not is_whole or head != expected:
             raise ValueError(f"the entry {key.hex()} is damaged")
         return content
@@ -81,7 +81,7 @@ class Entries:
         )
         try:
             with open(unfinished.path, "xb", buffering=0) as file:  # noqa: PTH123 - quicker
-                for part in (_head_of(key, content), content.data):
+                for part in (head_of(key, content), content.data):
                     _write_all(file.fileno(), memoryview(part))
         except BaseException:
             unfinished.remove()
@@ -125,7 +125,8 @@ class Unfinished:
         _remove(self.path)
 
 
-def _head_of(key: Key, content: NDArray[np.uint8]) -> bytes:
+def head_of(key: Key, content: NDArray[np.uint8]) -> bytes:
+    """Return the bytes of an entry before its content, with the checksum of it."""
     return ENTRY.head + block_head(key, content.data)
 
 

@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +27,13 @@ from sweephand.files.node_cache.entries import HEAD_BYTES, Entries, Key
 from sweephand.files.node_cache.fetch_lock import FetchLock
 from sweephand.files.node_cache.journal import Journal, JournalRecord
 from sweephand.files.node_cache.marker import prepare
+from sweephand.files.node_cache.next_uses import NextUses, Owns, Uses
 from sweephand.files.node_cache.ranks import MOST_RANKS, Rank, Ranks
 from sweephand.run.locks import ByteLocks, check_byte_locks
 
 _TURN = 1 << 20  # the byte that is locked
 _TURN_SECONDS = 1.0  # it is held for microseconds, unless who holds it was stopped
 _SHUN_SECONDS = 30.0
-_AT_ONCE = 64  # what this part of a sweep lies between is read at about the same time
 _UNKNOWN = 2**64  # needed next: after all that is known
 _MANY_RECORDS = 10_000
 
@@ -43,34 +42,16 @@ class Busy(Exception):
     """Another process holds the lock of the folder for too long."""
 
 
-class Uses(Protocol):
-    """The future: when chunks are read.
-
-    Attributes
-    ----------
-    corpus, timeline : int
-        Digests of what numbers chunks, and of what says when they come.
-    sweep : int
-        Samples of a sweep.
-    """
-
-    corpus: int
-    timeline: int
-    sweep: int
-
-    def next(
-        self,
-        chunks: NDArray[np.uint64],
-        time: int,
-        readers: Sequence[tuple[int, int]],
-        *,
-        skips_one: bool,
-    ) -> NDArray[np.uint64]:
-        """Return when each is read next after a time; see ``_core.order.ChunkUses``."""
-
-
 class CacheFolder:
     """View of the folder for one process. Safe for several threads.
+
+    Parameters
+    ----------
+    path : Path
+    max_bytes : int
+    uses : Uses
+    owns : callable, optional
+        Given in a cluster; see `NextUses`.
 
     Raises
     ------
@@ -82,8 +63,11 @@ class CacheFolder:
         If somebody has its lock, who may be stopped.
     """
 
-    def __init__(self, path: Path, max_bytes: int, uses: Uses) -> None:
+    def __init__(
+        self, path: Path, max_bytes: int, uses: Uses, owns: Owns | None = None
+    ) -> None:
         check_byte_locks()
+        self._next_uses = NextUses(uses, owns)
         self.path, self.uses, self.evictions = path, uses, 0
         self._kept = BeladySet[Key](max_bytes)
         self._chunks: dict[Key, set[int]] = {}  # of this corpus, that an entry is a part of
@@ -182,23 +166,54 @@ class CacheFolder:
             lock.take()
             return True
 
-    def note_use(self, key: Key, chunk: int) -> None:
-        """Record the next use of an entry that was just used."""
+    def note_use(self, key: Key, chunk: int, time: int | None = None) -> None:
+        """Record the next use of an entry that was just used, by this node or at a time."""
         with self._turn():
             self._hear()
             if key in self._kept:
                 size = self._kept.size_of(key)
-                self._kept.set(key, size, self._time_of_next(key, chunk))
+                self._kept.set(key, size, self._time_of_next(key, chunk, time))
                 self._journal.append([self._record(key, chunk)])
 
-    def store(self, chunk: int, content: NDArray[np.uint8], lock: FetchLock) -> None:
-        """Keep fetched bytes, if they are needed sooner than kept ones, or waited for."""
+    def would_keep(self, key: Key, chunk: int, size: int, time: int) -> bool:
+        """Return True if an entry would be kept that another node uses at a time."""
+        with self._turn():
+            self._hear()
+            self._look_again(time)
+            wanted = self._time_of_next(key, chunk, time)
+            return self._kept.has_room(size + HEAD_BYTES, wanted)
+
+    def held_chunks(self) -> list[int]:
+        """Return the chunks of the corpus of which something is kept."""
+        with self._turn():
+            self._hear()
+            kept = [self._chunks.get(key, ()) for key in self._kept]
+            return sorted({chunk for chunks in kept for chunk in chunks})
+
+    def reconsider(self) -> None:
+        """Look up the next times of all entries anew, as other nodes hold others now."""
+        self._has_moved = True
+
+    def store(
+        self,
+        chunk: int,
+        content: NDArray[np.uint8],
+        lock: FetchLock,
+        time: int | None = None,
+    ) -> None:
+        """Keep fetched bytes, if they are needed sooner than kept ones, or waited for.
+
+        Parameters
+        ----------
+        time : int, optional
+            Nominal time of the node that used them, if it is another.
+        """
         key, size = lock.key, content.size + HEAD_BYTES
         with self._turn():
             self._hear()
-            self._look_again()
-            now = self._rank.time
-            wanted = now if lock.is_waited_for else self._time_of_next(key, chunk)
+            self._look_again(time)
+            now = self._rank.time if time is None else time
+            wanted = now if lock.is_waited_for else self._time_of_next(key, chunk, time)
             leaving = self._kept.put(key, size, wanted)
             if key in leaving:
                 leaving.remove(key)
@@ -257,50 +272,27 @@ class CacheFolder:
             self._kept.set(key, record.num_bytes, _UNKNOWN if wanted is None else wanted)
         return len(records)
 
-    def _look_again(self) -> None:
+    def _look_again(self, time: int | None = None) -> None:
         """Look up the next time of entries that were not used when they should have been."""
-        keys = self._kept.take_overdue(self._rank.time)
+        rank = self._rank
+        if time is not None and not rank.time:  # of a process that reads nothing itself
+            rank = rank._replace(time=time)
+        keys = self._kept.take_overdue(rank.time)
         if self._has_moved:
             keys = list(self._chunks)
             self._has_moved = False
-        places = [(key, chunk) for key in keys for chunk in self._chunks.get(key, ())]
-        if not places:
+        parts = {key: self._chunks[key] for key in keys if self._chunks.get(key)}
+        if not parts:
             return
-        readers = list(
-            {
-                self._rank.reader,
-                *(peer.reader for peer in self._ranks.peers(self.uses.timeline)),
-            }
-        )
-        chunks = np.array([chunk for _, chunk in places], np.uint64)
-        times = self.uses.next(chunks, self._rank.time, readers, skips_one=False)
-        soonest: dict[Key, int] = {}
-        for (key, _), wanted in zip(places, times.tolist(), strict=True):
-            soonest[key] = min(wanted, soonest.get(key, wanted))
-        for key, wanted in soonest.items():
+        peers = self._ranks.peers(self.uses.timeline)
+        for key, wanted in self._next_uses.look(parts, rank, peers).items():
             self._kept.set(key, self._kept.size_of(key), wanted)
 
-    def _time_of_next(self, key: Key, chunk: int) -> int:
-        """Return when an entry is needed after the use for which this process loads it."""
-        now, reader, peers = (
-            self._rank.time,
-            self._rank.reader,
-            self._ranks.peers(self.uses.timeline),
-        )
-        others = list({peer.reader for peer in peers} - {reader})
-        alone = np.array([chunk], np.uint64)
-        found = self.uses.next(alone, now, [reader], skips_one=True).tolist()
-        if others:
-            found += self.uses.next(alone, now, others, skips_one=False).tolist()
-        if rest := self._chunks.get(key, set()) - {chunk}:
-            both = np.array(sorted(rest), np.uint64)
-            found += self.uses.next(both, now, [reader, *others], skips_one=False).tolist()
-        # Those with the same data come by when they have caught up.
-        behind = [now - peer.time for peer in peers if peer.reader == reader]
-        near = [lag for lag in behind if 0 <= lag < self.uses.sweep // 2]
-        if near:
-            found.append(now + max(near) + self.uses.sweep // _AT_ONCE + 1)
-        return int(min(found))
+    def _time_of_next(self, key: Key, chunk: int, time: int | None = None) -> int:
+        """Return when an entry is needed after the use for which it is loaded."""
+        rank = self._rank if time is None else self._rank._replace(time=time)
+        peers = self._ranks.peers(self.uses.timeline) if time is None else []
+        return self._next_uses.after_this(key, chunk, self._chunks.get(key, ()), rank, peers)
 
     def _record(self, key: Key, chunk: int | None = None) -> JournalRecord:
         size, wanted = self._kept.size_of(key), self._kept.time_of(key) or 0

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,11 +17,15 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.files.cluster.cluster_node import ClusterNode, ClusterPlan, PeerAnswer
+from sweephand.files.cluster.members import Member
+from sweephand.files.cluster.roster import Roster
 from sweephand.files.node_cache.entries import HEAD_BYTES, Key
 from sweephand.files.node_cache.fetch_lock import FetchLock, Patience
-from sweephand.files.node_cache.folder import Busy, CacheFolder, Uses
+from sweephand.files.node_cache.folder import Busy, CacheFolder
 from sweephand.files.node_cache.loading import RequestedFile, entered
 from sweephand.files.node_cache.marker import MARK
+from sweephand.files.node_cache.next_uses import Uses
 
 Result = TypeVar("Result")
 
@@ -40,6 +45,12 @@ class CacheStats:
     bytes_read, bytes_fetched : int
     damaged : int
         Entries whose checksum was wrong.
+    peer_hits, bytes_from_peers : int
+        Ranges that other nodes of the cluster had.
+    bytes_to_peers, bytes_served : int
+        Given to the nodes that are to hold them, and sent to those that asked.
+    peer_failures : int
+        Requests that other nodes did not answer in time, or not as they should.
     """
 
     hits: int = 0
@@ -47,6 +58,11 @@ class CacheStats:
     bytes_read: int = 0
     bytes_fetched: int = 0
     damaged: int = 0
+    peer_hits: int = 0
+    bytes_from_peers: int = 0
+    bytes_to_peers: int = 0
+    bytes_served: int = 0
+    peer_failures: int = 0
 
 
 class NodeReads:
@@ -60,10 +76,18 @@ class NodeReads:
     max_bytes : int
     make_uses : callable
         Returns the future of the chunks.
+    cluster : ClusterPlan, optional
+        Where other nodes are asked before the store.
     """
 
-    def __init__(self, folder: Path, max_bytes: int, make_uses: Callable[[], Uses]) -> None:
-        self._arguments = folder, max_bytes, make_uses
+    def __init__(
+        self,
+        folder: Path,
+        max_bytes: int,
+        make_uses: Callable[[], Uses],
+        cluster: ClusterPlan | None = None,
+    ) -> None:
+        self._arguments = folder, max_bytes, make_uses, cluster
         self.max_bytes = max_bytes
         self._begin()
 
@@ -73,10 +97,16 @@ class NodeReads:
         self._stats = CacheStats()
         self._is_closed = self._takes_no_more = False
         self.patience = Patience(_PATIENCE)
-        folder, max_bytes, make_uses = self._arguments
+        folder, max_bytes, make_uses, cluster = self._arguments
         self._folder: CacheFolder | None = None
+        self._cluster: ClusterNode | None = None
+        uses = make_uses()
+        roster = None if cluster is None else Roster(cluster.members, cluster.own, uses)
+        owns = None if roster is None else roster.owns
         try:
-            self._folder = CacheFolder(folder, max_bytes, make_uses())
+            self._folder = CacheFolder(folder, max_bytes, uses, owns)
+            if cluster is not None and roster is not None:
+                self._cluster = ClusterNode(cluster, roster, self._folder, _counting(self))
         except Busy:
             warnings.warn(
                 f"the node cache {folder} is not used: whoever has locked it was stopped",
@@ -95,6 +125,8 @@ class NodeReads:
         folder = self._own()
         if folder is not None:
             folder.stand(time, num_partitions, partition_index)
+        if self._cluster is not None:
+            self._cluster.stand(time)
 
     def load(self, load: Callable[[], Result], chunk: int) -> Result:
         """Load a chunk; its reads of objects may come from the cache."""
@@ -116,6 +148,8 @@ class NodeReads:
         """Leave the folder; later reads come from the store."""
         if os.getpid() == self._process and not self._is_closed:
             self._is_closed = True
+            if self._cluster is not None:
+                self._cluster.close()
             if self._folder is not None:
                 self._folder.close()
 
@@ -143,6 +177,16 @@ class NodeReads:
             self.count("bytes_read", size)
             self._try(lambda: folder.note_use(key, chunk))
         return content
+
+    def ask_peers(self, key: Key, chunk: int, size: int, padding: int) -> PeerAnswer | None:
+        """Ask the other nodes of the cluster for a range; None where there is no cluster."""
+        self._own()
+        return None if self._cluster is None else self._cluster.ask(key, chunk, size, padding)
+
+    def give(self, member: Member, key: Key, chunk: int, content: NDArray[np.uint8]) -> None:
+        """Give a range to the node that is to hold it."""
+        if self._cluster is not None:
+            self._cluster.give(member, key, chunk, content)
 
     def open_lock(self, key: Key) -> FetchLock:
         """Return the lock of an entry, not yet taken; Busy where nothing is kept any more."""
@@ -198,6 +242,7 @@ class _Fetched:
     file: RequestedFile
     content: NDArray[np.uint8]
     lock: FetchLock
+    wanted_by: Member | None = None  # another node
 
 
 @dataclass
@@ -227,12 +272,18 @@ class ChunkReads:
         is_kept = False
         try:
             found = self._wait(lock, size, padding)
-            if found is None:
-                found = self._request(file, offset, size, padding)
-                is_kept = lock.is_mine
-                if is_kept:
-                    with self._guard:
-                        self._waiting.append(_Fetched(file, found[:size], lock))
+            if found is not None:
+                return found
+            answer = self.reads.ask_peers(key, self.chunk, size, padding)
+            if answer is not None and answer.content is not None:
+                self._pass_on(answer.content[:size], lock, answer.wanted_by)
+                return answer.content
+            found = self._request(file, offset, size, padding)
+            wanted_by = None if answer is None else answer.wanted_by
+            is_kept = lock.is_mine
+            if is_kept:
+                with self._guard:
+                    self._waiting.append(_Fetched(file, found[:size], lock, wanted_by))
             return found
         finally:
             if not is_kept:
@@ -269,9 +320,19 @@ class ChunkReads:
         try:
             file.look()
             for one in mine:
-                self.reads.store(self.chunk, one.content, one.lock)
+                self._pass_on(one.content, one.lock, one.wanted_by)
         finally:
             _let_go(mine)
+
+    def _pass_on(
+        self, content: NDArray[np.uint8], lock: FetchLock, wanted_by: Member | None
+    ) -> None:
+        """Keep bytes of the listed object, and give them to the node that is to hold them."""
+        if lock.is_mine:
+            self.reads.store(self.chunk, content, lock)
+            lock.close()
+        if wanted_by is not None:
+            self.reads.give(wanted_by, lock.key, self.chunk, content)
 
     def end(self) -> None:
         """Release fetched bytes that were not checked."""
@@ -294,6 +355,17 @@ class ChunkReads:
             files = [one.file for one in self._waiting]
         for file in files:
             self.check_unchanged(file)
+
+
+def _counting(reads: NodeReads) -> Callable[[str, int], None]:
+    """Return the counting of reads, for threads that must not keep them alive."""
+    find = weakref.WeakMethod(reads.count)
+
+    def count(name: str, number: int) -> None:
+        if (own := find()) is not None:
+            own(name, number)
+
+    return count
 
 
 def _let_go(fetched: Sequence[_Fetched]) -> None:

@@ -1,0 +1,1 @@
+"""The caches of several nodes as one, whose members know the same future."""

@@ -1,0 +1,83 @@
+"""The list of members as it is now, and what follows from it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.files.cluster.members import Member, Owners
+from sweephand.files.node_cache.next_uses import Uses
+
+_NOBODY = -1
+
+
+class Roster:
+    """The members of a cluster, who owns what, and who holds what another is to have.
+
+    Parameters
+    ----------
+    members : callable
+        Returns them as they are now.
+    own : Member
+        This node, which need not be one of them any more.
+    uses : Uses
+    """
+
+    def __init__(
+        self, members: Callable[[], Sequence[Member]], own: Member, uses: Uses
+    ) -> None:
+        self._ask, self.own, self._uses = members, own, uses
+        self._guard = threading.Lock()
+        self._seen: Sequence[Member] = ()
+        self._set(tuple(members()))
+
+    def look(self) -> bool:
+        """Look at the list again; return True if it is another one."""
+        seen = self._ask()
+        if seen is self._seen or tuple(seen) == tuple(self._seen):
+            return False
+        self._set(tuple(seen))
+        return True
+
+    def _set(self, members: Sequence[Member]) -> None:
+        owners = Owners(members or [self.own], self._uses.chunk_samples, self._uses.corpus)
+        with self._guard:
+            self._seen, self._owners = members, owners
+            self._strays: NDArray[np.int64] | None = None
+
+    @property
+    def others(self) -> list[Member]:
+        """The members but this one."""
+        return [one for one in self._owners.members if one.name != self.own.name]
+
+    def owns(self, key: bytes, chunk: int) -> bool:
+        """Return True if this node is to hold an entry."""
+        return self.owner(key, chunk).name == self.own.name
+
+    def owner(self, key: bytes, chunk: int) -> Member:
+        """Return the member that is to hold an entry."""
+        return self._owners.of(key, chunk)
+
+    def stray(self, chunk: int) -> Member | None:
+        """Return a member that held a chunk of another owner when the list changed."""
+        with self._guard:
+            strays, members = self._strays, self._owners.members
+        if strays is None or chunk >= len(strays) or strays[chunk] == _NOBODY:
+            return None
+        return members[int(strays[chunk])]
+
+    def note_held(self, held: Mapping[str, bytes]) -> None:
+        """Note of members, by their names, which chunks they hold."""
+        count = len(self._uses.chunk_samples)
+        strays = np.full(count, _NOBODY)
+        for index, member in enumerate(self._owners.members):
+            bits = np.frombuffer(held.get(member.name, b""), np.uint8)
+            holds = np.unpackbits(bits, count=count).astype(bool)
+            owned = self._owners.owned_by(index)
+            strays[holds & ~owned] = index
+            strays[holds & owned] = _NOBODY
+        with self._guard:
+            self._strays = strays
