@@ -136,6 +136,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--nodes", metavar="N", type=count, help="that have a cache; one for 8 workers")
     add(
+        "--cluster",
+        action="store_true",
+        help="the caches of the nodes are one: what comes from the store, and from other nodes",
+    )
+    add(
         "--failures-per-day",
         metavar="F",
         type=number,

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from sweephand.cli.cache_hits import CHUNKS, hits_of_known_future, hits_of_lru, needs
 from sweephand.cli.cluster import Cluster
+from sweephand.cli.cluster_hits import later_parts
 from sweephand.cli.simulated_corpus import SimulatedCorpus
 from sweephand.cli.simulated_steps import SimulatedSteps
 
 _CACHES = (0.1, 0.25, 0.5, 0.75)
+_DISKS = (0.25, 0.5, 0.75, 1.0)  # of all nodes together
 _OTHER_LOADERS = (300, 3600)  # seconds that a loader takes that replays or shuffles again
 
 
@@ -99,6 +101,7 @@ def arithmetic(
                 for room in _CACHES
             ],
         },
+        "cluster_cache": cluster_cache(arguments) if arguments.cluster else None,
         "failures_per_day": failures,
         "restarts": [
             {
@@ -106,5 +109,17 @@ def arithmetic(
                 "time_lost": cluster.lost(failures, arguments.restart_seconds + seconds),
             }
             for seconds in (ours, *_OTHER_LOADERS)
+        ],
+    }
+
+
+def cluster_cache(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return where nodes find what they read, if their caches are one."""
+    nodes = arguments.nodes or -(-arguments.workers // 8)
+    return {
+        "how": "nodes whose caches are one, run at a small size, after the first sweep",
+        "nodes": nodes,
+        "by_room": [
+            {"room_of_all": part, **later_parts(nodes, part, arguments.seed)} for part in _DISKS
         ],
     }

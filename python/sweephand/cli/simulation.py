@@ -134,6 +134,16 @@ def _show_changes(figures: dict[str, Any], screen: Screen) -> None:
             for one in cache["by_room"]
         ],
     )
+    if figures["cluster_cache"]:
+        cache = figures["cluster_cache"]
+        screen.heading(f"Caches of {cache['nodes']} nodes as one: where reads of a sweep go")
+        screen.table(
+            ["disks hold of the corpus", "to the store", "to other nodes", "to the own disk"],
+            [
+                tuple(in_percent(one[key]) for key in ("room_of_all", "store", "peers", "own"))
+                for one in cache["by_room"]
+            ],
+        )
     screen.heading(f"{figures['failures_per_day']:.2g} failures a day, by arithmetic")
     screen.table(
         ["the loader takes", "of the time is lost"],
