@@ -36,6 +36,9 @@ py::object unless_error(PyObject* found) {
 // One sample of texts; null if it is none.
 py::object encoded(PyObject* text) {
   if (PyBytes_CheckExact(text) != 0) return py::reinterpret_borrow<py::object>(text);
+  if (PyBytes_Check(text) != 0)  // NumPy's
+    return unless_error(
+        PyBytes_FromStringAndSize(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)));
   if (PyUnicode_CheckExact(text) == 0) return {};
   return unless_error(PyUnicode_AsUTF8String(text));
 }

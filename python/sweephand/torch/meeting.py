@@ -53,7 +53,7 @@ def meet(
     )
     host, port = address or _own_address()
     name = f"{socket.gethostname()}:{folder}"
-    store.set(f"rank/{dist.get_rank()}", json.dumps([host, port, room, name]))
+    store.set(f"rank/{dist.get_rank()}", json.dumps([host, port, room, name], allow_nan=False))
     if dist.get_rank() == 0:
         _gather(store, dist.get_world_size(), token or secrets.token_hex())
     _wait(store, ["all"], "rank 0 has not called all ranks together")
@@ -72,7 +72,7 @@ def _gather(store: Any, count: int, token: str) -> None:
     for packed in store.multi_get(keys):
         entry = json.loads(packed)
         members.setdefault(entry[-1], entry)
-    store.set("all", json.dumps([token, list(members.values())]))
+    store.set("all", json.dumps([token, list(members.values())], allow_nan=False))
 
 
 def _wait(store: Any, keys: Sequence[str], reason: str) -> None:
