@@ -45,13 +45,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 # -- side by side --
 
-ALONE = ("engine/", "maps/", "read/test_large.py", "torch/")
-"""What looks at children, shared memory, the memory of the process, or a clock."""
+IN_TURN = ("engine/", "maps/", "read/test_large.py", "torch/")
+"""Where tests look at children, memory or a clock: one process takes all of such a folder."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Use all cores for a run of all tests, unless -n says how many."""
+    """Use all cores for a run of all tests, unless -n says how many.
+
+    One process more than there are cores: tests of processes and of networks wait much.
+    """
     config.option.of_all = (
         getattr(config.option, "of_all", False)  # a worker's comes from its controller
         or config.args_source is pytest.Config.ArgsSource.TESTPATHS
@@ -67,18 +70,19 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         cores = (
             len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         )
-        config.option.numprocesses = min(cores or 1, 8)
+        config.option.numprocesses = min((cores or 1) + 1, 8)
         config.option.dist = "loadgroup"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep a file in a process, and what measures in a single one; leave out what is long."""
+    """Keep files and folders in a process; leave out what is long."""
     folder = config.rootpath / "tests"
     for item in items:
         file = (
             item.path.relative_to(folder).as_posix() if item.path.is_relative_to(folder) else ""
         )
-        item.add_marker(pytest.mark.xdist_group("alone" if file.startswith(ALONE) else file))
+        folder_of = next((one for one in IN_TURN if file.startswith(one)), file)
+        item.add_marker(pytest.mark.xdist_group(folder_of))
     if not extent.exhaustive:
         kept = [item for item in items if not item.get_closest_marker("exhaustive")]
         if config.option.of_all:  # a file that is named tries all its pairs

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.suite.bench_images import MINIBATCH, THREADS, cropped, make_jpegs, resized
+from benchmarks.suite.bench_images import THREADS, cropped, make_jpegs, minibatch_size, resized
 from benchmarks.suite.family import with_workers
 from benchmarks.suite.turn import Steps
 from torch.utils.data import DataLoader, Dataset
@@ -39,7 +39,7 @@ def resized_pictures() -> Steps:
 def _pictures(change: Callable[..., np.ndarray[Any, Any]]) -> Iterator[int]:
     loader = DataLoader(
         _Pictures(change),
-        MINIBATCH,
+        minibatch_size(),
         shuffle=True,
         drop_last=True,
         num_workers=THREADS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,19 @@ PICTURES, MINIBATCH, THREADS = 512, 64, 2
 HEIGHT, WIDTH, SIDE = 375, 500, 224
 
 
+def minibatch_size() -> int:
+    """Return the pictures of a minibatch, few where all is scaled down."""
+    return max(8, min(MINIBATCH, scaled(100 * MINIBATCH)))
+
+
+@cache
 def make_jpegs() -> list[bytes]:
     """Return pictures like photographs: patches of colour, and some noise; 60 kB each."""
     from PIL import Image
 
     rng = np.random.default_rng(0)
     found = []
-    for _ in range(max(MINIBATCH, scaled(PICTURES))):
+    for _ in range(max(minibatch_size(), scaled(PICTURES))):
         patches = rng.integers(0, 256, (HEIGHT // 25, WIDTH // 25, 3))
         pixels = np.kron(patches, np.ones((25, 25, 1))) + rng.normal(0, 15, (HEIGHT, WIDTH, 1))
         file = io.BytesIO()
@@ -38,10 +45,11 @@ def make_jpegs() -> list[bytes]:
 def picked(jpegs: list[bytes]) -> Iterator[list[bytes]]:
     """Yield shuffled minibatches."""
     rng = np.random.default_rng(0)
+    size = minibatch_size()
     while True:
         order = rng.permutation(len(jpegs))
-        for begin in range(0, len(order) - MINIBATCH + 1, MINIBATCH):
-            yield [jpegs[number] for number in order[begin : begin + MINIBATCH]]
+        for begin in range(0, len(order) - size + 1, size):
+            yield [jpegs[number] for number in order[begin : begin + size]]
 
 
 def in_threads(work: Callable[[bytes], Any]) -> Iterator[int]:
@@ -119,7 +127,7 @@ def decoded(transforms: list[Any], workers: int = THREADS) -> Iterator[int]:
     jpegs = sh.ArrayDeserializer({"image": make_jpegs()})
     corpus = jpegs.map(sh.decode.image("image", transforms=transforms))
     with sh.MinibatchSource(corpus, num_map_workers=workers) as source:
-        for minibatch in source.minibatches(MINIBATCH):
+        for minibatch in source.minibatches(minibatch_size()):
             _ = minibatch["image"].values
             yield minibatch.num_samples
 

@@ -13,6 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from tests import extent
 from tests.read.format_corpora import npy_bytes, write_mds, write_megatron, write_tar
 from tests.tfds.folders import tensor, tree, write_folder
 
@@ -370,7 +371,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("form", "stored"), CASES)
+@pytest.mark.parametrize(("form", "stored"), extent.sample(CASES, 80))
 def test_a_value_is_what_exact_arithmetic_makes_of_it_or_an_error(
     form: Format, stored: np.dtype[Any], tmp_path: Path
 ) -> None:

@@ -120,7 +120,7 @@ def check(folder: Path, make: Make, whole: list[list[Any]]) -> str:
 
 def places(size: int, make: Make, num_files: int = 1) -> Sequence[int]:
     most = _FEWER_VARIANTS // num_files + 1 if make in SLOW else _MOST_VARIANTS
-    return extent.sample(range(0, size, max(1, -(-size // most))), most // 8 + 1)
+    return extent.sample(range(0, size, max(1, -(-size // most))), most // 16 + 1)
 
 
 def written(tmp_path: Path, make: Make) -> dict[str, bytes]:
