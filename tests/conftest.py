@@ -45,15 +45,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 # -- side by side --
 
-IN_TURN = ("engine/", "maps/", "read/test_large.py", "torch/")
-"""Where tests look at children, memory or a clock: one process takes all of such a folder."""
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Use all cores for a run of all tests, unless -n says how many.
 
-    One process more than there are cores: tests of processes and of networks wait much.
+    A file stays in one process. One more than there are cores: tests of processes and networks
+    wait much.
     """
     config.option.of_all = (
         getattr(config.option, "of_all", False)  # a worker's comes from its controller
@@ -71,25 +69,19 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
             len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         )
         config.option.numprocesses = min((cores or 1) + 1, 8)
-        config.option.dist = "loadgroup"
+        config.option.dist = "loadfile"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep files and folders in a process; leave out what is long."""
-    folder = config.rootpath / "tests"
-    for item in items:
-        file = (
-            item.path.relative_to(folder).as_posix() if item.path.is_relative_to(folder) else ""
-        )
-        folder_of = next((one for one in IN_TURN if file.startswith(one)), file)
-        item.add_marker(pytest.mark.xdist_group(folder_of))
-    if not extent.exhaustive:
-        kept = [item for item in items if not item.get_closest_marker("exhaustive")]
-        if config.option.of_all:  # a file that is named tries all its pairs
-            kept = pairing.covering(kept)
-        chosen = set(kept)
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-        items[:] = [item for item in items if item in chosen]
+    """Leave out what is long."""
+    if extent.exhaustive:
+        return
+    kept = [item for item in items if not item.get_closest_marker("exhaustive")]
+    if config.option.of_all:  # a file that is named tries all its pairs
+        kept = pairing.covering(kept)
+    chosen = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
 
 
 @pytest.fixture(scope="session", autouse=True)

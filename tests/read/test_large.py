@@ -165,6 +165,7 @@ class Holes:
         self._file.flush()
 
 
+@pytest.mark.exhaustive
 def test_row_groups_beyond_4_gib_are_read_and_damage_is_placed(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")

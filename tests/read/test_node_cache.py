@@ -69,7 +69,14 @@ def test_what_is_kept_is_what_a_search_through_the_future_would_keep(
 
 
 @pytest.mark.parametrize("num_threads", [0, 1])
-@pytest.mark.parametrize("part", [0.25, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(0.25, marks=pytest.mark.exhaustive),
+        0.5,
+        pytest.param(1.0, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_of_every_later_sweep_as_much_comes_from_the_disk_as_fits(
     part: float, num_threads: int, web: HttpStore, tmp_path: Path
 ) -> None:

@@ -198,7 +198,7 @@ def test_the_unbroken_run_has_everything(unbroken: Everything) -> None:
     assert rejections > 0
 
 
-@pytest.mark.parametrize("stop", [terminate, kill])
+@pytest.mark.parametrize("stop", [pytest.param(terminate, marks=pytest.mark.exhaustive), kill])
 def test_stopped_anywhere_it_goes_on_as_if_it_had_not(
     unbroken: Everything, tmp_path: Path, stop: Callable[[], None]
 ) -> None:
