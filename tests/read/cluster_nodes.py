@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 import traceback
@@ -19,12 +18,14 @@ import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tests.read.http_store import HttpStore
-from tests.read.node_cache import CHUNK_BYTES, ROOT, make_source, read_all
+from tests.read.node_cache import CHUNK_BYTES, make_source, read_all
+from tests.read.node_cache import run as run_apart
 
 import sweephand as sh
 from sweephand.files.cluster import rests, seat
@@ -120,21 +121,7 @@ def make_job(
     } | more
 
 
-def run(job: dict[str, Any], limit: float = 600) -> list[dict[str, Any]]:
-    """Have ranks do a job in another process, and return what became of each."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.read.cluster_nodes", json.dumps(job)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=limit,
-        check=False,
-    )
-    print(done.stderr[-4000:])  # shown by a test that fails
-    done.check_returncode()
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+run = partial(run_apart, module="tests.read.cluster_nodes")
 
 
 def cache_of(job: dict[str, Any], node: int, **more: Any) -> sh.NodeCache:

@@ -10,29 +10,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.read.cached_store import patient, serve_tokens
 from tests.read.cluster_nodes import ENTRY_BYTES, NUM_CHUNKS, Nodes, make_job, run, wanted
-from tests.read.http_store import HttpStore, serve
-from tests.read.node_cache import CHUNK_BYTES, make_source, write_tokens
+from tests.read.http_store import HttpStore
+from tests.read.node_cache import CHUNK_BYTES, make_source
 
 from sweephand.files.cluster import members
 from sweephand.files.cluster.members import Member, Owners
-from sweephand.files.node_cache import folder, reads
 
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has what is shared may be held up by the machine, and is waited for."""
-    monkeypatch.setattr(reads, "_PATIENCE", 60.0)
-    monkeypatch.setattr(folder, "_TURN_SECONDS", 60.0)
+__all__ = ["patient"]  # a fixture
 
 
 @pytest.fixture
 def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpStore]:
     """A store with tokens of some chunks, whose index is built."""
-    pytest.importorskip("fsspec")
-    pytest.importorskip("aiohttp")
-    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "index"))
-    with serve(write_tokens(tmp_path / "data", NUM_CHUNKS)) as found:
+    with serve_tokens(tmp_path, monkeypatch, NUM_CHUNKS) as found:
         make_source(found.url, None).close()
         found.fetched.clear()
         yield found

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.read import bad_peer
+from tests.read.cached_store import patient, serve_tokens
 from tests.read.cluster_nodes import (
     ENTRY_BYTES,
     HOST,
@@ -28,8 +29,8 @@ from tests.read.cluster_nodes import (
     run,
     wanted,
 )
-from tests.read.http_store import HttpStore, serve
-from tests.read.node_cache import make_source, read_all, write_tokens
+from tests.read.http_store import HttpStore
+from tests.read.node_cache import make_source, read_all
 
 import sweephand as sh
 from sweephand.files.cluster import rests, seat
@@ -37,28 +38,25 @@ from sweephand.files.cluster.cluster_node import ClusterNode, ClusterPlan
 from sweephand.files.cluster.members import Member
 from sweephand.files.cluster.message import WANTED_HEADER, EntryRequest, PeerLimits
 from sweephand.files.cluster.roster import Roster
-from sweephand.files.node_cache import folder, reads
+from sweephand.files.node_cache import folder
 from sweephand.files.node_cache.fetch_lock import FetchLock
 from sweephand.files.node_cache.marker import MARK
+
+__all__ = ["patient"]  # a fixture
 
 LIMIT = 0.3  # seconds
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has what is shared may be held up by the machine, and is waited for."""
-    monkeypatch.setattr(reads, "_PATIENCE", 60.0)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process of a node sees soon that it is to serve."""
     monkeypatch.setattr(seat, "_LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(folder, "_TURN_SECONDS", 60.0)
 
 
 @pytest.fixture
 def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpStore]:
     """A store with tokens of some chunks, whose index is built."""
-    pytest.importorskip("fsspec")
-    pytest.importorskip("aiohttp")
-    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "index"))
-    with serve(write_tokens(tmp_path / "data", NUM_CHUNKS)) as found:
+    with serve_tokens(tmp_path, monkeypatch, NUM_CHUNKS) as found:
         make_source(found.url, None).close()
         found.fetched.clear()
         yield found

@@ -13,35 +13,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.read import format_corpora
-from tests.read.http_store import HttpStore, serve
+from tests.read.cached_store import patient, serve_tokens
+from tests.read.http_store import HttpStore
 from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run, write_tokens
 from tests.read.test_remote import OPEN, store, upload
 
 import sweephand as sh
-from sweephand.files.node_cache import folder, reads
 from sweephand.files.node_cache.belady import BeladySet
 from sweephand.files.node_cache.entries import HEAD_BYTES
 
-__all__ = ["store"]  # a fixture
+__all__ = ["patient", "store"]  # fixtures
 
 NUM_CHUNKS = 60  # lanes begin with chunks, so that nothing is read twice
 ENTRY_BYTES = CHUNK_BYTES + HEAD_BYTES
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has what is shared may be held up by the machine, and is waited for."""
-    monkeypatch.setattr(reads, "_PATIENCE", 60.0)
-    monkeypatch.setattr(folder, "_TURN_SECONDS", 60.0)
-
-
 @pytest.fixture
 def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpStore]:
     """A store with tokens of some chunks."""
-    pytest.importorskip("fsspec")
-    pytest.importorskip("aiohttp")
-    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "index"))
-    with serve(write_tokens(tmp_path / "data", NUM_CHUNKS)) as found:
+    with serve_tokens(tmp_path, monkeypatch, NUM_CHUNKS) as found:
         yield found
 
 

@@ -9,35 +9,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.read.http_store import HttpStore, serve
-from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run, write_tokens
+from tests.read.cached_store import patient, serve_tokens
+from tests.read.http_store import HttpStore
+from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run
 
 import sweephand as sh
-from sweephand.files.node_cache import folder, reads
 from sweephand.files.node_cache.entries import HEAD_BYTES, Entries
 from sweephand.files.node_cache.folder import CacheFolder
 from sweephand.files.node_cache.journal import Journal, JournalRecord
 from sweephand.files.node_cache.marker import MARK
+
+__all__ = ["patient"]  # a fixture
 
 KILLS = int(os.environ.get("SWEEPHAND_CACHE_KILLS", "20"))
 NUM_CHUNKS = 48
 ENTRY_BYTES = CHUNK_BYTES + HEAD_BYTES
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has what is shared may be held up by the machine, and is waited for."""
-    monkeypatch.setattr(reads, "_PATIENCE", 60.0)
-    monkeypatch.setattr(folder, "_TURN_SECONDS", 60.0)
-
-
 @pytest.fixture
 def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpStore]:
     """A store with tokens of some chunks."""
-    pytest.importorskip("fsspec")
-    pytest.importorskip("aiohttp")
-    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "index"))
-    with serve(write_tokens(tmp_path / "data", NUM_CHUNKS)) as found:
+    with serve_tokens(tmp_path, monkeypatch, NUM_CHUNKS) as found:
         yield found
 
 
