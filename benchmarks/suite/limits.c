@@ -53,6 +53,17 @@ static inline void widen(int64_t* to, const int32_t* from, size_t count) {
   for (size_t i = 0; i < count; ++i) to[i] = from[i];
 }
 
+// Asks for sequences that come soon, and for where later ones begin.
+#define FETCH_AHEAD(tokens, offsets, order, j, last)                                   \
+  do {                                                                                 \
+    if (j + 2 * AHEAD < last) __builtin_prefetch(offsets + order[j + 2 * AHEAD]);      \
+    if (j + AHEAD < last) {                                                            \
+      const int64_t* later = offsets + order[j + AHEAD];                               \
+      prefetch((const char*)(tokens + later[0]),                                       \
+               (size_t)(later[1] - later[0]) * sizeof *tokens);                        \
+    }                                                                                  \
+  } while (0)
+
 // Sequences one behind the other, and where each begins.
 #define GATHER_RAGGED(name, from_t, to_t, copy)                                          \
   void name(const from_t* tokens, const int64_t* offsets, const int64_t* order,          \
@@ -64,12 +75,7 @@ static inline void widen(int64_t* to, const int32_t* from, size_t count) {
       int64_t* offset = out_offsets + (b % slots) * slot;                                \
       *offset = 0;                                                                       \
       for (int64_t j = batches[b]; j < batches[b + 1]; ++j) {                            \
-        if (j + 2 * AHEAD < last) __builtin_prefetch(offsets + order[j + 2 * AHEAD]);    \
-        if (j + AHEAD < last) {                                                          \
-          const int64_t* later = offsets + order[j + AHEAD];                             \
-          prefetch((const char*)(tokens + later[0]),                                     \
-                   (size_t)(later[1] - later[0]) * sizeof *tokens);                      \
-        }                                                                                \
+        FETCH_AHEAD(tokens, offsets, order, j, last);                                    \
         const int64_t* from = offsets + order[j];                                        \
         const int64_t length = from[1] - from[0];                                        \
         copy(to, tokens + from[0], (size_t)length);                                      \
@@ -97,12 +103,7 @@ GATHER_RAGGED(gather_narrowed, int64_t, int32_t, narrow)
       to_t* to = out + (b % slots) * slot;                                            \
       uint8_t* mask = out_mask + (b % slots) * slot;                                  \
       for (int64_t j = batches[b]; j < batches[b + 1]; ++j) {                         \
-        if (j + 2 * AHEAD < last) __builtin_prefetch(offsets + order[j + 2 * AHEAD]); \
-        if (j + AHEAD < last) {                                                       \
-          const int64_t* later = offsets + order[j + AHEAD];                          \
-          prefetch((const char*)(tokens + later[0]),                                  \
-                   (size_t)(later[1] - later[0]) * sizeof *tokens);                   \
-        }                                                                             \
+        FETCH_AHEAD(tokens, offsets, order, j, last);                                 \
         const int64_t first = offsets[order[j]];                                      \
         const int64_t length = offsets[order[j] + 1] - first;                         \
         copy(to, tokens + first, (size_t)length);                                     \
