@@ -68,6 +68,11 @@ def test_blocks_are_full_partial_or_empty_as_their_cells_are(
         count = int(found.full_kv_num_blocks[row, 0, q])
         full[row, q, found.full_kv_indices[row, 0, q, :count].numpy()] = True
     assert np.array_equal(full, cells.all((2, 4)))
+    assert all(
+        tensor.is_contiguous()
+        for tensor in found.as_tuple()
+        if isinstance(tensor, torch.Tensor)
+    )
 
 
 def test_blocks_are_those_that_torch_finds() -> None:
@@ -101,6 +106,22 @@ def test_both_masks_give_the_attention_of_unpacked_sequences() -> None:
             wanted = scaled_dot_product_attention(*alone, is_causal=True)
             for found in (dense, blocks):
                 torch.testing.assert_close(found[row : row + 1, :, begin:end], wanted)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("causal", [True, False])
+def test_compiled_attention_is_that_of_the_mask(causal: bool) -> None:
+    # A compiled kernel reads the blocks' numbers by their shapes, whatever their strides.
+    minibatch = packed([70, 180, 30, 300, 90, 200, 20], 320, rows=3)
+    torch.manual_seed(0)
+    rows, length = minibatch.segment_ids.shape
+    q, k, v = torch.randn(3, rows, 2, length, 16)
+    mask = sh.torch.attention_mask(minibatch, causal=causal)
+    blocks = sh.torch.block_mask(minibatch, causal=causal)
+    found = torch.compile(flex_attention)(q, k, v, block_mask=blocks)
+    is_there = torch.from_numpy(minibatch.segment_ids > 0)[:, None, :, None]
+    wanted = scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    torch.testing.assert_close(found * is_there, wanted * is_there)
 
 
 def test_masks_are_of_packed_rows_only() -> None:

@@ -160,6 +160,8 @@ def _blocks(
 
 def _listed(blocks: NDArray[np.bool_], device: object) -> tuple[torch.Tensor, torch.Tensor]:
     """Return how many key blocks every query block has, and which, those first."""
+    # A compiled kernel reads them by their shapes, whatever their strides.
+    blocks = np.ascontiguousarray(blocks)
     counts = blocks.sum(axis=-1, dtype=np.int32)
     keys = np.argsort(~blocks, axis=-1, kind="stable").astype(np.int32)
     return to_tensor(counts[:, None], device), to_tensor(keys[:, None], device)
