@@ -124,7 +124,7 @@ def test_nothing_is_wider_than_the_screen(page: Any, url: str) -> None:
     for query in (
         "",
         "?workers=4",
-        "?layout=bptt&length=16",
+        "?layout=truncatedbptt&length=16",
         "?search=array",
         "?layout=frames",
     ):

@@ -13,9 +13,9 @@ from tests.view.conftest import LENGTHS, words
 from tests.view.pages import Read
 
 import sweephand as sh
+from sweephand.layouts.by_name import layout_names
 from sweephand.source.twin import twin_of
 from sweephand.view import steps
-from sweephand.view.layout_choice import LAYOUTS
 from sweephand.view.question import Question
 from sweephand.view.timeline import LossCurve
 from sweephand.view.viewer import Viewer
@@ -52,7 +52,7 @@ def time_of(page: Read) -> int:
     return int(re.search(r"nominal time +([\d,]+) +sequences", page.text)[1].replace(",", ""))  # type: ignore[index]
 
 
-@pytest.mark.parametrize("layout", ["", *LAYOUTS])
+@pytest.mark.parametrize("layout", ["", *layout_names()])
 def test_the_way_forward_is_that_of_the_run_and_back_the_same(
     viewer: Viewer, source: sh.MinibatchSource, layout: str
 ) -> None:
@@ -134,7 +134,7 @@ def test_wrong_places_are_said_and_the_controls_stay(viewer: Viewer) -> None:
     for query, words_of_it in {
         "time=999999": "the data end before nominal time 999,999",
         "step=4000": "there is no step 4000: the data end after",
-        "layout=oval": "there is no layout 'oval'; there are: ragged",
+        "layout=oval": "there is no layout 'oval'; there are: bucketed",
         "workers=49": "num_data_partitions must be in [1, 48]",
         "layout=bucketed&length=100": "num_buckets must be in [1, 65)",
     }.items():

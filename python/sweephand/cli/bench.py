@@ -28,7 +28,7 @@ from sweephand.cli.options import (
     whole,
 )
 from sweephand.cli.picture import keep_picture
-from sweephand.layouts import Padded, Ragged
+from sweephand.layouts.by_name import layout_names, layout_of_length
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 PICTURE = "the rounds"
 
 _COPIED_BYTES = 64 << 20  # beyond the caches
-_LAYOUTS = {"ragged": Ragged(), "padded": Padded()}
+_SIZE = 8192  # samples that rows are made for, if no size is given
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_size(parser)
     add_order(parser)
     parser.add_argument(
-        "--layout", choices=_LAYOUTS, default="ragged", help="ragged by default"
+        "--layout",
+        metavar="NAME",
+        choices=layout_names(),
+        default="ragged",
+        help=f"{', '.join(layout_names())}; ragged by default",
     )
     parser.add_argument(
         "--threads", metavar="N", type=whole, help="half of the cores by default"
@@ -87,7 +91,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         open_corpus(arguments),
         arguments,
         max_sweeps=INFINITELY_REPEAT,
-        layout=_LAYOUTS[arguments.layout],
+        layout=layout_of_length(arguments.layout, None, arguments.size or _SIZE),
         num_threads=arguments.threads,
         prefetch=arguments.prefetch,
     ) as source:

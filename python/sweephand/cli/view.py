@@ -38,11 +38,11 @@ from sweephand.cli.options import (
 )
 from sweephand.cli.script_corpus import object_of_script, of_script
 from sweephand.layouts import Layout
+from sweephand.layouts.by_name import layout_names
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource
 from sweephand.source.twin import twin_of
 from sweephand.terminal.screen import Screen
-from sweephand.view.layout_choice import LAYOUTS
 from sweephand.view.question import Question
 from sweephand.view.server import ViewServer
 from sweephand.view.timeline import LossCurve
@@ -70,16 +70,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layout",
         metavar="NAME",
-        choices=LAYOUTS,
+        choices=layout_names(),
         default="",
-        help=f"{', '.join(LAYOUTS)}; by default ragged, or the source's own",
+        help=f"{', '.join(layout_names())}; by default ragged, or the source's own",
     )
     parser.add_argument(
         "--length",
         metavar="L",
         type=count,
-        help="of the layout: cells of a row (packed, bptt), the multiple of widths (padded), "
-        "or how many buckets",
+        help="of the layout: cells of a row (packed, truncatedbptt), the multiple of widths "
+        "(padded), or the number of buckets",
     )
     parser.add_argument(
         "--decode",

@@ -21,6 +21,14 @@ UNDESCRIBED = "undescribed"
 EXAMPLE = "example"
 
 
+_MOST_CELLS = 512  # of a row whose length is not given
+
+
+def row_length_for(size: int) -> int:
+    """Return the greatest power of two that a minibatch has room for, up to a limit."""
+    return min(_MOST_CELLS, 1 << (size.bit_length() - 1))
+
+
 @dataclass(frozen=True)
 class LengthLimit:
     """Limit of the length of sequences, and the policy for longer ones.
@@ -69,6 +77,25 @@ class Layout:
     depends_on_size: ClassVar[bool] = False
     # Version of the order in which mixtures come: docs/order.md, section 13.
     mixture_order_version: ClassVar[int] = 1
+
+    @classmethod
+    def of_length(cls, length: int | None, size: int) -> Layout:
+        """Return the layout of one number, as commands and pages offer a choice of layouts.
+
+        Parameters
+        ----------
+        length : int or None
+            Cells of a row, the multiple of padded widths, or the number of buckets; None takes
+            one that suits the size.
+        size : int
+            Samples in a minibatch.
+
+        Raises
+        ------
+        ValueError
+            If there is no layout of such a length.
+        """
+        return cls()
 
     @property
     def has_rows(self) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.layouts.base import Layout
+from sweephand.layouts.base import Layout, row_length_for
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ class TruncatedBPTT(Layout):
     form: ClassVar[_core.engine.Form] = _core.engine.Form.ROWS
     rows_go_on: ClassVar[bool] = True
     depends_on_size: ClassVar[bool] = True
+
+    @classmethod
+    def of_length(cls, length: int | None, size: int) -> TruncatedBPTT:
+        """Return the layout with so many columns."""
+        return cls(length or row_length_for(size))
 
     def __post_init__(self) -> None:
         check_int("length", self.length, 1, 2**31)

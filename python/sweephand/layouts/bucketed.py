@@ -63,6 +63,11 @@ class Bucketed(GapLayout):
     depends_on_size: ClassVar[bool] = True
     mixture_order_version: ClassVar[int] = 2
 
+    @classmethod
+    def of_length(cls, length: int | None, size: int) -> Bucketed:
+        """Return the layout with so many buckets."""
+        return cls("auto", num_buckets=length or DEFAULT_NUM_BUCKETS)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_side(self.side)

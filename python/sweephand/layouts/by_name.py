@@ -35,6 +35,25 @@ def spelled_layouts() -> dict[str, str]:
     return {name.lower(): _spelled(kind) for name, kind in _classes().items()}
 
 
+def layout_names() -> list[str]:
+    """Return the names of all layouts in lower case, as commands and pages offer them."""
+    return [name.lower() for name in _classes()]
+
+
+def layout_of_length(name: str, length: int | None, size: int) -> Layout:
+    """Return `Layout.of_length` of a layout by its name in lower case.
+
+    Raises
+    ------
+    ValueError
+        If there is no such layout, or it has no such length.
+    """
+    kinds = {each.lower(): kind for each, kind in _classes().items()}
+    if name not in kinds:
+        raise ValueError(f"there is no layout {name!r}; there are: {', '.join(kinds)}")
+    return kinds[name].of_length(length, size)
+
+
 def _spelled(kind: type[Layout]) -> str:
     needed = [
         one.metadata.get(EXAMPLE, one.name) for one in fields(kind) if one.default is MISSING

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.layouts.base import UNDESCRIBED, Layout, LengthLimit, LongPolicy, OverLimit
+from sweephand.layouts.base import (
+    UNDESCRIBED,
+    Layout,
+    LengthLimit,
+    LongPolicy,
+    OverLimit,
+    row_length_for,
+)
 from sweephand.layouts.padding import GapLayout, PadValue
 
 
@@ -56,7 +63,7 @@ class Packed(GapLayout):
         ``StreamDef(parts=...)`` of the tokens does for all layouts.
     limits : dict of int, optional
         The most items of a carried stream that a row holds: ``{"patches": 8192}``. A
-        micro-batch holds at most its rows times that. Not for mixtures.
+        micro-batch holds at most its rows times that.
     over_limit : {"error", "drop", "alone"}
         Treatment of sequences that carry more than a limit: refused when the source is made;
         left out of the corpus and counted in ``stats()``; or put in a row with none that carry
@@ -92,6 +99,11 @@ class Packed(GapLayout):
     form: ClassVar[_core.engine.Form] = _core.engine.Form.ROWS
     has_segments: ClassVar[bool] = True
     mixture_order_version: ClassVar[int] = 2
+
+    @classmethod
+    def of_length(cls, length: int | None, size: int) -> Packed:
+        """Return the layout with rows of the length, in which any sequence has a place."""
+        return cls(length or row_length_for(size), split_long="split")
 
     def __post_init__(self) -> None:
         super().__post_init__()

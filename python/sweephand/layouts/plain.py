@@ -88,6 +88,11 @@ class Padded(WholeSequences, GapLayout):
     side: Literal["right", "left"] = "right"
     multiple_of: int = 1
 
+    @classmethod
+    def of_length(cls, length: int | None, size: int) -> Padded:
+        """Return the layout with widths that are multiples of the length."""
+        return cls(multiple_of=length or 1)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_side(self.side)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweephand.view.layout_choice import LAYOUTS
+from sweephand.layouts.by_name import layout_names
 from sweephand.view.markup import Markup, tag
 from sweephand.view.question import Question
 
@@ -59,7 +59,7 @@ def _settings(question: Question, time: int | None) -> Markup:
     """Return the settings, which stay at the nominal time."""
     layouts = [
         tag("option", name or "as given", value=name, selected=name == question.layout)
-        for name in ("", *LAYOUTS)
+        for name in ("", *layout_names())
     ]
     place = tag("input", type="hidden", name="time", value=time) if time is not None else None
     return _form(

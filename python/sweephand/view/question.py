@@ -31,7 +31,7 @@ class Question:
     workers, rank : int
         Whose share.
     layout : str
-        One of `layout_choice.LAYOUTS`; "" is the source's own.
+        One of `layout_names`; "" is the source's own.
     length : int, optional
         Of the layout.
     """

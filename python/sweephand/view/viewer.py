@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from sweephand.errors import DataError
 from sweephand.layouts import Layout
+from sweephand.layouts.by_name import layout_of_length
 from sweephand.view.controls import controls
 from sweephand.view.figures import in_count
-from sweephand.view.layout_choice import layout_of
 from sweephand.view.markup import Markup, joined, tag
 from sweephand.view.names import short
 from sweephand.view.page import Page
@@ -150,7 +150,7 @@ class Viewer:
         if found is None:
             layout = None
             if question.layout:
-                layout = layout_of(question.layout, question.length, question.size)
+                layout = layout_of_length(question.layout, question.length, question.size)
             found = _Opened(self._open_source(layout), OrderedDict())
         self._opened[key] = found
         self._opened.move_to_end(key)
