@@ -26,13 +26,12 @@ from pathlib import Path
 
 from sweephand.cli.answers import Answer, WrongUsage
 from sweephand.cli.options import count, whole
-from sweephand.events.event import Add, Ban, Event, MapVersion, Retire, RowLength, Skip, Weights
+from sweephand.events.event import Ban, Event, MapVersion, Retire, RowLength, Skip, Weights
 from sweephand.events.event_file import append, read, renew
 from sweephand.events.event_list import EventList
 from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
 
-_MOST_IDS = 3  # of a ban, on a screen
 _RENEW = "renew"
 
 
@@ -68,7 +67,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
     screen.facts({"file": str(path), "events": in_count(len(events)), "digest": events.digest})
     if len(events):
         screen.heading("In the order of their times")
-        rows = [[in_count(one.at), one.name, _described(one)] for one in events.in_time]
+        rows = [[in_count(one.at), one.name, one.summary] for one in events.in_time]
         screen.table(["at", "event", ""], rows)
     return facts
 
@@ -159,22 +158,3 @@ _USAGE = {
     "row-length": "row-length N --at T",
     "map-version": "map-version NAME VERSION --at T",
 }
-
-
-def _described(event: Event) -> str:
-    if isinstance(event, Ban):
-        more = len(event.ids) - _MOST_IDS
-        shown = ", ".join(event.ids[:_MOST_IDS])
-        return f"{shown} and {in_count(more)} more" if more > 0 else shown
-    if isinstance(event, Skip):
-        return f"to {in_count(event.stop)}"
-    if isinstance(event, Add):
-        return event.corpus
-    if isinstance(event, Weights):
-        return " ".join(f"{name}={weight}" for name, weight in dict(event.weights).items())
-    if isinstance(event, Retire):
-        return event.corpus
-    if isinstance(event, RowLength):
-        return in_count(event.row_length)
-    assert isinstance(event, MapVersion)
-    return f"{event.map} {event.version}"

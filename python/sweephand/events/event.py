@@ -15,6 +15,7 @@ from sweephand.checks import check_int
 from sweephand.errors import shown
 
 _MAX_TIME = 2**63
+_MOST_IDS = 3  # that a summary names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,11 @@ class Event:
 
     def _settle(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
+
+    @property
+    def summary(self) -> str:
+        """What the event changes, in a few words."""
+        return ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as JSON types."""
@@ -66,6 +72,13 @@ class Ban(Event):
     in_any_order = True
     ids: tuple[str, ...]
 
+    @property
+    def summary(self) -> str:
+        """The first of the sequences."""
+        more = len(self.ids) - _MOST_IDS
+        first = ", ".join(self.ids[:_MOST_IDS])
+        return f"{first} and {more:,} more" if more > 0 else first
+
     def __post_init__(self) -> None:
         super().__post_init__()
         given: object = self.ids
@@ -91,6 +104,11 @@ class Skip(Event):
     in_any_order = True
     stop: int
 
+    @property
+    def summary(self) -> str:
+        """The end of the span."""
+        return f"to {self.stop:,}"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._settle("stop", check_int("stop", self.stop, self.at + 1, _MAX_TIME))
@@ -112,6 +130,11 @@ class Weights(Event):
     name = "weights"
     weights: Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]]
 
+    @property
+    def summary(self) -> str:
+        """The weight of every corpus."""
+        return " ".join(f"{name}={weight}" for name, weight in dict(self.weights).items())
+
 
 @dataclass(frozen=True, kw_only=True)
 class Add(Weights):
@@ -132,6 +155,11 @@ class Add(Weights):
     fingerprint: str = ""
     data: Any = field(repr=False, compare=False, default=None)
 
+    @property
+    def summary(self) -> str:
+        """The name of the corpus."""
+        return self.corpus
+
 
 @dataclass(frozen=True, kw_only=True)
 class Retire(Event):
@@ -145,6 +173,11 @@ class Retire(Event):
     name = "retire"
     corpus: str
 
+    @property
+    def summary(self) -> str:
+        """The name of the corpus."""
+        return self.corpus
+
 
 @dataclass(frozen=True, kw_only=True)
 class RowLength(Event):
@@ -157,6 +190,11 @@ class RowLength(Event):
 
     name = "row_length"
     row_length: int
+
+    @property
+    def summary(self) -> str:
+        """The length."""
+        return f"{self.row_length:,}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,6 +216,11 @@ class MapVersion(Event):
     name = "map_version"
     map: str
     version: int
+
+    @property
+    def summary(self) -> str:
+        """The name of the map and the version."""
+        return f"{self.map} {self.version}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
