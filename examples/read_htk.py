@@ -30,10 +30,10 @@ def main() -> None:
         folder = Path(name)
         write_corpus(folder)
         features = sh.HTKFeatureDeserializer(
-            {"features": sh.StreamDef(scp=folder / "train.scp", shape=2, context=(1, 1))}
+            {"features": sh.io.StreamDef(scp=folder / "train.scp", shape=2, context=(1, 1))}
         )
         labels = sh.HTKMLFDeserializer(
-            folder / "states.txt", {"labels": sh.StreamDef(mlf=folder / "train.mlf")}
+            folder / "states.txt", {"labels": sh.io.StreamDef(mlf=folder / "train.mlf")}
         )
         corpus = [features, labels]
         with sh.MinibatchSource(corpus, max_sweeps=1) as source:

@@ -51,8 +51,10 @@ def write_speech(folder: Path, count: int) -> None:
 
 def open_speech(folder: Path, context: int) -> list[sh.Deserializer]:
     """Return features and labels, which a source joins."""
-    features = sh.StreamDef(shape=VALUES, context=(context, context), scp=folder / "train.scp")
-    labels = sh.StreamDef(mlf=folder / "train.mlf")
+    features = sh.io.StreamDef(
+        shape=VALUES, context=(context, context), scp=folder / "train.scp"
+    )
+    labels = sh.io.StreamDef(mlf=folder / "train.mlf")
     return [
         sh.HTKFeatureDeserializer(sh.StreamDefs(features=features)),
         sh.HTKMLFDeserializer(folder / "states.txt", sh.StreamDefs(labels=labels)),

@@ -2,12 +2,13 @@
 
 from typing import NoReturn
 
-from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.deserializers.cbf import CBFDeserializer
 from sweephand.deserializers.ctf import CTFDeserializer
 from sweephand.deserializers.ctf_text import sequence_to_cntk_text_format
 from sweephand.deserializers.htk import HTKFeatureDeserializer
+from sweephand.deserializers.htk_streams import HTKStreamDef as StreamDef
 from sweephand.deserializers.mlf import HTKMLFDeserializer
 from sweephand.deserializers.user import UserDeserializer
 from sweephand.minibatch.minibatch_data import MinibatchData

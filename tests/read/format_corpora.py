@@ -496,7 +496,7 @@ def _htk_archives(folder: Path, corpus: Corpus, *form: Any) -> sh.Deserializer:
         lines.append([f"{archive}.chunk[{a},{b - 1}]" for a, b in pairwise(ends)])
     text = [f"u/{n}.mfc={lines[n % 3][n // 3]}\n" for n in range(len(corpus.tokens))]
     (folder / "train.scp").write_text("".join(text))
-    streams = {"tokens": sh.StreamDef(scp=folder / "train.scp", shape=1, dtype="int32")}
+    streams = {"tokens": sh.io.StreamDef(scp=folder / "train.scp", shape=1, dtype="int32")}
     return sh.HTKFeatureDeserializer(streams)
 
 
@@ -690,10 +690,10 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
     text_in_gzip: lambda folder: sh.TextDeserializer(str(folder / "*.packed"), TEXT),
     csv_rows: lambda folder: sh.CSVDeserializer(str(folder / "*.csv"), ALL),
     htk: lambda folder: sh.HTKFeatureDeserializer(
-        {"tokens": sh.StreamDef(scp=str(folder / "*.mfc"))}
+        {"tokens": sh.io.StreamDef(scp=str(folder / "*.mfc"))}
     ),
     mlf: lambda folder: sh.HTKMLFDeserializer(
-        None, {"tokens": sh.StreamDef(mlf=str(folder / "*.mlf"), dtype="int32")}
+        None, {"tokens": sh.io.StreamDef(mlf=str(folder / "*.mlf"), dtype="int32")}
     ),
     cbf: lambda folder: sh.CBFDeserializer(str(folder / "*.cbf"), CBF_STREAMS),
     hdf5: lambda folder: sh.HDF5Deserializer(str(folder / "*.h5"), ARRAY_STREAMS),

@@ -19,7 +19,7 @@ from sweephand.deserializers import htk
 
 
 def features(scp: Any, **options: Any) -> sh.HTKFeatureDeserializer:
-    return sh.HTKFeatureDeserializer({"x": sh.StreamDef(scp=scp, **options)})
+    return sh.HTKFeatureDeserializer({"x": sh.io.StreamDef(scp=scp, **options)})
 
 
 def delivered(corpus: Any, name: str = "x", **options: Any) -> dict[str, NDArray[Any]]:
@@ -45,7 +45,7 @@ def write_labels(folder: Path, text: str, states: str = "sil\nah\nb") -> dict[st
 
 
 def labels(folder: Path, text: str, **definition: Any) -> sh.HTKMLFDeserializer:
-    streams = {"y": sh.StreamDef(mlf=folder / "a.mlf", **definition)}
+    streams = {"y": sh.io.StreamDef(mlf=folder / "a.mlf", **definition)}
     return sh.HTKMLFDeserializer(streams=streams, **write_labels(folder, text))
 
 
@@ -92,7 +92,7 @@ def test_a_chunk_is_fifteen_minutes_of_frames(
     (tmp_path / "a.scp").write_text("".join(lines))
     corpus = features(tmp_path / "a.scp")
     assert corpus.open(Ledger(0)).chunks.tolist() == [3, 2, 3, 2, 2]
-    streams = {"x": sh.StreamDef(scp=tmp_path / "a.scp", context=(1, 0))}
+    streams = {"x": sh.io.StreamDef(scp=tmp_path / "a.scp", context=(1, 0))}
     wide = sh.HTKFeatureDeserializer(streams)  # of no more bytes
     assert wide.open(Ledger(0)).chunks.tolist() == [2, 1, 1, 1, 2, 1, 1, 1, 2]
     given = sh.HTKFeatureDeserializer(streams, chunk_frames=1000)
@@ -108,7 +108,7 @@ def test_paths_lie_beside_their_list_unless_a_root_is_given(tmp_path: Path) -> N
     (lists / "a.scp").write_text(f"here.mfc\nthere={data}/there.mfc\n")
     assert list(delivered(features(lists / "a.scp"))) == ["here", "there"]
     (lists / "b.scp").write_text("here=.../here.mfc\nthere.mfc\n")
-    streams = {"x": sh.StreamDef(scp=[lists / "b.scp"])}
+    streams = {"x": sh.io.StreamDef(scp=[lists / "b.scp"])}
     found = delivered(sh.HTKFeatureDeserializer(streams, root=data))
     assert {name: one.tolist() for name, one in found.items()} == {
         "here": [[1]],
@@ -145,8 +145,8 @@ def test_utterances_that_one_of_two_streams_lacks_are_left_out(tmp_path: Path) -
     (tmp_path / "a.scp").write_text("u1=a.mfc[0,1]\nu2=a.mfc[2,3]\nu3=a.mfc[4,5]\n")
     (tmp_path / "b.scp").write_text("u3=b.mfc[0,1]\nu1=b.mfc[2,3]\n")
     streams = {
-        "x": sh.StreamDef(scp=tmp_path / "a.scp"),
-        "z": sh.StreamDef(scp=tmp_path / "b.scp"),
+        "x": sh.io.StreamDef(scp=tmp_path / "a.scp"),
+        "z": sh.io.StreamDef(scp=tmp_path / "b.scp"),
     }
     both = sh.HTKFeatureDeserializer(streams)
     assert "missing='drop' leaves them out" in refusal(both)
@@ -168,7 +168,7 @@ def test_labels_are_sparse_as_in_cntk_where_a_shape_is_given(tmp_path: Path) -> 
     (dense,) = (one.toarray().tolist() for one in delivered(corpus, "y").values())
     assert dense == [[0, 1, 0, 0]] * 2 + [[0, 0, 1, 0]] * 3
     mapping = write_labels(tmp_path, text)
-    streams = {"y": sh.StreamDef(mlf=tmp_path / "a.mlf", is_sparse=True)}
+    streams = {"y": sh.io.StreamDef(mlf=tmp_path / "a.mlf", is_sparse=True)}
     corpus = sh.HTKMLFDeserializer(streams=streams, phone_boundaries=True, **mapping)
     (marked,) = (one.toarray().tolist() for one in delivered(corpus, "y").values())
     assert marked == [[0, 2, 0], [0, 1, 0], [0, 0, 2], [0, 0, 1], [0, 0, 1]]
@@ -182,8 +182,8 @@ def test_one_frame_of_an_utterance_is_spread_over_it(tmp_path: Path) -> None:
     (tmp_path / "a.scp").write_text("a.mfc")
     (tmp_path / "i.scp").write_text("a.ivector")
     streams = {
-        "x": sh.StreamDef(scp=tmp_path / "a.scp"),
-        "speaker": sh.StreamDef(scp=tmp_path / "i.scp", broadcast=True),
+        "x": sh.io.StreamDef(scp=tmp_path / "a.scp"),
+        "speaker": sh.io.StreamDef(scp=tmp_path / "i.scp", broadcast=True),
     }
     found = delivered(sh.HTKFeatureDeserializer(streams), "speaker")
     assert found["a"].tolist() == [[5, 6, 7]] * 3
@@ -284,14 +284,16 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"as \(5, 5\)"):
         features(at, context=5)
     with pytest.raises(ValueError, match="scp= and context= are for HTKFeatureDeserializer"):
-        sh.CTFDeserializer(at, {"x": sh.StreamDef(scp=at)})
-    two = sh.StreamDefs(x=sh.StreamDef(mlf=at), y=sh.StreamDef(mlf=at))
+        sh.CTFDeserializer(at, {"x": sh.io.StreamDef(scp=at)})
+    with pytest.raises(TypeError, match=r"HTK's streams are sweephand.io.StreamDef\(...\)"):
+        sh.StreamDef(scp=at)
+    two = sh.StreamDefs(x=sh.io.StreamDef(mlf=at), y=sh.io.StreamDef(mlf=at))
     with pytest.raises(ValueError, match="takes one stream"):
         sh.HTKMLFDeserializer(None, two)
     with pytest.raises(ValueError, match="need a shape"):
-        sh.HTKMLFDeserializer(None, {"y": sh.StreamDef(mlf=at, is_sparse=True)})
+        sh.HTKMLFDeserializer(None, {"y": sh.io.StreamDef(mlf=at, is_sparse=True)})
     with pytest.raises(ValueError, match="phone_boundaries=True marks sparse labels"):
-        sh.HTKMLFDeserializer(None, {"y": sh.StreamDef(mlf=at)}, phone_boundaries=True)
+        sh.HTKMLFDeserializer(None, {"y": sh.io.StreamDef(mlf=at)}, phone_boundaries=True)
     with pytest.raises(ValueError, match="more than the 2 classes"):
         labels(tmp_path, '"a.lab"\n0 1 ah\n.\n', shape=2)
 

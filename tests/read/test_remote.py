@@ -54,12 +54,12 @@ OPEN: dict[Any, Any] = {
     datatrove: lambda at: sh.RawTokensDeserializer(
         f"{at}/*.ds", "uint16", streams=TOKENS, offsets=".index"
     ),
-    htk: lambda at: sh.HTKFeatureDeserializer({"tokens": sh.StreamDef(scp=f"{at}/*.mfc")}),
+    htk: lambda at: sh.HTKFeatureDeserializer({"tokens": sh.io.StreamDef(scp=f"{at}/*.mfc")}),
     htk_archives: lambda at: sh.HTKFeatureDeserializer(
-        {"tokens": sh.StreamDef(scp=f"{at}/train.scp")}
+        {"tokens": sh.io.StreamDef(scp=f"{at}/train.scp")}
     ),
     mlf: lambda at: sh.HTKMLFDeserializer(
-        None, {"tokens": sh.StreamDef(mlf=f"{at}/*.mlf", dtype="int32")}
+        None, {"tokens": sh.io.StreamDef(mlf=f"{at}/*.mlf", dtype="int32")}
     ),
     cbf: lambda at: sh.CBFDeserializer(f"{at}/*.cbf", CBF_STREAMS),
     mds: lambda at: sh.MDSDeserializer(at, ALL),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral
@@ -15,7 +14,6 @@ from sweephand.checks import check_flag, check_function, check_int
 from sweephand.corpus.casts import as_dtype
 from sweephand.corpus.stream_slips import instead_of_definition, unknown_argument
 from sweephand.errors import ArgumentTypeError
-from sweephand.files.source_file import PathLike
 
 Transform = Callable[[NDArray[Any]], NDArray[Any]]
 Decode = Literal["image", "audio"]
@@ -62,11 +60,6 @@ class StreamDef:
         that does not descend: a pair of answers, or a prompt with several. Segments, positions
         and boundaries begin anew at each part, and no label reaches into the next; a sequence
         is never cut.
-    scp, mlf : path, or sequence of them, optional
-        HTK's lists of feature files, and its master label files: see `HTKFeatureDeserializer`
-        and `HTKMLFDeserializer`.
-    context : tuple of int, optional
-        How many frames before and behind a frame of HTK's features stand beside it in a sample.
 
     Raises
     ------
@@ -95,9 +88,6 @@ class StreamDef:
     decode: Decode | None = None
     loss_mask: str | None = None
     parts: str | None = None
-    scp: PathLike | tuple[PathLike, ...] | None = None
-    mlf: PathLike | tuple[PathLike, ...] | None = None
-    context: tuple[int, int] | None = None
 
     def __init__(
         self,
@@ -112,9 +102,6 @@ class StreamDef:
         decode: Decode | None = None,
         loss_mask: str | None = None,
         parts: str | None = None,
-        scp: PathLike | Sequence[PathLike] | None = None,
-        mlf: PathLike | Sequence[PathLike] | None = None,
-        context: Sequence[int] | None = None,
         **unknown: Never,
     ) -> None:
         if unknown:
@@ -138,9 +125,6 @@ class StreamDef:
             "decode": _decode_of(decode),
             "loss_mask": loss_mask,
             "parts": parts,
-            "scp": _paths_of("scp", scp),
-            "mlf": _paths_of("mlf", mlf),
-            "context": None if context is None else _context_of(context),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -150,6 +134,11 @@ class StreamDef:
                 "a carried stream stands beside the samples of its sequence: leave out "
                 f"{' and '.join(with_it)}, or carried"
             )
+
+    @property
+    def only_for(self) -> str:
+        """Options that one deserializer alone takes, and which; "": there are none."""
+        return ""
 
     @property
     def sample_shape(self) -> tuple[int, ...] | None:
@@ -182,23 +171,6 @@ def _transforms_of(transforms: object) -> tuple[Transform, ...]:
     for one in found:
         check_function("every one of transforms", one)
     return found
-
-
-def _paths_of(name: str, paths: object) -> object:
-    if paths is None or isinstance(paths, str | os.PathLike):
-        return paths
-    if isinstance(paths, Sequence) and all(isinstance(one, str | os.PathLike) for one in paths):
-        return tuple(paths)
-    raise TypeError(f"{name} must be a path or a list of paths, got {type(paths).__name__}")
-
-
-def _context_of(context: object) -> tuple[int, int]:
-    if not isinstance(context, Sequence) or isinstance(context, str) or len(context) != 2:
-        raise TypeError(
-            f"context is how many frames before and behind, as (5, 5), got {context!r:.40}"
-        )
-    before, behind = (check_int("every part of context", one, 0, 2**16) for one in context)
-    return before, behind
 
 
 def _decode_of(decode: Decode | None) -> Decode | None:

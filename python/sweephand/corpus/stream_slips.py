@@ -17,6 +17,7 @@ _OTHER_NAMES = {
 }
 _ELSEWHERE = {
     "max_sequence_length": "long sequences are for the layout, such as Bucketed or Packed",
+    **dict.fromkeys(("scp", "mlf", "context"), "HTK's streams are sweephand.io.StreamDef(...)"),
     "unique": "it has no counterpart; leave it out",
 }
 

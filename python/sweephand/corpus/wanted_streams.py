@@ -56,19 +56,10 @@ def choose_streams(streams: StreamsLike | None, guess: Callable[[], StreamDefs])
         )
     if not chosen:
         raise ValueError("give at least one stream; without streams= all that there are come")
-    _refuse_speech(chosen)
-    return chosen
-
-
-def _refuse_speech(chosen: StreamDefs) -> None:
-    """Refuse options that only HTK's deserializers take off a definition."""
     for name, one in chosen.items():
-        if one.mlf is not None:
-            raise ValueError(f"stream {name!r}: mlf= is for HTKMLFDeserializer")
-        if one.scp is not None or one.context is not None:
-            raise ValueError(
-                f"stream {name!r}: scp= and context= are for HTKFeatureDeserializer"
-            )
+        if one.only_for:
+            raise ValueError(f"stream {name!r}: {one.only_for}")
+    return chosen
 
 
 def _named(given: Iterable[object], guess: Callable[[], StreamDefs]) -> StreamDefs:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import SelfDescribed, Wanted
-from sweephand.deserializers.htk_list import read_lists, speech_streams
+from sweephand.deserializers.htk_list import read_lists
+from sweephand.deserializers.htk_streams import HTKStreamDef, speech_streams
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import require
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
@@ -85,7 +85,7 @@ class HTKFeatureDeserializer(SelfDescribed):
     >>> header = struct.pack(">iihh", 5, 100_000, 8, 9)
     >>> _ = (folder / "all.chunk").write_bytes(header + frames.tobytes())
     >>> _ = (folder / "train.scp").write_text("a=all.chunk[0,1]\nb=all.chunk[2,4]\n")
-    >>> features = sh.StreamDef(scp=folder / "train.scp", shape=2, context=(1, 0))
+    >>> features = sh.io.StreamDef(scp=folder / "train.scp", shape=2, context=(1, 0))
     >>> corpus = sh.HTKFeatureDeserializer(sh.StreamDefs(features=features))
     >>> sh.MinibatchSource(corpus, randomize=False).next_minibatch(2)["features"].values
     array([[0., 1., 0., 1.],
@@ -102,10 +102,11 @@ class HTKFeatureDeserializer(SelfDescribed):
     ) -> None:
         if chunk_frames is not None:
             check_int("chunk_frames", chunk_frames, 1, 2**40)
-        self.definitions = speech_streams(streams, "scp", "HTKFeatureDeserializer")
+        chosen = speech_streams(streams, "scp", "HTKFeatureDeserializer")
+        self.definitions = StreamDefs(chosen)
         self._streams = [
             _Features(name, one, root, chunk_frames, index)
-            for name, one in self.definitions.items()
+            for name, one in chosen.items()
         ]
 
     def open(self, ledger: Ledger) -> Corpus:
@@ -129,7 +130,7 @@ class _Features(IndexedDeserializer):
     def __init__(
         self,
         name: str,
-        definition: StreamDef,
+        definition: HTKStreamDef,
         root: PathLike | None,
         chunk_frames: int | None,
         index: Keep,
@@ -146,10 +147,9 @@ class _Features(IndexedDeserializer):
         self._firsts = listed.firsts[row_entries]
         self._lengths = listed.lengths[row_entries]
         self._starts = offsets_of(np.bincount(listed.numbers, minlength=len(listed.paths)))
-        plain = replace(definition, scp=None, context=None, shape=None)
         super().__init__(
             find_files(listed.paths, as_given=True),
-            StreamDefs({name: plain}),
+            StreamDefs({name: definition.plain()}),
             index=index,
             ids=listed.keys,
         )
@@ -342,6 +342,7 @@ def open_features(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     definitions = wanted.choose(lambda: StreamDefs(features=StreamDef()))
     lists = [file for file in files if _is_list(file)]  # which say what of the others is wanted
     streams = {
-        name: replace(one, scp=tuple(lists or files)) for name, one in definitions.items()
+        name: HTKStreamDef.of(one, scp=tuple(lists or files))
+        for name, one in definitions.items()
     }
     return HTKFeatureDeserializer(StreamDefs(streams), index=wanted.index)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from os import fsdecode
 from pathlib import Path
@@ -12,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
 from sweephand.files.source_file import Files, PathLike, SourceFile
@@ -41,21 +38,6 @@ class HtkList:
     numbers: NDArray[np.int64]
     firsts: NDArray[np.int64]
     lengths: NDArray[np.int64]
-
-
-def speech_streams(streams: StreamsLike, lists: str, of: str) -> StreamDefs:
-    """Return the definitions of streams, each with the lists of its files."""
-    if not isinstance(streams, Mapping):
-        raise TypeError(f"{of} takes StreamDefs(NAME=StreamDef({lists}=...))")
-    chosen = StreamDefs(streams)
-    if not chosen:
-        raise ValueError(f"give at least one stream: StreamDefs(NAME=StreamDef({lists}=...))")
-    for name, one in chosen.items():
-        if getattr(one, lists) is None:
-            raise ValueError(f"stream {name!r} needs {lists}=, the path of its files' list")
-        if one.field is not None:
-            raise ValueError(f"stream {name!r}: HTK's files have no fields; leave field= out")
-    return chosen
 
 
 def read_lists(scp: Files, root: PathLike | None) -> HtkList:

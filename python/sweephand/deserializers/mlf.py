@@ -22,7 +22,7 @@ from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Wanted
-from sweephand.deserializers.htk_list import speech_streams
+from sweephand.deserializers.htk_streams import HTKStreamDef, speech_streams
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_array, require
 from sweephand.deserializers.units.placed import add_units
@@ -85,7 +85,7 @@ class HTKMLFDeserializer(IndexedDeserializer):
     >>> _ = (folder / "states").write_text("sil\nah\n")
     >>> _ = (folder / "a.mlf").write_text(
     ...     '#!MLF!#\n"*/cen5.lab"\n0 200000 sil\n200000 500000 ah\n.\n')
-    >>> labels = sh.StreamDefs(labels=sh.StreamDef(mlf=folder / "a.mlf"))
+    >>> labels = sh.StreamDefs(labels=sh.io.StreamDef(mlf=folder / "a.mlf"))
     >>> corpus = sh.HTKMLFDeserializer(folder / "states", labels)
     >>> minibatch = sh.MinibatchSource(corpus, max_sweeps=1).next_minibatch(5)
     >>> minibatch.ids, minibatch["labels"].values
@@ -120,9 +120,10 @@ class HTKMLFDeserializer(IndexedDeserializer):
                 "number of classes"
             )
         self._frame_period = check_int("frame_period", frame_period, 1, 2**40)
-        plain = replace(definition, mlf=None, shape=None)
         super().__init__(
-            find_files(definition.mlf, as_given=True), {self._name: plain}, index=index
+            find_files(definition.mlf, as_given=True),
+            {self._name: definition.plain()},
+            index=index,
         )
         names = "\0".join(self._states).encode(errors="surrogateescape")
         self.options = {
@@ -298,5 +299,7 @@ def read_states(place: PathLike) -> list[str]:
 def open_labels(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     """Return the corpus of label files."""
     definitions = wanted.choose(lambda: StreamDefs(labels=StreamDef()))
-    streams = {name: replace(one, mlf=tuple(files)) for name, one in definitions.items()}
+    streams = {
+        name: HTKStreamDef.of(one, mlf=tuple(files)) for name, one in definitions.items()
+    }
     return HTKMLFDeserializer(None, StreamDefs(streams), index=wanted.index)
