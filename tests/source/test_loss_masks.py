@@ -171,7 +171,7 @@ def test_masks_of_files_are_found_once(tmp_path: Path, monkeypatch: pytest.Monke
     streams = {"t": sh.StreamDef(loss_mask="m", dtype="int32"), "m": sh.StreamDef()}
     for passes in (True, False):
         if not passes:
-            monkeypatch.setattr("sweephand.maps.mask_runs.one_pass", None)
+            monkeypatch.setattr("sweephand.maps.kept_pass.one_pass", None)
         with sh.MinibatchSource(sh.JSONLDeserializer(path, streams), max_sweeps=1) as source:
             assert source.next_minibatch(9).global_num_label_samples == 2
     path.write_text('{"t": [1, 2, 3], "m": [0, 0, 1]}\n{"t": [4, 5], "m": [1, 0]}\n')

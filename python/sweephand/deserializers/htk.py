@@ -105,8 +105,7 @@ class HTKFeatureDeserializer(SelfDescribed):
         chosen = speech_streams(streams, "scp", "HTKFeatureDeserializer")
         self.definitions = StreamDefs(chosen)
         self._streams = [
-            _Features(name, one, root, chunk_frames, index)
-            for name, one in chosen.items()
+            _Features(name, one, root, chunk_frames, index) for name, one in chosen.items()
         ]
 
     def open(self, ledger: Ledger) -> Corpus:

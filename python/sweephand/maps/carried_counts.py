@@ -1,4 +1,4 @@
-"""What sequences carry of streams beside rows: told by a map, or found in one kept pass."""
+"""Counts of what sequences carry beside rows: of a map, or found in one kept pass."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
-from sweephand.maps.measured_store import MeasuredStore
+from sweephand.maps.kept_pass import KeptPass, PassFindings
 from sweephand.maps.opening import Opening
 
-_BATCH_BYTES = 1 << 20
-_LEAST_BATCH = 256  # samples
+_PASS = "counts of {}"
 _MOST_ITEMS = 2**32 - 2
 
 
@@ -49,31 +47,25 @@ def with_counts(corpus: StoredCorpus, names: Collection[str], opening: Opening) 
     own = {info.name for info in corpus.streams}
     names = [name for name in names if name in own]
     found = {name: corpus.counts[name] for name in names if name in corpus.counts}
-    missing = [name for name in names if name not in found]
-    stores = {name: MeasuredStore.of(corpus, f"counts of {name}") for name in missing}
-    kept = {name: store.read_index() for name, store in stores.items()}
-    found |= {name: one[1][1] - np.uint32(1) for name, one in kept.items() if one is not None}
-    missing = [name for name in names if name not in found]
-    if missing:
-        num_errors = len(opening.ledger.errors)
-        found |= _found(corpus, missing, opening)
-        if len(opening.ledger.errors) == num_errors:  # what is damaged may be mended
-            one_each = np.ones(corpus.num_sequences, np.uint32)
-            for name in missing:
-                stores[name].keep((one_each, found[name] + np.uint32(1), False))
+    kept = KeptPass(corpus, opening)
+    for name in names:
+        if name not in found and (known := kept.recall(_PASS.format(name))) is not None:
+            found[name] = known.values
+    if missing := [name for name in names if name not in found]:
+        found |= _found(corpus, missing, kept)
+        one_each = np.ones(corpus.num_sequences, np.uint32)
+        for name in missing:
+            kept.keep(_PASS.format(name), PassFindings(one_each, found[name]))
     return replace(corpus, counts={name: found[name] for name in names})
 
 
 def _found(
-    corpus: StoredCorpus, names: Collection[str], opening: Opening
+    corpus: StoredCorpus, names: Collection[str], kept: KeptPass
 ) -> dict[str, NDArray[np.uint32]]:
     """Return the counts of all sequences; those that are damaged carry nothing."""
     numbers = {info.name: number for number, info in enumerate(corpus.streams)}
     found = {name: np.zeros(corpus.num_sequences, np.uint32) for name in names}
-    samples = max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, corpus.sample_bytes)))
-    for which, batch in one_pass(corpus, opening.ledger, samples, load_ahead=True):
-        if len(which) == 0:
-            continue
+    for which, batch in kept.batches():
         for name in names:
             offsets = batch.sample_offsets(numbers[name])
             counts = np.ones(len(which), int) if offsets is None else np.diff(offsets)

@@ -11,16 +11,12 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.loss_masks import LossMasks
-from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
-from sweephand.maps.measured_store import MeasuredStore
+from sweephand.maps.kept_pass import KeptPass, PassFindings
 from sweephand.maps.opening import Opening
 from sweephand.maps.stored_streams import StoredStreams
-
-_BATCH_BYTES = 1 << 20
-_LEAST_BATCH = 256  # samples
 
 
 def with_loss_masks(corpus: StoredCorpus, opening: Opening) -> StoredCorpus:
@@ -45,16 +41,12 @@ def with_loss_masks(corpus: StoredCorpus, opening: Opening) -> StoredCorpus:
     mask = _beside(corpus.streams, tokens, tokens.loss_mask, "loss mask")
     parts = _beside(corpus.streams, tokens, tokens.parts, "stream of parts")
     names = " ".join(info.name if info else "-" for info in (mask, parts))
-    store = MeasuredStore.of(corpus, f"loss mask and parts {names} of {tokens.name}")
-    kept = store.read_index()
-    if kept is not None:
-        _, (counts, bounds, _), _ = kept
-        return replace(corpus, masks=LossMasks(offsets_of(counts), bounds - np.uint32(1)))
-    num_errors = len(opening.ledger.errors)
-    found = _found(corpus, tokens, mask, parts, opening)
-    if len(opening.ledger.errors) == num_errors:  # what is damaged may be mended
-        counts = found.counts.astype(np.uint32)
-        store.keep((counts, found.bounds + np.uint32(1), False))  # no size is 0
+    name = f"loss mask and parts {names} of {tokens.name}"
+    kept = KeptPass(corpus, opening)
+    if (known := kept.recall(name)) is not None:
+        return replace(corpus, masks=LossMasks(offsets_of(known.counts), known.values))
+    found = _found(corpus, kept, tokens, mask, parts)
+    kept.keep(name, PassFindings(found.counts.astype(np.uint32), found.bounds))
     return replace(corpus, masks=found)
 
 
@@ -82,19 +74,16 @@ def _beside(
 
 def _found(
     corpus: StoredCorpus,
+    kept: KeptPass,
     tokens: StreamInfo,
     mask: StreamInfo | None,
     parts: StreamInfo | None,
-    opening: Opening,
 ) -> LossMasks:
     count = corpus.num_sequences
     runs: list[LossMasks] = []
     numbers: list[NDArray[np.uint64]] = []
-    samples = max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, corpus.sample_bytes)))
     stored = StoredStreams(corpus)
-    for which, batch in one_pass(corpus, opening.ledger, samples, load_ahead=True):
-        if len(which) == 0:
-            continue
+    for which, batch in kept.batches():
         sequences = stored.sequences_of(batch)
         offsets = sequences[tokens.name].as_arrays()[1]
         is_on = np.ones(offsets[-1], np.bool_)

@@ -10,19 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError, shown
-from sweephand.maps.measured_store import MeasuredStore
+from sweephand.maps.kept_pass import KeptPass, PassFindings
 from sweephand.maps.opening import Opening
 from sweephand.maps.stored_streams import StoredStreams
 
 By: TypeAlias = str | Callable[[Mapping[str, Any]], Any]
 """A stream of one sample, or a function of a sequence that returns an integer, bool or text."""
 
-_BATCH_BYTES = 1 << 20
-_LEAST_BATCH = 256  # samples
 _TEXT = "utf-8", "surrogateescape"
 
 
@@ -62,17 +59,13 @@ def classes_of(corpus: Corpus, by: By, opening: Opening) -> SequenceClasses:
         return _numbered(_of_function(corpus, by, opening), corpus.num_sequences)
     info = _checked(corpus, by)
     narrow = _with_reader_of(corpus, info)
-    store = MeasuredStore.of(narrow, f"classes of {info.name}")
-    kept = store.read_index()
-    if kept is not None:
-        content, (_, numbers, _), _ = kept
-        return SequenceClasses(list(content.facts[0]["names"]), numbers.astype(np.int64) - 1)
-    num_errors = len(opening.ledger.errors)
-    found = _numbered(_of_stream(narrow, info, opening), corpus.num_sequences)
-    if len(opening.ledger.errors) == num_errors:  # what is damaged may be mended
-        ones = np.ones(corpus.num_sequences, np.uint32)
-        sizes = (found.numbers + 1).astype(np.uint32)
-        store.keep((ones, sizes, False), facts={"names": found.names})
+    kept, name = KeptPass(narrow, opening), f"classes of {info.name}"
+    if (known := kept.recall(name)) is not None:
+        return SequenceClasses(list(known.facts["names"]), known.values.astype(np.int64))
+    found = _numbered(_of_stream(narrow, info, kept), corpus.num_sequences)
+    one_each = np.ones(corpus.num_sequences, np.uint32)
+    numbers = found.numbers.astype(np.uint32)
+    kept.keep(name, PassFindings(one_each, numbers, {"names": found.names}))
     return found
 
 
@@ -121,22 +114,21 @@ def _with_reader_of(corpus: Corpus, info: StreamInfo) -> Corpus:
 Found: TypeAlias = Iterator[tuple[NDArray[np.uint64], list[Any]]]
 
 
-def _batches(corpus: Corpus, opening: Opening) -> Iterator[tuple[NDArray[np.uint64], Any]]:
-    samples = max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, corpus.sample_bytes)))
+def _batches(corpus: Corpus, kept: KeptPass) -> Iterator[tuple[NDArray[np.uint64], Any]]:
     stored = StoredStreams(corpus)
-    for numbers, batch in one_pass(corpus, opening.ledger, samples, load_ahead=True):
+    for numbers, batch in kept.batches():
         yield numbers, stored.sequences_of(batch)
 
 
-def _of_stream(corpus: Corpus, info: StreamInfo, opening: Opening) -> Found:
-    for numbers, sequences in _batches(corpus, opening):
+def _of_stream(corpus: Corpus, info: StreamInfo, kept: KeptPass) -> Found:
+    for numbers, sequences in _batches(corpus, kept):
         yield numbers, np.concatenate(sequences[info.name].to_list()).tolist()
 
 
 def _of_function(
     corpus: Corpus, by: Callable[[Mapping[str, Any]], Any], opening: Opening
 ) -> Found:
-    for numbers, sequences in _batches(corpus, opening):
+    for numbers, sequences in _batches(corpus, KeptPass(corpus, opening)):
         streams = {name: one.to_list() for name, one in sequences.items()}
         found = []
         for place, number in enumerate(numbers):
