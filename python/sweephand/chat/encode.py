@@ -3,95 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from sweephand.chat.conversation import conversation_of
-from sweephand.chat.encoder import ConversationEncoder, Tokens, TrainOn
-from sweephand.checks import check_int
+from sweephand.chat.encoded_map import LOSS_MASK, TOKENS, Cut, EncodedMap, Truncate
+from sweephand.chat.encoder import ConversationEncoder, TrainOn
 from sweephand.errors import shown
 from sweephand.maps.key import Key
-from sweephand.maps.known_map import KnownMap
-
-Truncate = Literal["end", "start", "drop", "error"]
-
-TOKENS, LOSS_MASK = "tokens", "loss_mask"
 
 
-class ChatMap(KnownMap):
-    """A map of conversations, as `encode` makes it.
+class ChatMap(EncodedMap):
+    """A map of conversations, as `encode` makes it."""
 
-    Attributes
-    ----------
-    encoder : ConversationEncoder
-    """
-
-    size = "measured"
+    declares: ClassVar[Mapping[str, str]] = {"loss_mask": LOSS_MASK}
 
     def __init__(
         self,
         encoder: ConversationEncoder,
+        cut: Cut,
         messages: str,
-        max_length: int | None,
-        truncate: Truncate,
         unlabelled: Literal["keep", "drop"],
     ) -> None:
-        self.encoder = encoder
+        super().__init__(encoder, cut)
         self._messages, self._unlabelled = messages, unlabelled
-        self._cut = Cut(max_length, truncate)
-        self.name = f"chat.encode {encoder.digest} {messages} {self._cut} {unlabelled}"
-
-    def declared(self, stream: str) -> Mapping[str, str]:
-        """Return what `StreamInfo` is to have of a stream."""
-        return {"loss_mask": LOSS_MASK} if stream == TOKENS else {}
+        self.name = f"chat.encode {encoder.digest} {messages} {cut} {unlabelled}"
 
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
         """Return the tokens and the mask of a conversation; no sequence if it is left out."""
-        found = self._cut(self.encoder(conversation_of(sequence, self._messages)))
+        found = self.cut(self.encoder(conversation_of(sequence, self._messages)))
         if found is None or (self._unlabelled == "drop" and not found[1][1:].any()):
             return []
         return {TOKENS: found[0], LOSS_MASK: found[1]}
 
     def __repr__(self) -> str:
         return f"chat.encode({self._messages!r})"
-
-
-class Cut:
-    """Treatment of conversations that are too long.
-
-    Parameters
-    ----------
-    max_length : int or None
-        Tokens that a conversation may have.
-    truncate : {"end", "start", "drop", "error"}
-    """
-
-    def __init__(self, max_length: int | None, truncate: Truncate) -> None:
-        if max_length is not None:
-            check_int("max_length", max_length, 1, 2**31)
-        if truncate not in ("end", "start", "drop", "error"):
-            raise ValueError(
-                f"truncate is 'end', 'start', 'drop' or 'error', got {shown(truncate)}"
-            )
-        self._most, self._how = max_length, truncate
-
-    def __call__(self, found: Tokens) -> Tokens | None:
-        """Return the tokens that stay, and their mask; None if the conversation is dropped."""
-        tokens, mask = found
-        most = self._most
-        if most is None or len(tokens) <= most:
-            return found
-        if self._how == "end":
-            return tokens[:most], mask[:most]
-        if self._how == "start":
-            return tokens[-most:], mask[-most:]
-        if self._how == "drop":
-            return None
-        raise ValueError(
-            f"the conversation has {len(tokens)} tokens, more than max_length={most}"
-        )
-
-    def __str__(self) -> str:
-        return "whole" if self._most is None else f"{self._how} {self._most}"
 
 
 def encode(
@@ -177,4 +122,4 @@ def encode(
     if unlabelled not in ("keep", "drop"):
         raise ValueError(f"unlabelled is 'keep' or 'drop', got {shown(unlabelled)}")
     encoder = ConversationEncoder(tokenizer, template, train_on, tools)
-    return ChatMap(encoder, messages, max_length, truncate, unlabelled)
+    return ChatMap(encoder, Cut(max_length, truncate), messages, unlabelled)

@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sweephand.chat.conversation import Message, is_trained, messages_of, text_of
-from sweephand.chat.encode import LOSS_MASK, TOKENS, Cut, Truncate
+from sweephand.chat.encoded_map import LOSS_MASK, TOKENS, Cut, EncodedMap, Truncate
 from sweephand.chat.encoder import ConversationEncoder
 from sweephand.maps.key import Key
-from sweephand.maps.known_map import KnownMap
 
 PART = "part"
 
 
-class PairMap(KnownMap):
-    """A map of pairs, as `encode_pairs` makes it.
+class PairMap(EncodedMap):
+    """A map of pairs, as `encode_pairs` makes it."""
 
-    Attributes
-    ----------
-    encoder : ConversationEncoder
-    """
-
-    size = "measured"
+    declares: ClassVar[Mapping[str, str]] = {"loss_mask": LOSS_MASK, "parts": PART}
 
     def __init__(
-        self,
-        encoder: ConversationEncoder,
-        columns: tuple[str, str, str],
-        max_length: int | None,
-        truncate: Truncate,
+        self, encoder: ConversationEncoder, cut: Cut, columns: tuple[str, str, str]
     ) -> None:
-        self.encoder = encoder
+        super().__init__(encoder, cut)
         self._prompt, *self._answers = columns
-        self._cut = Cut(max_length, truncate)
-        self.name = f"chat.encode_pairs {encoder.digest} {' '.join(columns)} {self._cut}"
-
-    def declared(self, stream: str) -> Mapping[str, str]:
-        """Return what `StreamInfo` is to have of a stream."""
-        return {"loss_mask": LOSS_MASK, "parts": PART} if stream == TOKENS else {}
+        self.name = f"chat.encode_pairs {encoder.digest} {' '.join(columns)} {cut}"
 
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
         """Return the tokens of both conversations, the mask, and the part of each token."""
@@ -52,7 +37,7 @@ class PairMap(KnownMap):
                 for number, one in enumerate(messages)
                 if number >= num_prompt and one["role"] == "assistant" and is_trained(one)
             ]
-            cut = self._cut(self.encoder.encode(messages, trained))
+            cut = self.cut(self.encoder.encode(messages, trained))
             if cut is None:
                 return []
             found.append(cut)
@@ -145,4 +130,4 @@ def encode_pairs(
     array([0, 0, 0, 0, 0, 1, 1, 1, 1], dtype=uint8)
     """
     encoder = ConversationEncoder(tokenizer, template, "assistant", tools)
-    return PairMap(encoder, (prompt, chosen, rejected), max_length, truncate)
+    return PairMap(encoder, Cut(max_length, truncate), (prompt, chosen, rejected))
