@@ -25,6 +25,7 @@ def planned_facts(steps: SimulatedSteps, size: int, *, is_real: bool) -> dict[st
         "how": "the steps of a run"
         if is_real
         else "by the planner, over a chunk table of this size",
+        "of_a_run": is_real,
         "scale": steps.scale,
         "steps": steps.num_steps,
         "first_step": steps.first_step,

@@ -99,7 +99,7 @@ def _most(spread: dict[str, Any], in_words: Callable[[float], str]) -> str:
 
 
 def _how(planned: dict[str, Any]) -> str:
-    return "those of a run" if planned["how"] == "the steps of a run" else "planned for real"
+    return "those of a run" if planned["of_a_run"] else "planned for real"
 
 
 def _rows(facts: dict[str, Any]) -> str:
