@@ -103,7 +103,7 @@ class ContextPart:
     @property
     def sequences(self) -> NDArray[np.int64]:
         """Which sequence of the minibatch every run is of: int64, (runs,); -1 is padding."""
-        return self._runs[:, 3]
+        return self._runs[:, 3].copy()
 
     @lazy
     def cells(self) -> NDArray[np.int64]:
