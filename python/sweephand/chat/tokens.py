@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.chat.template import ChatTemplate, Span
+from sweephand.dataclass import dataclass
 from sweephand.errors import shown
 
 

@@ -11,7 +11,6 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from sweephand.cli.options import (
     whole,
 )
 from sweephand.cli.picture import keep_picture
+from sweephand.dataclass import dataclass
 from sweephand.layouts.by_name import layout_names, layout_of_length
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sweephand.cli.dry_run import DryRun, over_mean, plan_sweep
 from sweephand.cli.options import make_source
+from sweephand.dataclass import dataclass
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.layouts import Bucketed, Packed
 from sweephand.source.open_corpus import flat_parts

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.dataclass import dataclass
 from sweephand.layouts.attention import Attention
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.source.source import MinibatchSource

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from sweephand import _core
 from sweephand._core.compose import Cost, Fitting, Packing, Plan, Planner, Request
 from sweephand.cli.cluster import Cluster
 from sweephand.cli.simulated_corpus import SimulatedCorpus
+from sweephand.dataclass import dataclass
 from sweephand.layouts.attention import Attention
 from sweephand.source.source import MinibatchSource
 

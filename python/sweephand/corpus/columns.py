@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.casts import element_type
+from sweephand.dataclass import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -19,6 +18,7 @@ from sweephand.corpus.own_order import SweepOrder
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, sum_chunks
 from sweephand.corpus.streams import StreamInfo, size_stream
+from sweephand.dataclass import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

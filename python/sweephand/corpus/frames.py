@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -17,6 +16,7 @@ from sweephand.corpus.part_ids import PartIds
 from sweephand.corpus.sizes import Sizing, sum_chunks
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stored_reader import StoredReader
+from sweephand.dataclass import replace
 from sweephand.errors import DataError
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from sweephand.corpus.given_texts import (
 )
 from sweephand.corpus.like_pictures import common_picture_shape
 from sweephand.corpus.sizes import check_offsets
+from sweephand.dataclass import replace
 
 
 def make_column(

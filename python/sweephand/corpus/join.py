@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.join_keys import KeptNumbers
 from sweephand.corpus.stored import StoredCorpus
+from sweephand.dataclass import replace
 
 
 def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error") -> Corpus:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of, ranges
+from sweephand.dataclass import dataclass
 
 
 @dataclass(frozen=True)

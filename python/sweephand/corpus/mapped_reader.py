@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Change, Reader
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
+from sweephand.dataclass import dataclass, replace
 
 Make = Callable[
     [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from sweephand.dataclass import dataclass
 
 LACKING: Any = object()
 """The value of a member that is not there."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sweephand.checks import check_int
+from sweephand.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from sweephand.files.cluster.make_plan import ClusterOptions, PeersArgument, TLSFiles

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.members import LACKING, Unusable
+from sweephand.dataclass import replace
 
 OBJECT = np.dtype(object)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
@@ -20,6 +19,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.node_cache import NodeCache
 from sweephand.corpus.reader import Change, Reader
 from sweephand.corpus.stored_reader import StoredReader
+from sweephand.dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from sweephand.files.node_cache.decoded import DecodedChunks

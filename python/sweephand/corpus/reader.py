@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from sweephand import _core
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.turns import Turn
+from sweephand.dataclass import dataclass, replace
 from sweephand.files.requests import MOST_REQUESTS
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData
+from sweephand.dataclass import dataclass
 
 MANY_SEQUENCES = 1_000_000
 """From so many on, lengths are looked at where they are used, not all before."""

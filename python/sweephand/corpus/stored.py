@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from sweephand.corpus.own_order import DerivedOrder, SweepOrder
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, chunk_starts
 from sweephand.corpus.streams import sizing_streams
+from sweephand.dataclass import dataclass, field, replace
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.reader import Change, Reader
+from sweephand.dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus

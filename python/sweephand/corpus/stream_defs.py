@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any, Literal, Never, get_args
 
@@ -13,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from sweephand.checks import check_flag, check_function, check_int
 from sweephand.corpus.casts import as_dtype
 from sweephand.corpus.stream_slips import instead_of_definition, unknown_argument
+from sweephand.dataclass import dataclass, fields
 from sweephand.errors import ArgumentTypeError
 
 Transform = Callable[[NDArray[Any]], NDArray[Any]]

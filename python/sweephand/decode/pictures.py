@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.checks import OptionalModule, check_flag
+from sweephand.dataclass import dataclass
 from sweephand.decode.scaled_pictures import ScaledPictures
 from sweephand.images.crops import Resize, Size, check_size
 from sweephand.images.picture_map import PictureMap, Steps, samples_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.dataclass import dataclass
 from sweephand.deserializers.units.arrow_units import ArrowUnits, streams_of
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import UnitScan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import ColumnData
+from sweephand.dataclass import dataclass
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError
 from sweephand.files.source_file import SourceFile

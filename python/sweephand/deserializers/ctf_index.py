@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import sum_chunks
+from sweephand.dataclass import replace
 from sweephand.deserializers.units.kept_scans import (
     all_follow,
     check_array,

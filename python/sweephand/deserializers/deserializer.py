@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.dataclass import dataclass
 from sweephand.deserializers.foreign_methods import ON_CORPUS, ON_MAP
 from sweephand.deserializers.no_dataset import NoDataset
 from sweephand.elsewhere import AnswersForeignNames, names_ours

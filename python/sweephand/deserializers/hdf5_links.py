@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.checks import OptionalModule
+from sweephand.dataclass import dataclass
 from sweephand.files.local import open_regular
 
 h5py = OptionalModule("h5py", extra="hdf5")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from os import fsdecode
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
 from sweephand.files.source_file import Files, PathLike, SourceFile

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from sweephand.corpus.columns import ColumnData
@@ -21,6 +20,7 @@ from sweephand.corpus.members import splits_of
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Wanted, the_only
 from sweephand.deserializers.lance_reader import (

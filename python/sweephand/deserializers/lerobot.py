@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.objects import object_text, objects_column
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Wanted, the_only
 from sweephand.deserializers.lerobot_episodes import Episodes, LeRobotInfo, read_info

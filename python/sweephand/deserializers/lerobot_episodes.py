@@ -17,7 +17,6 @@ import json
 import re
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
@@ -27,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.checks import OptionalModule
+from sweephand.dataclass import dataclass
 from sweephand.deserializers.units.arrow_units import data_errors
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular

@@ -14,13 +14,13 @@ megatron/core/datasets/indexed_dataset.py
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ledger import Ledger
+from sweephand.dataclass import dataclass
 from sweephand.errors import DataError, printable
 from sweephand.files.source_file import SourceFile
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from os import fsdecode
 from typing import Any
@@ -20,6 +19,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Wanted
 from sweephand.deserializers.htk_streams import HTKStreamDef, speech_streams

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.sizes import check_offsets
 from sweephand.corpus.stream_defs import StreamDef
+from sweephand.dataclass import replace
 from sweephand.deserializers.npy_header import NpyHeader, read_header
 from sweephand.deserializers.units.file_columns import FileColumn
 from sweephand.errors import DataError

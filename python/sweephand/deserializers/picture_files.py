@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ids import SequenceIds
+from sweephand.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Wanted
 from sweephand.deserializers.npy_header import NpyHeader, read_header

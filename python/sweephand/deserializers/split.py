@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
@@ -15,6 +14,7 @@ from sweephand.checks import check_int
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.id_words import digests_of_names, id_words
 from sweephand.corpus.ledger import Ledger
+from sweephand.dataclass import dataclass
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, single_corpus
 from sweephand.deserializers.strata import parts_by_class

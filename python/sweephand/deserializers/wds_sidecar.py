@@ -15,13 +15,13 @@ from __future__ import annotations
 import tarfile
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of
+from sweephand.dataclass import dataclass
 from sweephand.errors import DataError, SweephandHint
 from sweephand.files.local import LocalFile
 from sweephand.files.paths import as_path, read_file

@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from sweephand.checks import OptionalModule
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.dataclass import dataclass
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Wanted
 from sweephand.deserializers.units.array_elements import TEXT, StoredArray, element_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sweephand.dataclass import replace
 from sweephand.errors import shown
 from sweephand.events.event import Add, Event, event_of
 from sweephand.events.event_json import from_text, to_text

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import overload
 
+from sweephand.dataclass import dataclass, field, replace
 from sweephand.events.event import Event
 
 

@@ -8,7 +8,6 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.dataclass import dataclass, replace
 from sweephand.errors import DataError
 from sweephand.files.source_file import FileList, PathLike, SourceFile, is_leftover, no_match
 

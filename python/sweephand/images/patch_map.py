@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.checks import check_int
+from sweephand.dataclass import dataclass
 from sweephand.images.grids import NativeResolution, PatchRule
 from sweephand.images.headers import HEAD_BYTES, extent_in_head
 from sweephand.images.picture_map import samples_of

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import Field, dataclass, fields
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.dataclass import dataclass, fields
+
+if TYPE_CHECKING:
+    from dataclasses import Field
 
 LongPolicy = Literal["error", "split", "drop"]
 OverLimit = Literal["error", "drop", "alone"]

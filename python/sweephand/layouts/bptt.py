@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from sweephand import _core
 from sweephand.checks import check_int
+from sweephand.dataclass import dataclass
 from sweephand.layouts.base import Layout, row_length_for
 
 

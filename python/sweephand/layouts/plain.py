@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
+from sweephand.dataclass import dataclass
 from sweephand.layouts.base import Layout
 from sweephand.layouts.padding import GapLayout, PadValue, check_side
 

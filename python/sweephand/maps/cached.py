@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from sweephand.corpus.sample_form import Samples
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import StreamInfo
+from sweephand.dataclass import dataclass, replace
 from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress
 from sweephand.files.local import LocalFile, stat_file

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
+from sweephand.dataclass import replace
 from sweephand.errors import DataError
 from sweephand.maps.kept_pass import KeptPass, PassFindings
 from sweephand.maps.opening import Opening

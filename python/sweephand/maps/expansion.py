@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +14,7 @@ from sweephand.corpus.part_ids import PartIds
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stored import StoredCorpus
+from sweephand.dataclass import dataclass, replace
 
 
 @dataclass(frozen=True)

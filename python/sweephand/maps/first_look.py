@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples, count
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
+from sweephand.dataclass import dataclass, field, replace
 from sweephand.errors import DataError
 from sweephand.maps.key import KeyContext
 from sweephand.maps.opening import Opening

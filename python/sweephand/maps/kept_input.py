@@ -6,7 +6,6 @@ import gc
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -15,6 +14,7 @@ from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm
 from sweephand.corpus.stream_defs import StreamDefs
+from sweephand.dataclass import replace
 from sweephand.maps.key import KeyContext
 from sweephand.maps.opening import Opening
 from sweephand.maps.sequence_map import SequenceMap

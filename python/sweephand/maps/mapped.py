@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import groupby
 
@@ -16,6 +15,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.mapped_reader import MappedOrigin, MappedReader
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.stored import StoredCorpus
+from sweephand.dataclass import replace
 from sweephand.maps.cached import cached_corpus
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook, look_at_first

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.loss_masks import LossMasks
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
+from sweephand.dataclass import replace
 from sweephand.errors import DataError
 from sweephand.maps.kept_pass import KeptPass, PassFindings
 from sweephand.maps.opening import Opening

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus
+from sweephand.dataclass import dataclass
 from sweephand.files.index_content import IndexContent, digest_of, read_index, to_json
 from sweephand.files.index_file import describe_files, keep_index, trusted_owners
 from sweephand.files.index_places import index_places, places_to_write

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sweephand.corpus.casts import whole_number
 from sweephand.corpus.sample_form import Samples, WrongSamples
+from sweephand.dataclass import dataclass, field, replace
 from sweephand.errors import DataError, shown
 from sweephand.maps.task import MapTask, no_dict
 

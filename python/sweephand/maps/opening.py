@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sweephand.corpus.ledger import Ledger
+from sweephand.dataclass import dataclass, field
 from sweephand.maps.workers import MapWorkers
 
 

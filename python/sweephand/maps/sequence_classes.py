@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
+from sweephand.dataclass import dataclass, replace
 from sweephand.errors import DataError, shown
 from sweephand.maps.kept_pass import KeptPass, PassFindings
 from sweephand.maps.opening import Opening

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.corpus import Corpus
+from sweephand.dataclass import replace
 from sweephand.layouts import Ragged
 from sweephand.maps.stream_sequences import StreamSequences
 from sweephand.minibatch.contents import Contents

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Self
@@ -14,6 +13,7 @@ from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
+from sweephand.dataclass import dataclass, field, fields, replace
 from sweephand.errors import DataError
 from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.lengths import Lengths, check_lengths

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
+from sweephand.dataclass import dataclass
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import StaleError
 from sweephand.maps.opening import Opening

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from sweephand.corpus.reader import Change, Reader
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
+from sweephand.dataclass import dataclass, replace
 from sweephand.mixtures.mixed_ids import MixedIds
 
 if TYPE_CHECKING:

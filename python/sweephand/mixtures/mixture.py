@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from sweephand import _core
 from sweephand.corpus.corpus import Corpus, ShareChange
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
+from sweephand.dataclass import dataclass, replace
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of, single_corpus
 from sweephand.errors import shown

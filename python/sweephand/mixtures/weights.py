@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from numbers import Rational, Real
@@ -14,6 +13,7 @@ import numpy as np
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.corpus import ShareChange
+from sweephand.dataclass import dataclass
 from sweephand.errors import shown
 
 Weight = int | float | Fraction

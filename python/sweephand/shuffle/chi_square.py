@@ -1,10 +1,11 @@
 """How surprising counts are, without SciPy: chi-squares of many seeds, and p-values."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from sweephand.dataclass import dataclass
 
 
 @dataclass(frozen=True)

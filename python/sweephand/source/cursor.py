@@ -6,7 +6,6 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, Self
 
@@ -18,6 +17,7 @@ from sweephand.corpus.read_through import CacheUse, read_through
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.turns import Turn
+from sweephand.dataclass import dataclass, replace
 from sweephand.layouts import pad_element
 from sweephand.minibatch.position import Position
 from sweephand.source.chunk_uses import ChunkUses

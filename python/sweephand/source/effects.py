@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.corpus import Corpus, ShareChange
+from sweephand.dataclass import dataclass, replace
 from sweephand.events.event import Add, Ban, MapVersion, Retire, RowLength, Skip, Weights
 from sweephand.events.event_list import EventList
 from sweephand.layouts import Layout

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from sweephand import _core
@@ -12,6 +10,7 @@ from sweephand.corpus.frames import frames
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamInfo
+from sweephand.dataclass import dataclass, replace
 from sweephand.events.event import Add, Event, MapVersion
 from sweephand.events.event_list import EventList
 from sweephand.layouts import Layout

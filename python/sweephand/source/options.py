@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, fields
 from inspect import Parameter, signature
 from os import PathLike
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from sweephand.checks import check_flag, check_int, check_number
 from sweephand.corpus.node_cache import NodeCache
+from sweephand.dataclass import dataclass, field, fields
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of
 from sweephand.errors import shown
@@ -24,6 +24,9 @@ from sweephand.source.window import (
     DefaultWindow,
     Window,
 )
+
+if TYPE_CHECKING:
+    from dataclasses import InitVar
 
 P = ParamSpec("P")
 S = TypeVar("S")

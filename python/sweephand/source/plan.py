@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -12,6 +11,7 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.streams import StreamInfo
+from sweephand.dataclass import dataclass, replace
 from sweephand.events.event import Add, MapVersion
 from sweephand.events.event_list import EventList
 from sweephand.layouts import Layout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from sweephand import _core
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import SequenceIds
+from sweephand.dataclass import dataclass
 from sweephand.errors import shown
 from sweephand.source.by_score import ByScore
 from sweephand.source.described import Described

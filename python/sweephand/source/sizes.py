@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Protocol, TypeGuard, cast
 
 import numpy as np
 
+from sweephand.dataclass import replace
 from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
 from sweephand.source.schedules.schedule import StepSchedule
 from sweephand.source.schedules.spec import Spec

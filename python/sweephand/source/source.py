@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -11,6 +10,7 @@ from typing import Any, Self
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.streams import StreamInfo
+from sweephand.dataclass import replace
 from sweephand.deserializers.data_in_memory import advice_for_named, advice_for_several
 from sweephand.deserializers.source_data import SourceData
 from sweephand.elsewhere import AnswersForeignNames, names_ours

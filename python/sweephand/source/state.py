@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus
+from sweephand.dataclass import dataclass, fields
 from sweephand.errors import StateError
 from sweephand.events.event_list import EventList
 from sweephand.layouts import Layout

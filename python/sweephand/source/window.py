@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
 from sweephand.checks import check_int
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.sizes import MANY_SEQUENCES
 from sweephand.corpus.stored import StoredCorpus
+from sweephand.dataclass import dataclass
 from sweephand.source.limits import FULL_DATA_SWEEP
 
 

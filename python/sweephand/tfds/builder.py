@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import overload
@@ -12,6 +11,7 @@ import numpy as np
 
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
+from sweephand.dataclass import replace
 from sweephand.deserializers.formats import Wanted
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.paths import AnyPath

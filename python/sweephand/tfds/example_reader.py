@@ -6,7 +6,6 @@ import math
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
@@ -19,6 +18,7 @@ from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.own_values import own_result
+from sweephand.dataclass import replace
 from sweephand.deserializers.units.tf_examples import ExampleField, decode_examples
 from sweephand.errors import DataError
 from sweephand.files.access import access_to

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 import torch
 
 from sweephand.checks import check_int
+from sweephand.dataclass import dataclass
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.minibatch.packed_rows import PackedRows, positions_of, row_length_of

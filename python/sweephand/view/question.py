@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from urllib.parse import parse_qsl, urlencode
+
+from sweephand.dataclass import dataclass, fields, replace
 
 _BOUND = 2**63
 _WORDS = frozenset({"search", "layout"})

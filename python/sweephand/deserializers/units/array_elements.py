@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.dataclass import replace
 from sweephand.deserializers.units.unit_scan import SampleType
 
 TEXT = SampleType("bytes")

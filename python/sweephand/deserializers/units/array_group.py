@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.sizes import check_offsets
 from sweephand.corpus.stream_defs import StreamDef
+from sweephand.dataclass import dataclass, replace
 from sweephand.deserializers.units.array_elements import StoredArray, kind_of, row_bytes
 from sweephand.deserializers.units.unit_scan import SampleType
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +24,7 @@ from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.dataclass import replace
 from sweephand.deserializers.units.array_elements import (
     column_of,
     kind_of,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from sweephand.corpus.columns import ColumnData, bytes_column, spread
 from sweephand.corpus.given_texts import IS_NULL
 from sweephand.corpus.members import splits_of
 from sweephand.corpus.objects import column_of_values
+from sweephand.dataclass import dataclass
 
 pa = OptionalModule("pyarrow", extra="parquet")
 pc = OptionalModule("pyarrow.compute", extra="parquet")

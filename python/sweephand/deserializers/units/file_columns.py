@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.sizes import size_columns
 from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import StreamInfo, sizing_streams
+from sweephand.dataclass import dataclass, replace
 from sweephand.deserializers.units.array_elements import TEXT, column_of
 from sweephand.files.access import access_to
 from sweephand.files.local import join_pieces

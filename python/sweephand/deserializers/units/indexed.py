@@ -6,7 +6,6 @@ import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -24,6 +23,7 @@ from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo, sizing_streams
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.formats import SelfDescribed
 from sweephand.deserializers.units.kept_scans import check_index

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -28,6 +27,7 @@ from sweephand.corpus.columns import ColumnData, offsets_of, take
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import StreamInfo
+from sweephand.dataclass import replace
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_array, require, spread
 from sweephand.deserializers.units.row_table import RowTable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData, spread
 from sweephand.corpus.stream_defs import StreamDef
+from sweephand.dataclass import dataclass
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile

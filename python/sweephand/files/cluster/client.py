@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.dataclass import dataclass
 from sweephand.files.cluster.flow import Flow, TooBusy
 from sweephand.files.cluster.members import Member
 from sweephand.files.cluster.message import (

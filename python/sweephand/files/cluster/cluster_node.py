@@ -18,13 +18,13 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.dataclass import dataclass, field
 from sweephand.files.cluster.calls import PeerCalls
 from sweephand.files.cluster.client import PeerClient
 from sweephand.files.cluster.loop_thread import LoopThread

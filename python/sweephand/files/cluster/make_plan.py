@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from sweephand.checks import check_int, check_number
+from sweephand.dataclass import dataclass, field
 from sweephand.errors import shown
 from sweephand.files.cluster.cluster_node import ClusterPlan
 from sweephand.files.cluster.members import Member

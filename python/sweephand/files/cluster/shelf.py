@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.dataclass import dataclass
 from sweephand.files.cluster.message import EntryRequest
 from sweephand.files.node_cache.entries import Key, head_of
 from sweephand.files.node_cache.fetch_lock import FetchLock

@@ -3,7 +3,6 @@
 import copy
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sweephand.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.torch.train.sharded_state import whole
 from sweephand.train.checkpoint.regular_file import open_regular

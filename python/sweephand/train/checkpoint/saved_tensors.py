@@ -1,10 +1,10 @@
 """The tensors in a file of a checkpoint, and the check that they fit a model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from sweephand.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.train.checkpoint.safetensors_file import (
     Sink,

@@ -3,13 +3,13 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.dataclass import dataclass
 from sweephand.train.learners.core_array import Array
 
 

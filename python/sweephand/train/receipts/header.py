@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from sweephand.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.layouts.attention import Attention
 from sweephand.layouts.by_name import layout_by_name

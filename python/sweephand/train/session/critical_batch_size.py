@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from sweephand.checks import check_int, check_number
+from sweephand.dataclass import dataclass
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
 from sweephand.train.session.frequency import Frequency, FrequencySpec

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from sweephand.checks import check_int, check_number
+from sweephand.dataclass import dataclass
 
 GrowthRule: TypeAlias = Literal["search", "noise scale"]
 

@@ -1,8 +1,7 @@
 """The settings of a training session, checked."""
 
-from dataclasses import dataclass
-
 from sweephand.checks import check_int
+from sweephand.dataclass import dataclass
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.source.schedules.spec import Spec
 from sweephand.train.arguments import check_kind

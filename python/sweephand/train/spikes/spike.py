@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, Literal, Self, TypeAlias, cast, get_args
 
 from sweephand.checks import check_number
+from sweephand.dataclass import dataclass, field
 from sweephand.train.checkpoint.read_state import read_count, read_text
 
 SpikeOutcome: TypeAlias = Literal["seen", "skipped", "banned", "ignored", "accepted", "stopped"]
