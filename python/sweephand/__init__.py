@@ -28,7 +28,9 @@ def __getattr__(name: str) -> object:
             raise ImportError(
                 f"sweephand.torch needs {error.name}: pip install 'sweephand[torch]'"
             ) from error
+    if name[0] == "_":  # also when the package itself imports its core
+        raise AttributeError(f"module 'sweephand' has no attribute {name!r}")
     hint = import_module("sweephand.source.old_names").hint_at(name, _names)
-    if name[0] != "_" and name in import_module("sweephand.train").__all__:
+    if name in import_module("sweephand.train").__all__:
         hint = f"; it is sweephand.train.{name}"
     raise AttributeError(f"module 'sweephand' has no attribute {name!r}{hint}")

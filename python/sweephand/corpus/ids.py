@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -68,7 +67,9 @@ class SequenceIds(ABC):
 
 def hash_of(parts: Iterable[bytes | memoryview]) -> str:
     """Return BLAKE2b, of 16 bytes in hex, of the concatenated parts."""
-    found = hashlib.blake2b(digest_size=16)
+    from hashlib import blake2b  # only here, as it loads OpenSSL
+
+    found = blake2b(digest_size=16)
     for part in parts:
         found.update(part)
     return found.hexdigest()

@@ -6,7 +6,6 @@ None, and what is within.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,6 +40,8 @@ def object_text(value: object) -> bytes:
     """
     if value is LACKING:
         return b"null"
+    import json  # only here: few streams hold objects
+
     try:
         text = json.dumps(
             value,
@@ -107,4 +108,6 @@ def parsed(texts: NDArray[np.object_]) -> NDArray[np.object_]:
 
 def parse_object(text: bytes) -> Any:
     """Return the object of a text; of one that was never given, as in a gap, None."""
+    import json
+
     return json.loads(text) if text else None

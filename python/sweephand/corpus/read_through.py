@@ -5,9 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,6 +81,8 @@ def read_through(
     made_of : object
         All that decides what is decoded.
     """
+    from pathlib import Path  # only here, as it brings urllib
+
     stored: list[tuple[Corpus, StoredReader]] = []
 
     def note(owner: Corpus, reader: StoredReader, _chunks: slice) -> StoredReader:
@@ -171,6 +171,8 @@ def _read_through(
 
 
 def _decode_once(decoded: DecodedChunks, made: bytes, reader: StoredReader) -> StoredReader:
+    from hashlib import blake2b  # only here, as it loads OpenSSL
+
     core = reader.core
 
     def load(number: int) -> _core.read.Chunk:
@@ -182,6 +184,8 @@ def _decode_once(decoded: DecodedChunks, made: bytes, reader: StoredReader) -> S
 
 def digest_of(made_of: object) -> bytes:
     """Return a digest that processes share if they decode the same; none if it cannot be."""
+    from hashlib import blake2b
+
     try:
         return blake2b(pickle.dumps(made_of)).digest()
     except Exception as error:  # whatever users' classes raise

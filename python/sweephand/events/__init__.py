@@ -4,27 +4,7 @@
 takes what it gives, or a file, and is the same run.
 """
 
-from sweephand.events.event import (
-    Add,
-    Ban,
-    Event,
-    MapVersion,
-    Retire,
-    RowLength,
-    Skip,
-    Weights,
-)
-from sweephand.events.event_file import load, save
+import lazy_loader
 
-__all__ = [
-    "Add",
-    "Ban",
-    "Event",
-    "MapVersion",
-    "Retire",
-    "RowLength",
-    "Skip",
-    "Weights",
-    "load",
-    "save",
-]
+# Each is imported when it is asked for: most sources have none.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

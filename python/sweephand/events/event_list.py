@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import overload
+from typing import TYPE_CHECKING, Any, overload
 
 from sweephand.dataclass import dataclass, field, replace
-from sweephand.events.event import Event
+
+if TYPE_CHECKING:
+    from sweephand.events.event import Event
 
 
 @dataclass(frozen=True)
-class EventList(Sequence[Event]):
+class EventList(Sequence["Event"]):
     """Events, in the order in which they were added.
 
     Attributes
@@ -47,6 +48,37 @@ class EventList(Sequence[Event]):
     def in_time(self) -> list[Event]:
         """The events by their times; of one time, in the order in which they were added."""
         return sorted(self.events, key=lambda event: event.at)
+
+    @property
+    def added(self) -> dict[str, Any]:
+        """The corpora that events add, by name."""
+        if not self.events:
+            return {}
+        from sweephand.events.event import Add  # only here: most sources have no events
+
+        return {one.corpus: one.data for one in self.in_time if isinstance(one, Add)}
+
+    @property
+    def map_versions(self) -> tuple[tuple[int, str, int], ...]:
+        """The times from which on maps have other versions, ascending, with their names."""
+        if not self.events:
+            return ()
+        from sweephand.events.event import MapVersion
+
+        return tuple(
+            (one.at, one.map, one.version)
+            for one in self.in_time
+            if isinstance(one, MapVersion)
+        )
+
+    @property
+    def opening(self) -> list[bytes]:
+        """The digests of the events that decide how a corpus is opened."""
+        if not self.events:
+            return []
+        from sweephand.events.event import Add, MapVersion
+
+        return [one.digest for one in self.events if isinstance(one, Add | MapVersion)]
 
     @cached_property
     def digest(self) -> str:
@@ -127,7 +159,9 @@ def digest_of(events: Iterable[Event]) -> str:
     ordered = sorted(events, key=_place_in_digest)
     if not ordered:
         return ""
-    digest = hashlib.blake2b(digest_size=16)
+    from hashlib import blake2b  # only here, as it loads OpenSSL
+
+    digest = blake2b(digest_size=16)
     for event in ordered:
         digest.update(event.at.to_bytes(8, "little") + event.digest)
     return digest.hexdigest()

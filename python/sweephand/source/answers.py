@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.streams import StreamInfo, Streams, name_of
-from sweephand.errors import DataError
-from sweephand.layouts import Layout
-from sweephand.minibatch.planned_minibatch import PlannedMinibatch
-from sweephand.source.cursor import Cursor
 from sweephand.source.limits import INFINITELY_REPEAT
-from sweephand.source.plan import Plan
 from sweephand.source.sizes import Size, size_of
-from sweephand.source.twin import twin_of
 
 if TYPE_CHECKING:
+    from sweephand.errors import DataError
+    from sweephand.layouts import Layout
+    from sweephand.minibatch.planned_minibatch import PlannedMinibatch
+    from sweephand.source.cursor import Cursor
+    from sweephand.source.plan import Plan
     from sweephand.view.page import Page
 
 
@@ -213,6 +212,7 @@ class Answers:
         TypeError, ValueError
             If an argument is wrong.
         """
+        from sweephand.source.twin import twin_of
         from sweephand.view.source_view import page_of_source
 
         with twin_of(self) as twin:  # type: ignore[arg-type] # of a source

@@ -7,21 +7,22 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
 from sweephand import _core
 from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.read_through import CacheUse, read_through
-from sweephand.corpus.reader import Reader
-from sweephand.corpus.streams import StreamInfo
-from sweephand.corpus.turns import Turn
 from sweephand.dataclass import dataclass, replace
 from sweephand.layouts import pad_element
 from sweephand.minibatch.position import Position
-from sweephand.source.chunk_uses import ChunkUses
-from sweephand.source.plan import Plan
+
+if TYPE_CHECKING:
+    from sweephand.corpus.reader import Reader
+    from sweephand.corpus.streams import StreamInfo
+    from sweephand.corpus.turns import Turn
+    from sweephand.source.plan import Plan
 
 _CLOSE_SECONDS = 10.0
 
@@ -73,6 +74,8 @@ class _Delivery:
         turns = [turn for reader in plan.corpus.readers for turn in reader.turns]
         if cache is None:
             return cls(plan, plan.corpus.readers, CacheUse(), turns)
+        from sweephand.source.chunk_uses import ChunkUses  # only here: few have a cache
+
         made_of = options.opened_from, *options.of_chunks
         uses = partial(ChunkUses, plan)
         return cls(plan, *read_through(plan.corpus, cache, uses, made_of), turns)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.sizes import Size, SizeSchedule, is_schedule, size_at, size_of
 
 if TYPE_CHECKING:
+    from sweephand.minibatch.minibatch import Minibatch
     from sweephand.source.source import MinibatchSource
 
 WRITE_LOOP = (

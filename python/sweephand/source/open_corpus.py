@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from sweephand import _core
-from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.frames import frames
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import dataclass, replace
-from sweephand.events.event import Add, Event, MapVersion
-from sweephand.events.event_list import EventList
-from sweephand.layouts import Layout
 from sweephand.maps.opening import Opening
 from sweephand.maps.workers import MapWorkers
 from sweephand.source.balance import costs_of_items
-from sweephand.source.described import Described, describe_chunks, describe_sizes
-from sweephand.source.options import SourceOptions
-from sweephand.source.scores import ScoredOrder, scores_of
-from sweephand.source.window import Window
+
+if TYPE_CHECKING:
+    from sweephand.corpus.corpus import Corpus
+    from sweephand.corpus.streams import StreamInfo
+    from sweephand.events.event import Event
+    from sweephand.events.event_list import EventList
+    from sweephand.layouts import Layout
+    from sweephand.source.options import SourceOptions
+    from sweephand.source.scores import ScoredOrder
+    from sweephand.source.window import Window
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
             long=long,
             layout=layout.settle(first.core).within(first.counts),
             window=options.window.of(served, as_whole=as_whole),
-            scores=scores_of(options, whole, corpus),
+            scores=_scores_of(options, whole, corpus),
             ledger=ledger,
             workers=workers,
         )
@@ -121,12 +123,8 @@ def _opening(
         ledger=ledger,
         seed=options.randomization_seed,
         workers=workers,
-        added={event.corpus: event.data for event in events.in_time if isinstance(event, Add)},
-        map_versions=tuple(
-            (event.at, event.map, event.version)
-            for event in events.in_time
-            if isinstance(event, MapVersion)
-        ),
+        added=events.added,
+        map_versions=events.map_versions,
         missing=options.missing,
     )
 
@@ -144,6 +142,14 @@ def _joined(options: SourceOptions, opening: Opening) -> Corpus:
     return corpus
 
 
+def _scores_of(options: SourceOptions, whole: Corpus, served: Corpus) -> ScoredOrder | None:
+    if options.order is None:
+        return None
+    from sweephand.source.scores import scores_of
+
+    return scores_of(options, whole, served)
+
+
 def _with_fingerprints(events: EventList, corpus: Corpus) -> EventList:
     """Return the events, each that adds a corpus with the fingerprint of that.
 
@@ -158,10 +164,14 @@ def _with_fingerprints(events: EventList, corpus: Corpus) -> EventList:
             "all sequences of the mixture have one sample, so that workers share them evenly; "
             "what is added must be such, too"
         )
+    if not events:
+        return events
     return replace(events, events=tuple(_with_fingerprint(one, corpus) for one in events))
 
 
 def _with_fingerprint(event: Event, corpus: Corpus) -> Event:
+    from sweephand.events.event import Add
+
     if not isinstance(event, Add):
         return event
     found = _fingerprint(corpus.parts[event.corpus])
@@ -174,6 +184,8 @@ def _with_fingerprint(event: Event, corpus: Corpus) -> Event:
 
 
 def _fingerprint(corpus: Corpus) -> str:
+    from sweephand.source.described import Described, describe_chunks, describe_sizes
+
     sizes = describe_sizes(corpus.core) if corpus.sizing.fingerprinted else ""
     return str(Described.of([*corpus.names, sizes, str(describe_chunks(corpus.core))]))
 
@@ -187,7 +199,11 @@ def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:
             f"stream {carried[0]!r} is carried beside whole sequences, and {layout!r} makes "
             "every sample a sequence of its own: take another layout, or leave the stream out"
         )
-    return frames(corpus, ledger) if layout.cuts_sequences else corpus
+    if not layout.cuts_sequences:
+        return corpus
+    from sweephand.corpus.frames import frames
+
+    return frames(corpus, ledger)
 
 
 def _settle_singles(corpus: Corpus, layout: Layout) -> Corpus:

@@ -9,15 +9,12 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from sweephand.checks import check_flag, check_int, check_number
-from sweephand.corpus.node_cache import NodeCache
 from sweephand.dataclass import dataclass, field, fields
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of
 from sweephand.errors import shown
-from sweephand.events.event import Event
 from sweephand.layouts import Frames, Layout, Ragged
 from sweephand.source.balance import Balance, cost_of
-from sweephand.source.by_score import ByScore
 from sweephand.source.limits import INFINITELY_REPEAT, Limits, limit_of_old_name
 from sweephand.source.window import (
     DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
@@ -27,6 +24,10 @@ from sweephand.source.window import (
 
 if TYPE_CHECKING:
     from dataclasses import InitVar
+
+    from sweephand.corpus.node_cache import NodeCache
+    from sweephand.events.event import Event
+    from sweephand.source.by_score import ByScore
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -111,11 +112,7 @@ class SourceOptions:
             raise ValueError(f"missing must be 'error' or 'drop', got {shown(self.missing)}")
         if self.memory_limit is not None:
             check_int("memory_limit", self.memory_limit, 1, 2**63)
-        if self.node_cache is not None and not isinstance(self.node_cache, NodeCache):
-            raise TypeError(
-                "node_cache must be a NodeCache such as sh.NodeCache('/disk/cache', max_bytes="
-                f"10**11), got {shown(self.node_cache)}"
-            )
+        self._check_node_cache()
         check_int("num_lanes", self.lanes, 1, 2**16)
         if self.num_threads is not None:
             check_int("num_threads", self.num_threads, 0, 2**10)
@@ -135,6 +132,17 @@ class SourceOptions:
                 "thread that prepares the minibatch, which nobody can give up"
             )
 
+    def _check_node_cache(self) -> None:
+        if self.node_cache is None:
+            return
+        from sweephand.corpus.node_cache import NodeCache
+
+        if not isinstance(self.node_cache, NodeCache):
+            raise TypeError(
+                "node_cache must be a NodeCache such as sh.NodeCache('/disk/cache', max_bytes="
+                f"10**11), got {shown(self.node_cache)}"
+            )
+
     def _check_balance(self) -> None:
         if cost_of(self.balance) is None:
             return
@@ -152,6 +160,8 @@ class SourceOptions:
     def _check_order(self) -> None:
         if self.order is None:
             return
+        from sweephand.source.by_score import ByScore
+
         if not isinstance(self.order, ByScore):
             raise TypeError(f"order must be an sh.ByScore(scores), got {shown(self.order)}")
         if not self.randomize:

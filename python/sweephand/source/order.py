@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sweephand import _core
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.id_words import digests_of_names
-from sweephand.layouts import Layout
 from sweephand.source.limits import END_OF_TIME
-from sweephand.source.options import SourceOptions
-from sweephand.source.scores import ScoredOrder
-from sweephand.source.window import Window
+
+if TYPE_CHECKING:
+    from sweephand.corpus.corpus import Corpus
+    from sweephand.layouts import Layout
+    from sweephand.source.options import SourceOptions
+    from sweephand.source.scores import ScoredOrder
+    from sweephand.source.window import Window
 
 _OF_A_CORPUS = 10  # the purpose of a key: docs/order.md, "Mixtures"
 

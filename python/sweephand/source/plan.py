@@ -5,30 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import dataclass, replace
-from sweephand.events.event import Add, MapVersion
-from sweephand.events.event_list import EventList
-from sweephand.layouts import Layout
 from sweephand.minibatch.contents import Contents, Keys
 from sweephand.minibatch.label_count import LabelKind, kind_of_corpus, kind_without_stream
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.minibatch.position import Position
 from sweephand.source.balance import cost_of, costs_of_items
-from sweephand.source.effects import Effects, effects_of
+from sweephand.source.effects import Effects
 from sweephand.source.limits import END_OF_TIME, FULL_DATA_SWEEP, MAX_TIME
-from sweephand.source.memory import memory_bound
 from sweephand.source.open_corpus import OpenCorpus, open_corpus
-from sweephand.source.options import SourceOptions
 from sweephand.source.order import common_boundary, make_order, make_planner
 from sweephand.source.sizes import SizeSchedule, even_workers, size_at
-from sweephand.source.state import State
-from sweephand.source.unknown_ids import number_of
+
+if TYPE_CHECKING:
+    from sweephand.corpus.corpus import Corpus
+    from sweephand.corpus.streams import StreamInfo
+    from sweephand.events.event_list import EventList
+    from sweephand.layouts import Layout
+    from sweephand.source.options import SourceOptions
+    from sweephand.source.state import State
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +82,17 @@ class Plan:
         ValueError
             If an event does not fit the corpus or the layout.
         """
-        if _opening(events) != _opening(self.events):
+        if events.opening != self.events.opening:
             return Plan.open(self.options, events, crosses_sweeps=self.crosses_sweeps)
         return replace(self, events=events)
 
     @cached_property
     def effects(self) -> Effects:
         """The effects of the events."""
+        if not self.events:
+            return Effects(self.opened.corpus)
+        from sweephand.source.event_effects import effects_of
+
         return effects_of(self.events, self.options, self.opened)
 
     @property
@@ -160,6 +163,8 @@ class Plan:
 
     def memory_bound(self, size: int) -> int:
         """Return about how many bytes a source holds at most for minibatches of a size."""
+        from sweephand.source.memory import memory_bound
+
         return memory_bound(
             self.opened.corpus, self.layout, self.options, self.open_chunks, size
         )
@@ -343,6 +348,8 @@ class Plan:
 
     def find(self, sequence_id: str, sweep: int, size: int) -> int:
         """Return the nominal time of a sequence in a sweep; KeyError if there is none."""
+        from sweephand.source.unknown_ids import number_of
+
         check_int("sweep", sweep, 0, MAX_TIME // self.sweep_samples)
         number = number_of(sequence_id, self.corpus)
         return self.make_planner().find(number, sweep, size)
@@ -361,6 +368,8 @@ class Plan:
     @cached_property
     def state(self) -> State:
         """State of the start; computed on demand, as it looks at all lengths."""
+        from sweephand.source.state import State
+
         opened = self.opened
         return State.at_start(
             opened.at_first, opened.layout, self.options, opened.window, opened.scores
@@ -383,8 +392,3 @@ class Plan:
         for name in ("position", "progress", "version"):
             del described[name]
         return {**described, "ids": corpus.ids.fingerprint(corpus.num_sequences)}
-
-
-def _opening(events: EventList) -> list[bytes]:
-    """Return the digests of the events that decide how a corpus is opened."""
-    return [event.digest for event in events if isinstance(event, Add | MapVersion)]

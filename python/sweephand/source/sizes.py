@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeGuard, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
 from sweephand.dataclass import replace
-from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
-from sweephand.source.schedules.schedule import StepSchedule
-from sweephand.source.schedules.spec import Spec
+
+if TYPE_CHECKING:
+    from sweephand.source.schedules.spec import Spec
 
 
 class SizeSchedule(Protocol):
@@ -19,11 +19,16 @@ class SizeSchedule(Protocol):
         """Return the size of the minibatch that begins there."""
 
 
-Size = Spec[int] | SizeSchedule
+Size: TypeAlias = "Spec[int] | SizeSchedule"
 
 
 def size_of(size: Size, sweep_samples: int) -> int | SizeSchedule:
     """Return a size or schedule, by whichever notation it is given; epochs are sweeps."""
+    if isinstance(size, int):
+        return size
+    from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
+    from sweephand.source.schedules.schedule import StepSchedule
+
     if isinstance(size, str | list | tuple):
         size = minibatch_size_schedule(size, sweep_samples)
     if isinstance(size, StepSchedule) and size.epoch_size is None:

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import replace
 from sweephand.deserializers.data_in_memory import advice_for_named, advice_for_several
-from sweephand.deserializers.source_data import SourceData
 from sweephand.elsewhere import AnswersForeignNames, names_ours
 from sweephand.errors import StateError
-from sweephand.events.event import Event
-from sweephand.events.event_file import events_given
 from sweephand.events.event_list import EventList
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.position import Position
 from sweephand.source.answers import Answers
 from sweephand.source.at_exit import close_at_exit
 from sweephand.source.cursor import Cursor
-from sweephand.source.events import Events
 from sweephand.source.foreign_methods import ON_SOURCE
 from sweephand.source.foreign_names import NEXT, SIZED, SOURCE
 from sweephand.source.hints import Hints
@@ -32,9 +25,17 @@ from sweephand.source.loops import checked_size, hint_at_repetition, loop
 from sweephand.source.no_container import NoContainer
 from sweephand.source.options import SourceOptions, takes_arguments_of
 from sweephand.source.plan import Plan
-from sweephand.source.sizes import Size
-from sweephand.source.state import State
-from sweephand.source.sweep_loop import SweepLoop
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sweephand import _core
+    from sweephand.corpus.streams import StreamInfo
+    from sweephand.deserializers.source_data import SourceData
+    from sweephand.events.event import Event
+    from sweephand.source.events import Events
+    from sweephand.source.sizes import Size
+    from sweephand.source.sweep_loop import SweepLoop
 
 
 class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
@@ -135,8 +136,12 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
     @takes_arguments_of(SourceOptions)
     def __init__(self, deserializers: SourceData, **given: Any) -> None:
         options = SourceOptions(deserializers, **given)
-        events, path = events_given(options.events)
-        self._open(options, events, path)
+        if options.events is None:
+            self._open(options, (), None)
+            return
+        from sweephand.events.event_file import events_given
+
+        self._open(options, *events_given(options.events))
 
     def _open(self, options: SourceOptions, events: Sequence[Event], path: Path | None) -> None:
         listed = EventList(tuple(events))
@@ -279,6 +284,8 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
         3 5
         3 5
         """
+        from sweephand.source.sweep_loop import SweepLoop
+
         self.timeline.check_has_sweeps("source.sweep(size)")
         sizes = checked_size(self, size, num_data_partitions, partition_index)
         return SweepLoop(self, sizes, num_data_partitions, partition_index)
@@ -328,6 +335,8 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
             If it is no state, or was taken of another corpus, seed, window, lanes or layout;
             the source is unchanged.
         """
+        from sweephand.source.state import State
+
         found = State.from_dict(state)
         found.check_same_order(self.timeline.state, self.timeline.events)
         try:
@@ -341,6 +350,8 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
     @property
     def events(self) -> Events:
         """The events on the timeline; its methods add to them."""
+        from sweephand.source.events import Events
+
         return Events(self._cursor, self._events_path)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sweephand.minibatch.minibatch import Minibatch
-from sweephand.minibatch.position import Position
 from sweephand.source.sizes import SizeSchedule, size_at
 
 if TYPE_CHECKING:
+    from sweephand.minibatch.minibatch import Minibatch
+    from sweephand.minibatch.position import Position
     from sweephand.source.source import MinibatchSource
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from sweephand.checks import check_int
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.sizes import MANY_SEQUENCES
-from sweephand.corpus.stored import StoredCorpus
 from sweephand.dataclass import dataclass
 from sweephand.source.limits import FULL_DATA_SWEEP
+
+if TYPE_CHECKING:
+    from sweephand.corpus.corpus import Corpus
+    from sweephand.corpus.stored import StoredCorpus
 
 
 class DefaultWindow(int):
