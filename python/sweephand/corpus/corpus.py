@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.ids import SequenceIds
-from sweephand.corpus.loss_masks import LossMasks
-from sweephand.corpus.own_order import SweepOrder
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, sum_chunks
 from sweephand.corpus.streams import StreamInfo, size_stream
@@ -23,6 +21,8 @@ from sweephand.dataclass import dataclass
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sweephand.corpus.loss_masks import LossMasks
+    from sweephand.corpus.own_order import SweepOrder
     from sweephand.corpus.stored import StoredCorpus
     from sweephand.files.source_file import SourceFile
 

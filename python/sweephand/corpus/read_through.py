@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.node_cache import NodeCache
 from sweephand.corpus.reader import Change, Reader
 from sweephand.corpus.stored_reader import StoredReader
 from sweephand.dataclass import dataclass, replace
 
 if TYPE_CHECKING:
+    from sweephand.corpus.node_cache import NodeCache
     from sweephand.files.node_cache.decoded import DecodedChunks
     from sweephand.files.node_cache.next_uses import Uses
     from sweephand.files.node_cache.reads import NodeReads

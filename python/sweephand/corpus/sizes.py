@@ -87,7 +87,7 @@ def size_columns(
         if column.sample_offsets is not None
     }
     if not ragged:
-        return Sizing.one_each(np.diff(starts).astype(np.uint64))
+        return Sizing.one_each(counts_between(starts))
     is_any_skipped = skipped is not None and len(skipped) > 0
     same = len(chosen) == 1 or _all_equal(list(ragged.values()), len(chosen))
     if same and not is_any_skipped:
@@ -115,11 +115,11 @@ def _size_offsets(
         _refuse_empty(repr(name), 0, np.diff(offsets))
     common = _core.index.common_size(offsets)
     if common:
-        return Sizing(
-            _core.index.CommonSize(common), np.diff(starts).astype(np.uint64) * common
-        )
+        samples = counts_between(starts)
+        samples *= np.uint64(common)
+        return Sizing(_core.index.CommonSize(common), samples)
     sizes = _core.index.OffsetSizes(offsets, name, file)
-    return Sizing(sizes, sizes.sums(starts.astype(np.uint64)))
+    return Sizing(sizes, sizes.sums(starts.view(np.uint64)))
 
 
 def check_offsets(offsets: NDArray[np.int64], num_samples: int) -> None:
@@ -162,4 +162,15 @@ def sum_chunks(sizes: NDArray[np.integer], starts: NDArray[np.integer]) -> NDArr
 
 def chunk_starts(num_sequences: int, chunk_size: int) -> NDArray[np.int64]:
     """Return the first sequence of every chunk of `chunk_size` sequences, and the end."""
-    return np.append(np.arange(0, num_sequences, chunk_size), num_sequences).astype(np.int64)
+    if chunk_size >= num_sequences:
+        return np.array([0, num_sequences] if num_sequences else [0], np.int64)
+    starts: NDArray[np.int64] = np.arange(
+        0, num_sequences + chunk_size, chunk_size, dtype=np.int64
+    )
+    starts[-1] = num_sequences
+    return starts
+
+
+def counts_between(starts: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the sequences of every chunk, by the first of each and the end."""
+    return np.diff(starts).view(np.uint64)

@@ -14,16 +14,16 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus, SettingsOf, TimelineEnd
 from sweephand.corpus.ids import KeptIds, SequenceIds
 from sweephand.corpus.join_keys import Keys, kept_keys
-from sweephand.corpus.loss_masks import LossMasks
-from sweephand.corpus.own_order import DerivedOrder, SweepOrder
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.sizes import Sizing, chunk_starts
+from sweephand.corpus.sizes import Sizing, chunk_starts, counts_between
 from sweephand.corpus.streams import sizing_streams
 from sweephand.dataclass import dataclass, field, replace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sweephand.corpus.loss_masks import LossMasks
+    from sweephand.corpus.own_order import SweepOrder
     from sweephand.files.source_file import SourceFile
 
 
@@ -64,13 +64,14 @@ class StoredCorpus(Corpus):
         chosen = [
             one for one in self.readers if any(info.name in names for info in one.streams)
         ] or self.readers[:1]
-        starts = offsets_of(self.chunk_sequences.astype(np.int64))
         if len(chosen) > 1 or chosen[0].numbers is not None:
-            return Sizing.of(reduce(np.maximum, (reader.sizes() for reader in chosen)), starts)
+            sizes = reduce(np.maximum, (reader.sizes() for reader in chosen))
+            return Sizing.of(sizes, offsets_of(self.chunk_sequences))
         sizing = chosen[0].sizing
         if self.chunks is None or np.array_equal(self.chunks, chosen[0].chunk_sequences):
             return sizing
-        return replace(sizing, chunk_samples=sizing.sizes.sums(starts.astype(np.uint64)))
+        starts = offsets_of(self.chunk_sequences)
+        return replace(sizing, chunk_samples=sizing.sizes.sums(starts.view(np.uint64)))
 
     @property
     def parts(self) -> Mapping[str, StoredCorpus]:
@@ -92,7 +93,7 @@ class StoredCorpus(Corpus):
     def in_chunks_of(self, num_sequences: int) -> StoredCorpus:
         """Return the corpus in other chunks, by which sweeps are shuffled."""
         starts = chunk_starts(self.num_sequences, num_sequences)
-        return replace(self, chunks=np.diff(starts).astype(np.uint64))
+        return replace(self, chunks=counts_between(starts))
 
     def keep(self, kept: NDArray[np.bool_]) -> StoredCorpus:
         """Return the corpus with only the kept sequences."""
@@ -102,6 +103,8 @@ class StoredCorpus(Corpus):
         ends = np.searchsorted(numbers, np.cumsum(self.chunk_sequences))
         order = self.order
         if order is not None:
+            from sweephand.corpus.own_order import DerivedOrder
+
             new_numbers = (np.cumsum(kept) - 1).astype(np.uint64)
             order = DerivedOrder(
                 order, len(kept), lambda sequences: new_numbers[sequences[kept[sequences]]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.ids import GivenIds, SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.sizes import chunk_starts, size_columns
+from sweephand.corpus.sizes import Sizing, chunk_starts, counts_between, size_columns
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import sizing_streams
@@ -120,15 +120,20 @@ class ArrayDeserializer(Deserializer):
         num_bytes = sum(column.num_bytes for column in columns.values())
         delivered = sum(map(delivered_bytes, columns.values(), self._infos))
         num_samples = max(column.num_samples for column in columns.values())
-        starts = chunk_starts(
-            num_sequences, self._chunk_size or sequences_per_chunk(num_sequences, num_bytes)
-        )
+        size = self._chunk_size or sequences_per_chunk(num_sequences, num_bytes)
+
+        @cache
+        def measure() -> Sizing:
+            return size_columns(
+                columns, chunk_starts(num_sequences, size), sizing_streams(infos)
+            )
+
         chunk = make_chunk(list(columns.values()), owned=False)
         reader = StoredReader(
             core=_core.read.ResidentDeserializer(chunk),
             streams=self._infos,
-            chunk_sequences=np.diff(starts).astype(np.uint64),
-            measure=partial(size_columns, columns, starts, sizing_streams(infos)),
+            chunk_sequences=counts_between(chunk_starts(num_sequences, size)),
+            measure=measure,
             resident=True,
             sample_bytes=delivered / max(1, num_samples),
         )
