@@ -141,6 +141,7 @@ def _init(shape: _Shape) -> Method:
     needed = [name for name in positional if fields[name].is_needed]
     needed_by_name = [one.name for one in fields.values() if one.is_needed and one.kw_only]
     fewest = len(needed) if not needed_by_name else len(fields)  # that need no other
+    is_plain = len(positional) == len(fields) and not arguments
     is_checked = hasattr(shape.cls, "__post_init__")
 
     def fits(args: tuple[Any, ...], given: Mapping[str, Any]) -> bool:
@@ -152,6 +153,12 @@ def _init(shape: _Shape) -> Method:
         )
 
     def __init__(self: Any, /, *args: Any, **given: Any) -> None:
+        if is_plain and len(args) == len(positional) and not given:
+            for name, value in zip(positional, args, strict=True):
+                _set_field(self, name, value)
+            if is_checked:
+                self.__post_init__()
+            return
         if (given or not fewest <= len(args) <= len(positional)) and not fits(args, given):
             shape.spell_out()(*args, **given)  # raises the error of Python
         values = defaults.copy()
