@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.corpus import Corpus
-from sweephand.dataclass import dataclass, fields
+from sweephand.dataclass import dataclass
 from sweephand.errors import StateError
-from sweephand.events.event_list import EventList
-from sweephand.layouts import Layout
 from sweephand.source.described import (
     Described,
     describe_chunks,
@@ -21,9 +18,14 @@ from sweephand.source.described import (
     room_beside,
     words_of,
 )
-from sweephand.source.options import SourceOptions
-from sweephand.source.scores import ScoredOrder
 from sweephand.source.window import Window
+
+if TYPE_CHECKING:
+    from sweephand.corpus.corpus import Corpus
+    from sweephand.events.event_list import EventList
+    from sweephand.layouts import Layout
+    from sweephand.source.options import SourceOptions
+    from sweephand.source.scores import ScoredOrder
 
 ORDER_VERSION = 1
 STATE_VERSION = 1
@@ -105,7 +107,7 @@ class State:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON types."""
-        values = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        values = {name: _plain(getattr(self, name)) for name in _kinds()}
         return {name: value for name, value in values.items() if name not in _OPTIONAL or value}
 
     @classmethod
@@ -125,7 +127,7 @@ class State:
                 f"the state has version {state['version']!r}, "
                 f"this library reads {STATE_VERSION}"
             )
-        wanted = {field.name: _TYPES[str(field.type)] for field in fields(cls)}
+        wanted = _kinds()
         for name, kind in wanted.items():
             if name in _OPTIONAL and name not in state:
                 continue
@@ -160,7 +162,7 @@ class State:
             Naming every field that differs, with both values.
         """
         differing = []
-        for name in (field.name for field in fields(self)):
+        for name in _kinds():
             theirs, ours = getattr(self, name), getattr(here, name)
             same = ours.matches(theirs) if isinstance(ours, Described) else ours == theirs
             if name not in ("position", "progress", "version", "events") and not same:
@@ -171,6 +173,11 @@ class State:
             raise StateError(
                 f"the state was taken of another corpus or order: {'; '.join(differing)}"
             )
+
+
+def _kinds() -> dict[str, type]:
+    """Return the type of every field."""
+    return {name: _TYPES[kind] for name, kind in State.__annotations__.items()}
 
 
 def _describe_chunks(corpus: Corpus) -> Described:
