@@ -36,6 +36,7 @@ def at_most(value: float, **options: bool) -> Goal:
 
 HAND = "NumPy by hand"
 TORCH, GRAIN = "torch DataLoader, batched", "Grain MapDataset"
+FROM_IMPORT = "bench_start.FromImport"
 SCALER = "torch GradScaler, no norm"
 
 LINES = [
@@ -176,6 +177,15 @@ LINES = [
         for name in ("arrays", "mapped arrays", "`.npy` files")
     ),
     *(
+        Line(f"the same with imports, {name}", FROM_IMPORT, corpus, goals=(at_most(most),))
+        for name, corpus, most in (
+            ("arrays", "50 M sequences, arrays", 30),
+            ("mapped arrays", "50 M sequences, mapped arrays", 40),
+            ("`.npy` files", "50 M sequences, `.npy` files", 60),
+            ("resume of 200,000 sequences", "200,000 sequences, of a state at 80 %", 30),
+        )
+    ),
+    *(
         Line(
             f"10^8 unequal sequences: {name} of another sweep",
             "bench_start.Seek",
@@ -311,7 +321,7 @@ LINES = [
         "import beyond NumPy, and a first minibatch",
         "bench_start.Import",
         "and what a loop over arrays uses",
-        goals=(at_most(40),),
+        goals=(at_most(25),),
     ),
     Line(
         "`unscale_`, 200 tensors, two threads",

@@ -201,17 +201,18 @@ class OpenChunks(MemoryRow):
 _IMPORT = """
 import json, time
 import numpy
+{before}
 wall, processor = time.perf_counter(), time.process_time()
 {code}
 print(json.dumps([1, time.perf_counter() - wall, time.process_time() - processor]))
 """
 
 
-def importing(code: str) -> Steps:
+def importing(code: str, before: str = "") -> Steps:
     """Import in processes that hold NumPy and nothing else; the first of them compiles."""
     yield 0
     while True:
-        command = [sys.executable, "-c", _IMPORT.format(code=code)]
+        command = [sys.executable, "-c", _IMPORT.format(before=before, code=code)]
         told = subprocess.run(command, check=True, capture_output=True).stdout
         yield Turn(*json.loads(told))
 
@@ -229,6 +230,56 @@ class Import(Row):
         "`import torch`": lambda: importing("import torch"),
     }
     unit, per = "ms", 1e-3
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+_FIRST = """
+import sweephand as sh
+source = sh.MinibatchSource({corpus})
+{restore}source.next_minibatch({size})["tokens"].values
+"""
+
+
+def starting(corpus: str, before: str = "", restore: str = "") -> Steps:
+    """Import, open a corpus and take the first minibatch."""
+    code = _FIRST.format(corpus=corpus, restore=restore, size=TOKEN_BUDGET)
+    return importing(code, before)
+
+
+_ARRAYS = 'sh.ArrayDeserializer({"tokens": (tokens, offsets)})'
+_LOADED = 'offsets = numpy.load("{}_offsets.npy")\ntokens = numpy.zeros(offsets[-1], "uint8")'
+_MAPPED = """
+offsets = numpy.load("tokens_offsets.npy", mmap_mode="r")
+tokens = numpy.load("tokens.npy", mmap_mode="r")
+"""
+
+
+class FromImport(Row):
+    """The first minibatch of a process that holds NumPy and the data: imports are inside."""
+
+    contenders = {
+        "50 M sequences, arrays": lambda: starting(_ARRAYS, _LOADED.format("tokens")),
+        "50 M sequences, mapped arrays": lambda: starting(_ARRAYS, _MAPPED),
+        "50 M sequences, `.npy` files": lambda: starting('sh.NpyDeserializer("tokens.npy")'),
+        "200,000 sequences, of a state at 80 %": lambda: starting(
+            _ARRAYS,
+            _LOADED.format("few"),
+            'import json\nstate = json.loads(numpy.load("state.npy").item())\n'
+            "source.restore_from_checkpoint(state)\n",
+        ),
+    }
+    unit, per = "ms", 1e-3
+
+    def write_data(self) -> None:
+        FirstMinibatch().write_data()
+        offsets = make_offsets(make_short_lengths(200_000, 40))
+        np.save("few_offsets.npy", offsets)
+        tokens = np.zeros(offsets[-1], np.uint8)
+        source = MinibatchSource(ArrayDeserializer({"tokens": (tokens, offsets)}))
+        source.current_position = int(0.8 * len(tokens))
+        np.save("state.npy", json.dumps(source.get_checkpoint_state()))
 
     def setup_cache(self) -> Found:
         return self.compete()
