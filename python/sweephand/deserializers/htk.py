@@ -17,7 +17,6 @@ from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import SelfDescribed, Wanted
 from sweephand.deserializers.htk_list import read_lists
