@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, InitVar
 from importlib import import_module
@@ -198,3 +199,19 @@ def test_instances_are_pickled_as_before() -> None:
     again = pickle.loads(pickle.dumps(packed))
     assert again == packed
     assert hash(again) == hash(packed)
+
+
+def test_modules_whose_classes_are_all_frozen_take_them_from_the_package() -> None:
+    standard = {
+        module: re.findall(r"^ *@dataclass.*", path.read_text(), re.MULTILINE)
+        for module, path in modules().items()
+        if "from dataclasses import" in path.read_text()
+    }
+    assert standard["run.job"], "they are found at all"
+    assert not [
+        module
+        for module, used in standard.items()
+        if used
+        and all("frozen=True" in one for one in used)
+        and "\nfrom sweephand.dataclass import" not in modules()[module].read_text()
+    ]
