@@ -165,9 +165,19 @@ def test_an_instance_that_holds_itself_can_be_shown() -> None:
     assert repr(of_itself) == "body.<locals>.Base(a=[...], b='b')"
 
 
-def test_a_class_that_changes_is_none_of_the_package() -> None:
+def test_what_classes_of_the_package_cannot_do_is_refused() -> None:
     with pytest.raises(TypeError, match="standard library"):
         ours.dataclass()
+    with pytest.raises(TypeError, match="slots"):
+        ours.dataclass(frozen=True, slots=True)
+    with pytest.raises(TypeError, match=r"\['init'\]: take the standard"):
+        ours.field(init=False)
+
+    class Heir(Standard.Base):  # type: ignore[name-defined, misc]
+        """Of a standard class."""
+
+    with pytest.raises(TypeError, match="Heir is ours, and its base Base is not"):
+        ours.dataclass(frozen=True)(Heir)
 
 
 def classes_of_the_package() -> list[type]:

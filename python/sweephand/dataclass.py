@@ -28,6 +28,14 @@ _NOTHING = object()
 class FieldOptions(dict[str, Any]):
     """The arguments of `field`, in the place of a default."""
 
+    def __init__(self, **given: Any) -> None:
+        if not given.keys() <= _OPTIONS:
+            raise TypeError(f"{sorted(given.keys() - _OPTIONS)}: take the standard dataclasses")
+        super().__init__(given)
+
+
+_OPTIONS = {"compare", "default", "default_factory", "kw_only", "metadata", "repr"}
+
 
 class _Field:
     """A field by its annotation and the arguments of `field`."""
@@ -55,6 +63,8 @@ class _Shape:
         for base in cls.__mro__[-1:0:-1]:
             if (shape := base.__dict__.get("__shape__")) is not None:
                 self.fields.update(shape.fields)
+            elif "__dataclass_fields__" in base.__dict__:
+                raise TypeError(f"{cls.__name__} is ours, and its base {base.__name__} is not")
         for name, annotation in cls.__annotations__.items():
             if annotation == "KW_ONLY":
                 kw_only = True
@@ -274,11 +284,16 @@ _ATTRIBUTES = {
 
 
 def _dataclass(
-    *, frozen: bool = False, kw_only: bool = False, eq: bool = True, **left_out: bool
+    *,
+    frozen: bool = False,
+    init: bool = True,
+    repr: bool = True,
+    eq: bool = True,
+    kw_only: bool = False,
 ) -> Callable[[type[T]], type[T]]:
     if not frozen:
         raise TypeError("dataclasses that change are those of the standard library")
-    wanted = {"eq": eq, "hash": eq, **left_out}
+    wanted = {"init": init, "repr": repr, "eq": eq, "hash": eq}
 
     def decorate(cls: type[T]) -> type[T]:
         shape = _Shape(cls, eq, kw_only)
