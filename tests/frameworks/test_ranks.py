@@ -4,79 +4,23 @@ Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/framewo
 environment with the extra `frameworks`.
 """
 
-import json
 import os
-import socket
-import subprocess
-import sys
 from itertools import chain
 from pathlib import Path
 
 import pytest
 from tests.frameworks.corpus import LENGTHS, NUM_SWEEPS, STEPS_BEFORE_STOP
+from tests.frameworks.ranks import launch, train
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("SWEEPHAND_FRAMEWORKS"),
     reason="set SWEEPHAND_FRAMEWORKS=1, with the extra `frameworks`, to train with them",
 )
-ROOT = Path(__file__).parents[2]
 CASES = [
     (client, kind, num_workers)
     for client in ("accelerate", "transformers", "lightning")
     for kind, num_workers in (("rows", 0), ("rows", 2), ("sequences", 0), ("sequences", 2))
 ]
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
-def train(client: str, folder: Path, *options: str, count: int = 2) -> list[list[list[int]]]:
-    """Run ranks, and return the rows of every step of each."""
-    for code, said in launch(client, folder, *options, count=count):
-        assert code == 0, said[-6000:]
-    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(count)]
-
-
-def launch(client: str, folder: Path, *options: str, count: int = 2) -> list[tuple[int, str]]:
-    """Run ranks as torchrun does, and return how each ended and what it said."""
-    folder.mkdir()
-    shared = {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
-        "WORLD_SIZE": str(count),
-        "LOCAL_WORLD_SIZE": str(count),
-        "TORCHELASTIC_RUN_ID": "none",
-        "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": "1",
-        "HF_HUB_OFFLINE": "1",
-    }
-    ranks = []
-    for rank in map(str, range(count)):
-        said = (folder / f"rank{rank}.txt").open("w+")
-        command = [
-            sys.executable,
-            "-m",
-            f"tests.frameworks.{client}_loop",
-            str(folder),
-            *options,
-        ]
-        env = os.environ | shared | {"RANK": rank, "LOCAL_RANK": rank}
-        run = subprocess.Popen(command, cwd=ROOT, env=env, stdout=said, stderr=said)
-        ranks.append((run, said))
-    try:
-        codes = [run.wait(timeout=900) for run, _ in ranks]
-    finally:
-        for run, _ in ranks:
-            run.kill()
-    ended = []
-    for code, (_, said) in zip(codes, ranks, strict=True):
-        with said:
-            said.seek(0)
-            ended.append((code, said.read()))
-    return ended
 
 
 def rows_of(ranks: list[list[list[int]]]) -> list[list[int]]:
