@@ -86,6 +86,11 @@ def test_plan_shows_that_balance_evens_the_shares(tokens: Path, call: Call) -> N
     assert evened["mean"] < lanes / 3
     by_cost = call("plan", tokens, *options, "--balance", "attention").facts
     assert by_cost["share_cost_imbalance"]["mean"] < lanes / 3
+    small = ["--size", 300, "--workers", 4, "--balance"]
+    over = call("plan", tokens, *small, "attention", "--json").facts["share_cost_imbalance"]
+    said = " ".join(call("plan", tokens, *small, "attention").out.split())
+    assert f"costs {1 + over['max']:.3f} of the mean by balance='attention'" in said
+    assert "of the mean by" not in call("plan", tokens, *small, "samples").out
 
 
 def test_plan_rounds_padded_widths_up(tokens: Path, call: Call) -> None:

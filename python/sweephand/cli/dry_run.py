@@ -37,6 +37,8 @@ class DryRun:
         What the sequences of each cost by attention, in samples of short ones.
     has_equal_sequences : bool
         All sequences have the same size.
+    longest : int
+        Samples of the longest sequence.
     """
 
     samples: NDArray[np.int64]
@@ -45,6 +47,7 @@ class DryRun:
     shares: NDArray[np.int64]
     costs: NDArray[np.float64]
     has_equal_sequences: bool
+    longest: int
 
     @property
     def num_steps(self) -> int:
@@ -74,6 +77,8 @@ class DryRun:
             facts["share_samples"] = _spread(self.shares)
             facts["share_imbalance"] = _spread(self.imbalance)
             facts["share_cost_imbalance"] = _spread(over_mean(self.costs))
+            longest = Attention().cost(float(self.longest))
+            facts["longest_cost_of_share"] = longest / float(self.costs.mean())
             facts["empty_shares"] = int((self.shares == 0).sum())
         return facts
 
@@ -107,6 +112,7 @@ def dry_run(steps: Iterator[Shares], multiple_of: int) -> DryRun:
         shares=np.array(shares),
         costs=np.array(costs),
         has_equal_sequences=len(extremes) == 1,
+        longest=max(extremes, default=0),
     )
 
 

@@ -29,6 +29,7 @@ from sweephand.cli.options import (
 from sweephand.cli.picture import keep_picture
 from sweephand.shuffle.prediction import predicted_variance_ratio
 from sweephand.shuffle.quality import ShuffleReport, shuffle_report
+from sweephand.source.imbalance import NEAR_ENOUGH, Imbalance, how_near
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures
 from sweephand.terminal.numbers import in_bytes, in_count, in_percent
@@ -90,6 +91,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "ok": True,
             "size": size,
             "workers": arguments.workers,
+            "balance": arguments.balance,
             "num_samples": source.num_samples_per_sweep,
             "num_sequences": source.num_sequences_per_sweep,
             "whole_sweep": bool(steps.samples.sum() == source.num_samples_per_sweep),
@@ -184,6 +186,10 @@ def _show(facts: dict[str, Any], screen: Screen) -> None:
         by_cost = map(in_percent, facts["share_cost_imbalance"].values())
         rows.append(("fullest worker by attention", *by_cost))
     screen.table(["", "min", "mean", "max"], rows)
+    over = 1 + facts.get("share_cost_imbalance", {"max": 0.0})["max"]
+    if facts["balance"] == "attention" and over > NEAR_ENOUGH:
+        worst = Imbalance(over, facts["longest_cost_of_share"])
+        screen.text("\n" + how_near(worst, facts["workers"], facts["size"], has_rows=False))
     screen.heading("Layouts, in a step")
     header = ["", "padding", "cells", "rows", "shapes", "fullest worker"]
     screen.table(header, [_layout_row(found) for found in facts["layouts"].values()])

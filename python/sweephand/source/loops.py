@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
+from sweephand.source.imbalance import hint_at_imbalance
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.sizes import Size, SizeSchedule, is_schedule, size_at, size_of
 
@@ -47,6 +48,7 @@ def loop(
             "and loop over source.sweep(size), or set source.current_position = 0"
         )
     hint_at_repetition(source, size_at(size, cursor.time))
+    hint_at_imbalance(source, size_at(size, cursor.time), num_partitions)
     share = num_partitions, partition_index
     same = None if is_schedule(size) else cursor.request(cast(int, size), *share)
     while True:

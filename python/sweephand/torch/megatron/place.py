@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol, Self
+
+from sweephand.dataclass import dataclass
 
 __all__ = ["Place"]
 

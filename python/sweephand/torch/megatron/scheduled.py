@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from sweephand.checks import check_int
+from sweephand.dataclass import dataclass
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.megatron.batch import BATCH_KEYS, CELLS, Batch
 from sweephand.torch.megatron.documents import Documents
