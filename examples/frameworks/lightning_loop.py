@@ -57,6 +57,7 @@ def to_item(minibatch: sh.Minibatch) -> dict[str, torch.Tensor]:
         "positions": sh.torch.to_tensor(minibatch.position_ids),
         "mask": sh.torch.attention_mask(minibatch).squeeze(1),
         "labels": sh.torch.to_tensor(minibatch["tokens"].labels()),
+        "num_labels": torch.tensor(minibatch.global_num_label_samples),  # of all ranks
     }
 
 
@@ -96,10 +97,14 @@ class Model(lightning.LightningModule):
         self.losses: list[float] = []
 
     def loss(self, item: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Return the mean loss over all letters that have a next one."""
+        """Return the sum over this rank's letters, divided by the letters of all ranks."""
         x = self.tokens(item["tokens"]) + self.positions(item["positions"])
         logits = self.out(self.layer(x, src_mask=~item["mask"]))
-        return nn.functional.cross_entropy(logits.flatten(0, 1), item["labels"].flatten())
+        loss_sum = nn.functional.cross_entropy(
+            logits.flatten(0, 1), item["labels"].flatten(), reduction="sum"
+        )
+        # DDP averages over ranks, so that this is the mean over all labels of the step.
+        return loss_sum * self.trainer.world_size / item["num_labels"]
 
     def training_step(self, item: dict[str, torch.Tensor], index: int) -> torch.Tensor:
         """Return the loss of a minibatch."""
@@ -109,7 +114,8 @@ class Model(lightning.LightningModule):
 
     def validation_step(self, item: dict[str, torch.Tensor], index: int) -> None:
         """Log the loss of a minibatch, weighted by its letters."""
-        self.log("validation", self.loss(item), batch_size=int((item["labels"] >= 0).sum()))
+        letters = int(item["num_labels"])
+        self.log("validation", self.loss(item), batch_size=letters, sync_dist=True)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return Adam."""

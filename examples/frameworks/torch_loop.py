@@ -71,11 +71,14 @@ class Run:
         }
 
     def loss(self, minibatch: sh.Minibatch) -> torch.Tensor:
-        """Return the mean loss over the sequences of a minibatch."""
+        """Return the sum of the loss, divided by the sequences of all workers."""
         item = minibatch.torch(self.device)
         with torch.autocast(self.device, torch.float16):
             logits = self.model(item["pairs"], item["pairs_offsets"])
-        return nn.functional.binary_cross_entropy_with_logits(logits.float(), item["label"])
+        loss_sum = nn.functional.binary_cross_entropy_with_logits(
+            logits.float(), item["label"], reduction="sum"
+        )
+        return loss_sum / minibatch.global_num_sequences  # of labels: global_num_label_samples
 
     def train(self, stop_at: int | None = None) -> None:
         """Train what is left of all sweeps, or up to so many steps."""

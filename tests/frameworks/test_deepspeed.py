@@ -1,7 +1,7 @@
 """DeepSpeed on two ranks takes the steps of one, and goes on exactly.
 
 Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks, in an
-environment with the extra `frameworks` and with deepspeed.
+environment with the extra `trainers`.
 """
 
 import os
@@ -45,7 +45,7 @@ def said_by(count: int, folder: Path) -> str:
 
 
 def test_two_ranks_train_as_one_and_go_on_exactly(tmp_path: Path) -> None:
-    pytest.importorskip("deepspeed", reason="deepspeed is not installed")
+    pytest.importorskip("deepspeed", reason="deepspeed: pip install 'sweephand[trainers]'")
     losses = []
     for count in (1, 2):
         said = said_by(count, tmp_path)

@@ -1,7 +1,7 @@
 """Megatron-Core trains on our micro-batches as on what its own functions make of them.
 
 Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks, in an
-environment with the extra `frameworks` and with megatron-core.
+environment with the extra `trainers`.
 """
 
 import os
@@ -20,7 +20,9 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module", autouse=True)
 def _installed() -> None:
     if os.environ.get("SWEEPHAND_FRAMEWORKS"):
-        pytest.importorskip("megatron.core", reason="megatron-core is not installed")
+        pytest.importorskip(
+            "megatron.core", reason="megatron-core: pip install 'sweephand[trainers]'"
+        )
 
 
 @pytest.fixture(scope="module")

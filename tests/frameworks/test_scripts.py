@@ -28,7 +28,8 @@ def skip_without(name: str) -> None:
     """Skip where the framework of a script is not installed; two do without theirs."""
     needed = name.removesuffix("_loop.py")
     if needed not in ("megatron", "torchtitan") and not importlib.util.find_spec(needed):
-        pytest.skip(f"{needed} is not installed: pip install 'sweephand[frameworks]'")
+        extra = "trainers" if needed == "deepspeed" else "frameworks"
+        pytest.skip(f"{needed} is not installed: pip install 'sweephand[{extra}]'")
 
 
 @pytest.mark.parametrize(("name", "backend"), CASES)

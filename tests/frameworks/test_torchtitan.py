@@ -1,7 +1,7 @@
 """torchtitan's Trainer on two ranks has the losses of one, and others go on from it.
 
 Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks, in an
-environment with the extra `frameworks` and with torchtitan.
+environment with the extra `trainers`.
 """
 
 import os
@@ -22,7 +22,9 @@ STEPS, STOP, ROWS = 8, 4, 8
 @pytest.fixture(scope="module", autouse=True)
 def _installed() -> None:
     if os.environ.get("SWEEPHAND_FRAMEWORKS"):
-        pytest.importorskip("torchtitan", reason="torchtitan is not installed")
+        pytest.importorskip(
+            "torchtitan", reason="torchtitan: pip install 'sweephand[trainers]'"
+        )
 
 
 @pytest.fixture(scope="module")
