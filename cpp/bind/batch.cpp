@@ -1,6 +1,7 @@
-// Minibatches as arrays, and as what a pickle holds of them.
+// Minibatches as a pickle holds them, and what Python asks of them.
 #include "engine/batch.hpp"
 
+#include "bind/batch_arrays.hpp"
 #include "bind/bind.hpp"
 #include "bind/plan.hpp"
 
@@ -14,68 +15,6 @@
 #include <utility>
 #include <vector>
 
-namespace sweephand {
-namespace {
-
-using Shape = std::vector<py::ssize_t>;
-
-py::ssize_t extent(std::uint64_t size) { return static_cast<py::ssize_t>(size); }
-
-// An array over a buffer that lives as long as the array does.
-py::object wrap(const Buffer& buffer, const py::dtype& dtype, Shape shape, Shape strides = {}) {
-  if (!buffer) return py::none();
-  return py::array(dtype, std::move(shape), std::move(strides), buffer.data(), keep(buffer));
-}
-
-template <class T>
-py::object wrap(const Buffer& buffer, Shape shape) {
-  return wrap(buffer, py::dtype::of<T>(), std::move(shape));
-}
-
-// What stands in the rows of a grid, which may be parts of wider ones.
-py::object wrap_cells(const StreamBatch& stream, const Buffer& buffer, const py::dtype& dtype,
-                      Shape shape, std::uint64_t cell_bytes) {
-  if (stream.stride == stream.width) return wrap(buffer, dtype, std::move(shape));
-  Shape strides = py::detail::c_strides(shape, dtype.itemsize());
-  strides[0] = extent(stream.stride * cell_bytes);
-  return wrap(buffer, dtype, std::move(shape), std::move(strides));
-}
-
-// The values of a stream: its cells, its samples, or the elements of variable ones.
-py::object wrap_values(const StreamBatch& stream, const py::dtype& dtype,
-                       const py::tuple& sample) {
-  if (stream.element_offsets) return wrap(stream.values, dtype, {extent(stream.num_elements)});
-  Shape shape;
-  shape.reserve(2 + sample.size());
-  if (stream.is_grid()) {
-    shape.push_back(extent(stream.rows));
-    shape.push_back(extent(stream.width));
-  } else {
-    shape.push_back(extent(stream.num_samples));
-  }
-  for (const py::handle size : sample) shape.push_back(size.cast<py::ssize_t>());
-  return wrap_cells(stream, stream.values, dtype, std::move(shape), stream.sample_bytes);
-}
-
-// The dtype of each stream of a source, and the shape of a sample; nothing of those that nobody
-// asks for.
-struct ArrayKinds {
-  std::vector<std::optional<std::pair<py::dtype, py::tuple>>> kinds;
-};
-
-// The values of all streams: a call for each would take longer than a small minibatch.
-py::list wrap_all(const Batch& batch, const ArrayKinds& of) {
-  py::list arrays(std::min(batch.streams.size(), of.kinds.size()));
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const auto& kind = of.kinds[i];
-    arrays[i] = kind ? wrap_values(batch.streams[i], kind->first, kind->second) : py::none();
-  }
-  return arrays;
-}
-
-}  // namespace
-}  // namespace sweephand
-
 namespace pybind11::detail {
 
 // In a pickle a buffer is the array of its bytes, which it keeps when it comes back.
@@ -85,7 +24,8 @@ struct type_caster<sweephand::Buffer> {
 
   static handle cast(const sweephand::Buffer& buffer, return_value_policy /*policy*/,
                      handle /*parent*/) {
-    return sweephand::wrap<std::uint8_t>(buffer, {sweephand::extent(buffer.size())}).release();
+    return sweephand::array_over<std::uint8_t>(buffer, {sweephand::extent(buffer.size())})
+        .release();
   }
 
   bool load(handle source, bool /*convert*/) {
@@ -176,16 +116,18 @@ void bind_stream(py::module_& room) {
       .def_readonly("width", &StreamBatch::width)
       .def("element_offsets",
            [](const StreamBatch& self) {
-             return wrap<std::int64_t>(self.element_offsets, {extent(self.num_samples) + 1});
+             return array_over<std::int64_t>(self.element_offsets,
+                                             {extent(self.num_samples) + 1});
            })
       .def(
           "beyond",
-          [](const StreamBatch& self, const py::dtype& dtype, Shape shape) {
-            return wrap(self.beyond, dtype, std::move(shape));
+          [](const StreamBatch& self, const py::dtype& dtype,
+             const std::vector<Extent>& shape) {
+            return array_over(self.beyond, dtype, shape);
           },
           "dtype"_a, "shape"_a)
       .def("indices", [](const StreamBatch& self) {
-        return wrap<std::int32_t>(self.indices, {extent(self.num_elements)});
+        return array_over<std::int32_t>(self.indices, {extent(self.num_elements)});
       });
 }
 
@@ -203,44 +145,30 @@ void bind_batch(py::module_& room) {
       .def_readonly("multiple_of", &AssembleOptions::multiple_of);
 
   bind_stream(room);
-  py::class_<ArrayKinds>(room, "ArrayKinds")
-      .def(py::init<std::vector<std::optional<std::pair<py::dtype, py::tuple>>>>(), "kinds"_a);
   py::class_<Batch, std::shared_ptr<Batch>> batch(room, "Batch");
   def_plan(batch)
       .def(by_fields<Batch>())
       .def_property_readonly("share_samples", [](const Batch& b) { return b.share_samples; })
       .def_readonly("num_cells", &Batch::num_cells)
       .def_readonly("options", &Batch::options)
-      .def("segment_ids",
-           [](const Batch& b) {
-             return wrap<std::int32_t>(b.marks.segment_ids,
-                                       {extent(b.num_rows), extent(b.row_length)});
-           })
-      .def("position_ids",
-           [](const Batch& b) {
-             return wrap<std::int32_t>(b.marks.position_ids,
-                                       {extent(b.num_rows), extent(b.row_length)});
-           })
+      .def("segment_ids", &segment_ids_array)
+      .def("position_ids", &position_ids_array)
       .def(
           "stream",
           [](const Batch& self, std::size_t stream) -> const StreamBatch& {
             return self.streams.at(stream);
           },
           "stream"_a, py::return_value_policy::reference_internal)
-      .def("arrays", &wrap_all, "kinds"_a)
       .def(
           "mask",
           [](const Batch& self, std::size_t stream) {
-            const StreamBatch& of = self.streams.at(stream);
-            return wrap_cells(of, of.mask, py::dtype::of<std::uint8_t>(),
-                              {extent(of.rows), extent(of.width)}, 1);
+            return mask_array(self.streams.at(stream));
           },
           "stream"_a)
       .def(
           "sample_offsets",
           [](const Batch& self, std::size_t stream) {
-            return wrap<std::int64_t>(self.streams.at(stream).sample_offsets,
-                                      {extent(self.share.size()) + 1});
+            return sample_offsets_array(self.streams.at(stream), self.share.size());
           },
           "stream"_a)
       .def("rows_of", &rows_of, "begin"_a, "end"_a)

@@ -2,6 +2,7 @@
 #include "engine/engine.hpp"
 
 #include "bind/bind.hpp"
+#include "bind/served.hpp"
 #include "engine/convert.hpp"
 #include "engine/mapped_sequences.hpp"
 #include "engine/mixed_sequences.hpp"
@@ -195,6 +196,15 @@ void bind_running(py::module_& room) {
           },
           "request"_a, NoGil())
       .def(
+          "serve",
+          [](Engine& self, const Request& request, const py::type& kind, py::object contents,
+             py::object device) -> py::object {
+            if (self.forked()) return py::none();  // where next could wait forever
+            return serve(without_gil([&] { return self.next(request, check_signals); }), kind,
+                         std::move(contents), std::move(device));
+          },
+          "request"_a, "kind"_a, "contents"_a, "device"_a)
+      .def(
           "seek", [](Engine& self, std::uint64_t time) { self.seek(time, check_signals); },
           "time"_a, NoGil())
       .def(
@@ -218,6 +228,7 @@ void bind_running(py::module_& room) {
 
 void bind_engine(py::module_& room) {
   bind_batch(room);
+  bind_served(room);
   bind_assembler(room);
   bind_stats(room);
   bind_running(room);

@@ -78,6 +78,7 @@ std::shared_ptr<Batch> Assembler::write_directly(const Plan& plan) try {
   const WorkClock clock(reads_as_written_ ? Watch::kWaits : Watch::kTotal);
   auto batch = std::make_shared<Batch>();
   batch->options = options_;
+  batch->streams.reserve(streams_.size());
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     const StreamSpec& stream = streams_[number];
     const auto& joined = members_.joined(stream.member);
@@ -137,6 +138,7 @@ std::shared_ptr<Batch> Assembler::write(const Plan& plan,
   const WorkClock clock(reads_as_written_ ? Watch::kWaits : Watch::kTotal);
   auto batch = std::make_shared<Batch>();
   batch->options = options_;
+  batch->streams.reserve(streams_.size());
   if (options_.form == Form::kRows) batch->marks = mark_rows(plan, options_.segments, pool_);
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     batch->streams.push_back(write_stream_of(number, plan, runs[number]));

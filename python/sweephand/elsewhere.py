@@ -73,10 +73,13 @@ def names_ours(
         needed = [one.name for one in in_place if one.default is Parameter.empty]
         known = {*ours, *others}
         takes_any = not others and any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
+        least, most = len(needed), len(in_place)
         label = called or function.__name__
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if not kwargs and least <= len(args) <= most:  # as every minibatch is asked for
+                return function(*args)  # type: ignore[call-arg]  # there are none by name
             if kwargs and not takes_any and not kwargs.keys() <= known:
                 raise TypeError(
                     unknown({name: kwargs[name] for name in kwargs if name not in known})

@@ -8,7 +8,7 @@ import sweephand._core.index
 import sweephand._core.order
 import sweephand._core.read
 import typing
-__all__: list[str] = ['ArrayKinds', 'AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'MadeSequences', 'MappedSequences', 'Member', 'MixedMember', 'MixedSequences', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
+__all__: list[str] = ['AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'MadeSequences', 'MappedSequences', 'Member', 'MixedMember', 'MixedSequences', 'ServedBatch', 'ServedStream', 'StreamBatch', 'StreamKinds', 'StreamSpec', 'WorkTime', 'convert']
 class Form:
     """
     Members:
@@ -95,15 +95,10 @@ class StreamBatch:
     @property
     def width(self) -> int:
         ...
-class ArrayKinds:
-    def __init__(self, kinds: collections.abc.Sequence[tuple[numpy.dtype[typing.Any], tuple] | None]) -> None:
-        ...
 class Batch:
     def __getstate__(self) -> tuple:
         ...
     def __setstate__(self, arg0: tuple) -> None:
-        ...
-    def arrays(self, kinds: ArrayKinds) -> list:
         ...
     def banned(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...
@@ -182,6 +177,40 @@ class Batch:
     @property
     def sweeps_ended(self) -> int:
         ...
+class StreamKinds:
+    @staticmethod
+    def __new__(type, *args, **kwargs):
+        """
+        Create and return a new object.  See help(type) for accurate signature.
+        """
+class ServedStream:
+    @staticmethod
+    def __new__(type, *args, **kwargs):
+        """
+        Create and return a new object.  See help(type) for accurate signature.
+        """
+    def __getattribute__(self, name):
+        """
+        Return getattr(self, name).
+        """
+class ServedBatch:
+    @staticmethod
+    def __new__(type, *args, **kwargs):
+        """
+        Create and return a new object.  See help(type) for accurate signature.
+        """
+    def __bool__(self):
+        """
+        True if self else False
+        """
+    def __getattribute__(self, name):
+        """
+        Return getattr(self, name).
+        """
+    def __getitem__(self, key):
+        """
+        Return self[key].
+        """
 class Assembler:
     def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], options: AssembleOptions, load_ahead: bool, led_by: typing.SupportsInt | typing.SupportsIndex, report: collections.abc.Callable) -> None:
         ...
@@ -264,6 +293,8 @@ class Engine:
     def resume(self, position: sweephand._core.compose.Position) -> None:
         ...
     def seek(self, time: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def serve(self, request: sweephand._core.compose.Request, kind: type, contents: typing.Any, device: typing.Any) -> typing.Any:
         ...
     def stats(self) -> EngineStats:
         ...

@@ -8,27 +8,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
-from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import Layout
-from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.lazy import lazy
 from sweephand.minibatch.mask import GAP, START, mask_of_rows
 from sweephand.minibatch.pieces import Pieces, repeat_last, segments_of
 from sweephand.minibatch.sequence_parts import SequenceParts
-
-# What a minibatch is made of: its batch, what it has in common with others of its source, and
-# its device.
-Parts = tuple[_core.engine.Batch, Contents, object]
+from sweephand.minibatch.served import ServedStream
 
 
-class Boundaries:
+class Boundaries(ServedStream):
     """Boundaries of the sequences of one stream of a minibatch."""
-
-    info: StreamInfo
-    _number: int
-    _batch: _core.engine.Batch
-    _minibatch_parts: Parts
-    _array: NDArray[Any]
 
     @property
     def _layout(self) -> Layout:
@@ -241,9 +230,3 @@ class Boundaries:
     def sequence_parts(self) -> SequenceParts | None:
         """The parts of the sequences, if they have some."""
         return None
-
-    @property
-    def _is_grid(self) -> bool:
-        if self.info.is_variable:
-            return self._stream.is_grid
-        return self._array.ndim > 1 + len(self.info.shape)

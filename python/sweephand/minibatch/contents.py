@@ -13,6 +13,8 @@ from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import Layout
 from sweephand.minibatch.label_count import LabelKind
+from sweephand.minibatch.minibatch_data import MinibatchData
+from sweephand.minibatch.served import StreamKinds
 
 Keys = Mapping[Any, tuple[int, StreamInfo]]
 
@@ -42,12 +44,10 @@ class Contents:
     Attributes
     ----------
     kinds : core object
-        What arrays over the streams look like.
-    flat : set of int
-        Streams whose arrays are their values as they are.
+        The streams, as the core makes objects and arrays of them.
     """
 
-    __slots__ = ("flat", "ids", "keys", "kinds", "layout", "origin", "unlabelled")
+    __slots__ = ("ids", "keys", "kinds", "layout", "origin", "unlabelled")
 
     def __init__(
         self,
@@ -62,22 +62,10 @@ class Contents:
         self.ids = ids
         self.origin = origin
         self.unlabelled = unlabelled
-        infos = dict(keys.values())
-        has_grids = layout.form is not _core.engine.Form.RAGGED
-        self.flat = {
-            number
-            for number, info in infos.items()
-            if not (
-                info.is_variable
-                or info.transforms
-                or (has_grids and not (info.is_single or info.carried))
-            )
-        }
-        self.kinds = _core.engine.ArrayKinds(
-            [
-                _kind(infos[number]) if number in infos else None
-                for number in range(max(infos, default=-1) + 1)
-            ]
+        self.kinds = StreamKinds(
+            MinibatchData,
+            {key: (number, *_kind(info)) for key, (number, info) in keys.items()},
+            any(info.parts is not None for _, info in keys.values()),
         )
 
     def only(self, batch: _core.engine.Batch, keys: Keys) -> tuple[_core.engine.Batch, Self]:
@@ -93,11 +81,17 @@ class Contents:
         return type(self), (self.keys, self.layout, self.ids, None, self.unlabelled)
 
 
-def _kind(info: StreamInfo) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return dtype and sample shape of the array that the core makes of a stream."""
+def _kind(info: StreamInfo) -> tuple[StreamInfo, np.dtype[Any], tuple[int, ...], bool, bool]:
+    """Return how the core shows a stream.
+
+    Its info, the dtype and sample shape of its array, True if sequences have one sample each,
+    and True if what it has in Python is that array as it is.
+    """
+    is_plain = not (info.is_variable or info.transforms)
     if info.is_bytes:
-        return np.dtype(np.uint8), ()
-    return info.dtype, () if info.is_variable else info.shape
+        return info, np.dtype(np.uint8), (), info.is_single, is_plain
+    shape = () if info.is_variable else info.shape
+    return info, info.dtype, shape, info.is_single, is_plain
 
 
 class _TheirIds(SequenceIds):

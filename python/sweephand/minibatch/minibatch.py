@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
@@ -16,12 +15,12 @@ from sweephand.elsewhere import names_ours
 from sweephand.errors import UnquotedMessage, shown
 from sweephand.layouts import Layout
 from sweephand.layouts.attention import Attention
-from sweephand.minibatch.boundaries import Parts
 from sweephand.minibatch.contents import Contents, Keys, Origin
 from sweephand.minibatch.foreign_names import OF_TORCH, ON_MINIBATCH
 from sweephand.minibatch.label_count import LABELS, LabelKind, kind_of_stream
 from sweephand.minibatch.minibatch_data import MinibatchData, parts_of
 from sweephand.minibatch.segmented_share import SegmentedShare
+from sweephand.minibatch.served import ServedBatch
 
 if TYPE_CHECKING:
     from sweephand.minibatch.context_part import ContextPart
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from sweephand.view.page import Page
 
 
-class Minibatch(SegmentedShare, Mapping[Any, MinibatchData]):
+class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
     """A worker's share of a minibatch: stream name, or input map's key, to `MinibatchData`.
 
     A stream is also found by its `StreamInfo`, with any key.
@@ -50,43 +49,21 @@ class Minibatch(SegmentedShare, Mapping[Any, MinibatchData]):
     {'tokens': array([0, 1, 2, 0, 1]), 'label': array([0, 1])}
     """
 
-    __slots__ = ("_arrays", "_cache", "_parts")
+    __slots__ = ()
 
-    _plan: _core.engine.Batch  # which is a plan, carried out
-    _parts: Parts
-
-    def __init__(
-        self,
+    def __new__(
+        cls,
         batch: _core.engine.Batch | Mapping[Any, MinibatchData],
         contents: Contents | None = None,
         device: object = None,
-    ) -> None:
-        self._parts = (
-            parts_of(batch) if contents is None else (batch, contents, device)  # type: ignore[assignment] # a mapping comes alone
-        )
-        self._plan = self._parts[0]
-        self._arrays: list[NDArray[Any]] | None = None  # of all streams, once asked for
-        self._cache: dict[Any, MinibatchData] = {}
+    ) -> Self:
+        """Make one of what another is made of, or of all its data."""
+        parts = parts_of(batch) if contents is None else (batch, contents, device)
+        return super().__new__(cls, *parts)
 
-    def __bool__(self) -> bool:
-        return not self._plan.end_of_data
-
-    def __getitem__(self, key: Any) -> MinibatchData:
-        found = self._cache.get(key)
-        if found is None:
-            found = self._cache[key] = self._make(key)
-        return found
-
-    def _make(self, key: Any) -> MinibatchData:
-        batch, contents, _ = self._parts
-        arrays = self._arrays
-        if arrays is None:
-            arrays = self._arrays = batch.arrays(contents.kinds)
-        place = contents.keys.get(key)
-        if place is None or not arrays:
-            return self[self._other_key(key)]
-        number, info = place
-        return MinibatchData(info, number, self._parts, arrays[number])
+    def _by_other_key(self, key: Any) -> MinibatchData:
+        """Return the stream of a key that the minibatch does not have."""
+        return self[self._other_key(key)]
 
     def _other_key(self, key: Any) -> Any:
         """Return the key of the stream that an info names; KeyError if there is none."""
@@ -149,11 +126,10 @@ class Minibatch(SegmentedShare, Mapping[Any, MinibatchData]):
         """Return `torch(device)`, for loops that move the minibatches of a loader."""
         return self.torch(device, non_blocking)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if hasattr(type(self), name):  # a property that this layout does not have: say why
-            object.__getattribute__(self, name)
-        if name.startswith("_"):
-            raise AttributeError(f"'Minibatch' object has no attribute {name!r}")
+    def _explain_missing(self, name: str) -> None:
+        """Raise AttributeError for a name that no minibatch has, with what to write."""
+        if name.startswith("_") or hasattr(type(self), name):
+            return  # nobody's name, or a property that this layout does not have and says why
         hint = self._described(name)
         if name in self._keys:
             hint = f"its stream is minibatch[{name!r}]"

@@ -12,10 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 from sweephand.corpus.casts import as_dtype, cast
 from sweephand.corpus.objects import parsed
 from sweephand.corpus.own_values import own_result
-from sweephand.corpus.streams import StreamInfo
-from sweephand.elsewhere import AnswersForeignNames
 from sweephand.layouts import pad_element
-from sweephand.minibatch.boundaries import Boundaries, Parts
+from sweephand.minibatch.boundaries import Boundaries
 from sweephand.minibatch.elements import byte_strings, dense_rows, sparse_matrix
 from sweephand.minibatch.foreign_names import ON_DATA
 from sweephand.minibatch.label_count import LabelKind, are_tokens
@@ -27,11 +25,12 @@ from sweephand.minibatch.sequence_parts import SequenceParts
 if TYPE_CHECKING:
     import torch
 
+    from sweephand.minibatch.served import Parts
 
 _NO_LABEL = -(2**63)
 
 
-class MinibatchData(AnswersForeignNames, Boundaries):
+class MinibatchData(Boundaries):
     """One stream of a minibatch. Its arrays own their data and stay valid and unchanged.
 
     Examples
@@ -45,23 +44,6 @@ class MinibatchData(AnswersForeignNames, Boundaries):
     array([[ 0,  1,  2],
            [ 0,  1, -1]])
     """
-
-    _foreign = ON_DATA
-
-    def __init__(
-        self, info: StreamInfo, number: int, parts: Parts, array: NDArray[Any]
-    ) -> None:
-        """Describe stream `number` of a minibatch, of which the core made `array`.
-
-        That holds its samples, the cells of a dense array, or the elements of sparse samples
-        and bytes.
-        """
-        self.info = info
-        self._number = number
-        self._batch, contents, _ = self._minibatch_parts = parts
-        self._array = array
-        if number in contents.flat:
-            self.values = array
 
     @property
     def is_sparse(self) -> bool:
@@ -125,9 +107,9 @@ class MinibatchData(AnswersForeignNames, Boundaries):
         """Return the stream of a name that this one needs."""
         if name is None:
             return None
-        for number, info in self._minibatch_parts[1].keys.values():
+        for key, (_, info) in self._minibatch_parts[1].keys.items():
             if info.name == name:
-                return _made(info, number, self._minibatch_parts)
+                return type(self)(*self._minibatch_parts, key)
         raise ValueError(
             f"stream {self.info.name!r} needs {what}, {name!r}: ask for that stream, too"
         )
@@ -260,7 +242,9 @@ class MinibatchData(AnswersForeignNames, Boundaries):
             (sequences, *sample shape) where all sequences of the corpus have one sample of the
             stream: ``info.is_single``.
         """
-        dense = self._dense(pad_value)
+        dense = self._laid_out if pad_value is None else None
+        if dense is None:
+            dense = self._dense(pad_value)
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
     def __array__(
@@ -303,6 +287,13 @@ class MinibatchData(AnswersForeignNames, Boundaries):
         array = self.exported if dtype is None else cast(self.exported, as_dtype(dtype))
         return to_tensor(array, self._device if device is None else device, non_blocking)
 
+    def _explain_missing(self, name: str) -> None:
+        """Raise AttributeError for a name of another library, with what to write."""
+        if name in ON_DATA:
+            raise AttributeError(
+                f"MinibatchData has no {name!r}: {ON_DATA[name]}", name=name, obj=self
+            )
+
     def __len__(self) -> int:
         return self.num_sequences
 
@@ -313,7 +304,7 @@ class MinibatchData(AnswersForeignNames, Boundaries):
             if (other := self._beside(name, "another stream")) is not None:
                 streams[other.info.name] = other._number, other.info
         batch, contents = contents.only(batch, streams)
-        return _made, (self.info, self._number, (batch, contents, device))
+        return type(self), (batch, contents, device, self.info.name)
 
     def __repr__(self) -> str:
         return f"MinibatchData({self.info.name!r}, {self.brief})"
@@ -378,11 +369,6 @@ class MinibatchData(AnswersForeignNames, Boundaries):
         if self.info.transforms:
             return self.values.toarray()  # type: ignore[no-any-return]
         return dense_rows(self._stream, self.info, self._array)
-
-
-def _made(info: StreamInfo, number: int, parts: Parts) -> MinibatchData:
-    batch, contents, _ = parts
-    return MinibatchData(info, number, parts, batch.arrays(contents.kinds)[number])
 
 
 def parts_of(mapping: object) -> Parts:

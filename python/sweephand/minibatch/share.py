@@ -10,7 +10,7 @@ from sweephand.minibatch.position import Position
 class Share:
     """A worker's share of a minibatch, by its plan."""
 
-    __slots__ = ("_plan",)
+    __slots__ = ()
 
     _plan: _core.compose.Plan | _core.engine.Batch
 

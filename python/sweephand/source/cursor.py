@@ -16,6 +16,8 @@ from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.read_through import CacheUse, read_through
 from sweephand.dataclass import dataclass, replace
 from sweephand.layouts import pad_element
+from sweephand.minibatch.contents import Contents
+from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.position import Position
 
 if TYPE_CHECKING:
@@ -132,10 +134,15 @@ class Cursor:
         self._closed = False
         self._earlier: list[_core.engine.EngineStats] = []
         self._last: tuple[tuple[int, int, int, bool], _core.compose.Request] | None = None
-        self._delivery = _Delivery.of(plan)
-        self._engine = self._delivery.make_engine()
+        delivery = _Delivery.of(plan)
+        self._deliver(delivery, delivery.make_engine())
         # Before the engine goes, whose threads may wait for them.
         weakref.finalize(self, plan.opened.workers.close)
+
+    def _deliver(self, delivery: _Delivery, engine: _core.engine.Engine) -> None:
+        self._delivery, self._engine = delivery, engine
+        # Someone has to know of each minibatch before it is asked for.
+        self._is_watched = bool(delivery.turns) or delivery.cache_use.follows_position
 
     @property
     def plan(self) -> Plan:
@@ -151,16 +158,23 @@ class Cursor:
         crosses_sweeps: bool = True,
     ) -> _core.compose.Request:
         """Return a request for a minibatch, checked unless it is the last one again."""
-        key = (size, num_partitions, partition_index, crosses_sweeps)
+        asked = size, num_partitions, partition_index
+        request = self.last_request(*asked, crosses_sweeps)
+        if request is None:
+            request = self.plan.request(*asked, crosses_sweeps=crosses_sweeps)
+            self._last = (*asked, crosses_sweeps), request
+        return request
+
+    def last_request(
+        self, size: int, num_partitions: int, partition_index: int, crosses_sweeps: bool = True
+    ) -> _core.compose.Request | None:
+        """Return the last request that was checked, if it is this one; else None."""
         last = self._last  # read once: another thread may ask too
+        if last is None or last[0] != (size, num_partitions, partition_index, crosses_sweeps):
+            return None
         # 4.0 and True are equal to integers, and no sizes or indices.
         are_ints = type(size) is type(num_partitions) is type(partition_index) is int
-        if last is None or not are_ints or last[0] != key:
-            request = self.plan.request(
-                size, num_partitions, partition_index, crosses_sweeps=crosses_sweeps
-            )
-            last = self._last = (key, request)
-        return last[1]
+        return last[1] if are_ints else None
 
     def last_size(self) -> int:
         """Return the size that was requested last; 1 where it does not matter."""
@@ -173,17 +187,26 @@ class Cursor:
             )
         return self._last[0][0]
 
-    def next(self, request: _core.compose.Request) -> _core.engine.Batch:
-        """Return the next minibatch."""
-        engine, delivery = self._engine, self._delivery
-        if delivery.turns or self._closed or engine.forked or self.elsewhere is not None:
+    def next(
+        self,
+        request: _core.compose.Request,
+        contents: Contents | None = None,
+        device: object = None,
+    ) -> Minibatch:
+        """Return the next minibatch, by default with every stream under its name."""
+        if contents is None:
+            contents = self._delivery.plan.contents
+        minibatch: Minibatch | None = None
+        if not (self._is_watched or self._closed or self.elsewhere is not None):
+            minibatch = self._engine.serve(request, Minibatch, contents, device)
+        if minibatch is None:  # the engine is that of a parent process, or someone watches
             engine = self._own()
             place = None if self.elsewhere is None else self.elsewhere.come_back()
             if place is not None:
                 engine.resume(place.to_core())
-        if delivery.cache_use.follows_position:
-            delivery.cache_use.stand(engine.time, request.num_workers, request.rank)
-        return engine.next(request)
+            self._delivery.cache_use.stand(engine.time, request.num_workers, request.rank)
+            minibatch = engine.serve(request, Minibatch, contents, device)
+        return minibatch
 
     @property
     def position(self) -> Position:
@@ -231,7 +254,7 @@ class Cursor:
             if is_opened:
                 plan.opened.workers.close()
             raise
-        self._delivery, self._engine = delivery, engine
+        self._deliver(delivery, engine)
         if self.elsewhere is not None:
             self.elsewhere.change()
         self._earlier.append(old.stats())

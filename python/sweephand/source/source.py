@@ -29,7 +29,6 @@ from sweephand.source.plan import Plan
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sweephand import _core
     from sweephand.corpus.streams import StreamInfo
     from sweephand.deserializers.source_data import SourceData
     from sweephand.events.event import Event
@@ -200,25 +199,19 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
             If the data are wrong; the position stays, so that another call tries again.
         """
         cursor = self._cursor
-        request = cursor.request(
-            minibatch_size_in_samples, num_data_partitions, partition_index
-        )
-        if minibatch_size_in_samples > cursor.plan.sweep_samples:
+        asked = minibatch_size_in_samples, num_data_partitions, partition_index
+        request = cursor.last_request(*asked)
+        if request is None:
+            request = cursor.request(*asked)
             hint_at_repetition(self, minibatch_size_in_samples)
-        contents = cursor.plan.contents
+        contents = None
         if input_map is not None:
+            own = cursor.plan.contents.keys
             keys = {
-                key: contents.keys[self.stream_info(stream).name]
-                for key, stream in input_map.items()
+                key: own[self.stream_info(stream).name] for key, stream in input_map.items()
             }
             contents = cursor.plan.contents_of(keys)
-        return Minibatch(cursor.next(request), contents, device)
-
-    def next_of(self, request: _core.compose.Request) -> Minibatch | None:
-        """Return the next minibatch of a request that is checked; None at the end of data."""
-        cursor = self._cursor
-        batch = cursor.next(request)
-        return None if batch.end_of_data else Minibatch(batch, cursor.plan.contents)
+        return cursor.next(request, contents, device)
 
     @names_ours(SIZED)
     def minibatches(

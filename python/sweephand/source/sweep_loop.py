@@ -59,8 +59,8 @@ class SweepLoop:
             while (time := cursor.time) < end:
                 size = size_at(self._size, time)
                 request = cursor.request(size, *self._share, crosses_sweeps=False)
-                minibatch = source.next_of(request)
-                if minibatch is None:
+                minibatch = cursor.next(request)
+                if not minibatch:
                     return
                 yield minibatch
         finally:

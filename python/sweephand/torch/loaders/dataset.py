@@ -165,8 +165,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             self.size, num_partitions, index, crosses_sweeps=self._samples != "sweep"
         )
         while self.source.current_position < end:
-            minibatch = self.source.next_of(request)
-            if minibatch is None:
+            minibatch = self.source.cursor.next(request)
+            if not minibatch:
                 break
             item = self._to_item(minibatch)
             if self._counted:

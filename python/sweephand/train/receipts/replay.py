@@ -6,7 +6,6 @@ import copy
 from typing import NamedTuple, Protocol
 
 from sweephand import _core
-from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.position import Position
 from sweephand.source.source import MinibatchSource
 from sweephand.source.whole_plans import WholePlans
@@ -54,8 +53,7 @@ class DataReplay:
         if source.position != position:
             source.position = position
         request = source.timeline.whole_request(samples, crosses_sweeps=crosses_sweeps)
-        batch = source.cursor.next(request)
-        if batch.end_of_data:
-            return ReplayedMinibatch(batch)
-        minibatch = Minibatch(batch, source.timeline.contents)
-        return ReplayedMinibatch(batch, hash_content(minibatch, self._streams))
+        minibatch = source.cursor.next(request)
+        if not minibatch:
+            return ReplayedMinibatch(minibatch.planned)
+        return ReplayedMinibatch(minibatch.planned, hash_content(minibatch, self._streams))
