@@ -58,13 +58,14 @@ void PartRows::open(Part part) {
   row_ = 0;
 }
 
+// Where the next pack fails, the last row of this one stays in front.
 void PartRows::pop() {
-  ++row_;
-  if (!pack_done()) {
-    pack_->blocks.close_before(row_);
-  } else if (!ends_sweep_) {
+  if (row_ + 1 == pack_->num_rows() && !ends_sweep_) {
     open(reader_.next());
+    return;
   }
+  ++row_;
+  if (!pack_done()) pack_->blocks.close_before(row_);
 }
 
 std::uint64_t PartRows::boundary(const std::shared_ptr<const Timeline>& timeline,
