@@ -16,6 +16,13 @@ void Sizes::gather(std::span<const std::uint64_t> sequences,
   for (std::size_t i = 0; i < sequences.size(); ++i) read(sequences[i], out.subspan(i, 1));
 }
 
+void Sizes::read_runs(std::span<const SequenceRun> runs, std::span<std::uint32_t> out) const {
+  for (const SequenceRun& run : runs) {
+    read(run.first, out.first(run.count));
+    out = out.subspan(run.count);
+  }
+}
+
 std::uint64_t Sizes::sum(std::uint64_t first, std::uint64_t end) const {
   std::array<std::uint32_t, 1024> sizes{};
   std::uint64_t sum = 0;
@@ -123,6 +130,18 @@ void StoredSizes::gather(std::span<const std::uint64_t> sequences,
   for (std::size_t i = 0; i < sequences.size(); ++i) out[i] = sizes_[sequences[i]];
 }
 
+RepeatedSizes::RepeatedSizes(std::vector<std::uint32_t> sizes) : sizes_(std::move(sizes)) {
+  if (sizes_.empty()) throw std::invalid_argument("no sizes that could come again");
+}
+
+void RepeatedSizes::read(std::uint64_t first, std::span<std::uint32_t> out) const {
+  for (std::size_t from = first % sizes_.size(); !out.empty(); from = 0) {
+    const std::size_t count = std::min(out.size(), sizes_.size() - from);
+    std::copy_n(sizes_.begin() + static_cast<std::ptrdiff_t>(from), count, out.begin());
+    out = out.subspan(count);
+  }
+}
+
 namespace {
 
 void check_begin(std::span<const std::int64_t> offsets) {
@@ -197,9 +216,39 @@ bool JoinedSizes::in_memory() const noexcept {
   return std::ranges::all_of(parts_, [](const Part& part) { return part.sizes->in_memory(); });
 }
 
+std::size_t JoinedSizes::part_of(std::uint64_t sequence) const noexcept {
+  const auto next = std::ranges::upper_bound(firsts_, sequence);
+  return static_cast<std::size_t>(next - firsts_.begin()) - 1;
+}
+
+// Runs that follow one another in a part are asked for together.
+void JoinedSizes::read_runs(std::span<const SequenceRun> runs,
+                            std::span<std::uint32_t> out) const {
+  std::vector<SequenceRun> together;
+  while (!runs.empty()) {
+    const std::size_t part = part_of(runs[0].first);
+    std::uint64_t count = 0;
+    together.clear();
+    for (const SequenceRun& run : runs) {
+      const bool is_inside =
+          run.first >= firsts_[part] && run.first + run.count <= firsts_[part + 1];
+      if (!is_inside) break;
+      together.push_back({.first = run.first - firsts_[part], .count = run.count});
+      count += run.count;
+    }
+    if (together.empty()) {  // it goes over a border
+      count = runs[0].count;
+      read(runs[0].first, out.first(count));
+    } else {
+      parts_[part].sizes->read_runs(together, out.first(count));
+    }
+    runs = runs.subspan(std::max<std::size_t>(1, together.size()));
+    out = out.subspan(count);
+  }
+}
+
 void JoinedSizes::read(std::uint64_t first, std::span<std::uint32_t> out) const {
-  const auto next = std::ranges::upper_bound(firsts_, first);
-  auto part = static_cast<std::size_t>(next - firsts_.begin()) - 1;
+  std::size_t part = part_of(first);
   while (!out.empty()) {
     const std::uint64_t count = std::min<std::uint64_t>(out.size(), firsts_[part + 1] - first);
     parts_[part].sizes->read(first - firsts_[part], out.first(count));

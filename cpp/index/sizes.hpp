@@ -12,6 +12,12 @@ namespace sweephand {
 
 inline constexpr std::uint64_t kMaxSequenceSamples = 0xffffffff;
 
+// Sequences that lie side by side.
+struct SequenceRun {
+  std::uint64_t first;
+  std::uint64_t count;
+};
+
 class Sizes {
  public:
   Sizes() = default;
@@ -30,6 +36,10 @@ class Sizes {
 
   // The sizes of sequences [first, first + out.size()) in storage order.
   virtual void read(std::uint64_t first, std::span<std::uint32_t> out) const = 0;
+
+  // The sizes of runs of sequences, one run after the other. Who asks somebody else asks once.
+  // REQUIRES: no run is empty, and `out` has room for all
+  virtual void read_runs(std::span<const SequenceRun> runs, std::span<std::uint32_t> out) const;
 
   // The sizes of any sequences, one for each entry of `sequences`. REQUIRES: equal lengths
   virtual void gather(std::span<const std::uint64_t> sequences,
@@ -96,6 +106,17 @@ class StoredSizes final : public Sizes {
   std::vector<std::uint32_t> sizes_;
 };
 
+// Sizes that come again and again: that of sequence n is entry n, modulo how many there are.
+class RepeatedSizes final : public Sizes {
+ public:
+  // Throws std::invalid_argument when there are none.
+  explicit RepeatedSizes(std::vector<std::uint32_t> sizes);
+  void read(std::uint64_t first, std::span<std::uint32_t> out) const override;
+
+ private:
+  std::vector<std::uint32_t> sizes_;
+};
+
 // The sizes of corpora laid one behind the other.
 class JoinedSizes final : public Sizes {
  public:
@@ -109,9 +130,13 @@ class JoinedSizes final : public Sizes {
   std::optional<std::uint64_t> count() const noexcept override { return firsts_.back(); }
   bool in_memory() const noexcept override;
   void read(std::uint64_t first, std::span<std::uint32_t> out) const override;
+  void read_runs(std::span<const SequenceRun> runs,
+                 std::span<std::uint32_t> out) const override;
   std::uint64_t sum(std::uint64_t first, std::uint64_t end) const override;
 
  private:
+  std::size_t part_of(std::uint64_t sequence) const noexcept;
+
   std::vector<Part> parts_;
   std::vector<std::uint64_t> firsts_;  // sequence of every part, and the end
   std::uint32_t common_ = 0;

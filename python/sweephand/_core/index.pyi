@@ -3,7 +3,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'JoinedSizes', 'LongSequences', 'OffsetSizes', 'PackedIntegers', 'Sizes', 'StoredSizes', 'check_ends', 'check_offsets', 'common_size', 'find_long', 'fingerprint_runs', 'is_any_empty']
+__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'JoinedSizes', 'LongSequences', 'OffsetSizes', 'PackedIntegers', 'RepeatedSizes', 'Sizes', 'StoredSizes', 'check_ends', 'check_offsets', 'common_size', 'find_long', 'fingerprint_runs', 'is_any_empty']
 class PackedIntegers:
     @typing.overload
     def __init__(self) -> None:
@@ -40,6 +40,9 @@ class OffsetSizes(Sizes):
         ...
     @typing.overload
     def __init__(self, offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], stream: str, file: str) -> None:
+        ...
+class RepeatedSizes(Sizes):
+    def __init__(self, sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]) -> None:
         ...
 class CallbackSizes(Sizes):
     def __init__(self, read: collections.abc.Callable) -> None:

@@ -82,15 +82,7 @@ class SimulatedCorpus:
 
     def core(self) -> _core.index.Corpus:
         """Return it as the planner takes it."""
-
-        def sizes(first: int, count: int) -> NDArray[np.uint32]:
-            begin = first % len(self.tile)
-            if begin + count <= len(self.tile):
-                return self.tile[begin : begin + count]
-            found: NDArray[np.uint32] = np.take(
-                self.tile, np.arange(begin, begin + count), mode="wrap"
-            )
-            return found
-
         counts = np.full(len(self.chunk_samples), self.chunk_sequences, np.uint64)
-        return _core.index.Corpus(counts, self.chunk_samples, _core.index.CallbackSizes(sizes))
+        return _core.index.Corpus(
+            counts, self.chunk_samples, _core.index.RepeatedSizes(self.tile)
+        )
