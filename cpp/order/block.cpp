@@ -6,20 +6,58 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <string>
+#include <utility>
 
 namespace sweephand {
+
+namespace {
+
+std::string chunk_names(const Corpus& corpus, std::span<const std::uint64_t> chunks) {
+  const std::uint64_t first = chunks.empty() ? 0 : chunks.front();
+  const std::uint64_t last = chunks.empty() ? corpus.chunks.num_chunks() - 1 : chunks.back();
+  return std::to_string(first) + (first == last ? "" : " to " + std::to_string(last));
+}
+
+[[noreturn]] void refuse_empty(const Corpus& corpus, std::span<const std::uint64_t> chunks) {
+  throw DataError("a sequence of chunk " + chunk_names(corpus, chunks) +
+                  " has no sample; every one has at least one");
+}
+
+// Planners rely on it: a place that they look for is there.
+void check_samples(const Corpus& corpus, std::span<const std::uint64_t> chunks,
+                   std::uint64_t found, std::uint64_t said) {
+  if (found == said) return;
+  throw DataError("the sequences of chunk " + chunk_names(corpus, chunks) + " have " +
+                  std::to_string(found) + " samples, the index says " + std::to_string(said));
+}
+
+}  // namespace
+
+void check_sizes(const Corpus& corpus, std::span<const std::uint64_t> chunks,
+                 std::span<const std::uint32_t> sizes, std::uint64_t num_samples) {
+  std::uint64_t found = 0;
+  std::uint32_t num_empty = 0;
+  for (const std::uint32_t size : sizes) {
+    found += size;
+    num_empty += size == 0 ? 1 : 0;
+  }
+  if (num_empty != 0) refuse_empty(corpus, chunks);
+  check_samples(corpus, chunks, found, num_samples);
+}
 
 Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
              std::optional<Shuffle> shuffle, std::uint64_t sweep)
     : corpus_(std::move(corpus)),
       chunks_(std::move(chunks)),
       common_size_(corpus_->sizes->common()),
+      shuffle_(shuffle),
       sweep_(sweep),
       order_(shuffle ? nullptr : corpus_->order.get()) {
-  std::uint64_t num_samples = 0;
   if (chunks_.empty()) {
     num_sequences_ = corpus_->chunks.num_sequences();
-    num_samples = corpus_->chunks.num_samples();
+    num_samples_ = corpus_->chunks.num_samples();
+    return;
   }
   first_rank_.reserve(chunks_.size() + 1);
   shifts_.reserve(chunks_.size());
@@ -27,18 +65,24 @@ Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> ch
     first_rank_.push_back(num_sequences_);
     shifts_.push_back(corpus_->chunks.first_sequence(chunk) - num_sequences_);
     num_sequences_ += corpus_->chunks.sequences_in(chunk);
-    num_samples += corpus_->chunks.samples_in(chunk);
+    num_samples_ += corpus_->chunks.samples_in(chunk);
   }
-  if (!chunks_.empty()) first_rank_.push_back(num_sequences_);
+  first_rank_.push_back(num_sequences_);
   chunk_guess_ = EvenGuess(chunks_.size(), num_sequences_);
-  if (shuffle) permutation_ = in_order(*shuffle);
+}
+
+void Block::make_list() const {
+  if (list_) return;
+  List list;
+  if (shuffle_) list.permutation = in_order(*shuffle_);
   if (common_size_ == 0) {
     if (num_sequences_ <= Permutation::kTableSize || !corpus_->sizes->in_memory()) {
-      remember_sizes();
+      remember_sizes(list);
     }
-    remember_starts();
-    check_samples(num_samples);
+    remember_starts(list);
+    check_samples(*corpus_, chunks_, list.starts.back(), num_samples_);
   }
+  list_ = std::make_unique<const List>(std::move(list));
 }
 
 Permutation Block::in_order(const Shuffle& shuffle) const {
@@ -53,7 +97,7 @@ Permutation Block::in_order(const Shuffle& shuffle) const {
 
 // Sizes are read in storage order, a run per chunk, and dealt into list order: one pass over
 // memory in order instead of one random look-up per sequence.
-void Block::remember_sizes() {
+void Block::remember_sizes(List& list) const {
   // NOLINTNEXTLINE(*-avoid-c-arrays): not to be zeroed
   const auto buffer = std::make_unique_for_overwrite<std::uint32_t[]>(num_sequences_);
   const std::span stored(buffer.get(), num_sequences_);
@@ -64,49 +108,31 @@ void Block::remember_sizes() {
                          stored.subspan(first_rank_[c], table.sequences_in(chunks_[c])));
   }
   // NOLINTNEXTLINE(*-avoid-c-arrays)
-  sizes_ = std::make_unique_for_overwrite<std::uint32_t[]>(num_sequences_);
+  list.sizes = std::make_unique_for_overwrite<std::uint32_t[]>(num_sequences_);
   std::array<std::uint64_t, kStride> ranks{};
   for (std::uint64_t place = 0; place < num_sequences_; place += kStride) {
     const std::span part = std::span(ranks).first(std::min(kStride, num_sequences_ - place));
-    base_ranks_at(place, part);
-    for (std::size_t i = 0; i < part.size(); ++i) sizes_[place + i] = stored[part[i]];
+    base_ranks_at(list, place, part);
+    for (std::size_t i = 0; i < part.size(); ++i) list.sizes[place + i] = stored[part[i]];
   }
 }
 
-void Block::remember_starts() {
-  starts_.reserve(num_sequences_ / kStride + 2);
+void Block::remember_starts(List& list) const {
+  list.starts.reserve(num_sequences_ / kStride + 2);
   std::array<std::uint32_t, kStride> sizes{};
   std::uint64_t start = 0;
   for (std::uint64_t place = 0; place < num_sequences_; place += kStride) {
-    starts_.push_back(start);
+    list.starts.push_back(start);
     const std::span part = std::span(sizes).first(std::min(kStride, num_sequences_ - place));
-    sizes_at(place, part);
+    sizes_at(list, place, part);
     bool is_any_empty = false;
     for (const std::uint32_t size : part) {
       is_any_empty |= size == 0;
       start += size;
     }
-    if (is_any_empty) {
-      throw DataError("a sequence of chunk " + chunk_names() +
-                      " has no sample; every one has at least one");
-    }
+    if (is_any_empty) refuse_empty(*corpus_, chunks_);
   }
-  starts_.push_back(start);
-}
-
-// Planners rely on it: a place that they look for is there.
-void Block::check_samples(std::uint64_t num_samples) const {
-  if (starts_.back() == num_samples) return;
-  throw DataError("the sequences of chunk " + chunk_names() + " have " +
-                  std::to_string(starts_.back()) + " samples, the index says " +
-                  std::to_string(num_samples));
-}
-
-std::string Block::chunk_names() const {
-  const std::uint64_t first = chunks_.empty() ? 0 : chunks_.front();
-  const std::uint64_t last =
-      chunks_.empty() ? corpus_->chunks.num_chunks() - 1 : chunks_.back();
-  return std::to_string(first) + (first == last ? "" : " to " + std::to_string(last));
+  list.starts.push_back(start);
 }
 
 std::uint64_t Block::to_base_rank(std::uint64_t sequence) const {
@@ -124,9 +150,10 @@ void Block::check_rank(std::uint64_t rank) const {
                   std::to_string(rank) + " of " + std::to_string(num_sequences_));
 }
 
-void Block::base_ranks_at(std::uint64_t first, std::span<std::uint64_t> out) const {
-  if (permutation_) {
-    permutation_->fill(first, out);
+void Block::base_ranks_at(const List& list, std::uint64_t first,
+                          std::span<std::uint64_t> out) const {
+  if (list.permutation) {
+    list.permutation->fill(first, out);
   } else if (order_ != nullptr) {
     order_->fill(sweep_, first, out);
     for (const std::uint64_t rank : out) check_rank(rank);
@@ -135,8 +162,9 @@ void Block::base_ranks_at(std::uint64_t first, std::span<std::uint64_t> out) con
   }
 }
 
-void Block::sequences_at(std::uint64_t first, std::span<std::uint64_t> out) const {
-  base_ranks_at(first, out);
+void Block::sequences_at(const List& list, std::uint64_t first,
+                         std::span<std::uint64_t> out) const {
+  base_ranks_at(list, first, out);
   to_sequences(out);
 }
 
@@ -147,30 +175,32 @@ void Block::to_sequences(std::span<std::uint64_t> ranks) const {
   for (std::uint64_t& number : ranks) number += shifts_[guess.find(starts, number)];
 }
 
-void Block::sizes_at(std::uint64_t first, std::span<std::uint32_t> out) const {
+void Block::sizes_at(const List& list, std::uint64_t first,
+                     std::span<std::uint32_t> out) const {
   if (common_size_ != 0) {
     std::fill(out.begin(), out.end(), common_size_);
-  } else if (sizes_) {
-    std::copy_n(sizes_.get() + first, out.size(), out.begin());
+  } else if (list.sizes) {
+    std::copy_n(list.sizes.get() + first, out.size(), out.begin());
   } else {
     std::array<std::uint64_t, kStride> sequences{};
     const std::span part = std::span(sequences).first(out.size());
-    sequences_at(first, part);
+    sequences_at(list, first, part);
     corpus_->sizes->gather(part, out);
   }
 }
 
 void Block::fill(std::uint64_t first, std::uint16_t lane,
                  std::span<PlannedSequence> out) const {
+  const List& list = this->list();
   std::array<std::uint64_t, kStride> sequences{};
   std::array<std::uint32_t, kStride> sizes{};
   for (std::size_t done = 0; done < out.size(); done += kStride) {
     const std::size_t count = std::min<std::size_t>(kStride, out.size() - done);
     const std::span numbers = std::span(sequences).first(count);
-    sequences_at(first + done, numbers);
+    sequences_at(list, first + done, numbers);
     const std::span part = std::span(sizes).first(count);
-    if (common_size_ != 0 || sizes_) {
-      sizes_at(first + done, part);
+    if (common_size_ != 0 || list.sizes) {
+      sizes_at(list, first + done, part);
     } else {
       corpus_->sizes->gather(numbers, part);
     }
@@ -186,13 +216,15 @@ BlockPlace Block::first_at_or_after(std::uint64_t sample) const {
         std::min(sample / common_size_ + (sample % common_size_ != 0), num_sequences_);
     return {.place = place, .start = place * common_size_};
   }
-  if (sample >= starts_.back()) return {.place = num_sequences_, .start = starts_.back()};
-  const std::size_t stride = last_at_or_before(starts_, sample);
-  BlockPlace found{.place = stride * kStride, .start = starts_[stride]};
+  const List& list = this->list();
+  const std::span<const std::uint64_t> starts = list.starts;
+  if (sample >= starts.back()) return {.place = num_sequences_, .start = starts.back()};
+  const std::size_t stride = last_at_or_before(starts, sample);
+  BlockPlace found{.place = stride * kStride, .start = starts[stride]};
   std::array<std::uint32_t, kStride> sizes{};
   const std::span part =
       std::span(sizes).first(std::min(kStride, num_sequences_ - found.place));
-  sizes_at(found.place, part);
+  sizes_at(list, found.place, part);
   for (std::size_t i = 0; found.start < sample; ++i) {
     found.start += part[i];
     ++found.place;
@@ -203,7 +235,8 @@ BlockPlace Block::first_at_or_after(std::uint64_t sample) const {
 BlockPlace Block::find(std::uint64_t sequence) const {
   const std::uint64_t base_rank = to_base_rank(sequence);
   std::uint64_t place = base_rank;
-  if (permutation_) place = permutation_->place(base_rank);
+  const List& list = this->list();
+  if (list.permutation) place = list.permutation->place(base_rank);
   if (order_ != nullptr) {
     place = order_->place(sweep_, base_rank);
     check_rank(place);
@@ -212,8 +245,9 @@ BlockPlace Block::find(std::uint64_t sequence) const {
   const std::uint64_t stride = place / kStride;
   std::array<std::uint32_t, kStride> sizes{};
   const std::span part = std::span(sizes).first(place % kStride);
-  sizes_at(stride * kStride, part);
-  return {.place = place, .start = std::accumulate(part.begin(), part.end(), starts_[stride])};
+  sizes_at(list, stride * kStride, part);
+  return {.place = place,
+          .start = std::accumulate(part.begin(), part.end(), list.starts[stride])};
 }
 
 }  // namespace sweephand

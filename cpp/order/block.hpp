@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace sweephand {
@@ -36,22 +35,31 @@ struct Shuffle {
   Stretch stretch{};
 };
 
-// Immutable. Up to Permutation::kTableSize sequences, or where sizes are not in memory, it
-// holds 8 bytes for each; else 8 bytes for every kStride of them. By score it holds
-// 4 bytes more for each.
+// Throws DataError when a size of the sequences of chunks is 0, or they do not sum to
+// `num_samples`. `chunks` as a block has them.
+void check_sizes(const Corpus& corpus, std::span<const std::uint64_t> chunks,
+                 std::span<const std::uint32_t> sizes, std::uint64_t num_samples);
+
+// Its chunks are known at once, and to any thread; its list is made when it is first asked for,
+// by the thread that plans. Up to Permutation::kTableSize sequences, or where sizes are not in
+// memory, the list holds 8 bytes for each; else 8 bytes for every kStride of them. By score it
+// holds 4 bytes more for each.
 class Block {
  public:
   // `chunks` is ascending; empty, it stands for all chunks of the corpus, as it must where the
   // corpus gives the order. Without `shuffle` the block keeps the storage order, or the one
-  // that the corpus gives to `sweep`. Linear in the number of sequences; with a common size it
-  // is constant, but for the table of a shuffle or of scores. Throws DataError when sizes are 0
-  // or do not sum to what the chunk table says.
+  // that the corpus gives to `sweep`. Linear in the number of chunks.
   Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
         std::optional<Shuffle> shuffle, std::uint64_t sweep);
 
   const std::shared_ptr<const Corpus>& corpus() const noexcept { return corpus_; }
   std::uint64_t num_sequences() const noexcept { return num_sequences_; }
   std::span<const std::uint64_t> chunks() const noexcept { return chunks_; }
+
+  // Makes the list, unless it is there. Linear in the number of sequences; with a common size
+  // it is constant, but for the table of a shuffle or of scores. Throws DataError when sizes
+  // are 0 or do not sum to what the chunk table says, as does all that follows.
+  void make_list() const;
 
   // The corpus gives the order, in which chunks may come and go within the block.
   bool has_given_order() const noexcept { return order_ != nullptr; }
@@ -71,18 +79,28 @@ class Block {
  private:
   static constexpr std::uint64_t kStride = 64;  // places between two remembered starts
 
+  struct List {
+    std::optional<Permutation> permutation;
+    // In list order, if they differ and are worth remembering.
+    std::unique_ptr<std::uint32_t[]> sizes;  // NOLINT(*-avoid-c-arrays): not to be zeroed
+    // Of every kStride-th place, and the end, if sizes differ.
+    std::vector<std::uint64_t> starts;
+  };
+
+  const List& list() const {
+    if (!list_) make_list();
+    return *list_;
+  }
   Permutation in_order(const Shuffle& shuffle) const;
-  void remember_sizes();
-  void remember_starts();
-  void check_samples(std::uint64_t num_samples) const;
+  void remember_sizes(List& list) const;
+  void remember_starts(List& list) const;
   void check_rank(std::uint64_t rank) const;
-  std::string chunk_names() const;
-  void sequences_at(std::uint64_t first, std::span<std::uint64_t> out) const;
+  void sequences_at(const List& list, std::uint64_t first, std::span<std::uint64_t> out) const;
   void to_sequences(std::span<std::uint64_t> ranks) const;
   std::uint64_t to_base_rank(std::uint64_t sequence) const;
   // Both serve at most kStride places at once.
-  void base_ranks_at(std::uint64_t first, std::span<std::uint64_t> out) const;
-  void sizes_at(std::uint64_t first, std::span<std::uint32_t> out) const;
+  void base_ranks_at(const List& list, std::uint64_t first, std::span<std::uint64_t> out) const;
+  void sizes_at(const List& list, std::uint64_t first, std::span<std::uint32_t> out) const;
 
   std::shared_ptr<const Corpus> corpus_;
   std::vector<std::uint64_t> chunks_;
@@ -91,14 +109,12 @@ class Block {
   std::vector<std::uint64_t> shifts_;  // of each chunk: number less base rank, modulo 2^64
   EvenGuess chunk_guess_;
   std::uint64_t num_sequences_ = 0;
+  std::uint64_t num_samples_ = 0;
   std::uint32_t common_size_ = 0;  // 0: they differ
-  std::optional<Permutation> permutation_;
+  std::optional<Shuffle> shuffle_;
   std::uint64_t sweep_ = 0;
   const GivenOrder* order_ = nullptr;  // the corpus', if it decides
-  // In list order, if they differ and are worth remembering.
-  std::unique_ptr<std::uint32_t[]> sizes_;  // NOLINT(*-avoid-c-arrays): not to be zeroed
-  std::vector<std::uint64_t>
-      starts_;  // of every kStride-th place, and the end, if sizes differ
+  mutable std::unique_ptr<const List> list_;
 };
 
 }  // namespace sweephand

@@ -10,57 +10,59 @@
 namespace sweephand {
 
 ChunkStarts::ChunkStarts(const ChunkTable& chunks, const Permutation& order)
-    : chunks_(&chunks), order_(&order), begins_(group_sums()) {
+    : chunks_(&chunks),
+      order_(&order),
+      begins_((chunks.num_chunks() + kPlaces - 1) / kPlaces + 1) {
+  add_samples();
   std::exclusive_scan(begins_.begin(), begins_.end(), begins_.begin(), std::uint64_t{0});
 }
 
-// The samples of each group, and a 0. Chunks that lie side by side are looked at one after the
-// other where their places are known: the table may be larger than the processor's cache.
-std::vector<std::uint64_t> ChunkStarts::group_sums() const {
+// Adds up each group. Chunks that lie side by side are looked at one after the other where
+// their places are known: the table may be larger than the processor's cache.
+void ChunkStarts::add_samples() {
   const std::uint64_t num_chunks = chunks_->num_chunks();
-  std::vector<std::uint64_t> sums((num_chunks + kPlaces - 1) / kPlaces + 1);
-  std::array<std::uint64_t, kPlaces> buffer{};
-  for (std::uint64_t first = 0; first < num_chunks; first += kPlaces) {
-    const std::span part = std::span(buffer).first(std::min(kPlaces, num_chunks - first));
+  std::array<std::uint64_t, 256> buffer{};
+  for (std::uint64_t first = 0; first < num_chunks; first += buffer.size()) {
+    const std::span part =
+        std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), num_chunks - first));
     if (order_->is_table()) {
       order_->fill(first, part);
-      for (const std::uint64_t chunk : part)
-        sums[first / kPlaces] += chunks_->samples_in(chunk);
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        begins_[(first + i) / kPlaces] += chunks_->samples_in(part[i]);
+      }
     } else {
       order_->places(first, part);
       for (std::size_t i = 0; i < part.size(); ++i) {
-        sums[part[i] / kPlaces] += chunks_->samples_in(first + i);
+        begins_[part[i] / kPlaces] += chunks_->samples_in(first + i);
       }
     }
   }
-  return sums;
 }
 
-// Where each of its places begins, and the end.
-const std::vector<std::uint64_t>& ChunkStarts::group(std::uint64_t number) {
-  if (const auto known = groups_.find(number); known != groups_.end()) return known->second;
-  if (groups_.size() == kMostGroups) groups_.clear();
-  std::vector<std::uint64_t>& begins = groups_[number];
-  const std::uint64_t first = number * kPlaces;
-  begins.resize(std::min(kPlaces, chunks_->num_chunks() - first) + 1);
-  const std::span chunks = std::span(begins).subspan(1);
-  order_->fill(first, chunks);
-  begins[0] = begins_[number];
-  for (std::size_t i = 1; i < begins.size(); ++i) {
-    begins[i] = begins[i - 1] + chunks_->samples_in(begins[i]);
-  }
-  return begins;
+std::uint64_t ChunkStarts::begin(std::uint64_t place) const {
+  std::array<std::uint64_t, kPlaces> buffer{};
+  const std::span before = std::span(buffer).first(place % kPlaces);
+  order_->fill(place - before.size(), before);
+  std::uint64_t begin = begins_[place / kPlaces];
+  for (const std::uint64_t chunk : before) begin += chunks_->samples_in(chunk);
+  return begin;
 }
 
-std::uint64_t ChunkStarts::begin(std::uint64_t place) {
-  if (place % kPlaces == 0) return begins_[place / kPlaces];
-  return group(place / kPlaces)[place % kPlaces];
-}
-
-std::uint64_t ChunkStarts::place_at(std::uint64_t sample) {
-  if (sample >= begins_.back()) return chunks_->num_chunks();
+std::uint64_t ChunkStarts::place_at(std::uint64_t sample) const {
+  const std::uint64_t num_chunks = chunks_->num_chunks();
+  if (sample >= begins_.back()) return num_chunks;
   const std::uint64_t number = last_at_or_before(begins_, sample);
-  return number * kPlaces + last_at_or_before(group(number), sample);
+  std::array<std::uint64_t, kPlaces> buffer{};
+  std::uint64_t found = number * kPlaces;
+  const std::span chunks = std::span(buffer).first(std::min(kPlaces, num_chunks - found));
+  order_->fill(found, chunks);
+  std::uint64_t end = begins_[number];
+  for (const std::uint64_t chunk : chunks) {
+    end += chunks_->samples_in(chunk);
+    if (end > sample) break;
+    ++found;
+  }
+  return found;
 }
 
 }  // namespace sweephand

@@ -1,10 +1,9 @@
 #include "order/permutation.hpp"
 
-#include "base/mix.hpp"
+#include "order/fisher_yates.hpp"
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 namespace sweephand {
 namespace {
@@ -12,9 +11,7 @@ namespace {
 std::vector<std::uint32_t> fisher_yates(std::uint64_t size, std::uint64_t key) {
   std::vector<std::uint32_t> table(size);
   std::iota(table.begin(), table.end(), 0U);
-  for (std::uint64_t i = size; i-- > 1;) {
-    std::swap(table[i], table[scale(mix64(key + kGolden * i), i + 1)]);
-  }
+  FisherYates<std::uint32_t>(table, key).deal_down_to(0);
   return table;
 }
 

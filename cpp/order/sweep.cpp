@@ -16,6 +16,9 @@ constexpr std::uint64_t kBlockShuffle = 2;
 constexpr std::uint64_t kBlockDraws = 8;
 constexpr std::uint64_t kChunkDraws = 9;
 
+// Sequences of a block. A larger one is read from for a while, and made only once.
+constexpr std::uint64_t kMostDealt = std::uint64_t{1} << 16;
+
 }  // namespace
 
 std::uint64_t block_chunks(const Corpus& corpus, const OrderSettings& settings) {
@@ -46,7 +49,7 @@ Sweep::Sweep(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings
       num_lanes_(settings.randomize ? settings.num_lanes : 1),
       block_chunks_(block_chunks(*corpus_, settings)),
       num_blocks_(sweephand::num_blocks(*corpus_, settings)),
-      first_starts_(num_lanes_) {
+      lanes_(num_lanes_) {
   const std::uint64_t num_chunks = corpus_->chunks.num_chunks();
   last_place_ = num_chunks - 1;
   if (num_blocks_ == 1 || !settings.randomize) return;
@@ -76,13 +79,11 @@ Sweep Sweep::sweep(std::uint64_t number) const {
   Sweep same = *this;
   same.blocks_.clear();
   same.held_.clear();
-  same.near_.clear();
-  same.border_.reset();
-  same.first_starts_.assign(num_lanes_, std::nullopt);  // sizes that lie may say other ones now
+  same.lanes_ = LaneStarts(num_lanes_);  // sizes that lie may say other ones now
   return same;
 }
 
-std::uint64_t Sweep::block_begin(std::uint64_t block) {
+std::uint64_t Sweep::block_begin(std::uint64_t block) const {
   if (block == num_blocks_) return num_samples();
   const std::uint64_t place = block * block_chunks_;
   if (starts_) return starts_->begin(place);
@@ -116,8 +117,25 @@ std::shared_ptr<const Block> Sweep::block(std::uint64_t block) {
   return held_.back();
 }
 
+std::shared_ptr<const Block> Sweep::block_not_held(std::uint64_t block) {
+  if (auto known = blocks_[block].lock()) return known;
+  return make_block(block);
+}
+
+std::uint64_t Sweep::shuffle_key(std::uint64_t block) const noexcept {
+  return key_of(kBlockShuffle, block);
+}
+
+bool Sweep::is_dealt(std::uint64_t block) const {
+  if (!settings_.randomize || settings_.scores || num_blocks_ < num_lanes_) return false;
+  std::uint64_t count = 0;
+  for (const std::uint64_t chunk : chunks_of(block))
+    count += corpus_->chunks.sequences_in(chunk);
+  return num_blocks_ > 1 && count <= kMostDealt;
+}
+
 Shuffle Sweep::shuffle_of(std::uint64_t block) const {
-  Shuffle shuffle{.key = key_of(kBlockShuffle, block)};
+  Shuffle shuffle{.key = shuffle_key(block)};
   const ScoreOrder* const scores = settings_.scores.get();
   if (scores == nullptr || !scores->orders(number_)) return shuffle;
   const std::uint64_t num_chunks = corpus_->chunks.num_chunks();
@@ -140,7 +158,7 @@ std::shared_ptr<const Block> Sweep::make_block(std::uint64_t block) {
   return made;
 }
 
-std::uint64_t Sweep::block_at(std::uint64_t sample) {
+std::uint64_t Sweep::block_at(std::uint64_t sample) const {
   if (sample >= num_samples()) return num_blocks_;
   if (starts_) return starts_->place_at(sample) / block_chunks_;
   // The last block that begins at or before `sample`: blocks without sequences share a
@@ -155,10 +173,8 @@ std::uint64_t Sweep::block_at(std::uint64_t sample) {
 }
 
 void Sweep::let_go() noexcept {
-  near_.clear();
-  border_.reset();
+  lanes_.let_go();
   held_.clear();
-  if (starts_) starts_->let_go();
 }
 
 ListPlace Sweep::first_at_or_after(std::uint64_t sample) {
@@ -169,9 +185,13 @@ ListPlace Sweep::first_at_or_after(std::uint64_t sample) {
   if (found.place < held->num_sequences()) {
     return {.block = index, .place = found.place, .start = block_begin(index) + found.start};
   }
-  std::uint64_t next = index + 1;
+  return behind(index);
+}
+
+ListPlace Sweep::behind(std::uint64_t block) const {
+  std::uint64_t next = block + 1;
   while (next < num_blocks() && block_begin(next + 1) == block_begin(next)) ++next;
-  return {.block = next, .place = 0, .start = block_begin(index + 1)};
+  return {.block = next, .place = 0, .start = block_begin(block + 1)};
 }
 
 ListPlace Sweep::find(std::uint64_t sequence) {
@@ -182,45 +202,6 @@ ListPlace Sweep::find(std::uint64_t sequence) {
   }
   const BlockPlace found = block(index)->find(sequence);
   return {.block = index, .place = found.place, .start = block_begin(index) + found.start};
-}
-
-// The blocks that lanes begin in are many, and each is looked at once: they are not held.
-std::uint64_t Sweep::first_start(std::uint32_t lane) {
-  if (lane == num_lanes_) return num_samples();
-  std::optional<std::uint64_t>& known = first_starts_[lane];
-  if (!known) {
-    const std::uint64_t sample = cut(lane);
-    const std::uint64_t index = block_at(sample);
-    known = num_samples();
-    if (index < num_blocks()) {
-      std::shared_ptr<const Block> known_block = blocks_[index].lock();
-      border_ = known_block ? std::move(known_block) : make_block(index);
-      const std::uint64_t begin = block_begin(index);
-      known = begin + border_->first_at_or_after(sample - begin).start;
-    }
-  }
-  return *known;
-}
-
-// The same as first_at_or_after; a search comes to one block again and again.
-std::uint64_t Sweep::start_at_or_after(std::uint64_t sample, Near& near) {
-  if (near.block == nullptr || sample < near.begin || sample >= near.end) {
-    const std::uint64_t index = block_at(sample);
-    near = {.block = block(index), .begin = block_begin(index), .end = block_begin(index + 1)};
-  }
-  return near.begin + near.block->first_at_or_after(sample - near.begin).start;
-}
-
-std::uint64_t Sweep::samples_before(std::uint64_t offset, std::uint32_t lane) {
-  near_.resize(num_lanes_);
-  std::uint64_t samples = 0;
-  for (std::uint32_t l = 0; l < num_lanes_; ++l) {
-    const std::uint64_t bound = cut(l) + offset + (l < lane ? 1 : 0);
-    const std::uint64_t reached =
-        bound < cut(l + 1) ? start_at_or_after(bound, near_[l]) : first_start(l + 1);
-    samples += reached - first_start(l);
-  }
-  return samples;
 }
 
 std::uint64_t Sweep::offset_at(std::uint64_t samples) {

@@ -44,6 +44,7 @@ std::unique_ptr<Cursor> SweepCursor::at(std::uint64_t time) const {
 void SweepCursor::open_sweep(std::uint64_t offset) {
   time_ = sweep_begin_ = checked_mul(sweep_.number(), sweep_.num_samples());
   checked_add(time_, sweep_.num_samples());
+  sweep_.samples_before(offset, 0);
   for (std::uint32_t l = 0; l < lanes_.size(); ++l) place_lane(l, offset);
   filled_ = kAtFirst;
   merge();
@@ -56,7 +57,7 @@ void SweepCursor::place_lane(std::uint32_t number, std::uint64_t offset) {
   const std::uint64_t begin = sweep_.cut(number);
   const std::uint64_t length = sweep_.cut(number + 1) - begin;
   if (offset >= length) return;
-  const ListPlace place = sweep_.first_at_or_after(begin + offset);
+  const auto [place, known] = sweep_.place_in(number, offset);
   if (place.start - begin >= length) return;
   open_[number].block = sweep_.block(place.block);
   lane.block = open_[number].block.get();
@@ -65,6 +66,10 @@ void SweepCursor::place_lane(std::uint32_t number, std::uint64_t offset) {
   lane.place = place.place;
   lane.length = length;
   lane.next = lane.read = place.start - begin;
+  const std::span part(buffer_of(number), std::min<std::size_t>(known.size(), depth_));
+  std::copy_n(known.begin(), part.size(), part.begin());
+  for (PlannedSequence& sequence : part) sequence.lane = static_cast<std::uint16_t>(number);
+  take_up(number, part);
 }
 
 // Fills the buffer of a lane again, with no more than one border in it. Where that fails, what
@@ -100,6 +105,7 @@ void SweepCursor::enter_block(std::uint32_t number) {
       throw StaleError("the sizes of sequences are not those that they were");
     block = sweep_.block(index);
   } while (block->num_sequences() == 0);
+  block->make_list();
   lane.block = block.get();
   lane.num_places = block->num_sequences();
   lane.block_index = index;
@@ -115,7 +121,13 @@ void SweepCursor::read_some(std::uint32_t number) {
       std::min<std::uint64_t>(filled_ - lane.count, lane.num_places - lane.place);
   const std::span part(buffer_of(number) + lane.count, count);
   lane.block->fill(lane.place, static_cast<std::uint16_t>(number), part);
-  lane.place += count;
+  take_up(number, part);
+}
+
+// Goes on behind sequences that follow those of the buffer, and are in it.
+void SweepCursor::take_up(std::uint32_t number, std::span<PlannedSequence> part) {
+  Lane& lane = lanes_[number];
+  lane.place += part.size();
   for (std::size_t i = 0; i < part.size() && !lane.all_read(); ++i, ++lane.count) {
     lane.read += part[i].size;
     const bool is_last = lane.place == lane.num_places && i + 1 == part.size();

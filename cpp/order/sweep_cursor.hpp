@@ -86,6 +86,7 @@ class SweepCursor final : public Cursor {
   void top_up(std::uint32_t number);
   void enter_block(std::uint32_t number);
   void read_some(std::uint32_t number);
+  void take_up(std::uint32_t number, std::span<PlannedSequence> part);
   void merge();
   void find_borders();
   void pass_border();

@@ -1,0 +1,51 @@
+// Places in the list of a sweep.
+#pragma once
+
+#include "order/block.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sweephand {
+
+// A place in the list, and the samples of the sweep's list before it.
+struct ListPlace {
+  std::uint64_t block;
+  std::uint64_t place;  // in the block
+  std::uint64_t start;
+};
+
+// Neighbouring sequences of a block, as they are in the list: what is known of it where a lane
+// stands. A search comes back to places near by, and who reads on begins with these.
+struct ListRun {
+  static constexpr std::size_t kBefore = 4;  // the place that was looked for
+  static constexpr std::size_t kMost = 16;
+
+  ListPlace first{};
+  std::uint64_t end = 0;         // of the last one, in the list
+  std::uint64_t num_places = 0;  // of the block
+  std::uint32_t count = 0;       // 0: nothing is known
+  std::array<PlannedSequence, kMost> sequences;
+
+  // What starts at or after `sample` is in the run, or begins where it ends.
+  bool covers(std::uint64_t sample) const noexcept {
+    return count != 0 && first.start <= sample && sample <= end;
+  }
+
+  // How many of them start before `sample`, and the start of the next. REQUIRES: covers
+  BlockPlace find(std::uint64_t sample) const noexcept {
+    BlockPlace found{.place = 0, .start = first.start};
+    while (found.start < sample) found.start += sequences[found.place++].size;
+    return found;
+  }
+};
+
+// A place of a lane, and what is known of the sequences there: of its block, some or none.
+struct LanePlace {
+  ListPlace at;
+  std::span<const PlannedSequence> known;
+};
+
+}  // namespace sweephand
