@@ -71,14 +71,59 @@ Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> ch
   chunk_guess_ = EvenGuess(chunks_.size(), num_sequences_);
 }
 
+bool Block::remembers_sizes() const {
+  return common_size_ == 0 &&
+         (num_sequences_ <= Permutation::kTableSize || !corpus_->sizes->in_memory());
+}
+
 void Block::make_list() const {
   if (list_) return;
+  if (remembers_sizes()) {
+    const Block* const self = this;
+    make_lists(std::span(&self, 1));
+  } else {
+    make_list({});
+  }
+}
+
+void Block::make_lists(std::span<const Block* const> blocks) {
+  std::vector<const Block*> wanted;
+  std::vector<SequenceRun> runs;
+  std::uint64_t count = 0;
+  for (const Block* const block : blocks) {
+    if (block->list_ || !block->remembers_sizes()) continue;
+    wanted.push_back(block);
+    block->add_runs(runs);
+    count += block->num_sequences_;
+  }
+  if (wanted.empty()) return;
+  // NOLINTNEXTLINE(*-avoid-c-arrays): not to be zeroed
+  const auto buffer = std::make_unique_for_overwrite<std::uint32_t[]>(count);
+  std::span<std::uint32_t> stored(buffer.get(), count);
+  if (!runs.empty()) wanted[0]->corpus_->sizes->read_runs(runs, stored);
+  for (const Block* const block : wanted) {
+    block->make_list(stored.first(block->num_sequences_));
+    stored = stored.subspan(block->num_sequences_);
+  }
+}
+
+// In storage order.
+void Block::add_runs(std::vector<SequenceRun>& runs) const {
+  if (chunks_.empty()) runs.push_back({.first = 0, .count = num_sequences_});
+  for (const std::uint64_t chunk : chunks_) {
+    const std::uint64_t count = corpus_->chunks.sequences_in(chunk);
+    if (count != 0)
+      runs.push_back({.first = corpus_->chunks.first_sequence(chunk), .count = count});
+  }
+}
+
+// `stored` are the sizes in storage order, if they are remembered.
+void Block::make_list(std::span<const std::uint32_t> stored) const {
+  if (list_) return;  // a block may be wanted twice
   List list;
   if (shuffle_) list.permutation = in_order(*shuffle_);
+  if (remembers_sizes()) remember_sizes(list, stored);
   if (common_size_ == 0) {
-    if (num_sequences_ <= Permutation::kTableSize || !corpus_->sizes->in_memory()) {
-      remember_sizes(list);
-    }
     remember_starts(list);
     check_samples(*corpus_, chunks_, list.starts.back(), num_samples_);
   }
@@ -97,17 +142,8 @@ Permutation Block::in_order(const Shuffle& shuffle) const {
 
 // Sizes are read in storage order, a run per chunk, and dealt into list order: one pass over
 // memory in order instead of one random look-up per sequence.
-void Block::remember_sizes(List& list) const {
+void Block::remember_sizes(List& list, std::span<const std::uint32_t> stored) const {
   // NOLINTNEXTLINE(*-avoid-c-arrays): not to be zeroed
-  const auto buffer = std::make_unique_for_overwrite<std::uint32_t[]>(num_sequences_);
-  const std::span stored(buffer.get(), num_sequences_);
-  if (chunks_.empty()) corpus_->sizes->read(0, stored);
-  for (std::size_t c = 0; c < chunks_.size(); ++c) {
-    const ChunkTable& table = corpus_->chunks;
-    corpus_->sizes->read(table.first_sequence(chunks_[c]),
-                         stored.subspan(first_rank_[c], table.sequences_in(chunks_[c])));
-  }
-  // NOLINTNEXTLINE(*-avoid-c-arrays)
   list.sizes = std::make_unique_for_overwrite<std::uint32_t[]>(num_sequences_);
   std::array<std::uint64_t, kStride> ranks{};
   for (std::uint64_t place = 0; place < num_sequences_; place += kStride) {

@@ -61,6 +61,10 @@ class Block {
   // are 0 or do not sum to what the chunk table says, as does all that follows.
   void make_list() const;
 
+  // Makes the lists of blocks of one corpus that have none and remember sizes, which are asked
+  // for at once. Throws as make_list; those before the one at fault are made.
+  static void make_lists(std::span<const Block* const> blocks);
+
   // The corpus gives the order, in which chunks may come and go within the block.
   bool has_given_order() const noexcept { return order_ != nullptr; }
 
@@ -92,7 +96,10 @@ class Block {
     return *list_;
   }
   Permutation in_order(const Shuffle& shuffle) const;
-  void remember_sizes(List& list) const;
+  bool remembers_sizes() const;
+  void add_runs(std::vector<SequenceRun>& runs) const;
+  void make_list(std::span<const std::uint32_t> stored) const;
+  void remember_sizes(List& list, std::span<const std::uint32_t> stored) const;
   void remember_starts(List& list) const;
   void check_rank(std::uint64_t rank) const;
   void sequences_at(const List& list, std::uint64_t first, std::span<std::uint64_t> out) const;

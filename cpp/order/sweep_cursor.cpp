@@ -15,6 +15,7 @@ constexpr std::size_t kBuffered = 1 << 16;
 constexpr std::size_t kShallow = 32;  // of one lane
 constexpr std::size_t kDeep = 64;
 constexpr std::uint32_t kAtFirst = 8;
+constexpr std::uint64_t kAskedAtOnce = std::uint64_t{1} << 17;  // whose sizes
 // Of two offsets that are merged at a time.
 constexpr std::uint64_t kFarthest = std::uint64_t{1} << 31;
 
@@ -32,7 +33,6 @@ SweepCursor::SweepCursor(Sweep sweep, std::uint64_t time)
       buffers_(lanes_.size() * depth_) {
   const std::uint64_t offset = sweep_.offset_at(time % sweep_.num_samples());
   open_sweep(offset);
-  time_ += sweep_.samples_before(offset, 0);
   while (time_ < time && !sweep_done()) pop(1, ahead().front().size);
 }
 
@@ -40,11 +40,11 @@ std::unique_ptr<Cursor> SweepCursor::at(std::uint64_t time) const {
   return std::make_unique<SweepCursor>(sweep_.sweep(time / sweep_.num_samples()), time);
 }
 
-// Fills the lanes from `offset` on; time_ is left at the beginning of the sweep.
+// Fills the lanes from `offset` on.
 void SweepCursor::open_sweep(std::uint64_t offset) {
   time_ = sweep_begin_ = checked_mul(sweep_.number(), sweep_.num_samples());
   checked_add(time_, sweep_.num_samples());
-  sweep_.samples_before(offset, 0);
+  time_ += sweep_.samples_before(offset, 0);
   for (std::uint32_t l = 0; l < lanes_.size(); ++l) place_lane(l, offset);
   filled_ = kAtFirst;
   merge();
@@ -135,12 +135,45 @@ void SweepCursor::take_up(std::uint32_t number, std::span<PlannedSequence> part)
   }
 }
 
+// What top_up will want of blocks whose sizes somebody else has: he is asked for many at once.
+// If he fails, whoever wants one of them asks again.
+void SweepCursor::make_lists() {
+  std::vector<const Block*> blocks;
+  std::uint64_t count = 0;
+  const auto make = [&] {
+    try {
+      Block::make_lists(blocks);
+    } catch (const Interruption&) {
+      throw;
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
+    }
+    blocks.clear();
+    count = 0;
+  };
+  for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
+    const Lane& lane = lanes_[l];
+    if (lane.all_read() || 2 * lane.num_buffered() >= filled_) continue;
+    const Block* block = lane.block;
+    if (lane.place == lane.num_places) {
+      if (open_[l].later) continue;
+      const std::uint64_t index = sweep_.behind(lane.block_index).block;
+      if (index == sweep_.num_blocks()) continue;
+      block = sweep_.block(index).get();
+    }
+    blocks.push_back(block);
+    count += block->num_sequences();
+    if (count >= kAskedAtOnce) make();
+  }
+  make();
+}
+
 // Brings what lanes have up to some offset into key order: none if they all have ended.
 void SweepCursor::merge() {
   merged_.clear();
   front_ = 0;
   std::uint64_t begin = kNone;
   std::uint64_t end = kNone;
+  if (!sweep_.corpus().sizes->in_memory()) make_lists();
   for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
     const Lane& lane = lanes_[l];
     if (!lane.all_read() && 2 * lane.num_buffered() < filled_) top_up(l);

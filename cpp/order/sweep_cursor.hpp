@@ -87,6 +87,7 @@ class SweepCursor final : public Cursor {
   void enter_block(std::uint32_t number);
   void read_some(std::uint32_t number);
   void take_up(std::uint32_t number, std::span<PlannedSequence> part);
+  void make_lists();
   void merge();
   void find_borders();
   void pass_border();

@@ -42,6 +42,29 @@ def test_many_lanes_are_those_of_the_model(num_lanes: int, most: int) -> None:
     assert later.tolist() == expected[len(expected) - len(later) :]
 
 
+@pytest.mark.parametrize("common", [False, True])
+@pytest.mark.parametrize(("num_lanes", "window_chunks"), [(8, 8), (8, 24), (60, 60), (61, 0)])
+def test_a_place_in_blocks_that_are_dealt_in_part_is_that_of_who_reads_on(
+    num_lanes: int, window_chunks: int, common: bool
+) -> None:
+    """Chunks of up to 300 sequences, some of none: places near their ends, too."""
+    counts = [(37 * c * c) % 301 if c % 7 else 0 for c in range(60)]
+    sizes_of = [[(c * i * i) % 40 + 1 for i in range(n)] for c, n in enumerate(counts)]
+    corpus = ModelCorpus.of([[3 for _ in one] if common else one for one in sizes_of])
+    settings = ModelSettings(seed=5, num_lanes=num_lanes, window_chunks=window_chunks or None)
+    core = core_timeline(corpus, settings)
+    order = model.sweep_order(corpus, settings, 1)
+    begin, end = corpus.num_samples, 2 * corpus.num_samples
+    sizes = np.array(corpus.sizes)[order]
+    times = begin + np.cumsum(sizes) - sizes
+    near_an_end = [0, 1, 2, len(order) - 1]
+    for at in [*near_an_end, *range(3, len(order), len(order) // 20)]:
+        assert core.sequences(times[at], end).tolist() == order[at:]
+        assert core.find(order[at], 1) == times[at]
+        if at + 1 < len(order):
+            assert core.sequences(times[at] + 1, end).tolist() == order[at + 1 :]
+
+
 @given(st.data())
 def test_what_starts_between_two_times_is_found_wherever_they_lie(data: st.DataObject) -> None:
     corpus, settings = data.draw(timelines())
