@@ -26,7 +26,7 @@ void copy_all(const Array<T>& numbers, std::span<T> out) {
   std::ranges::copy(view(numbers), out.begin());
 }
 
-// Sizes that Python code tells, a run at a time.
+// Sizes that Python code tells: read(firsts, counts) of runs of sequences.
 class CallbackSizes final : public Sizes {
  public:
   explicit CallbackSizes(py::function read) : read_(hold(std::move(read))) {}
@@ -34,8 +34,21 @@ class CallbackSizes final : public Sizes {
   bool in_memory() const noexcept override { return false; }
 
   void read(std::uint64_t first, std::span<std::uint32_t> out) const override {
+    if (out.empty()) return;
+    const SequenceRun run{.first = first, .count = out.size()};
+    read_runs(std::span(&run, 1), out);
+  }
+
+  void read_runs(std::span<const SequenceRun> runs,
+                 std::span<std::uint32_t> out) const override {
+    std::vector<std::uint64_t> firsts(runs.size());
+    std::vector<std::uint64_t> counts(runs.size());
+    std::ranges::transform(runs, firsts.begin(), &SequenceRun::first);
+    std::ranges::transform(runs, counts.begin(), &SequenceRun::count);
     const Gil gil;
-    copy_all(call(*read_, first, out.size()).cast<Array<std::uint32_t>>(), out);
+    const py::object sizes =
+        call(*read_, to_numpy(std::move(firsts)), to_numpy(std::move(counts)));
+    copy_all(sizes.cast<Array<std::uint32_t>>(), out);
   }
 
  private:

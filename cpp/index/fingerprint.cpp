@@ -47,9 +47,11 @@ std::vector<std::uint64_t> fingerprint_runs(std::span<const std::int64_t> sizes,
                                             std::span<const std::int64_t> starts) {
   std::vector<std::uint64_t> keys(starts.size() - 1);
   for (std::size_t run = 0; run < keys.size(); ++run) {
-    std::uint64_t& key = keys[run];
+    // A sum, so that no size waits for the one before it.
+    std::uint64_t place = 0;
     for (std::int64_t i = starts[run]; i < starts[run + 1]; ++i) {
-      key = mix64(key + kGolden + static_cast<std::uint64_t>(sizes[i]));
+      place += kGolden;
+      keys[run] += mix64(place + static_cast<std::uint64_t>(sizes[i]));
     }
   }
   return keys;

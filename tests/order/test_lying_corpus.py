@@ -38,7 +38,7 @@ def timeline_of(
 @pytest.mark.parametrize("randomize", [False, True])
 @pytest.mark.parametrize("lie", LIES)
 def test_sizes_that_lie_are_an_error(lie: str, randomize: bool) -> None:
-    sizes = _core.index.CallbackSizes(lambda first, count: LIES[lie](count))
+    sizes = _core.index.CallbackSizes(lambda firsts, counts: LIES[lie](int(counts.sum())))
     timeline = timeline_of(sizes, [6, 6], randomize=randomize)
     with pytest.raises(sh.DataError):
         timeline.sequences(0, 12)

@@ -97,6 +97,28 @@ class UserDeserializer(Deserializer):
         """
         return None
 
+    def sequence_lengths_of(self, chunk_ids: NDArray[np.int64]) -> object:
+        """Return the sizes of the sequences of many chunks at once, or None: ask for each.
+
+        A source that begins anywhere in a sweep asks for the chunks of each of its lanes. With
+        16,384 lanes that is 32,768 calls of `sequence_lengths`, or some hundred of this method,
+        which goes before it. After a None it is not called again.
+
+        Parameters
+        ----------
+        chunk_ids : ndarray of int64, shape (n,)
+            In ``[0, num_chunks())``, in any order; a chunk may come twice.
+
+        Returns
+        -------
+        sequence of ndarray of int, length n, or None
+            What `sequence_lengths` returns of each: one integer from 1 to 2^32 - 1 for each
+            sequence. They are checked as those are: integers in one row, as many and of as
+            many samples as `chunk_infos` says, the same whenever asked for; another number of
+            arrays than of chunks is a `DataError`.
+        """
+        return None
+
     def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""
         return _Opening(self, ledger).corpus()
@@ -175,7 +197,7 @@ class _Opening:
         samples = np.array([part.sum() for part in sizes])
         self._sample_bytes = num_bytes / max(1, int(samples.sum()))
         measured = self._make_sizes(np.array([len(part) for part in sizes]), samples)
-        self._measured = measured.check(range(num_chunks), sizes).astype(np.uint32)
+        self._measured = measured.check(np.arange(num_chunks), sizes).astype(np.uint32)
         return measured
 
     def _size(self) -> Sizing:
@@ -206,7 +228,7 @@ class _Opening:
                     chunk=chunk,
                     stream=wanted.name,
                 )
-        self._sizes.check(range(chunk, chunk + 1), [data.sizes])
+        self._sizes.check(np.array([chunk]), [data.sizes])
         return data
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,6 +35,9 @@ class ChunkMaker(Protocol):
 
     def sequence_lengths(self, chunk_id: int) -> object:
         """Return the sizes of a chunk's sequences, or None."""
+
+    def sequence_lengths_of(self, chunk_ids: NDArray[np.int64]) -> object:
+        """Return the sizes of the sequences of each of some chunks, or None."""
 
     def get_chunk(self, chunk_id: int) -> object:
         """Return a chunk's data by stream."""
@@ -81,20 +84,48 @@ class UserChunks:
             raise ValueError(f"{self.name}.stream_infos() names no stream")
         self._definitions = choose_streams(streams, StreamDefs)
         self._sizing = sizing_streams(self._definitions)
+        self._asks_each = False  # for lengths, chunk by chunk
 
     def call(self, method: str) -> Any:
         """Call a method of the user's object when it is our turn."""
         with self.turn.take(f"{self.name}.{method}()"):
             return own_result(getattr(self._user, method))
 
-    def lengths(self, chunks: range) -> list[NDArray[np.integer]]:
+    def lengths(self, chunks: NDArray[np.int64]) -> list[NDArray[np.integer]]:
         """Return the sizes of the sequences of chunks, declared or else measured."""
-        sizes: list[NDArray[np.integer]] = []
-        for at in range(0, len(chunks), _CHUNKS_A_TURN):
-            sizes += self._lengths(chunks[at : at + _CHUNKS_A_TURN])
+        sizes = self._lengths_of(chunks)
+        if sizes is None:
+            sizes = []
+            for at in range(0, len(chunks), _CHUNKS_A_TURN):
+                sizes += self._lengths(chunks[at : at + _CHUNKS_A_TURN].tolist())
         return sizes
 
-    def _lengths(self, chunks: range) -> list[NDArray[np.integer]]:
+    def _lengths_of(self, chunks: NDArray[np.int64]) -> list[NDArray[np.integer]] | None:
+        """Return what one call says of them all, or None if it says nothing."""
+        if self._asks_each:
+            return None
+        call = f"{self.name}.sequence_lengths_of({len(chunks)} chunks)"
+        with self.turn.take(call):
+            found = own_result(self._user.sequence_lengths_of, chunks)
+            if found is None:
+                self._asks_each = True
+                return None
+            if isinstance(found, Mapping | str | bytes) or not isinstance(found, Iterable):
+                raise DataError(
+                    f"sequence_lengths_of must return an array for each of {len(chunks)} "
+                    f"chunks, got {type(found).__name__}",
+                    self.name,
+                )
+            sizes = [one if type(one) is np.ndarray else as_array(call, one) for one in found]
+        if len(sizes) != len(chunks):
+            raise DataError(
+                f"sequence_lengths_of must return an array for each of {len(chunks)} chunks, "
+                f"got {len(sizes)}",
+                self.name,
+            )
+        return sizes
+
+    def _lengths(self, chunks: list[int]) -> list[NDArray[np.integer]]:
         call = _Call(f"{self.name}.sequence_lengths", chunks[0])
         sizes: list[Any] = []
         unknown = []

@@ -30,25 +30,38 @@ class UserSizes:
         name: str,
         counts: NDArray[np.int64],
         samples: NDArray[np.int64],
-        ask: Callable[[range], list[NDArray[np.integer]]],
+        ask: Callable[[NDArray[np.int64]], Sequence[NDArray[np.integer]]],
     ) -> None:
         self.counts, self.samples = counts, samples
         self._starts = offsets_of(counts)
         self._name, self._ask = name, ask
         self._seen = np.zeros(len(counts), np.uint64)  # a key of the sizes that a chunk had
 
-    def read(self, first: int, count: int) -> NDArray[np.uint32]:
-        """Return the sizes of a run of sequences, by asking for those of whole chunks."""
-        if count == 0:
-            return np.empty(0, np.uint32)
-        begin, last = np.searchsorted(self._starts, [first, first + count - 1], "right") - 1
-        chunks = range(int(begin), int(last) + 1)
+    def read(
+        self, firsts: NDArray[np.uint64], counts: NDArray[np.uint64]
+    ) -> NDArray[np.uint32]:
+        """Return the sizes of runs of sequences, by asking for those of whole chunks.
+
+        No run is empty, and there is one at least.
+        """
+        begins = firsts.astype(np.int64)
+        lasts = begins + counts.astype(np.int64) - 1
+        chunks = np.searchsorted(self._starts, begins, "right") - 1
+        starts = self._starts
+        if (begins == starts[chunks]).all() and (lasts + 1 == starts[chunks + 1]).all():
+            return self.check(chunks, self._ask(chunks)).astype(np.uint32)
+        runs = [self._run(first, last) for first, last in zip(begins, lasts, strict=True)]
+        return np.concatenate(runs).astype(np.uint32)
+
+    def _run(self, first: int, last: int) -> NDArray[np.int64]:
+        begin, end = np.searchsorted(self._starts, [first, last], "right")
+        chunks = np.arange(begin - 1, end)
         sizes = self.check(chunks, self._ask(chunks))
-        skipped = first - int(self._starts[begin])
-        return sizes[skipped : skipped + count].astype(np.uint32)
+        skipped = first - int(self._starts[begin - 1])
+        return sizes[skipped : skipped + last + 1 - first]
 
     def check(
-        self, chunks: range, sizes_by_chunk: Sequence[NDArray[np.integer]]
+        self, chunks: NDArray[np.int64], sizes_by_chunk: Sequence[NDArray[np.integer]]
     ) -> NDArray[np.int64]:
         """Return the given sizes of chunks in order, once they are checked.
 
@@ -60,25 +73,28 @@ class UserSizes:
             If it differs from an earlier call.
         """
         self._check_types(chunks, sizes_by_chunk)
-        self._check_bounds(chunks, sizes_by_chunk)
         sizes = np.concatenate(sizes_by_chunk, dtype=np.int64, casting="unsafe")
+        if sizes.size and (sizes.max() >= 2**32 or sizes.min() < 0):
+            self._check_bounds(chunks, sizes_by_chunk)
         starts = offsets_of(np.fromiter(map(len, sizes_by_chunk), np.int64))
         self._check_sums(chunks, sizes, starts)
-        seen = self._seen[chunks.start : chunks.stop]
         keys = _core.index.fingerprint_runs(sizes, starts)
-        changed = (seen != 0) & (seen != keys)
+        seen = self._seen[chunks]
+        self._seen[chunks] = keys
+        # A chunk may come twice.
+        changed = ((seen != 0) & (seen != keys)) | (self._seen[chunks] != keys)
         if changed.any():
+            self._seen[chunks] = seen
             raise StaleError(
                 "the lengths of the chunk's sequences are not those that it had before; "
                 "it must be the same whenever asked for",
                 self._name,
-                chunk=chunks[int(np.argmax(changed))],
+                chunk=int(chunks[np.argmax(changed)]),
             )
-        seen[:] = keys
         return sizes
 
     def _check_types(
-        self, chunks: range, sizes_by_chunk: Sequence[NDArray[np.integer]]
+        self, chunks: NDArray[np.int64], sizes_by_chunk: Sequence[NDArray[np.integer]]
     ) -> None:
         kinds = {dtype.kind for dtype in {part.dtype for part in sizes_by_chunk}}
         if kinds <= {"i", "u"} and {part.ndim for part in sizes_by_chunk} == {1}:
@@ -89,27 +105,26 @@ class UserSizes:
                     f"sequence_lengths must be one row of integers, got {part.dtype} of shape "
                     f"{part.shape}",
                     self._name,
-                    chunk=chunk,
+                    chunk=int(chunk),
                 )
 
     def _check_bounds(
-        self, chunks: range, sizes_by_chunk: Sequence[NDArray[np.integer]]
+        self, chunks: NDArray[np.int64], sizes_by_chunk: Sequence[NDArray[np.integer]]
     ) -> None:
         for chunk, part in zip(chunks, sizes_by_chunk, strict=True):
             if part.itemsize >= 8 and part.size and part.max() >= 2**32:
                 raise DataError(
                     f"sequence_lengths has {part.max()}; a sequence is below 2^32 samples",
                     self._name,
-                    chunk=chunk,
+                    chunk=int(chunk),
                     sequence=int(part.argmax()),
                 )
 
     def _check_sums(
-        self, chunks: range, sizes: NDArray[np.int64], starts: NDArray[np.int64]
+        self, chunks: NDArray[np.int64], sizes: NDArray[np.int64], starts: NDArray[np.int64]
     ) -> None:
         counts, samples = np.diff(starts), sum_chunks(sizes, starts).astype(np.int64)
-        said_counts = self.counts[chunks.start : chunks.stop]
-        said_samples = self.samples[chunks.start : chunks.stop]
+        said_counts, said_samples = self.counts[chunks], self.samples[chunks]
         wrong = (counts != said_counts) | (samples != said_samples)
         empty = np.flatnonzero(sizes < 1)
         wrong[np.searchsorted(starts, empty, "right") - 1] = True
@@ -121,5 +136,5 @@ class UserSizes:
             f"samples, now it has {counts[at]} of {samples[at]}; it must be the same whenever "
             "asked for",
             self._name,
-            chunk=chunks[at],
+            chunk=int(chunks[at]),
         )
