@@ -66,7 +66,8 @@ std::vector<PlannedSequence> FitPlanner::take(const Request& request, Plan& plan
     const auto takes_next = [&] {
       return samples + ahead[count].size <= room || (count == 0 && minibatch.empty());
     };
-    while (count < ahead.size() && time() + samples < end && takes_next())
+    const std::uint64_t now = time();
+    while (count < ahead.size() && now + samples < end && takes_next())
       samples += ahead[count++].size;
     const std::span<const PlannedSequence> taken = ahead.first(count);
     if (request.tells_blocks) cursor_->add_blocks(taken, number_, plan.blocks);

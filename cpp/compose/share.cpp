@@ -18,8 +18,10 @@ class Loads {
   Loads(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
         std::uint32_t num_workers, const Cost& cost)
       : minibatch_(minibatch), cost_(cost), owner_(owner), loads_(num_workers) {
-    for (std::size_t j = 0; j < minibatch.size(); ++j) {
-      loads_[owner[j]] += cost_of(j);
+    if (!cost.is_quadratic && cost.items.empty()) {
+      add_samples();
+    } else {
+      for (std::size_t j = 0; j < minibatch.size(); ++j) loads_[owner[j]] += cost_of(j);
     }
     for (const uint128 load : loads_) total_ += load;
     for (std::uint32_t k = 0; k < num_workers; ++k) by_load_.emplace(loads_[k], k);
@@ -46,6 +48,15 @@ class Loads {
 
  private:
   static constexpr std::uint32_t kEnd = ~std::uint32_t{0};
+
+  // All costs are in proportion to samples, whose sums fit a word.
+  void add_samples() {
+    std::vector<std::uint64_t> samples(loads_.size());
+    for (std::size_t j = 0; j < minibatch_.size(); ++j)
+      samples[owner_[j]] += minibatch_[j].size;
+    for (std::size_t k = 0; k < samples.size(); ++k)
+      loads_[k] = uint128{samples[k]} * cost_.per_sample;
+  }
 
   // Most workers give nothing: a list of each is made in one pass, without room of its own.
   void list_members() {

@@ -206,6 +206,11 @@ void Block::sequences_at(const List& list, std::uint64_t first,
 
 void Block::to_sequences(std::span<std::uint64_t> ranks) const {
   if (chunks_.empty()) return;
+  if (chunks_.size() == 1) {
+    const std::uint64_t shift = shifts_[0];
+    for (std::uint64_t& number : ranks) number += shift;
+    return;
+  }
   const EvenGuess guess = chunk_guess_;  // which no write to `ranks` can change
   const std::span starts = first_rank_;
   for (std::uint64_t& number : ranks) number += shifts_[guess.find(starts, number)];
@@ -223,6 +228,12 @@ void Block::sizes_at(const List& list, std::uint64_t first,
     sequences_at(list, first, part);
     corpus_->sizes->gather(part, out);
   }
+}
+
+void Block::fetch(std::uint64_t place) const noexcept {
+  if (!list_) return;
+  if (list_->permutation) list_->permutation->fetch(place);
+  if (list_->sizes) __builtin_prefetch(list_->sizes.get() + place);
 }
 
 void Block::fill(std::uint64_t first, std::uint16_t lane,

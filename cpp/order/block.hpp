@@ -68,6 +68,10 @@ class Block {
   // The corpus gives the order, in which chunks may come and go within the block.
   bool has_given_order() const noexcept { return order_ != nullptr; }
 
+  // Has the processor fetch what fill(place) reads first, if the list is there. REQUIRES: place
+  // < num_sequences()
+  void fetch(std::uint64_t place) const noexcept;
+
   // Writes the sequences at places [first, first + out.size()), as those of a lane. REQUIRES:
   // first + out.size() <= num_sequences()
   void fill(std::uint64_t first, std::uint16_t lane, std::span<PlannedSequence> out) const;

@@ -15,6 +15,7 @@ constexpr std::size_t kBuffered = 1 << 16;
 constexpr std::size_t kShallow = 32;  // of one lane
 constexpr std::size_t kDeep = 64;
 constexpr std::uint32_t kAtFirst = 8;
+constexpr std::size_t kSoon = 4;  // lanes, whose lists are fetched
 constexpr std::uint64_t kAskedAtOnce = std::uint64_t{1} << 17;  // whose sizes
 // Of two offsets that are merged at a time.
 constexpr std::uint64_t kFarthest = std::uint64_t{1} << 31;
@@ -167,6 +168,11 @@ void SweepCursor::make_lists() {
   make();
 }
 
+void SweepCursor::fetch(const Lane& lane) const noexcept {
+  if (lane.all_read() || lane.place == lane.num_places) return;
+  if (2 * lane.num_buffered() < filled_) lane.block->fetch(lane.place);
+}
+
 // Brings what lanes have up to some offset into key order: none if they all have ended.
 void SweepCursor::merge() {
   merged_.clear();
@@ -176,6 +182,7 @@ void SweepCursor::merge() {
   if (!sweep_.corpus().sizes->in_memory()) make_lists();
   for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
     const Lane& lane = lanes_[l];
+    if (l + kSoon < lanes_.size()) fetch(lanes_[l + kSoon]);
     if (!lane.all_read() && 2 * lane.num_buffered() < filled_) top_up(l);
     if (lane.num_buffered() == 0) continue;
     begin = std::min(begin, lane.next);

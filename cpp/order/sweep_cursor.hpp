@@ -88,6 +88,7 @@ class SweepCursor final : public Cursor {
   void read_some(std::uint32_t number);
   void take_up(std::uint32_t number, std::span<PlannedSequence> part);
   void make_lists();
+  void fetch(const Lane& lane) const noexcept;
   void merge();
   void find_borders();
   void pass_border();
