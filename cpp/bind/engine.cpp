@@ -163,6 +163,7 @@ void bind_stats(py::module_& room) {
       .def_readonly("cells", &EngineStats::cells)
       .def_readonly("waited_ns", &EngineStats::waited_ns)
       .def_readonly("made_ahead", &EngineStats::made_ahead)
+      .def_readonly("serves_ahead", &EngineStats::serves_ahead)
       .def_property_readonly("bytes_assembled", &of_assembled<&AssembleStats::bytes_assembled>)
       .def_property_readonly("chunks_loaded", &of_assembled<&AssembleStats::chunks_loaded>)
       .def_property_readonly("chunk_hits", &of_assembled<&AssembleStats::chunk_hits>)

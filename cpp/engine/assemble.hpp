@@ -39,6 +39,9 @@ class Assembler {
   // All data are in memory: a minibatch takes no longer than copying it.
   bool never_waits() const noexcept { return !reads_as_written_ && members_.all_resident(); }
 
+  // Frees memory that earlier minibatches left.
+  void shrink() noexcept { pool_.shrink(); }
+
   AssembleStats stats() const;
 
  private:

@@ -52,6 +52,9 @@ class BufferPool {
     return {block.data, bytes, std::shared_ptr<const std::byte>(block.data, give_back)};
   }
 
+  // See BlockPool.
+  void shrink() noexcept { blocks_->shrink(); }
+
  private:
   std::shared_ptr<BlockPool> blocks_ = std::make_shared<BlockPool>();
 };

@@ -53,7 +53,8 @@ Engine::Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> asse
       assembler_(std::move(assembler)),
       options_(options),
       look_ahead_(assembler_->members().loads_ahead() ? std::move(look_ahead) : std::nullopt),
-      forks_(fork_count()) {
+      forks_(fork_count()),
+      pace_(options.num_threads) {
   planner_stands_ = {.time = planner_->time()};
   set_position(planner_stands_);
 }
@@ -126,6 +127,15 @@ bool Engine::may_begin() const {
 
 bool Engine::front_done() const {
   return interruption_ || (!slots_.empty() && slots_.front()->done);
+}
+
+// The caller's minibatches wander through all memory that is held for use again: once threads
+// rest, it is as much as one after the other takes.
+void Engine::keep_caches_warm() {
+  const bool rests = pace_.is_tight();
+  if (rests && !lean_ && !slots_.empty()) return;
+  if (rests && !lean_) assembler_->shrink();
+  lean_ = rests;
 }
 
 // Nothing of what was made ahead is delivered: it is made again from time_ on.
@@ -208,7 +218,8 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
 void Engine::make(Lock& lock, const Poll& poll) {
   const auto slot = std::make_shared<Slot>();
   slots_.push_back(slot);
-  const auto begin = Clock::now();
+  const WorkClock clock(options_.adapts && !assembler_->never_waits() ? Watch::kWaits
+                                                                      : Watch::kTotal);
   std::optional<Plan> planned = plan(lock, *slot);
   if (may_begin_ahead()) room_.notify_one();
   if (planned) {
@@ -225,7 +236,7 @@ void Engine::make(Lock& lock, const Poll& poll) {
     slot->batch = std::move(batch);
     slot->error = std::move(error);
   }
-  slot->cost = Clock::now() - begin;
+  slot->made = clock.elapsed();
   slot->done = true;
   if (is_interruption(slot->error)) interruption_ = slot->error;
   progress_.notify_all();
@@ -250,7 +261,8 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
   if (request != request_ || (resting_ && slots_.empty())) start(lock, request, poll);
   const auto asked = Clock::now();
   const bool came_back = given_ != Clock::time_point{};
-  if (options_.adapts && came_back) pace_.came_back(asked - given_, cost_);
+  if (options_.adapts && came_back) pace_.came_back(asked - given_, made_);
+  keep_caches_warm();
   if (!front_done()) {
     // The one that is waited for, if nobody has begun it; one behind it only where that takes
     // no longer than waiting.
@@ -281,7 +293,7 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
   stats_.samples += slot->batch->share_samples;
   stats_.cells += slot->batch->num_cells;
   if (may_begin_ahead()) room_.notify_one();
-  cost_ = slot->cost;
+  made_ = slot->made;
   given_ = Clock::now();
   return std::move(slot->batch);
 }
@@ -301,6 +313,7 @@ EngineStats Engine::stats() const {
   {
     const std::scoped_lock lock(mutex_);
     stats = stats_;
+    stats.serves_ahead = options_.num_threads > 0 && !pace_.is_tight();
   }
   stats.assembled = assembler_->stats();
   return stats;

@@ -7,6 +7,7 @@
 #include "engine/pace.hpp"
 #include "run/thread_group.hpp"
 #include "run/waiting.hpp"
+#include "run/work_time.hpp"
 
 #include <array>
 #include <atomic>
@@ -36,6 +37,7 @@ struct EngineStats {
   std::uint64_t cells = 0;       // that they fill, or that pad them
   std::uint64_t waited_ns = 0;   // by callers, for minibatches that were not ready
   std::uint64_t made_ahead = 0;  // minibatches that threads began
+  bool serves_ahead = false;     // threads begin more of them; else the caller's own does
 };
 
 // Minibatches come out in order, whatever the threads do. A caller makes the one it
@@ -89,7 +91,7 @@ class Engine {
     std::shared_ptr<const Batch> batch;
     std::exception_ptr error;
     Position next;
-    Clock::duration cost{};
+    WorkTime made;
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -99,6 +101,7 @@ class Engine {
   bool may_begin() const;
   bool may_begin_ahead() const { return may_begin() && !pace_.is_tight(); }
   bool front_done() const;
+  void keep_caches_warm();
   void drop_slots();
   void make(Lock& lock, const Poll& poll);
   std::optional<Plan> plan(Lock& lock, Slot& slot);
@@ -135,8 +138,9 @@ class Engine {
   std::atomic<std::uint32_t> current_ = 0;
   std::deque<std::shared_ptr<Slot>> slots_;
   Pace pace_;
+  bool lean_ = false;        // nothing is held of what threads made ahead
   Clock::time_point given_;  // when the last caller was given a minibatch
-  Clock::duration cost_{};   // of that minibatch
+  WorkTime made_;            // that minibatch
   EngineStats stats_;
   std::exception_ptr interruption_;  // met by any thread, and thrown by the next call
   ThreadGroup threads_;

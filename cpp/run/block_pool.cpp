@@ -120,8 +120,17 @@ void BlockPool::give_back(Block block) noexcept {
   }
   const std::scoped_lock lock(state_->mutex);
   state_->used_bytes -= block.capacity;
-  state_->free.emplace(block.capacity, State::Free{block.data, block.taker});
+  // Before its equals: what was freed last is taken first, as it may lie in a cache.
+  state_->free.emplace_hint(state_->free.lower_bound(block.capacity), block.capacity,
+                            State::Free{block.data, block.taker});
   state_->free_bytes += block.capacity;
+  state_->trim();
+}
+
+void BlockPool::shrink() noexcept {
+  if (state_->forks != fork_count()) return;
+  const std::scoped_lock lock(state_->mutex);
+  state_->most_used_bytes = state_->used_bytes;
   state_->trim();
 }
 

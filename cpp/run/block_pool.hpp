@@ -31,6 +31,9 @@ class BlockPool {
   // REQUIRES: take() of this pool gave it
   void give_back(Block block) noexcept;
 
+  // Forgets how much was in use at once before now, and frees what is held for that.
+  void shrink() noexcept;
+
   // Frees a block whose pool is no more.
   static void release(Block block) noexcept;
 

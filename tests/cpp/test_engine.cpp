@@ -160,22 +160,46 @@ void threads_change_nothing() {
   }
 }
 
+class Loop {
+ public:
+  explicit Loop(std::uint32_t num_threads = 1) : pace_(num_threads) {}
+
+  // Comes back so many times, each after `away`; minibatches take `cost`, `waited` of it for a
+  // disk or a network.
+  bool is_tight(int times, int away, int cost, int waited = 0) {
+    const auto ns = [](int us) { return static_cast<std::uint64_t>(us) * 1000; };
+    for (int i = 0; i < times; ++i)
+      pace_.came_back(std::chrono::microseconds(away), {ns(cost), ns(waited)});
+    return pace_.is_tight();
+  }
+
+ private:
+  Pace pace_;
+};
+
 void a_loop_that_comes_back_at_once_is_tight() {
-  using std::chrono::microseconds;
-  const microseconds cheap(10);
-  Pace pace;
-  const auto came_back = [&](int times, microseconds away, microseconds cost) {
-    for (int i = 0; i < times; ++i) pace.came_back(away, cost);
-    return pace.is_tight();
-  };
-  CHECK(!came_back(7, cheap, cheap));
-  CHECK(came_back(1, cheap, cheap));
-  CHECK(came_back(1, microseconds(5000), cheap));  // as a garbage collection
-  CHECK(!came_back(1, microseconds(5000), cheap));
-  CHECK(!came_back(100, microseconds(5000), cheap));
-  CHECK(came_back(8, microseconds(90), microseconds(100)));  // sooner than a minibatch takes
-  CHECK(!came_back(2, microseconds(110), microseconds(100)));
-  CHECK(!came_back(20, microseconds(90), microseconds(1000)));  // two threads are twice as fast
+  Loop loop;
+  CHECK(!loop.is_tight(7, 10, 10));
+  CHECK(loop.is_tight(1, 10, 10));
+  CHECK(loop.is_tight(1, 5000, 10));  // as a garbage collection
+  CHECK(!loop.is_tight(1, 5000, 10));
+  CHECK(!loop.is_tight(100, 5000, 10));
+  CHECK(loop.is_tight(8, 90, 100));  // sooner than a minibatch takes
+  CHECK(!loop.is_tight(2, 110, 100));
+}
+
+void costly_minibatches_are_made_ahead_where_that_is_faster() {
+  CHECK(Loop().is_tight(8, 200, 900));
+  CHECK(!Loop().is_tight(20, 300, 900));
+  CHECK(!Loop(2).is_tight(20, 10, 900));
+  CHECK(Loop(2).is_tight(8, 10, 100));
+}
+
+void minibatches_that_are_waited_for_are_made_ahead() {
+  Loop loop;
+  CHECK(loop.is_tight(8, 10, 100, 20));
+  CHECK(!loop.is_tight(2, 10, 100, 30));
+  CHECK(!loop.is_tight(20, 10, 100, 30));
 }
 
 // The loop is tight for a while, then it is not, again and again.
@@ -334,6 +358,8 @@ void dropping_it_with_work_on_the_way_is_clean() {
 int main() {
   sweephand::threads_change_nothing();
   sweephand::a_loop_that_comes_back_at_once_is_tight();
+  sweephand::costly_minibatches_are_made_ahead_where_that_is_faster();
+  sweephand::minibatches_that_are_waited_for_are_made_ahead();
   sweephand::changing_who_makes_them_changes_nothing();
   sweephand::seeking_in_between_finds_the_same();
   sweephand::several_callers_get_every_minibatch_once();

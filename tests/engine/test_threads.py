@@ -339,6 +339,34 @@ def test_threads_rest_while_a_loop_is_tight() -> None:
             assert made_ahead(source, 100, 2e-3) > 50
 
 
+def serves_ahead_after(source: sh.MinibatchSource, steps: int, seconds: float) -> bool:
+    """Return True if threads, not the caller's own, serve a loop after so many steps."""
+    for _ in range(steps):
+        if seconds:
+            time.sleep(seconds)
+        source.next_minibatch(256)
+    return bool(source.stats()["serves_ahead"])
+
+
+def test_a_source_settles_on_who_serves_a_loop_within_ten_minibatches() -> None:
+    data = {f"x{stream}": np.zeros((10_000, 64)) for stream in range(4)}
+    with sh.MinibatchSource(data) as source:
+        assert source.stats()["serves_ahead"]
+        for change in range(3):
+            assert serves_ahead_after(source, 3 if change else 20, 5e-3)
+            # Once in many, as others take the processors in between.
+            assert any(not serves_ahead_after(source, 10, 0) for _ in range(100))
+
+
+@pytest.mark.parametrize("num_threads", [0, 1])
+def test_threads_that_are_asked_for_serve_every_loop(num_threads: int) -> None:
+    with sh.MinibatchSource(rows(10_000), num_threads=num_threads) as source:
+        for seconds in [0.0] * 100 + [5e-3] * 5:
+            assert source.stats()["serves_ahead"] == (num_threads > 0)
+            source.next_minibatch(32)
+            time.sleep(seconds)
+
+
 def test_threads_that_are_asked_for_do_not_rest() -> None:
     with sh.MinibatchSource(rows(10_000), num_threads=2) as source:
         made_ahead(source, 500)

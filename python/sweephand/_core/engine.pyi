@@ -270,6 +270,9 @@ class EngineStats:
     def samples(self) -> int:
         ...
     @property
+    def serves_ahead(self) -> bool:
+        ...
+    @property
     def waited_ns(self) -> int:
         ...
     @property

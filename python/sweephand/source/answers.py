@@ -257,7 +257,8 @@ class Answers:
         dict
             ``minibatches`` and ``samples`` delivered to this worker; ``waited_seconds`` by
             callers for minibatches that were not ready; ``made_ahead``, the minibatches that
-            threads began; what all threads of the source took:
+            threads began, and ``serves_ahead``, True unless the caller's thread makes its own
+            now; what all threads of the source took:
             ``read_seconds`` waiting while data were read, for a disk, a network or a lock,
             ``decode_seconds`` making chunks of them and ``assemble_seconds`` minibatches;
             ``bytes_assembled``; ``chunks_loaded``, ``chunk_hits``, ``bytes_loaded`` and

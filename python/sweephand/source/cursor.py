@@ -324,6 +324,7 @@ def counts_of(engines: Sequence[_core.engine.EngineStats]) -> dict[str, float]:
         "samples": samples,
         "waited_seconds": total(lambda one: one.waited_ns) * 1e-9,
         "made_ahead": total(lambda one: one.made_ahead),
+        "serves_ahead": engines[-1].serves_ahead,
         "read_seconds": read * 1e-9,
         "decode_seconds": total(lambda one: one.load.total_ns - one.load.waited_ns) * 1e-9,
         "assemble_seconds": total(lambda one: one.write.total_ns - one.write.waited_ns) * 1e-9,
