@@ -193,9 +193,15 @@ void bind_running(py::module_& room) {
       .def(
           "next",
           [](Engine& self, const Request& request) {
-            return std::const_pointer_cast<Batch>(self.next(request, check_signals));
+            // Who gives the GIL away waits for it again: for ms, where others load chunks.
+            auto batch = self.next_if_ready(request);
+            if (!batch) {
+              const WithoutGil nogil;
+              batch = self.next(request, check_signals);
+            }
+            return std::const_pointer_cast<Batch>(std::move(batch));
           },
-          "request"_a, NoGil())
+          "request"_a)
       .def(
           "serve",
           [](Engine& self, const Request& request, const py::type& kind, py::object contents,

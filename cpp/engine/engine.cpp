@@ -72,10 +72,14 @@ bool Engine::runs_here() const {
   return serves_caller(Lock(mutex_));
 }
 
+bool Engine::is_called_by_itself(const Lock& lock) const {
+  return serves_caller(lock) || threads_.holds_caller() || assembler_->members().runs_here();
+}
+
 // Takes the engine for the caller, who gives it back.
 void Engine::take(Lock& lock, const Poll& poll) {
   check_open();
-  if (serves_caller(lock) || threads_.holds_caller() || assembler_->members().runs_here()) {
+  if (is_called_by_itself(lock)) {
     throw std::runtime_error(
         "the source is asked by code that it calls itself, such as get_chunk: it would wait "
         "for itself");
@@ -183,6 +187,11 @@ void Engine::start(Lock& lock, const Request& request, const Poll& poll) {
   }
 }
 
+void Engine::load_ahead(std::uint64_t time, const Request& request) {
+  if (const auto chunks = look_ahead_->chunks_at(time, request))
+    assembler_->members().load_ahead(*chunks);
+}
+
 // Plans the minibatch of `slot`. Nothing to assemble: the data have ended, or planning failed.
 std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
   Request request = request_;
@@ -191,14 +200,12 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
   const Turn turn(planning_, progress_);
   try {
     const Unlocked unlocked(lock);
+    if (look_ahead_ && look_ahead_->with_open()) load_ahead(planner_stands_.time, request);
     plan = planner_->next(request);
     plan->request = request;
     plan->begin = std::exchange(planner_stands_, plan->next);
     slot.next = plan->next;
-    if (look_ahead_) {
-      if (const auto chunks = look_ahead_->chunks_at(planner_->time(), request))
-        assembler_->members().load_ahead(*chunks);
-    }
+    if (look_ahead_) load_ahead(planner_->time(), request);
   } catch (...) {
     slot.error = std::current_exception();
     plan.reset();
@@ -254,15 +261,28 @@ void Engine::work() {
   }
 }
 
+void Engine::see_caller(Clock::time_point asked) {
+  const bool came_back = given_ != Clock::time_point{};
+  if (options_.adapts && came_back) pace_.came_back(asked - given_, made_);
+  keep_caches_warm();
+}
+
+std::shared_ptr<const Batch> Engine::next_if_ready(const Request& request) {
+  const Lock lock(mutex_, std::try_to_lock);
+  if (!lock || closed_ || serving_ || interruption_ || request != request_) return nullptr;
+  if (slots_.empty() || !slots_.front()->done || slots_.front()->error) return nullptr;
+  if (is_called_by_itself(lock)) return nullptr;
+  see_caller(Clock::now());
+  return give_front();
+}
+
 std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& poll) {
   Lock lock(mutex_);
   take(lock, poll);
   const Turn turn(serving_, progress_);
   if (request != request_ || (resting_ && slots_.empty())) start(lock, request, poll);
   const auto asked = Clock::now();
-  const bool came_back = given_ != Clock::time_point{};
-  if (options_.adapts && came_back) pace_.came_back(asked - given_, made_);
-  keep_caches_warm();
+  see_caller(asked);
   if (!front_done()) {
     // The one that is waited for, if nobody has begun it; one behind it only where that takes
     // no longer than waiting.
@@ -282,6 +302,10 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
     drop_slots();
     std::rethrow_exception(std::exchange(interruption_, nullptr));
   }
+  return give_front();
+}
+
+std::shared_ptr<const Batch> Engine::give_front() {
   const std::shared_ptr<Slot> slot = std::move(slots_.front());
   slots_.pop_front();
   if (slot->error) {

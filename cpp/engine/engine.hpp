@@ -57,6 +57,9 @@ class Engine {
   // std::runtime_error, as seek and resume do, when it is called by what it calls itself.
   std::shared_ptr<const Batch> next(const Request& request, const Poll& poll);
 
+  // The same if it is ready and nobody has to be waited for; else null, and nothing is done.
+  std::shared_ptr<const Batch> next_if_ready(const Request& request);
+
   // Where the next minibatch begins. A forked child may ask too. Who asks for the position must
   // not hold what a deserializer's errors need to be destroyed, such as Python's lock: a thread
   // that drops one may have to wait for it.
@@ -97,13 +100,17 @@ class Engine {
 
   void work();
   bool serves_caller(const Lock& lock) const;
+  bool is_called_by_itself(const Lock& lock) const;
   void take(Lock& lock, const Poll& poll);
   bool may_begin() const;
   bool may_begin_ahead() const { return may_begin() && !pace_.is_tight(); }
   bool front_done() const;
+  void see_caller(Clock::time_point asked);
+  std::shared_ptr<const Batch> give_front();
   void keep_caches_warm();
   void drop_slots();
   void make(Lock& lock, const Poll& poll);
+  void load_ahead(std::uint64_t time, const Request& request);
   std::optional<Plan> plan(Lock& lock, Slot& slot);
   void start(Lock& lock, const Request& request, const Poll& poll);
   void move_planner(Lock& lock, const Position& position, const Poll& poll);

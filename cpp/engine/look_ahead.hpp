@@ -19,16 +19,19 @@ class LookAhead {
  public:
   // `limit` is where the timeline ends. `by_lanes`: a worker reads its share of the lanes,
   // instead of all. `with_open`: also returns chunks of open blocks, as the first
-  // read from a store is waited for.
+  // read from a store is waited for, and those that are due first in front.
   LookAhead(const std::shared_ptr<const Timeline>& timeline, std::uint64_t limit, bool by_lanes,
             bool with_open);
 
   // A quarter of the samples that a sweep has open at a time, in nominal time.
   std::uint64_t horizon() const noexcept { return parts_[0].horizon(); }
 
-  // The chunks of blocks that will be open within the horizon and are not at `time`, about: the
-  // places of lanes are not searched for. Nothing if that was returned for a time that is near
-  // enough. Not for several threads at once.
+  // True if open blocks count.
+  bool with_open() const noexcept { return parts_[0].with_open(); }
+
+  // The chunks of blocks that will be open within the horizon and are not at `time`, as they
+  // are due, about: the places of lanes are not searched for. Nothing if that was returned for
+  // a time that is near enough. Not for several threads at once.
   std::optional<std::vector<std::uint64_t>> chunks_at(std::uint64_t time,
                                                       const Request& request);
 
@@ -38,10 +41,14 @@ class LookAhead {
    public:
     Part(TimelinePart part, bool by_lanes, bool with_open);
     std::uint64_t horizon() const noexcept { return horizon_; }
+    bool with_open() const noexcept { return with_open_; }
     bool look(std::uint64_t nominal_time, const Request& request);
     const std::vector<std::uint64_t>& chunks() const noexcept { return chunks_; }
 
    private:
+    bool reads(std::uint32_t lane, const Request& request) const;
+    bool add_first(std::uint64_t time, std::uint64_t then, const Request& request);
+    void add(const Sweep& sweep, std::uint64_t block);
     std::shared_ptr<Sweep> sweep(std::uint64_t number);
 
     TimelinePart part_;

@@ -62,7 +62,9 @@ void ChunkCache::load_ahead(std::span<const std::uint64_t> chunks, bool at_once)
                          [&](auto chunk) { return !announced.contains(chunk); });
   }
   if (ahead_.empty()) return;
-  while (threads_.size() < num_threads_ && threads_.start([this] { work(); })) {
+  for (std::size_t used = num_idle_; used < ahead_.size() && threads_.size() < num_threads_;
+       ++used) {
+    if (!threads_.start([this] { work(); })) break;
   }
   if (threads_.size() == 0) ahead_.clear();  // get() loads them
   changed_.notify_all();
@@ -71,7 +73,9 @@ void ChunkCache::load_ahead(std::span<const std::uint64_t> chunks, bool at_once)
 void ChunkCache::work() {
   Lock lock(mutex_);
   while (true) {
+    ++num_idle_;
     changed_.wait(lock, [&] { return closed_ || !ahead_.empty(); });
+    --num_idle_;
     if (closed_) return;
     const std::uint64_t chunk = ahead_.front();
     ahead_.pop_front();

@@ -81,6 +81,7 @@ class ChunkCache {
   std::condition_variable changed_;
   std::map<std::uint64_t, Entry> entries_;
   std::uint64_t clock_ = 0;
+  std::size_t num_idle_ = 0;         // threads
   std::deque<std::uint64_t> ahead_;  // to be loaded by the threads
   Demand settled_;                   // nothing but what it wants is here
   bool is_settled_ = false;

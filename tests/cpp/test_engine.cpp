@@ -218,6 +218,28 @@ void changing_who_makes_them_changes_nothing() {
   CHECK(engine->stats().made_ahead > 0);
 }
 
+void what_is_ready_is_given_at_once() {
+  const Request request{.num_samples = 20};
+  const auto calm = make_engine({});
+  const auto engine = make_engine({.num_threads = 1, .prefetch = 2});
+  CHECK(!engine->next_if_ready(request));  // no thread is there yet
+  CHECK(values_of(*engine->next(request, kPatient)) ==
+        values_of(*calm->next(request, kPatient)));
+  for (int i = 0; i < 50; ++i) {
+    CHECK(!engine->next_if_ready({.num_samples = 21}));
+    std::shared_ptr<const Batch> batch;
+    while (!batch) {
+      std::this_thread::yield();
+      batch = engine->next_if_ready(request);
+    }
+    CHECK(values_of(*batch) == values_of(*calm->next(request, kPatient)));
+    CHECK(engine->time() == calm->time());
+  }
+  CHECK(engine->stats().minibatches == 51);
+  engine->close(std::chrono::seconds(60));
+  CHECK(!engine->next_if_ready(request));
+}
+
 void seeking_in_between_finds_the_same() {
   const auto engine = make_engine({.num_threads = 2, .prefetch = 3, .load_threads = 1});
   std::vector<std::uint64_t> times;
@@ -361,6 +383,7 @@ int main() {
   sweephand::costly_minibatches_are_made_ahead_where_that_is_faster();
   sweephand::minibatches_that_are_waited_for_are_made_ahead();
   sweephand::changing_who_makes_them_changes_nothing();
+  sweephand::what_is_ready_is_given_at_once();
   sweephand::seeking_in_between_finds_the_same();
   sweephand::several_callers_get_every_minibatch_once();
   sweephand::what_is_held_stays_as_it_was();

@@ -113,6 +113,29 @@ def test_a_worker_loads_the_chunks_of_its_lanes() -> None:
     assert all(len(own) < len(set(every or [])) for own in of_workers)
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_store_is_asked_for_chunks_as_they_are_due(rank: int) -> None:
+    corpus = ModelCorpus.of([[1] * 60] * 40)
+    settings = ModelSettings(seed=5, num_lanes=4, window_chunks=8, window_samples=None)
+    order = core_timeline(corpus, settings)
+    planner = _core.compose.Planner(order, sh.Ragged().planner_choices, NO_END)
+    request = core_request(1, 2, rank)
+
+    def due(start: int, stop: int) -> list[int]:
+        """Return the chunks of every second lane, as sequences come, each once."""
+        sequences = planner.sequences_in(start, stop, 1)
+        return list(dict.fromkeys(int(one) // 60 for one in sequences[rank::2]))
+
+    for begin in (0, 400):
+        ahead = _core.engine.LookAhead(order, NO_END, True, True).chunks_at(begin, request)
+        assert ahead is not None
+        first = due(begin, begin + 120)
+        assert list(dict.fromkeys(ahead))[: len(first)] == first
+        for end in (begin + 1, begin + 10, begin + 120):
+            of_run = _core.engine.LookAhead(order, end, True, True).chunks_at(begin, request)
+            assert (of_run or []) == due(begin, end), "a run that ends there needs no others"
+
+
 def write_many(folder: Path, count: int) -> None:
     for number in range(count):
         lines = [json.dumps({"x": [10 * number + row] * 3}) for row in range(10)]

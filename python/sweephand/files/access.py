@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sweephand.dataclass import dataclass
 from sweephand.files.local import LocalFile
-from sweephand.files.requests import MOST_REQUESTS
+from sweephand.files.requests import MOST_REQUESTS, num_requests
 from sweephand.files.source_file import SourceFile
 
 
@@ -30,9 +30,14 @@ class Access:
         """True if all files are local."""
         return self.local is not None
 
-    def threads(self, here: int = 1) -> int:
-        """Return how many threads read: `here` of this machine, or one for each request."""
-        return MOST_REQUESTS if self.asks else here
+    def threads(self, here: int = 1, chunk_bytes: int | None = None) -> int:
+        """Return how many threads read: `here` of this machine, or one for each request.
+
+        Requests may be more where the bytes of a chunk are known to be few.
+        """
+        if not self.asks:
+            return here
+        return MOST_REQUESTS if chunk_bytes is None else num_requests(chunk_bytes)
 
 
 def access_to(files: Sequence[SourceFile]) -> Access:

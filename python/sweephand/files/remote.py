@@ -16,6 +16,7 @@ from sweephand.errors import DataError, StaleError
 from sweephand.files.local import find_local, stat_file
 from sweephand.files.node_cache.loading import current
 from sweephand.files.requests import MOST_REQUESTS
+from sweephand.files.shared_check import SharedCheck
 from sweephand.files.source_file import FileList, SourceFile, is_leftover, no_match
 from sweephand.files.stores import ATTEMPTS, Result, look_up, open_store, retry
 from sweephand.files.urls import WEB, has_secrets, is_pattern, is_signed, shown
@@ -37,9 +38,12 @@ class RemoteFile(SourceFile):
     ----------
     url : str
         What the store is asked for, which may hold secrets.
+    same : SharedCheck
+        Whether the store still has the object that was listed.
     """
 
     url: str = field(repr=False)
+    same: SharedCheck = field(default_factory=SharedCheck, repr=False, compare=False)
 
     @property
     def spec(self) -> str:
@@ -91,7 +95,9 @@ class RemoteFile(SourceFile):
 
     def look(self) -> None:
         """Raise StaleError if the store now has another object than the listed one."""
+        self.same(self._look)
 
+    def _look(self) -> None:
         def request() -> Mapping[str, Any]:
             return look_up(*open_store(self.url))
 

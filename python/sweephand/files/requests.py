@@ -2,3 +2,16 @@
 
 MOST_REQUESTS = 16
 """Requests to stores that are under way at a time."""
+
+MOST_SMALL_REQUESTS = 48
+"""The same where all of them together ask for no more than as many MiB."""
+
+
+def num_requests(chunk_bytes: int) -> int:
+    """Return how many requests for so many bytes each are under way at a time.
+
+    Two chunks of each of 48 lanes are due at once when a run begins: what is not under way then
+    waits for the latency of what is.
+    """
+    most = (MOST_SMALL_REQUESTS << 20) // max(1, chunk_bytes)
+    return min(MOST_SMALL_REQUESTS, max(MOST_REQUESTS, most))

@@ -126,6 +126,7 @@ def read_columns(
         whole = make_chunk(placed, owned=False, skipped=damaged.tolist())
         core = _core.read.ResidentDeserializer(whole)
         chunked = _core.read.ExtentChunks(whole, starts.astype(np.uint64))
+    num_bytes = sum(int(one.pieces[:, 2].sum()) for one in columns)
     return StoredReader(
         core=core,
         streams=infos,
@@ -139,7 +140,7 @@ def read_columns(
         ),
         resident=in_place,
         sample_bytes=sample_bytes,
-        load_threads=access.threads(),
+        load_threads=access.threads(chunk_bytes=num_bytes // max(1, len(starts) - 1)),
         holds_stored=not access.is_local,
         chunked=chunked,
     )
