@@ -76,6 +76,7 @@ std::shared_ptr<Chunk> CtfReader::take() {
   result->skipped = scanner_.sequences().skipped;
   result->owner = columns;
   for (const auto& column : *columns) {
+    column->fit();
     result->columns.push_back(column->borrow());
     result->bytes += column->num_bytes();
   }

@@ -35,6 +35,8 @@ void CtfColumn::clear() {
   drop_sequence();
 }
 
+void CtfColumn::fit() { free_room(sample_offsets_); }
+
 void CtfColumn::reserve(double times) {
   sample_offsets_.reserve(
       static_cast<std::size_t>(static_cast<double>(sample_offsets_.size()) * times));

@@ -87,6 +87,9 @@ class CtfColumn {
   // Makes room for `times` as much as there is.
   virtual void reserve(double times);
 
+  // Frees room that is more than a quarter of what is used.
+  virtual void fit();
+
   std::uint64_t num_samples() const noexcept { return num_samples_; }
   std::uint64_t num_values() const noexcept { return num_values_; }
   // The least dimension that all indices met so far fit into; 0 of a dense stream.
@@ -100,6 +103,18 @@ class CtfColumn {
   virtual std::uint64_t num_bytes() const = 0;
 
  protected:
+  template <class Values>
+  static void free_room(Values& values) {
+    if (values.capacity() / 5 > values.size() / 4) values.shrink_to_fit();
+  }
+
+  // Ends values that are more than are used, of which none would say that they lie elsewhere.
+  template <class Values>
+  static void cut(Values& values, std::size_t used) {
+    values.resize(std::max<std::size_t>(used, 1));
+    free_room(values);
+  }
+
   std::vector<std::int64_t> sample_offsets_{0};
   std::uint64_t num_samples_ = 0;
   std::uint64_t num_values_ = 0;

@@ -78,6 +78,12 @@ class SparseColumn final : public TypedColumn<T> {
     element_offsets_.resize(this->multiply(num_samples_ + 1, times));
   }
 
+  void fit() override {
+    TypedColumn<T>::fit();
+    this->cut(indices_, num_values_);
+    this->cut(element_offsets_, num_samples_ + 1);
+  }
+
   Column borrow() const override {
     Column column = TypedColumn<T>::borrow();
     column.element_offsets = element_offsets_.data();

@@ -66,6 +66,11 @@ class TypedColumn : public CtfColumn {
     values_.resize(multiply(num_values_, times));
   }
 
+  void fit() override {
+    CtfColumn::fit();
+    this->cut(values_, num_values_);
+  }
+
   Column borrow() const override {
     return {.values = reinterpret_cast<const std::byte*>(values_.data()),
             .sample_offsets = sample_offsets_.data(),

@@ -44,6 +44,10 @@ class Reader(ABC):
         For every sequence of the corpus its number in these chunks; None: the same.
     sample_bytes : float
         Mean bytes of all streams for one sample, for estimates of memory.
+    is_parsed : bool
+        Numbers are parsed from text or records: they may take more bytes than those.
+    room : float
+        Bytes that columns take for each that they hold, as they grow while they are parsed.
     sized_by_streams : bool
         A sequence is as long as its streams; False: one sample whatever they hold.
     load_threads : int
@@ -62,6 +66,8 @@ class Reader(ABC):
     resident: bool
     numbers: NDArray[np.uint64] | None = None
     sample_bytes: float = 0.0
+    is_parsed: bool = False
+    room: float = 1.0
     sized_by_streams: bool = True
     load_threads: int = 1
     holds_stored: bool = False

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.held_bytes import largest_chunk_bytes
 from sweephand.layouts import Layout
 from sweephand.source.options import SourceOptions
 
@@ -48,7 +49,7 @@ def _window_bytes(
     at_hand = layout.samples_at_hand(math.ceil(window_samples))
     ahead = _LOADED_AHEAD if num_threads and corpus.readers[0].load_threads else 0
     borders = math.ceil((made_at_once + at_hand) / window_samples + ahead)
-    largest = int(corpus.sizing.chunk_samples.max()) * corpus.sample_bytes
+    largest = largest_chunk_bytes(corpus)
     chunks = min(num_chunks, window * (1 + borders))
     loads = min(chunks, corpus.stored_loads if num_threads else 1)
     return int((chunks + loads) * largest)

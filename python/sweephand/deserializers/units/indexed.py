@@ -221,6 +221,7 @@ class IndexedDeserializer(SelfDescribed):
             numbers=rows.numbers,
             parts=rows.parts,
             sample_bytes=rows.sample_bytes,
+            is_parsed=True,
             load_threads=self.load_threads,
             holds_stored=True,
         )
