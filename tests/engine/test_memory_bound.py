@@ -64,6 +64,10 @@ SHORT = {
         json.dumps({"t": [n % 10 for n in range(20)]}) + "\n",
         "sh.JSONLDeserializer(PATH, sh.StreamDefs(t=sh.StreamDef()))",
     ),
+    "floats": (
+        json.dumps({"t": [0.5] * 20}) + "\n",
+        "sh.JSONLDeserializer(PATH, sh.StreamDefs(t=sh.StreamDef(dtype='float32')))",
+    ),
     "dense": (
         "|t 1\n",
         "sh.CTFDeserializer(PATH, sh.StreamDefs(t=sh.StreamDef(field='t', shape=1)))",
@@ -82,7 +86,7 @@ LINES = 600_000
 def test_a_process_grows_by_little_more_than_the_bound(tmp_path: Path, kind: str) -> None:
     line, make = SHORT[kind]
     path = tmp_path / "lines"
-    path.write_text(line * (LINES // 3 if kind == "many" else LINES))
+    path.write_text(line * (LINES // 3 if kind in ("many", "floats") else LINES))
     code = f"""
     PATH = {str(path)!r}
     sh.MinibatchSource({make}).close()  # builds the index, whose memory would serve again

@@ -43,8 +43,8 @@ def _bytes_of(reader: Reader, sequences: Counts, samples: Counts) -> Counts:
         if info.is_variable:
             offsets += _WORD * (counts + 1)
         else:
-            is_integer = info.dtype.kind in "biu"
-            word = max(_WORD, info.dtype.itemsize) if is_integer else info.dtype.itemsize
+            least = _WORD if info.dtype.kind in "biu" else reader.float_bytes
+            word = max(least, info.dtype.itemsize)
             numbers += counts * math.prod(info.shape) * word
     if not reader.is_parsed:
         return stored + offsets

@@ -46,6 +46,8 @@ class Reader(ABC):
         Mean bytes of all streams for one sample, for estimates of memory.
     is_parsed : bool
         Numbers are parsed from text or records: they may take more bytes than those.
+    float_bytes : int
+        The least that a floating point number takes once it is parsed.
     room : float
         Bytes that columns take for each that they hold, as they grow while they are parsed.
     sized_by_streams : bool
@@ -67,6 +69,7 @@ class Reader(ABC):
     numbers: NDArray[np.uint64] | None = None
     sample_bytes: float = 0.0
     is_parsed: bool = False
+    float_bytes: int = 0
     room: float = 1.0
     sized_by_streams: bool = True
     load_threads: int = 1

@@ -79,6 +79,8 @@ class ArrayRecordDeserializer(IndexedDeserializer):
     >>> corpus = sh.ArrayRecordDeserializer("train.array_record")  # doctest: +SKIP
     """
 
+    float_bytes = 8  # in JSON
+
     format = "arrayrecord 1"
     decoder = array_record
 

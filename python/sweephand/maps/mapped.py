@@ -105,6 +105,7 @@ def _reader(
         resident=corpus.resident,
         sample_bytes=corpus.sample_bytes + look.sample_bytes,
         is_parsed=any(reader.is_parsed for reader in corpus.readers),
+        float_bytes=max(reader.float_bytes for reader in corpus.readers),
         room=max(reader.room for reader in corpus.readers),
         sized_by_streams=all(reader.sized_by_streams for reader in corpus.readers),
         load_threads=first.load_threads,

@@ -78,6 +78,7 @@ class IndexedDeserializer(SelfDescribed):
 
     format: ClassVar[str]  # with its version: part of the meaning of an index
 
+    float_bytes: ClassVar[int] = 0  # the least that a parsed one takes
     decoder: ClassVar[OptionalModule | None] = None  # the package that it cannot do without
     order: NDArray[np.int64] | None = None
     is_resident: bool = False
@@ -222,6 +223,7 @@ class IndexedDeserializer(SelfDescribed):
             parts=rows.parts,
             sample_bytes=rows.sample_bytes,
             is_parsed=True,
+            float_bytes=self.float_bytes,
             load_threads=self.load_threads,
             holds_stored=True,
         )

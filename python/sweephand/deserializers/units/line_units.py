@@ -58,6 +58,8 @@ class LineUnits(IndexedDeserializer):
         See `InflatedFile`.
     """
 
+    float_bytes = 8  # numbers of text
+
     are_whole: bool = False
     """Each file is one sequence, not each line."""
 
