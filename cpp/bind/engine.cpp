@@ -173,6 +173,12 @@ void bind_stats(py::module_& room) {
       .def_property_readonly("write", &of_assembled<&AssembleStats::write>);
 }
 
+std::shared_ptr<const Batch> next_of(Engine& engine, const Request& request) {
+  // Who gives the GIL away waits for it again: for ms, where others load chunks.
+  if (auto ready = engine.next_if_ready(request)) return ready;
+  return without_gil([&] { return engine.next(request, check_signals); });
+}
+
 void bind_running(py::module_& room) {
   py::class_<LookAhead>(room, "LookAhead")
       .def(py::init<std::shared_ptr<const Timeline>, std::uint64_t, bool, bool>(), "timeline"_a,
@@ -193,13 +199,7 @@ void bind_running(py::module_& room) {
       .def(
           "next",
           [](Engine& self, const Request& request) {
-            // Who gives the GIL away waits for it again: for ms, where others load chunks.
-            auto batch = self.next_if_ready(request);
-            if (!batch) {
-              const WithoutGil nogil;
-              batch = self.next(request, check_signals);
-            }
-            return std::const_pointer_cast<Batch>(std::move(batch));
+            return std::const_pointer_cast<Batch>(next_of(self, request));
           },
           "request"_a)
       .def(
@@ -207,8 +207,7 @@ void bind_running(py::module_& room) {
           [](Engine& self, const Request& request, const py::type& kind, py::object contents,
              py::object device) -> py::object {
             if (self.forked()) return py::none();  // where next could wait forever
-            return serve(without_gil([&] { return self.next(request, check_signals); }), kind,
-                         std::move(contents), std::move(device));
+            return serve(next_of(self, request), kind, std::move(contents), std::move(device));
           },
           "request"_a, "kind"_a, "contents"_a, "device"_a)
       .def(
