@@ -176,10 +176,12 @@ def test_closing_waits_for_no_map_forever_and_names_it() -> None:
     waiting = threading.Thread(target=wait_for_it)
     waiting.start()
     deadline = time.monotonic() + 60
-    while len(source.timeline.opened.workers.turn.calls) < 2:  # one is of a minibatch ahead
+    while (
+        len(source.timeline.opened.workers.call_lock.calls) < 2
+    ):  # one is of a minibatch ahead
         assert time.monotonic() < deadline
     assert not source.close_within(0.1)
-    calls = source.timeline.opened.workers.turn.calls
+    calls = source.timeline.opened.workers.call_lock.calls
     assert any("map 'hang', at sequence" in call for call in calls)
     let_go.set()
     assert source.close_within(30)

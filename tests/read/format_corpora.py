@@ -112,7 +112,7 @@ def to_table(corpus: Corpus, first: int = 0) -> Any:
     )
 
 
-# Opening: a folder and a corpus to a deserializer
+# OpenContext: a folder and a corpus to a deserializer
 
 
 def arrays(folder: Path, corpus: Corpus) -> sh.Deserializer:

@@ -8,7 +8,7 @@ from itertools import islice
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer, MappedDeserializer
 from sweephand.maps.kept_input import kept_inputs
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.minibatch.content_digest import digests_by_id
 from sweephand.mixtures.mixture import Mixture
 from sweephand.source.source import MinibatchSource
@@ -54,7 +54,7 @@ def compare(
 
 def kept(mapped: MappedDeserializer) -> Iterator[tuple[str, bool]]:
     """Map sequences and look for inputs that the map keeps: see `kept_inputs`."""
-    opening = Opening(Ledger(2**31))  # damage is reported elsewhere
+    opening = OpenContext(Ledger(2**31))  # damage is reported elsewhere
     return kept_inputs(mapped.whole.open_for(opening), mapped.map_, opening, _MOST_LOOKED_AT)
 
 

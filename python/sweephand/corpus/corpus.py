@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sweephand.corpus.loss_masks import LossMasks
-    from sweephand.corpus.own_order import SweepOrder
     from sweephand.corpus.stored import StoredCorpus
+    from sweephand.corpus.sweep_order import SweepOrder
     from sweephand.files.source_file import SourceFile
 
 

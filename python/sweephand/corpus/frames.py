@@ -11,11 +11,11 @@ from sweephand.corpus.columns import offsets_of, ranges
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import hash_of, with_length
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.own_order import DerivedOrder
 from sweephand.corpus.part_ids import PartIds
 from sweephand.corpus.sizes import Sizing, sum_chunks
 from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stored_reader import StoredReader
+from sweephand.corpus.sweep_order import DerivedOrder
 from sweephand.dataclass import replace
 from sweephand.errors import DataError
 

@@ -20,7 +20,7 @@ from sweephand.corpus.given_texts import (
     listed,
     to_bytes,
 )
-from sweephand.corpus.like_pictures import common_picture_shape
+from sweephand.corpus.picture_shapes import common_picture_shape
 from sweephand.corpus.sizes import check_offsets
 from sweephand.dataclass import replace
 

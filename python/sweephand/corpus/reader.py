@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus.call_locks import CallLock
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
-from sweephand.corpus.turns import Turn
 from sweephand.dataclass import dataclass, replace
 from sweephand.files.requests import MOST_REQUESTS
 
@@ -58,7 +58,7 @@ class Reader(ABC):
         While a chunk is loaded it is held as it is stored, too.
     open_chunks : int
         How many chunks an unshuffled sweep has open at a time.
-    turns : sequence of Turn
+    call_locks : sequence of CallLock
         Of the user's objects that are called to read it.
     """
 
@@ -75,7 +75,7 @@ class Reader(ABC):
     load_threads: int = 1
     holds_stored: bool = False
     open_chunks: int = 1
-    turns: Sequence[Turn] = ()
+    call_locks: Sequence[CallLock] = ()
 
     @property
     def is_mapped(self) -> bool:

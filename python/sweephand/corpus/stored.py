@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sweephand.corpus.loss_masks import LossMasks
-    from sweephand.corpus.own_order import SweepOrder
+    from sweephand.corpus.sweep_order import SweepOrder
     from sweephand.files.source_file import SourceFile
 
 
@@ -103,7 +103,7 @@ class StoredCorpus(Corpus):
         ends = np.searchsorted(numbers, np.cumsum(self.chunk_sequences))
         order = self.order
         if order is not None:
-            from sweephand.corpus.own_order import DerivedOrder
+            from sweephand.corpus.sweep_order import DerivedOrder
 
             new_numbers = (np.cumsum(kept) - 1).astype(np.uint64)
             order = DerivedOrder(

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from sweephand.checks import check_flag, check_function, check_int
 from sweephand.corpus.casts import as_dtype
-from sweephand.corpus.stream_slips import instead_of_definition, unknown_argument
+from sweephand.corpus.stream_mistakes import instead_of_definition, unknown_argument
 from sweephand.dataclass import dataclass, fields
 from sweephand.errors import ArgumentTypeError
 

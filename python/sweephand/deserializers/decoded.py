@@ -13,13 +13,13 @@ from sweephand.decode.pictures import Mode, image
 from sweephand.decode.sounds import audio
 from sweephand.maps.known_map import KnownMap
 from sweephand.maps.mapped import map_corpus
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap
 
 _MODES: dict[int, Mode] = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-def decode_streams(corpus: Corpus, opening: Opening) -> Corpus:
+def decode_streams(corpus: Corpus, opening: OpenContext) -> Corpus:
     """Return the corpus with the streams decoded whose definitions have a decoder.
 
     Raises

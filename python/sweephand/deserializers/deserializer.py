@@ -18,7 +18,7 @@ from sweephand.errors import printable
 
 if TYPE_CHECKING:
     from sweephand.maps.lengths import Lengths
-    from sweephand.maps.opening import Opening
+    from sweephand.maps.open_context import OpenContext
     from sweephand.maps.sequence_map import SequenceMap, SizeOf
 
 
@@ -56,7 +56,7 @@ class Deserializer(AnswersForeignNames, NoDataset, ABC):
             If the streams cannot be served as they are defined.
         """
 
-    def open_for(self, opening: Opening) -> Corpus:
+    def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus as a source asks for it.
 
         Its maps draw from the source's seed, and streams that say ``decode=`` are decoded.
@@ -229,11 +229,11 @@ class MappedDeserializer(Deserializer):
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
-        from sweephand.maps.opening import Opening
+        from sweephand.maps.open_context import OpenContext
 
-        return self.open_for(Opening(ledger))
+        return self.open_for(OpenContext(ledger))
 
-    def open_for(self, opening: Opening) -> Corpus:
+    def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus as a source asks for it."""
         from sweephand.maps.mapped import map_corpus
 
@@ -252,11 +252,11 @@ class FilteredDeserializer(Deserializer):
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
-        from sweephand.maps.opening import Opening
+        from sweephand.maps.open_context import OpenContext
 
-        return self.open_for(Opening(ledger))
+        return self.open_for(OpenContext(ledger))
 
-    def open_for(self, opening: Opening) -> Corpus:
+    def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus as a source asks for it."""
         from sweephand.maps.mapped import check_name
         from sweephand.maps.measure import filtered

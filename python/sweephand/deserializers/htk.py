@@ -30,7 +30,7 @@ from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
 from sweephand.files.paths import AnyPath, bytes_at, head_of
 from sweephand.files.source_file import PathLike, SourceFile
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 
 _CHUNK_FRAMES = 90_000  # 15 minutes, as CNTK has it
 
@@ -110,9 +110,9 @@ class HTKFeatureDeserializer(SelfDescribed):
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read; the indexes are built if need be."""
-        return self.open_for(Opening(ledger))
+        return self.open_for(OpenContext(ledger))
 
-    def open_for(self, opening: Opening) -> Corpus:
+    def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus for a source, its streams joined by the source's rule."""
         return join([one.open_for(opening) for one in self._streams], opening.missing)
 

@@ -128,7 +128,7 @@ class MapDeserializer(Deserializer):
             ),
             resident=True,
             sample_bytes=num_bytes / items.size(items.first),
-            turns=(items.turn,),
+            call_locks=(items.call_lock,),
         )
         return StoredCorpus([reader], ShardIds([items.name], [0, items.count]), [items.name])
 

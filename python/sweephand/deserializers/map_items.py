@@ -10,15 +10,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.corpus.call_locks import CallLock, call_lock_of
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.like_pictures import common_picture_shape, is_picture
 from sweephand.corpus.members import LACKING, Unusable, member_at
 from sweephand.corpus.own_values import copied, own_result
+from sweephand.corpus.picture_shapes import common_picture_shape, is_picture
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.corpus.turns import Turn, turn_of
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.errors import DataError
 from sweephand.files.index_file import show_progress
@@ -47,7 +47,7 @@ class MapItems:
         The samples of item 0.
     sequence_streams : frozenset of str
         Streams that are not one sample in item 0.
-    turn : Turn
+    call_lock : CallLock
         Whose call it is.
     """
 
@@ -55,7 +55,7 @@ class MapItems:
         self._dataset = dataset
         is_safe = getattr(dataset, "thread_safe", False) is True
         self._num_threads = (os.cpu_count() or 1) if is_safe else 1
-        self.turn = Turn(several=True) if is_safe else turn_of(dataset)
+        self.call_lock = CallLock(several=True) if is_safe else call_lock_of(dataset)
         self.name = name
         self.count = len(dataset)
         if self.count == 0:
@@ -143,7 +143,7 @@ class MapItems:
         return side_by_side(self._get_run, numbers, self._num_threads)
 
     def _get_run(self, numbers: list[int]) -> list[Any]:
-        with self.turn.take(f"the dataset of {self.name}"):
+        with self.call_lock.hold(f"the dataset of {self.name}"):
             get_several = getattr(self._dataset, "__getitems__", None)
             if get_several is None or len(numbers) == 1:
                 return [self._get_one(number) for number in numbers]

@@ -20,7 +20,7 @@ from sweephand.deserializers.source_data import SourceData, single_corpus
 from sweephand.deserializers.strata import parts_by_class
 from sweephand.elsewhere import names_ours
 from sweephand.errors import shown
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_classes import classes_of
 
 GroupOf = Callable[[str], str]
@@ -157,13 +157,13 @@ class _Part(Deserializer):
 
     def open(self, ledger: Ledger) -> Corpus:
         """Open the corpus, and keep the sequences of this part."""
-        return self._part_of(self.whole.open(ledger), Opening(ledger))
+        return self._part_of(self.whole.open(ledger), OpenContext(ledger))
 
-    def open_for(self, opening: Opening) -> Corpus:
+    def open_for(self, opening: OpenContext) -> Corpus:
         """Do the same as a source asks for it."""
         return self._part_of(self.whole.open_for(opening), opening)
 
-    def _part_of(self, corpus: Corpus, opening: Opening) -> Corpus:
+    def _part_of(self, corpus: Corpus, opening: OpenContext) -> Corpus:
         if isinstance(self.by, str):
             kept = self._of_every_class(corpus, self.by, opening)
         else:
@@ -178,7 +178,7 @@ class _Part(Deserializer):
         return corpus.keep(kept).named(str(self))
 
     def _of_every_class(
-        self, corpus: Corpus, stream: str, opening: Opening
+        self, corpus: Corpus, stream: str, opening: OpenContext
     ) -> NDArray[np.bool_]:
         narrow = self.whole.of_stream(stream)
         looked_at = corpus if narrow is self.whole else narrow.open_for(opening)

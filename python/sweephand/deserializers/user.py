@@ -157,7 +157,7 @@ class _Opening:
             resident=False,
             sample_bytes=self._sample_bytes,
             load_threads=0,
-            turns=(self._chunks.turn,),
+            call_locks=(self._chunks.call_lock,),
         )
         num_sequences = int(self._sizes.counts.sum())
         return StoredCorpus([reader], ShardIds([self._name], [0, num_sequences]), [self._name])

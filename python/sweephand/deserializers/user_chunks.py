@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.corpus.call_locks import CallLock, call_lock_of
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.describe import describe_stream
@@ -16,13 +17,12 @@ from sweephand.corpus.given_data import make_column
 from sweephand.corpus.own_values import own_result
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamInfo, name_of, sizing_streams
-from sweephand.corpus.turns import Turn, turn_of
 from sweephand.corpus.wanted_streams import choose_streams
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.errors import DataError
 
 _CHUNKS_A_TURN = 64
-"""Whose lengths are asked for before others have a turn: taking one costs some 30 calls."""
+"""Whose lengths are asked for before others hold the lock: taking one costs some 30 calls."""
 
 
 class ChunkMaker(Protocol):
@@ -73,7 +73,7 @@ class UserChunks:
     def __init__(self, user: ChunkMaker) -> None:
         self._user = user
         self.name = type(user).__name__
-        self.turn = Turn(several=True) if user.thread_safe else turn_of(user)
+        self.call_lock = CallLock(several=True) if user.thread_safe else call_lock_of(user)
         streams = self.call("stream_infos")
         if not isinstance(streams, Mapping | list):
             raise TypeError(
@@ -87,8 +87,8 @@ class UserChunks:
         self._asks_each = False  # for lengths, chunk by chunk
 
     def call(self, method: str) -> Any:
-        """Call a method of the user's object when it is our turn."""
-        with self.turn.take(f"{self.name}.{method}()"):
+        """Call a method of the user's object under its lock."""
+        with self.call_lock.hold(f"{self.name}.{method}()"):
             return own_result(getattr(self._user, method))
 
     def lengths(self, chunks: NDArray[np.int64]) -> list[NDArray[np.integer]]:
@@ -105,7 +105,7 @@ class UserChunks:
         if self._asks_each:
             return None
         call = f"{self.name}.sequence_lengths_of({len(chunks)} chunks)"
-        with self.turn.take(call):
+        with self.call_lock.hold(call):
             found = own_result(self._user.sequence_lengths_of, chunks)
             if found is None:
                 self._asks_each = True
@@ -129,7 +129,7 @@ class UserChunks:
         call = _Call(f"{self.name}.sequence_lengths", chunks[0])
         sizes: list[Any] = []
         unknown = []
-        with self.turn.take(call):
+        with self.call_lock.hold(call):
             for at, call.chunk in enumerate(chunks):
                 one = own_result(self._user.sequence_lengths, call.chunk)
                 if one is None:
@@ -144,7 +144,7 @@ class UserChunks:
     def read(self, chunk: int) -> ChunkData:
         """Have a chunk made, and return it."""
         # What is returned may read only when it is looked at.
-        with self.turn.take(f"{self.name}.get_chunk({chunk})"):
+        with self.call_lock.hold(f"{self.name}.get_chunk({chunk})"):
             data = self._get(chunk)
             try:
                 columns = {

@@ -28,7 +28,7 @@ from sweephand.maps.first_look import FirstLook, look_at_first
 from sweephand.maps.measure import Round, rounds
 from sweephand.maps.measured_store import MeasuredStore, Sizes
 from sweephand.maps.measuring_tasks import MeasuringTask
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask
@@ -55,7 +55,7 @@ class _Cache:
 
 
 def cached_corpus(
-    stored: StoredCorpus, wanted: SequenceMap, opening: Opening
+    stored: StoredCorpus, wanted: SequenceMap, opening: OpenContext
 ) -> StoredCorpus | None:
     """Return the corpus of a map's results, which are computed and kept if they were not.
 
@@ -122,7 +122,7 @@ def _data_of(index: Path) -> Path:
 
 
 def _make(
-    stored: StoredStreams, wanted: SequenceMap, opening: Opening, store: MeasuredStore
+    stored: StoredStreams, wanted: SequenceMap, opening: OpenContext, store: MeasuredStore
 ) -> None:
     """Map all sequences and keep the results; a stopped pass leaves its results."""
     place = store.place_to_write()
@@ -159,7 +159,7 @@ def _make(
 def _make_file(
     stored: StoredStreams,
     wanted: SequenceMap,
-    opening: Opening,
+    opening: OpenContext,
     store: MeasuredStore,
     look: FirstLook,
     place: Path,
@@ -253,7 +253,7 @@ class _Maker:
             any(chunk.several for chunk in self._chunks),
         )
 
-    def go_on(self, opening: Opening) -> bool:
+    def go_on(self, opening: OpenContext) -> bool:
         """Write the chunks that lack; False, and no more, if sequences are damaged."""
         corpus = self._stored.corpus
         begin = self._ends[len(self._chunks) - 1] if self._chunks else 0

@@ -12,7 +12,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import replace
 from sweephand.errors import DataError
 from sweephand.maps.kept_pass import KeptPass, PassFindings
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 
 _PASS = "counts of {}"
 _MOST_ITEMS = 2**32 - 2
@@ -34,7 +34,9 @@ def check_carried(streams: Iterable[StreamInfo], names: Iterable[str]) -> None:
             )
 
 
-def with_counts(corpus: StoredCorpus, names: Collection[str], opening: Opening) -> StoredCorpus:
+def with_counts(
+    corpus: StoredCorpus, names: Collection[str], opening: OpenContext
+) -> StoredCorpus:
     """Return the corpus with the number of items that each sequence has of carried streams.
 
     Names that it has no stream of are left out.

@@ -18,7 +18,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import dataclass, field, replace
 from sweephand.errors import DataError
 from sweephand.maps.key import KeyContext
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask, no_dict
@@ -82,7 +82,9 @@ class FirstLook:
         ]
 
 
-def look_at_first(stored: StoredStreams, wanted: SequenceMap, opening: Opening) -> FirstLook:
+def look_at_first(
+    stored: StoredStreams, wanted: SequenceMap, opening: OpenContext
+) -> FirstLook:
     """Map sequences until one shows the streams, at best one of several samples.
 
     Raises
@@ -118,7 +120,7 @@ def look_at_first(stored: StoredStreams, wanted: SequenceMap, opening: Opening) 
 def _look_at(
     stored: StoredStreams,
     wanted: SequenceMap,
-    opening: Opening,
+    opening: OpenContext,
     numbers: NDArray[np.uint64],
     batch: _core.engine.Batch,
 ) -> FirstLook | DataError | None:

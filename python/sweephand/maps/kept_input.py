@@ -16,7 +16,7 @@ from sweephand.corpus.sample_form import SampleForm
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.dataclass import replace
 from sweephand.maps.key import KeyContext
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask
@@ -43,7 +43,7 @@ class _Watch:
 
 
 def kept_inputs(
-    corpus: Corpus, wanted: SequenceMap, opening: Opening, most: int
+    corpus: Corpus, wanted: SequenceMap, opening: OpenContext, most: int
 ) -> Iterator[tuple[str, bool]]:
     """Map the first sequences, each by itself, and drop the results.
 

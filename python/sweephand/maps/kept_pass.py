@@ -12,7 +12,7 @@ from sweephand import _core
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.one_pass import one_pass
 from sweephand.maps.measured_store import MeasuredStore
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 
 _BATCH_BYTES = 1 << 20
 _LEAST_BATCH = 256  # samples
@@ -42,7 +42,7 @@ class KeptPass:
     Nothing is kept of a pass that met damaged sequences, as they may be mended.
     """
 
-    def __init__(self, corpus: Corpus, opening: Opening) -> None:
+    def __init__(self, corpus: Corpus, opening: OpenContext) -> None:
         self._corpus, self._ledger = corpus, opening.ledger
         self._num_errors = len(self._ledger.errors)
 

@@ -11,7 +11,7 @@ from sweephand.maps.lengths import Lengths
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus
-    from sweephand.maps.opening import Opening
+    from sweephand.maps.open_context import OpenContext
 
 
 class KnownMap(ABC):
@@ -35,7 +35,7 @@ class KnownMap(ABC):
         "same"
     )
 
-    def learned(self, corpus: Corpus, opening: Opening) -> KnownMap:
+    def learned(self, corpus: Corpus, opening: OpenContext) -> KnownMap:
         """Return the map with all that it learns from a corpus when that is opened."""
         return self
 

@@ -23,13 +23,13 @@ from sweephand.maps.history import MapHistory
 from sweephand.maps.key import KeyContext
 from sweephand.maps.later_ids import LaterIds
 from sweephand.maps.measure import measure
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask
 
 
-def map_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
+def map_corpus(stored: Corpus, wanted: SequenceMap, opening: OpenContext) -> Corpus:
     """Return the corpus of a map's results over another corpus.
 
     Raises
@@ -54,7 +54,7 @@ def map_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
     return stored.each(mapped)
 
 
-def _mapped(stored: StoredCorpus, wanted: SequenceMap, opening: Opening) -> StoredCorpus:
+def _mapped(stored: StoredCorpus, wanted: SequenceMap, opening: OpenContext) -> StoredCorpus:
     check_name(stored, wanted.name)
     stored = replace(stored, counts={})  # of streams that may be others now
     opening.workers.check(wanted)
@@ -86,7 +86,7 @@ def _reader(
     wanted: SequenceMap,
     look: FirstLook,
     expansion: Expansion | None,
-    opening: Opening,
+    opening: OpenContext,
 ) -> MappedReader:
     stored = StoredStreams(corpus)
     first = corpus.readers[0]
@@ -111,9 +111,9 @@ def _reader(
         load_threads=first.load_threads,
         holds_stored=first.holds_stored,
         open_chunks=first.open_chunks,
-        turns=[
-            *(turn for reader in corpus.readers for turn in reader.turns),
-            opening.workers.turn,
+        call_locks=[
+            *(call_lock for reader in corpus.readers for call_lock in reader.call_locks),
+            opening.workers.call_lock,
         ],
         origin=MappedOrigin(
             corpus, None if expansion is None else expansion.origins, run.make, opening.ledger
@@ -130,7 +130,7 @@ class MapRun:
         wanted: SequenceMap,
         look: FirstLook,
         expansion: Expansion | None,
-        opening: Opening,
+        opening: OpenContext,
     ) -> None:
         self._stored = stored
         self._maps = _over_time(wanted, opening)
@@ -202,7 +202,7 @@ class MapRun:
 
 
 def _over_time(
-    wanted: SequenceMap, opening: Opening
+    wanted: SequenceMap, opening: OpenContext
 ) -> list[tuple[int, SequenceMap, KeyContext]]:
     """Return the versions of a map, each from a nominal time on."""
     versions = [(0, wanted.version)]

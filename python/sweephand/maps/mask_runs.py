@@ -15,11 +15,11 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import replace
 from sweephand.errors import DataError
 from sweephand.maps.kept_pass import KeptPass, PassFindings
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.stored_streams import StoredStreams
 
 
-def with_loss_masks(corpus: StoredCorpus, opening: Opening) -> StoredCorpus:
+def with_loss_masks(corpus: StoredCorpus, opening: OpenContext) -> StoredCorpus:
     """Return the corpus with the loss masks that its streams name, if they name any.
 
     The first sample of a part is no label of the one before it.

@@ -33,7 +33,7 @@ from sweephand.maps.measuring_tasks import (
     Measured,
     MeasuringTask,
 )
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap, SizeOf
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask
@@ -44,7 +44,7 @@ _BATCHES_AHEAD = 2
 
 
 def measure(
-    stored: StoredStreams, wanted: SequenceMap, look: FirstLook, opening: Opening
+    stored: StoredStreams, wanted: SequenceMap, look: FirstLook, opening: OpenContext
 ) -> tuple[NDArray[np.bool_], Expansion, Mapping[str, NDArray[np.uint32]]]:
     """Return a mask of the sequences with results, the sizes of the results, and their counts.
 
@@ -79,7 +79,7 @@ def measure(
     return kept, expansion, {name: one[kept] for name, one in found.carried.items()}
 
 
-def filtered(corpus: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
+def filtered(corpus: Corpus, wanted: SequenceMap, opening: OpenContext) -> Corpus:
     """Return the corpus of the sequences that a filter keeps.
 
     Raises
@@ -116,7 +116,7 @@ def _lengths(
     wanted: SequenceMap,
     lengths: Lengths,
     look: FirstLook,
-    opening: Opening,
+    opening: OpenContext,
 ) -> _Found:
     """Ask for the size and counts of every sequence, in one pass over what is stored.
 
@@ -139,7 +139,7 @@ def _lengths_of(
     wanted: SequenceMap,
     lengths: Lengths,
     look: FirstLook,
-    opening: Opening,
+    opening: OpenContext,
     heads: Mapping[str, int],
 ) -> tuple[NDArray[np.uint32], dict[str, NDArray[np.uint32]], NDArray[np.bool_]]:
     """Return sizes and counts of sequences, and of which heads do not tell them."""
@@ -203,7 +203,7 @@ def _declared_sizes(
 def _measured(
     stored: StoredStreams,
     wanted: SequenceMap,
-    opening: Opening,
+    opening: OpenContext,
     task: MakeTask,
     how: str = "",
     heads: Mapping[str, int] | None = None,
@@ -248,7 +248,7 @@ MakeTask = Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask]
 
 def rounds(
     stored: StoredStreams,
-    opening: Opening,
+    opening: OpenContext,
     task: MakeTask,
     begin: int,
     heads: Mapping[str, int] | None = None,

@@ -14,7 +14,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import dataclass, replace
 from sweephand.errors import DataError, shown
 from sweephand.maps.kept_pass import KeptPass, PassFindings
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.stored_streams import StoredStreams
 
 By: TypeAlias = str | Callable[[Mapping[str, Any]], Any]
@@ -43,7 +43,7 @@ class SequenceClasses:
         return np.equal(self.numbers, self.names.index(name))
 
 
-def classes_of(corpus: Corpus, by: By, opening: Opening) -> SequenceClasses:
+def classes_of(corpus: Corpus, by: By, opening: OpenContext) -> SequenceClasses:
     """Find the class of every sequence in one pass, in storage order.
 
     What a stream says is kept beside the index of files, what a function says is not.
@@ -126,7 +126,7 @@ def _of_stream(corpus: Corpus, info: StreamInfo, kept: KeptPass) -> Found:
 
 
 def _of_function(
-    corpus: Corpus, by: Callable[[Mapping[str, Any]], Any], opening: Opening
+    corpus: Corpus, by: Callable[[Mapping[str, Any]], Any], opening: OpenContext
 ) -> Found:
     for numbers, sequences in _batches(corpus, KeptPass(corpus, opening)):
         streams = {name: one.to_list() for name, one in sequences.items()}

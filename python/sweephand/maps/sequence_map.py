@@ -17,7 +17,7 @@ from sweephand.maps.stream_sequences import StreamSequences
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus
-    from sweephand.maps.opening import Opening
+    from sweephand.maps.open_context import OpenContext
 
 Sequences = Mapping[str, StreamSequences]
 """Per stream the samples of every sequence: arrays (samples, *shape), CSR matrices, objects."""
@@ -66,7 +66,7 @@ class SequenceMap:
         variant = self.function.variant if isinstance(self.function, KnownMap) else ""
         return f"{self.kind} {self.name} {self.version} {variant}".rstrip()
 
-    def learned(self, corpus: Corpus, opening: Opening) -> SequenceMap:
+    def learned(self, corpus: Corpus, opening: OpenContext) -> SequenceMap:
         """Return the map with what its function learns from the corpus; see `KnownMap`."""
         if not isinstance(self.function, KnownMap):
             return self

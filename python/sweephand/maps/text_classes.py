@@ -12,7 +12,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.errors import shown
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_classes import class_name, classes_of
 
 _MOST_WORDS = 60  # characters of names in a fingerprint
@@ -37,7 +37,7 @@ class TextClasses(KnownMap):
             self.name = f"{self.name}: {_told(self.names)}"
             self._numbers = {name: number for number, name in enumerate(self.names)}
 
-    def learned(self, corpus: Corpus, opening: Opening) -> TextClasses:
+    def learned(self, corpus: Corpus, opening: OpenContext) -> TextClasses:
         """Return the map with the names of the classes that a corpus has."""
         if self.names is not None:
             return self

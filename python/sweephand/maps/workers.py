@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.turns import Turn
+from sweephand.corpus.call_locks import CallLock
 from sweephand.maps.quicker import Quicker
 from sweephand.run.progress import Progress
 
@@ -49,7 +49,7 @@ class MapWorkers:
 
     Attributes
     ----------
-    turn : Turn
+    call_lock : CallLock
         Which names the running calls of the functions of the user.
 
     Raises
@@ -63,7 +63,7 @@ class MapWorkers:
     ) -> None:
         self.num_workers = num_workers
         self.kind = kind
-        self.turn = Turn(several=True)
+        self.call_lock = CallLock(several=True)
         self._limit = limit
         self._quicker: dict[str, Quicker] = {}  # of maps
         self._pool: Pool | None = None
@@ -122,7 +122,7 @@ class MapWorkers:
         return made
 
     def _map_here(self, task: MapTask) -> list[MapResult]:
-        return [_carry_out(self.turn, task, Progress())]
+        return [_carry_out(self.call_lock, task, Progress())]
 
     def _hand_over(self, task: MapTask, costs: NDArray[np.float64]) -> list[MapResult]:
         bounds = cut(costs.tolist(), self._num_tasks(float(costs.sum())))
@@ -179,7 +179,9 @@ class MapWorkers:
             return Pool(self.num_workers, make_process, self._limit, server.close)
         from sweephand.run.thread_worker import ThreadWorker
 
-        make_thread = partial(ThreadWorker, "sweephand-map", partial(_carry_out, self.turn))
+        make_thread = partial(
+            ThreadWorker, "sweephand-map", partial(_carry_out, self.call_lock)
+        )
         return Pool(self.num_workers, make_thread, self._limit)
 
 
@@ -221,8 +223,8 @@ class _RunningTask:
         return self._task.describe(number or 0)
 
 
-def _carry_out(turn: Turn, task: MapTask, progress: Progress) -> MapResult:
-    with turn.take(_RunningTask(task, progress)):
+def _carry_out(call_lock: CallLock, task: MapTask, progress: Progress) -> MapResult:
+    with call_lock.hold(_RunningTask(task, progress)):
         return task.do(progress)
 
 

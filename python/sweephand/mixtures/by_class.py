@@ -11,7 +11,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.dataclass import dataclass
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import StaleError
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_classes import By, SequenceClasses, classes_of
 from sweephand.mixtures.weights import Weights
 
@@ -29,10 +29,10 @@ class ClassifiedCorpus:
     def __init__(self, whole: Deserializer, by: By) -> None:
         self.whole = whole
         self.by = by
-        self._opened: tuple[weakref.ref[Opening], Corpus, SequenceClasses] | None = None
-        self.names = self.open_for(Opening(Ledger()))[1].names
+        self._opened: tuple[weakref.ref[OpenContext], Corpus, SequenceClasses] | None = None
+        self.names = self.open_for(OpenContext(Ledger()))[1].names
 
-    def open_for(self, opening: Opening) -> tuple[Corpus, SequenceClasses]:
+    def open_for(self, opening: OpenContext) -> tuple[Corpus, SequenceClasses]:
         """Return the corpus and its classes; the same for the same opening."""
         if self._opened is not None and self._opened[0]() is opening:
             return self._opened[1:]
@@ -64,9 +64,9 @@ class ClassOfCorpus(Deserializer):
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
-        return self.open_for(Opening(ledger))
+        return self.open_for(OpenContext(ledger))
 
-    def open_for(self, opening: Opening) -> Corpus:
+    def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus as a source asks for it."""
         corpus, classes = self.of.open_for(opening)
         if classes.names != self.of.names:

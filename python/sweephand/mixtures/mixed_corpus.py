@@ -324,7 +324,7 @@ def _reader(mixture: MixedCorpus, number: int) -> MixedReader:
         load_threads=max(one.load_threads for one in readers),
         holds_stored=any(one.holds_stored for one in readers),
         open_chunks=sum(corpus.open_chunks for corpus in corpora),
-        turns=[turn for one in readers for turn in one.turns],
+        call_locks=[call_lock for one in readers for call_lock in one.call_locks],
         mixture=mixture,
         number=number,
         members=readers,

@@ -14,7 +14,7 @@ from sweephand.dataclass import dataclass, replace
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of, single_corpus
 from sweephand.errors import shown
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_classes import By
 from sweephand.mixtures.by_class import corpora_of, weights_of
 from sweephand.mixtures.mixed_corpus import MixedCorpus
@@ -214,9 +214,9 @@ class Mixture(Deserializer):
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
-        return self.open_for(Opening(ledger))
+        return self.open_for(OpenContext(ledger))
 
-    def open_for(self, opening: Opening) -> Corpus:
+    def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus as a source asks for it."""
         if opening.added:
             whole = self.with_added(opening.added)

@@ -21,9 +21,9 @@ from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.position import Position
 
 if TYPE_CHECKING:
+    from sweephand.corpus.call_locks import CallLock
     from sweephand.corpus.reader import Reader
     from sweephand.corpus.streams import StreamInfo
-    from sweephand.corpus.turns import Turn
     from sweephand.source.plan import Plan
 
 _CLOSE_SECONDS = 10.0
@@ -60,27 +60,29 @@ class _Delivery:
     readers : sequence of Reader
         Those of the corpus of the plan, or they through the cache of the node.
     cache_use : CacheUse
-    turns : list of Turn
+    call_locks : list of CallLock
         Of the user's objects that engines call.
     """
 
     plan: Plan
     readers: Sequence[Reader]
     cache_use: CacheUse
-    turns: Sequence[Turn]
+    call_locks: Sequence[CallLock]
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """Return the delivery of a plan, with its use of the node's cache."""
         cache, options = plan.options.node_cache, plan.options
-        turns = [turn for reader in plan.corpus.readers for turn in reader.turns]
+        call_locks = [
+            call_lock for reader in plan.corpus.readers for call_lock in reader.call_locks
+        ]
         if cache is None:
-            return cls(plan, plan.corpus.readers, CacheUse(), turns)
+            return cls(plan, plan.corpus.readers, CacheUse(), call_locks)
         from sweephand.source.chunk_uses import ChunkUses  # only here: few have a cache
 
         made_of = options.opened_from, *options.of_chunks
         uses = partial(ChunkUses, plan)
-        return cls(plan, *read_through(plan.corpus, cache, uses, made_of), turns)
+        return cls(plan, *read_through(plan.corpus, cache, uses, made_of), call_locks)
 
     def make_engine(self) -> _core.engine.Engine:
         """Return an engine at the start of the plan."""
@@ -142,7 +144,7 @@ class Cursor:
     def _deliver(self, delivery: _Delivery, engine: _core.engine.Engine) -> None:
         self._delivery, self._engine = delivery, engine
         # Someone has to know of each minibatch before it is asked for.
-        self._is_watched = bool(delivery.turns) or delivery.cache_use.follows_position
+        self._is_watched = bool(delivery.call_locks) or delivery.cache_use.follows_position
 
     @property
     def plan(self) -> Plan:
@@ -276,7 +278,9 @@ class Cursor:
         while not self.close_within(0.1):  # here Ctrl-C is heard
             if time.monotonic() < end:
                 continue
-            calls = sorted({call for turn in self._delivery.turns for call in turn.calls})
+            calls = sorted(
+                {call for call_lock in self._delivery.call_locks for call in call_lock.calls}
+            )
             warnings.warn(
                 f"the source is closed, but after {_CLOSE_SECONDS:g} s a thread is still in "
                 f"{', '.join(calls) or 'the reading of data'}; it ends when that returns",
@@ -302,8 +306,8 @@ class Cursor:
         """Return the engine; in a forked child a new one, as its threads are not there."""
         if self._closed:
             raise RuntimeError("the source is closed; make a new one")
-        for turn in self._delivery.turns:
-            turn.check_not_mine()
+        for call_lock in self._delivery.call_locks:
+            call_lock.check_not_mine()
         if self._engine.forked:
             position = self._engine.position
             self._engine = self._delivery.make_engine()

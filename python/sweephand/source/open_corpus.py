@@ -10,7 +10,7 @@ from sweephand import _core
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
 from sweephand.dataclass import dataclass, replace
-from sweephand.maps.opening import Opening
+from sweephand.maps.open_context import OpenContext
 from sweephand.maps.workers import MapWorkers
 from sweephand.source.balance import costs_of_items
 
@@ -118,8 +118,8 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
 
 def _opening(
     options: SourceOptions, events: EventList, ledger: Ledger, workers: MapWorkers
-) -> Opening:
-    return Opening(
+) -> OpenContext:
+    return OpenContext(
         ledger=ledger,
         seed=options.randomization_seed,
         workers=workers,
@@ -129,7 +129,7 @@ def _opening(
     )
 
 
-def _joined(options: SourceOptions, opening: Opening) -> Corpus:
+def _joined(options: SourceOptions, opening: OpenContext) -> Corpus:
     opened = [deserializer.open_for(opening) for deserializer in options.opened_from]
     if options.window.explicit:
         opened = [corpus.in_window() for corpus in opened]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweephand.corpus.like_pictures import is_picture
+from sweephand.corpus.picture_shapes import is_picture
 from sweephand.corpus.streams import StreamInfo
 from sweephand.view.decoder import Decoder
 from sweephand.view.figures import and_more, in_count

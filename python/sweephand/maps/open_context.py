@@ -11,7 +11,7 @@ from sweephand.maps.workers import MapWorkers
 
 
 @dataclass(frozen=True)
-class Opening:
+class OpenContext:
     """Context of a source that opens a corpus.
 
     Attributes

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 
-class Turn:
+class CallLock:
     """Call lock of one object of the user, with the names of its running calls.
 
     A thread that is in may come in again: the code may call itself in ways of its own.
@@ -21,7 +21,7 @@ class Turn:
         self._calls: list[tuple[int, object]] = []  # thread, and what it called
 
     @contextmanager
-    def take(self, call: object) -> Iterator[None]:
+    def hold(self, call: object) -> Iterator[None]:
         """Hold the lock during calls; ``str(call)`` names them."""
         entry = threading.get_ident(), call
         with nullcontext() if self._several else self._lock:
@@ -50,12 +50,12 @@ class Turn:
         self._calls = [entry for entry in self._calls if entry[0] == threading.get_ident()]
 
 
-_turns: weakref.WeakValueDictionary[int, Turn] = weakref.WeakValueDictionary()
+_locks: weakref.WeakValueDictionary[int, CallLock] = weakref.WeakValueDictionary()
 _making = threading.RLock()
 _started: list[bool] = []
 
 
-def turn_of(one: object) -> Turn:
+def call_lock_of(one: object) -> CallLock:
     """Return the call lock of an object, shared by all its callers, which hold on to it."""
     with _making:
         if not _started:
@@ -65,14 +65,14 @@ def turn_of(one: object) -> Turn:
                 after_in_parent=_making.release,
                 after_in_child=_forget_other_threads,
             )
-        turn = _turns.get(id(one))
-        if turn is None:
-            turn = _turns[id(one)] = Turn()
-        return turn
+        call_lock = _locks.get(id(one))
+        if call_lock is None:
+            call_lock = _locks[id(one)] = CallLock()
+        return call_lock
 
 
 def _forget_other_threads() -> None:
     """Let a forked child go on: threads that were in the user's code are not there."""
     _making.release()
-    for turn in list(_turns.values()):
-        turn._forget_other_threads()
+    for call_lock in list(_locks.values()):
+        call_lock._forget_other_threads()
