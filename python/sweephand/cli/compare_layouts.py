@@ -14,7 +14,7 @@ from sweephand.cli.options import make_source
 from sweephand.dataclass import dataclass
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.layouts import Bucketed, Packed
-from sweephand.source.open_corpus import flat_parts
+from sweephand.source.length_limits import flat_parts
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.numbers import in_percent
 from sweephand.terminal.screen import Screen
