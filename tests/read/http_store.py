@@ -61,7 +61,7 @@ def serve_to(client: str, folder: Path) -> Iterator[HttpStore]:
 
 
 @contextmanager
-def serve(folder: Path) -> Iterator[HttpStore]:
+def serve(folder: Path, host: str = "127.0.0.1") -> Iterator[HttpStore]:
     """Serve a folder on a free port of this machine; there are no listings."""
     store = HttpStore(folder, "")
 
@@ -115,8 +115,8 @@ def serve(folder: Path) -> Iterator[HttpStore]:
         def log_message(self, *_: Any) -> None:
             """Tell nobody."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        store.url = f"http://127.0.0.1:{server.server_address[1]}"
+    with ThreadingHTTPServer((host, 0), Handler) as server:
+        store.url = f"http://{host}:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

@@ -1,0 +1,252 @@
+"""Nodes that train in step over links with rates, and what their loops wait.
+
+usage: python -m tests.read.linked_nodes JOB
+
+The store and every node are processes in namespaces of their own (`network.py`). A step is a
+sleep, which stands for the work of an accelerator. What was found is printed as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.read.http_store import serve
+from tests.read.lru_folder import keep_the_latest
+from tests.read.network import Network, network
+from tests.read.node_cache import run as run_apart
+
+import sweephand as sh
+from sweephand.files.node_cache.entries import HEAD_BYTES
+
+PORT = 7070
+TOKEN = "of all nodes"
+CHUNK_BYTES, NUM_CHUNKS = 64 << 10, 96
+ENTRY_BYTES = CHUNK_BYTES + HEAD_BYTES
+NUM_LANES, NUM_STEPS, SWEEPS = 8, 32, 3
+SEQUENCE = 512  # samples, of two bytes
+SIZE = NUM_CHUNKS * CHUNK_BYTES // 2 // NUM_STEPS
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run of nodes.
+
+    Attributes
+    ----------
+    nodes : int
+    part : float
+        Of the corpus that the disks of all nodes hold together.
+    how : str
+        ``"cluster"``, ``"alone"``: each node has a cache and no peers, or ``"lru"``: a cluster
+        that keeps what was used last.
+    sweep_seconds : float
+        The steps of a sweep, if nobody waits.
+    store_rate, link_rate : float
+        Of the links of the store and of a node, as multiples of what all nodes together read
+        in a second.
+    """
+
+    nodes: int
+    part: float
+    how: str = "cluster"
+    sweep_seconds: float = 6.4
+    store_rate: float = 4.0
+    link_rate: float = 4.0
+
+    @property
+    def room(self) -> int:
+        """The chunks for which a node has room."""
+        return round(self.part * NUM_CHUNKS / self.nodes)
+
+    @property
+    def demand(self) -> float:
+        """The bytes that all nodes read in a second."""
+        return NUM_CHUNKS * CHUNK_BYTES / self.sweep_seconds
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Run a job in another process.
+
+    Returns
+    -------
+    dict
+        By sweep: ``store_chunks`` that the store answered, ``store_sent``, ``node_received``,
+        ``node_sent``: what links carried with headers, in sizes of a chunk; ``waiting``: the
+        part of the time that the loop waited for the slowest node, without the first step,
+        which takes ``start_seconds``.
+    """
+    return run_apart(asdict(job), module="tests.read.linked_nodes")[0]
+
+
+def _source(url: str, cache: sh.NodeCache | None) -> sh.MinibatchSource:
+    tokens = sh.RawTokensDeserializer(
+        f"{url}/tokens.bin", "uint16", SEQUENCE, chunk_size_in_bytes=CHUNK_BYTES
+    )
+    return sh.MinibatchSource(
+        tokens,
+        node_cache=cache,
+        num_lanes=NUM_LANES,
+        randomization_window_in_chunks=NUM_LANES,
+        max_sweeps=SWEEPS,
+    )
+
+
+def _cache(net: Network, job: Job, node: int, base: Path) -> sh.NodeCache:
+    path, room = base / f"node{node}", job.room * ENTRY_BYTES
+    if job.how == "alone":
+        return sh.NodeCache(path, room)
+    peers = [(net.address(number), PORT) for number in range(job.nodes)]
+    return sh.NodeCache(
+        path, room, peers=peers, address=peers[node], token=TOKEN, peer_seconds=30.0
+    )
+
+
+def _serve(net: Network, job: Job, folder: Path, told: Connection) -> None:
+    """Serve the store, and answer how many bytes were fetched."""
+    net.enter(job.nodes)
+    with serve(folder, net.address(job.nodes)) as web:
+        told.send(web.url)
+        with suppress(EOFError):
+            while True:
+                told.recv()
+                told.send(web.bytes_of("tokens"))
+
+
+def _work(
+    net: Network, job: Job, node: int, base: Path, url: str, step: Callable[[], int]
+) -> dict[str, Any]:
+    net.enter(node)
+    if job.how == "lru":
+        keep_the_latest()
+    seconds, content, waits = job.sweep_seconds / NUM_STEPS, 0, []
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with _source(url, _cache(net, job, node, base)) as source:
+            step()
+            while True:
+                begin = time.monotonic()
+                minibatch = source.next_minibatch(SIZE, None, None, job.nodes, node)
+                waits.append(time.monotonic() - begin)
+                if not minibatch.global_num_samples:
+                    break
+                content = zlib.crc32(minibatch["tokens"].values.tobytes(), content)
+                time.sleep(seconds)
+                step()
+            step()  # nobody leaves before all have what they need
+            stats = source.stats()
+    return {
+        "content": content,
+        "waits": waits[:-1],
+        "warnings": [str(one.message) for one in told],
+        **stats,
+    }
+
+
+def _fork(action: Callable[[], Any], out: Path | None = None) -> int:
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            told = action()
+            if out is not None:
+                out.write_text(json.dumps(told))
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return child
+
+
+def _build_index(net: Network, job: Job, url: str) -> None:
+    net.enter(0)
+    _source(url, None).close()
+
+
+def _main(job: Job, base: Path) -> dict[str, Any]:
+    os.environ["SWEEPHAND_CACHE"] = str(base / "index")
+    folder = base / "data"
+    folder.mkdir()
+    draw = np.random.default_rng(5)
+    draw.integers(0, 2**16, NUM_CHUNKS * CHUNK_BYTES // 2, np.uint16).tofile(
+        folder / "tokens.bin"
+    )
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe()
+    with network(job.nodes + 1) as net:
+        store = _fork(lambda: _serve(net, job, folder, theirs))
+        try:
+            url = ours.recv()
+            if os.waitpid(_fork(lambda: _build_index(net, job, url)), 0)[1]:
+                raise RuntimeError("the index could not be built")
+            for node in range(job.nodes):
+                net.limit(node, job.link_rate * job.demand)
+            net.limit(job.nodes, job.store_rate * job.demand)
+            step = fork.Barrier(job.nodes + 1, timeout=300)
+            outs = [base / f"{node}.json" for node in range(job.nodes)]
+            children = [
+                _fork(partial(_work, net, job, node, base, url, step.wait), out)
+                for node, out in enumerate(outs)
+            ]
+
+            def look() -> list[Any]:
+                ours.send(None)
+                links = [net.traffic(host) for host in range(job.nodes + 1)]
+                return [time.monotonic(), ours.recv(), *links]
+
+            step.wait()
+            seen = [look()]
+            for _ in range(SWEEPS):
+                for _ in range(NUM_STEPS):
+                    step.wait()
+                seen.append(look())
+            step.wait()
+            codes = [os.waitpid(child, 0)[1] for child in children]
+        finally:
+            os.kill(store, signal.SIGKILL)
+            os.waitpid(store, 0)
+    return {"codes": codes, "seen": seen, "told": [json.loads(out.read_text()) for out in outs]}
+
+
+def _found(job: Job, raw: dict[str, Any]) -> dict[str, Any]:
+    told = raw["told"]
+    waits = np.array([one["waits"] for one in told]).max(0).reshape(SWEEPS, NUM_STEPS)
+    links = np.diff(np.array([one[2:] for one in raw["seen"]]), axis=0)
+    took = np.diff([one[0] for one in raw["seen"]])
+    start = float(waits[0, 0])
+    waits[0, 0], took[0] = 0.0, took[0] - start
+    return {
+        "codes": raw["codes"],
+        "content": [one["content"] for one in told],
+        "warnings": [text for one in told for text in one["warnings"]],
+        "failures": sum(one.get("cache_peer_failures", 0) for one in told),
+        "store_chunks": (np.diff([one[1] for one in raw["seen"]]) / CHUNK_BYTES).tolist(),
+        "store_sent": (links[:, -1, 1] / CHUNK_BYTES).tolist(),
+        "node_received": (links[:, :-1, 0] / CHUNK_BYTES).tolist(),
+        "node_sent": (links[:, :-1, 1] / CHUNK_BYTES).tolist(),
+        "waiting": (waits.sum(1) / took).tolist(),
+        "start_seconds": start,
+    }
+
+
+if __name__ == "__main__":
+    chosen = Job(**json.loads(sys.argv[1]))
+    with tempfile.TemporaryDirectory() as where:
+        print(json.dumps([_found(chosen, _main(chosen, Path(where)))]))
