@@ -10,7 +10,8 @@ from tests.read.cluster_nodes import NUM_CHUNKS, Nodes
 from tests.read.http_store import HttpStore
 from tests.read.test_cluster_cache import patient, web
 
-from sweephand.cli.cluster_hits import later_parts, reads_of_cluster
+from sweephand.cli.cluster_hits import later_parts, reads_of_cluster, run_of_cluster
+from sweephand.cli.cluster_links import Links, SweepTraffic, traffic_of_cluster
 
 __all__ = ["patient", "web"]  # fixtures
 
@@ -34,10 +35,57 @@ def test_predicted_reads_are_the_arithmetic() -> None:
         assert told["own"] == pytest.approx(part / nodes, abs=0.04)
 
 
+def traffic(store: float, node: float = 100.0, *, room: int = 48) -> list[SweepTraffic]:
+    """Return the traffic of two nodes that read 96 chunks in 96 seconds, 8 lanes at a time."""
+    return traffic_of_cluster(
+        run_of_cluster(2, 96, room, 3, seed=2), 2, Links(store, node, 1.0, 8)
+    )
+
+
+def test_links_carry_what_nodes_read_and_give() -> None:
+    first, *later = traffic(100.0)
+    given = first.received.sum() - 96  # what one node fetches of the other's part
+    assert first.store == 96
+    assert 0.3 * 96 < given < 0.7 * 96
+    for one in (first, *later):
+        assert one.received.sum() == one.store + one.sent.sum()
+        assert one.waiting == 0.0
+    assert [one.store for one in later] == [0, 0]
+    assert [one.store for one in traffic(100.0, room=24)][1:] == pytest.approx([48, 48], abs=2)
+
+
+def test_loops_wait_as_long_as_the_slowest_link_takes() -> None:
+    first, *later = traffic(0.5)
+    # Of 96 chunks at half the rate, but for those that come before the loop begins.
+    assert first.waiting == pytest.approx(1 - 0.5 / 1.03, abs=0.03)
+    assert [one.waiting for one in later] == [0.0, 0.0]
+    # The second half of a sweep comes from the store: what is needed first was kept.
+    half = traffic(0.5, room=24)[1:]
+    assert [one.waiting for one in half] == pytest.approx([0.3, 0.3], abs=0.05)
+    assert traffic(100.0, 0.1)[1].waiting > 0.5
+    assert traffic(100.0, 0.5)[1].waiting < 0.1
+
+
 def test_it_is_told_where_reads_go(call: Call) -> None:
     words = "simulate", "--workers", 64, "--cluster"
     told = call(*words, "--json").facts["arithmetic"]["cluster_cache"]
     assert told["nodes"] == 8
     assert [one["room_of_all"] for one in told["by_room"]] == [0.25, 0.5, 0.75, 1.0]
     assert told["by_room"][-1]["store"] < 0.02
+    for one in told["by_room"]:
+        demand = 64 * 10_000 * 2  # bytes a second
+        assert one["store_sends_per_second"] == pytest.approx(one["store"] * demand)
+        received = 8 * one["node_receives_per_second"] - 8 * one["node_sends_per_second"]
+        assert received == pytest.approx(one["store"] * demand)
+        assert one["waiting"] == one["waiting_of_first_sweep"] == 0.0
     assert "Caches of 8 nodes as one" in call(*words).out
+
+
+def test_a_slow_store_is_waited_for_less_the_more_the_disks_hold(call: Call) -> None:
+    words = "simulate", "--workers", 64, "--cluster", "--store-bytes-per-second", "640_000"
+    told = call(*words, "--json").facts["arithmetic"]["cluster_cache"]["by_room"]
+    waits = [one["waiting"] for one in told]
+    assert waits == sorted(waits, reverse=True)
+    assert waits[0] > 0.3
+    assert waits[-1] == 0.0
+    assert all(one["waiting_of_first_sweep"] == pytest.approx(0.51, abs=0.02) for one in told)

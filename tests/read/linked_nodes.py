@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import random
 import signal
 import sys
 import tempfile
@@ -18,7 +19,7 @@ import time
 import traceback
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -61,6 +62,8 @@ class Job:
     store_rate, link_rate : float
         Of the links of the store and of a node, as multiples of what all nodes together read
         in a second.
+    kills : int
+        How often a node is killed, which begins again. Then nodes do not go in step.
     """
 
     nodes: int
@@ -69,6 +72,7 @@ class Job:
     sweep_seconds: float = 6.4
     store_rate: float = 4.0
     link_rate: float = 4.0
+    kills: int = 0
 
     @property
     def room(self) -> int:
@@ -114,7 +118,12 @@ def _cache(net: Network, job: Job, node: int, base: Path) -> sh.NodeCache:
         return sh.NodeCache(path, room)
     peers = [(net.address(number), PORT) for number in range(job.nodes)]
     return sh.NodeCache(
-        path, room, peers=peers, address=peers[node], token=TOKEN, peer_seconds=30.0
+        path,
+        room,
+        peers=peers,
+        address=peers[node],
+        token=TOKEN,
+        peer_seconds=2.0 if job.kills else 30.0,
     )
 
 
@@ -188,8 +197,7 @@ def _main(job: Job, base: Path) -> dict[str, Any]:
     draw.integers(0, 2**16, NUM_CHUNKS * CHUNK_BYTES // 2, np.uint16).tofile(
         folder / "tokens.bin"
     )
-    fork = multiprocessing.get_context("fork")
-    ours, theirs = fork.Pipe()
+    ours, theirs = multiprocessing.get_context("fork").Pipe()
     with network(job.nodes + 1) as net:
         store = _fork(lambda: _serve(net, job, folder, theirs))
         try:
@@ -199,45 +207,89 @@ def _main(job: Job, base: Path) -> dict[str, Any]:
             for node in range(job.nodes):
                 net.limit(node, job.link_rate * job.demand)
             net.limit(job.nodes, job.store_rate * job.demand)
-            step = fork.Barrier(job.nodes + 1, timeout=300)
             outs = [base / f"{node}.json" for node in range(job.nodes)]
-            children = [
-                _fork(partial(_work, net, job, node, base, url, step.wait), out)
-                for node, out in enumerate(outs)
-            ]
-
-            def look() -> list[Any]:
-                ours.send(None)
-                links = [net.traffic(host) for host in range(job.nodes + 1)]
-                return [time.monotonic(), ours.recv(), *links]
-
-            step.wait()
-            seen = [look()]
-            for _ in range(SWEEPS):
-                for _ in range(NUM_STEPS):
-                    step.wait()
-                seen.append(look())
-            step.wait()
-            codes = [os.waitpid(child, 0)[1] for child in children]
+            ways = net, job, base, url, outs
+            if job.kills:
+                return _kill(*ways)
+            look = partial(_look, net, ours)
+            codes, seen = _go_in_step(*ways, look)
         finally:
             os.kill(store, signal.SIGKILL)
             os.waitpid(store, 0)
-    return {"codes": codes, "seen": seen, "told": [json.loads(out.read_text()) for out in outs]}
+    return _found(codes, seen, [json.loads(out.read_text()) for out in outs])
 
 
-def _found(job: Job, raw: dict[str, Any]) -> dict[str, Any]:
-    told = raw["told"]
+def _look(net: Network, store: Connection) -> list[Any]:
+    """Return the time, what was fetched, and what was carried, the store last."""
+    store.send(None)
+    links = [net.traffic(host) for host in range(net.num_hosts)]
+    return [time.monotonic(), store.recv(), *links]
+
+
+def _go_in_step(
+    net: Network,
+    job: Job,
+    base: Path,
+    url: str,
+    outs: Sequence[Path],
+    look: Callable[[], list[Any]],
+) -> tuple[list[int], list[list[Any]]]:
+    """Return the exit codes of all nodes, and what is seen at the borders of sweeps."""
+    step = multiprocessing.get_context("fork").Barrier(job.nodes + 1, timeout=300)
+    children = [
+        _fork(partial(_work, net, job, node, base, url, step.wait), out)
+        for node, out in enumerate(outs)
+    ]
+    step.wait()
+    seen = [look()]
+    for _ in range(SWEEPS):
+        for _ in range(NUM_STEPS):
+            step.wait()
+        seen.append(look())
+    step.wait()
+    return [os.waitpid(child, 0)[1] for child in children], seen
+
+
+def _kill(net: Network, job: Job, base: Path, url: str, outs: Sequence[Path]) -> dict[str, Any]:
+    """Kill nodes that begin again, and return what they get in the end, and leave."""
+    draw = random.Random(3)
+    works = [partial(_work, net, job, node, base, url, lambda: 0) for node in range(job.nodes)]
+    children = [_fork(work, out) for work, out in zip(works, outs, strict=True)]
+    killed = 0
+    while killed < job.kills:
+        time.sleep(draw.uniform(0, 0.8))
+        node = draw.randrange(job.nodes)
+        with suppress(ProcessLookupError):
+            os.kill(children[node], signal.SIGKILL)
+        killed += os.waitpid(children[node], 0)[1] == signal.SIGKILL
+        children[node] = _fork(works[node], outs[node])
+    codes = [os.waitpid(child, 0)[1] for child in children]
+    told = [json.loads(out.read_text()) for out in outs]
+    left = [list((base / f"node{node}" / "entries").iterdir()) for node in range(job.nodes)]
+    return {
+        "codes": codes,
+        "killed": killed,
+        "content": [one["content"] for one in told],
+        "peer_hits": sum(one["cache_peer_hits"] for one in told),
+        "damaged": sum(one["cache_damaged"] for one in told),
+        "kept_bytes": [sum(path.stat().st_size for path in paths) for paths in left],
+    }
+
+
+def _found(
+    codes: Sequence[int], seen: Sequence[list[Any]], told: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     waits = np.array([one["waits"] for one in told]).max(0).reshape(SWEEPS, NUM_STEPS)
-    links = np.diff(np.array([one[2:] for one in raw["seen"]]), axis=0)
-    took = np.diff([one[0] for one in raw["seen"]])
+    links = np.diff(np.array([one[2:] for one in seen]), axis=0)
+    took = np.diff([one[0] for one in seen])
     start = float(waits[0, 0])
     waits[0, 0], took[0] = 0.0, took[0] - start
     return {
-        "codes": raw["codes"],
+        "codes": codes,
         "content": [one["content"] for one in told],
         "warnings": [text for one in told for text in one["warnings"]],
         "failures": sum(one.get("cache_peer_failures", 0) for one in told),
-        "store_chunks": (np.diff([one[1] for one in raw["seen"]]) / CHUNK_BYTES).tolist(),
+        "store_chunks": (np.diff([one[1] for one in seen]) / CHUNK_BYTES).tolist(),
         "store_sent": (links[:, -1, 1] / CHUNK_BYTES).tolist(),
         "node_received": (links[:, :-1, 0] / CHUNK_BYTES).tolist(),
         "node_sent": (links[:, :-1, 1] / CHUNK_BYTES).tolist(),
@@ -249,4 +301,4 @@ def _found(job: Job, raw: dict[str, Any]) -> dict[str, Any]:
 if __name__ == "__main__":
     chosen = Job(**json.loads(sys.argv[1]))
     with tempfile.TemporaryDirectory() as where:
-        print(json.dumps([_found(chosen, _main(chosen, Path(where)))]))
+        print(json.dumps([_main(chosen, Path(where))]))

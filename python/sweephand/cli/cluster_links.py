@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +12,10 @@ from numpy.typing import NDArray
 from sweephand.cli.cluster_hits import ChunkRead
 from sweephand.dataclass import dataclass
 
-STORE = -1  # in place of the number of a node
-
 
 @dataclass(frozen=True)
 class Links:
-    """Rates of a cluster's links, in chunks of a second.
+    """Rates of a cluster's links, in chunks a second with what headers of TCP/IP take.
 
     Attributes
     ----------
@@ -24,14 +23,15 @@ class Links:
         Of the store, and of each node in each direction.
     demand : float
         What all nodes together read.
-    ahead : int
-        Chunks that all nodes together ask for before they need them.
+    lanes : int
+        Chunks that are open at a time. As chunks are of one size, all lanes come to their next
+        at about the same time; they ask for it when they begin with the one before.
     """
 
     store: float
     node: float
     demand: float
-    ahead: int
+    lanes: int
 
 
 class SweepTraffic(NamedTuple):
@@ -53,11 +53,14 @@ class SweepTraffic(NamedTuple):
     waiting: float
 
 
+_WITH_HEADERS = 1.03  # of TCP/IP and HTTP, as measured
+
+
 class _Link:
-    """A link in one direction, which carries a chunk after the other."""
+    """A link in one direction, which carries one chunk after the other."""
 
     def __init__(self, rate: float) -> None:
-        self._seconds, self._free_at, self.carried = 1 / rate, 0.0, 0
+        self._seconds, self._free_at, self.carried = _WITH_HEADERS / rate, 0.0, 0
 
     def carry(self, time: float) -> float:
         """Return when a chunk has passed that is sent at a time."""
@@ -71,31 +74,32 @@ def traffic_of_cluster(
 ) -> list[SweepTraffic]:
     """Return the traffic of a run, by sweep.
 
-    A loop in step needs the chunks of all nodes at an even rate, and stops where one has not
-    come. A chunk is asked for when the loop is `links.ahead` before it; what the store sends for
-    another node's part is then given to that node.
+    The loop goes on at an even rate, and stops where a chunk that it needs has not come. What
+    the store sends of another node's part is then given to that node.
     """
     store = _Link(links.store)
     into, out = ([_Link(links.node) for _ in range(nodes)] for _ in range(2))
-    reached: list[float] = []  # when the loop gets to each chunk
-    borders, counts, sweep = [0], [], 0
 
-    def carried() -> tuple[int, list[int], list[int]]:
-        return store.carried, [one.carried for one in into], [one.carried for one in out]
+    def carried() -> list[NDArray[np.int64]]:
+        return [np.array([one.carried for one in some]) for some in ([store], into, out)]
 
-    for place, read in enumerate(reads):
-        if read.sweep != sweep:
-            sweep = read.sweep
-            borders.append(place)
-            counts.append(carried())
-        asked = reached[place - links.ahead] if place >= links.ahead else 0.0
-        there = _pass(read, asked, store, into, out)
-        due = reached[-1] + 1 / links.demand if reached else 0.0
-        reached.append(max(due, there))
-    borders.append(len(reached))
-    counts.append(carried())
-    reached.append(reached[-1] + 1 / links.demand)
-    return _by_sweep(reached, borders, counts, links.demand)
+    asked = due = 0.0  # when the lanes ask for their next chunks, and when they need them
+    found, before, is_first = [], carried(), True
+    for _, of_sweep in groupby(reads, lambda read: read.sweep):
+        worked = waited = 0.0
+        while some := list(islice(of_sweep, links.lanes)):
+            there = max([_pass(read, asked, store, into, out) for read in some])
+            waited += 0.0 if is_first else max(0.0, there - due)
+            asked = max(there, due)
+            worked += len(some) / links.demand
+            due = asked + len(some) / links.demand
+            is_first = False
+        after = carried()
+        from_store, received, sent = (new - old for new, old in zip(after, before, strict=True))
+        waiting = waited / (worked + waited)
+        found.append(SweepTraffic(int(from_store[0]), received, sent, waiting))
+        before = after
+    return found
 
 
 def _pass(
@@ -111,21 +115,3 @@ def _pass(
         out[read.reader].carry(there)
         into[read.owner].carry(there)
     return there
-
-
-def _by_sweep(
-    reached: Sequence[float],
-    borders: Sequence[int],
-    counts: Sequence[tuple[int, list[int], list[int]]],
-    demand: float,
-) -> list[SweepTraffic]:
-    store, into, out = (
-        np.diff(np.array([np.zeros_like(one[0]), *one]), axis=0)
-        for one in zip(*counts, strict=True)
-    )
-    found = []
-    for sweep, (begin, end) in enumerate(zip(borders, borders[1:], strict=False)):
-        took = reached[end] - reached[begin]
-        waiting = 1 - (end - begin) / demand / took
-        found.append(SweepTraffic(int(store[sweep]), into[sweep], out[sweep], waiting))
-    return found

@@ -141,6 +141,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="the caches of the nodes are one: what comes from the store, and from other nodes",
     )
     add(
+        "--store-bytes-per-second",
+        metavar="B",
+        type=number,
+        default=12.5e9,
+        help="that the store sends to all nodes, with --cluster; 12.5e9 by default",
+    )
+    add(
+        "--link-bytes-per-second",
+        metavar="B",
+        type=number,
+        default=3.125e9,
+        help="that a node receives, and sends, with --cluster; 3.125e9 by default (25 Gbit/s)",
+    )
+    add(
         "--failures-per-day",
         metavar="F",
         type=number,

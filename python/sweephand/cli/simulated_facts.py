@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from sweephand.cli.cache_hits import CHUNKS, hits_of_known_future, hits_of_lru, needs
 from sweephand.cli.cluster import Cluster
-from sweephand.cli.cluster_hits import later_parts
+from sweephand.cli.cluster_hits import chunks_of_small_run, later_parts, run_of_cluster
+from sweephand.cli.cluster_links import Links, traffic_of_cluster
 from sweephand.cli.simulated_corpus import SimulatedCorpus
 from sweephand.cli.simulated_steps import SimulatedSteps
 
 _CACHES = (0.1, 0.25, 0.5, 0.75)
 _DISKS = (0.25, 0.5, 0.75, 1.0)  # of all nodes together
+_SWEEPS = 3  # of which the first fills the disks
 _OTHER_LOADERS = (300, 3600)  # seconds that a loader takes that replays or shuffles again
 
 
@@ -102,7 +104,9 @@ def arithmetic(
                 for room in _CACHES
             ],
         },
-        "cluster_cache": cluster_cache(arguments) if arguments.cluster else None,
+        "cluster_cache": cluster_cache(arguments, cluster, num_chunks, chunk_bytes)
+        if arguments.cluster
+        else None,
         "failures_per_day": failures,
         "restarts": [
             {
@@ -114,13 +118,48 @@ def arithmetic(
     }
 
 
-def cluster_cache(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return where nodes find what they read, if their caches are one."""
+def cluster_cache(
+    arguments: argparse.Namespace, cluster: Cluster, num_chunks: int, chunk_bytes: float
+) -> dict[str, Any]:
+    """Return where nodes find what they read, if their caches are one, and what that costs."""
     nodes = arguments.nodes or -(-arguments.workers // 8)
+    scale = chunks_of_small_run(nodes) / num_chunks
+    links = Links(
+        store=arguments.store_bytes_per_second / chunk_bytes,
+        node=arguments.link_bytes_per_second / chunk_bytes,
+        demand=cluster.steady(chunk_bytes)["chunks_per_second"],
+        lanes=max(1, round(cluster.lanes * cluster.block_chunks * scale)),
+    )
     return {
         "how": "nodes whose caches are one, run at a small size, after the first sweep",
         "nodes": nodes,
+        "store_bytes_per_second": arguments.store_bytes_per_second,
+        "link_bytes_per_second": arguments.link_bytes_per_second,
         "by_room": [
-            {"room_of_all": part, **later_parts(nodes, part, arguments.seed)} for part in _DISKS
+            {
+                "room_of_all": part,
+                **later_parts(nodes, part, arguments.seed),
+                **_on_links(nodes, part, arguments.seed, links, chunk_bytes),
+            }
+            for part in _DISKS
         ],
+    }
+
+
+def _on_links(
+    nodes: int, part: float, seed: int, links: Links, chunk_bytes: float
+) -> dict[str, float]:
+    """Return the mean traffic of links in later sweeps if nobody waits, and the waiting."""
+    chunks = chunks_of_small_run(nodes)
+    reads = run_of_cluster(nodes, chunks, round(part * chunks / nodes), _SWEEPS, seed)
+    first, *later = traffic_of_cluster(reads, nodes, links)
+    rate = links.demand / chunks * chunk_bytes  # of a chunk in each sweep
+    return {
+        "store_sends_per_second": rate * float(np.mean([one.store for one in later])),
+        "node_receives_per_second": rate * float(np.mean([one.received for one in later])),
+        "node_sends_per_second": rate * float(np.mean([one.sent for one in later])),
+        "fullest_node_sends_per_second": rate
+        * float(np.mean([one.sent for one in later], 0).max()),
+        "waiting_of_first_sweep": first.waiting,
+        "waiting": float(np.mean([one.waiting for one in later])),
     }

@@ -144,12 +144,31 @@ def _show_changes(figures: dict[str, Any], screen: Screen) -> None:
                 for one in cache["by_room"]
             ],
         )
+        _show_links(cache, screen)
     screen.heading(f"{figures['failures_per_day']:.2g} failures a day, by arithmetic")
     screen.table(
         ["the loader takes", "of the time is lost"],
         [
             (in_seconds(one["loader_seconds"]), in_percent(one["time_lost"]))
             for one in figures["restarts"]
+        ],
+    )
+
+
+def _show_links(cache: dict[str, Any], screen: Screen) -> None:
+    """Show the traffic of a cluster's links, and the waiting for them."""
+    names = ("store_sends", "node_receives", "node_sends")
+    screen.heading("Its links after the first sweep, and how much of its time the loop waits")
+    screen.table(
+        ["disks hold", "store sends", "node receives", "node sends", "waits", "first sweep"],
+        [
+            (
+                in_percent(one["room_of_all"]),
+                *(f"{in_bytes(one[f'{name}_per_second'])}/s" for name in names),
+                in_percent(one["waiting"]),
+                in_percent(one["waiting_of_first_sweep"]),
+            )
+            for one in cache["by_room"]
         ],
     )
 
