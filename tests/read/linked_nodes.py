@@ -235,11 +235,16 @@ def _go_in_step(
     look: Callable[[], list[Any]],
 ) -> tuple[list[int], list[list[Any]]]:
     """Return the exit codes of all nodes, and what is seen at the borders of sweeps."""
-    step = multiprocessing.get_context("fork").Barrier(job.nodes + 1, timeout=300)
-    children = [
-        _fork(partial(_work, net, job, node, base, url, step.wait), out)
-        for node, out in enumerate(outs)
-    ]
+    step = multiprocessing.get_context("fork").Barrier(job.nodes + 1, timeout=60)
+
+    def work(node: int) -> dict[str, Any]:
+        try:
+            return _work(net, job, node, base, url, step.wait)
+        except BaseException:
+            step.abort()  # nobody waits for it
+            raise
+
+    children = [_fork(partial(work, node), out) for node, out in enumerate(outs)]
     step.wait()
     seen = [look()]
     for _ in range(SWEEPS):

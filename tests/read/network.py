@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _NAMESPACES = Path("/run/netns")
+_NAME = "sweephand-"  # and the number of the process
 _CLONE_NEWNET = 0x40000000
 _BURST = 16_384  # bytes that may pass at once
 _QUEUE = 1 << 22  # bytes that wait; senders slow down before any is dropped
@@ -87,7 +88,8 @@ def why_not() -> str:
 @contextmanager
 def network(num_hosts: int) -> Iterator[Network]:
     """Make a network of hosts, and remove it at the end."""
-    made = Network(f"sweephand-{os.getpid()}-", num_hosts)
+    _remove_old()
+    made = Network(f"{_NAME}{os.getpid()}-", num_hosts)
     names = [made.hub, *(f"{made.prefix}{host}" for host in range(num_hosts))]
     try:
         _make(made, names)
@@ -96,6 +98,15 @@ def network(num_hosts: int) -> Iterator[Network]:
         for name in names:
             with suppress(subprocess.CalledProcessError, OSError):
                 _call(f"ip netns del {name}")
+
+
+def _remove_old() -> None:
+    """Remove the networks of processes that were killed."""
+    for path in _NAMESPACES.glob(f"{_NAME}*"):
+        process = path.name.removeprefix(_NAME).partition("-")[0]
+        if process.isdigit() and not Path(f"/proc/{process}").exists():
+            with suppress(subprocess.CalledProcessError):
+                _call(f"ip netns del {path.name}")
 
 
 def _make(made: Network, names: Sequence[str]) -> None:

@@ -75,7 +75,7 @@ def traffic_of_cluster(
     """Return the traffic of a run, by sweep.
 
     The loop goes on at an even rate, and stops where a chunk that it needs has not come. What
-    the store sends of another node's part is then given to that node.
+    the store sends of another node's part is given to that node before it is used.
     """
     store = _Link(links.store)
     into, out = ([_Link(links.node) for _ in range(nodes)] for _ in range(2))
@@ -112,6 +112,5 @@ def _pass(
     source = out[read.owner] if read.is_held else store
     there = max(source.carry(time), into[read.reader].carry(time))
     if not read.is_held and not is_own and read.is_kept:
-        out[read.reader].carry(there)
-        into[read.owner].carry(there)
+        return max(out[read.reader].carry(there), into[read.owner].carry(there))
     return there
