@@ -200,6 +200,7 @@ def _main(job: Job, base: Path) -> dict[str, Any]:
     ours, theirs = multiprocessing.get_context("fork").Pipe()
     with network(job.nodes + 1) as net:
         store = _fork(lambda: _serve(net, job, folder, theirs))
+        theirs.close()
         try:
             url = ours.recv()
             if os.waitpid(_fork(lambda: _build_index(net, job, url)), 0)[1]:
@@ -266,7 +267,10 @@ def _kill(net: Network, job: Job, base: Path, url: str, outs: Sequence[Path]) ->
         node = draw.randrange(job.nodes)
         with suppress(ProcessLookupError):
             os.kill(children[node], signal.SIGKILL)
-        killed += os.waitpid(children[node], 0)[1] == signal.SIGKILL
+        status = os.waitpid(children[node], 0)[1]
+        if status not in (0, signal.SIGKILL):
+            raise RuntimeError(f"node {node} has failed")
+        killed += status == signal.SIGKILL
         children[node] = _fork(works[node], outs[node])
     codes = [os.waitpid(child, 0)[1] for child in children]
     told = [json.loads(out.read_text()) for out in outs]

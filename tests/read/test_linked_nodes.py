@@ -77,7 +77,7 @@ JOBS = [
     Job(2, 1.0, store_rate=0.4),
     Job(4, 1.0, store_rate=0.4),
     Job(8, 1.0, store_rate=0.4),
-    Job(4, 0.5, store_rate=1.25),
+    Job(4, 0.5, store_rate=1.5),
     Job(4, 0.5, store_rate=0.7),
     Job(8, 0.5, store_rate=0.7),
 ]

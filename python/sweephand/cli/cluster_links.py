@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 from sweephand.cli.cluster_hits import ChunkRead
 from sweephand.dataclass import dataclass
 
+_WITH_HEADERS = 1.03  # of TCP/IP and HTTP, as measured
+
 
 @dataclass(frozen=True)
 class Links:
-    """Rates of a cluster's links, in chunks a second with what headers of TCP/IP take.
+    """Rates of a cluster's links, in chunks a second.
 
     Attributes
     ----------
     store, node : float
-        Of the store, and of each node in each direction.
+        Of the store, and of each node in each direction; headers take a part of them.
     demand : float
         What all nodes together read.
     lanes : int
@@ -51,9 +53,6 @@ class SweepTraffic(NamedTuple):
     received: NDArray[np.int64]
     sent: NDArray[np.int64]
     waiting: float
-
-
-_WITH_HEADERS = 1.03  # of TCP/IP and HTTP, as measured
 
 
 class _Link:
