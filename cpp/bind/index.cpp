@@ -82,7 +82,7 @@ void bind_sizes(py::module_& room) {
       .def(
           "sums",
           [](const Sizes& self, const Array<std::uint64_t>& starts) {
-            return to_numpy_without_gil([&] { return sums(self, view(starts)); });
+            return to_numpy_without_gil([&] { return self.sums(view(starts)); });
           },
           "starts"_a);
   py::class_<CommonSize, Sizes, std::shared_ptr<CommonSize>>(room, "CommonSize")

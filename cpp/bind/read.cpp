@@ -10,6 +10,7 @@
 #include "read/extents.hpp"
 #include "read/file.hpp"
 #include "read/frames.hpp"
+#include "read/mapped_offsets.hpp"
 #include "read/packed_chunk.hpp"
 #include "read/resident.hpp"
 #include "read/segment.hpp"
@@ -45,6 +46,7 @@ Column make_column(const std::optional<py::array>& values, const Integers& sampl
                    const Integers& element_offsets, const Indices& indices,
                    std::uint64_t element_bytes, std::uint64_t sample_elements, ElementType type,
                    const std::optional<std::shared_ptr<Extents>>& extents,
+                   const std::optional<std::shared_ptr<MappedOffsets>>& mapped_offsets,
                    std::uint64_t num_samples) {
   const auto held = static_cast<std::uint64_t>(values ? values->nbytes() : 0);
   const std::byte* in_memory = extents ? (*extents)->in_memory() : nullptr;
@@ -56,7 +58,8 @@ Column make_column(const std::optional<py::array>& values, const Integers& sampl
                   .element_bytes = element_bytes,
                   .sample_elements = sample_elements,
                   .type = type,
-                  .extents = extents ? extents->get() : nullptr},
+                  .extents = extents ? extents->get() : nullptr,
+                  .mapped_offsets = mapped_offsets ? mapped_offsets->get() : nullptr},
                  num_samples,
                  {.value_bytes = extents ? (*extents)->num_bytes() : held,
                   .sample_offsets = size_or_none(sample_offsets),
@@ -196,13 +199,39 @@ void bind_extents(py::module_& room) {
           },
           "offsets"_a, "sizes"_a, "out"_a.noconvert())
       .def_property_readonly("num_bytes", &Extents::num_bytes);
+  py::class_<MappedOffsets, std::shared_ptr<MappedOffsets>>(room, "MappedOffsets")
+      .def_static(
+          "map",
+          [](const ListedFile& file, std::uint64_t begin, std::uint64_t count) {
+            return MappedOffsets::map(file, begin, count);
+          },
+          "file"_a, "begin"_a, "count"_a)
+      .def_property_readonly("array",
+                             [](const std::shared_ptr<MappedOffsets>& self) {
+                               const std::span offsets = self->offsets();
+                               py::array_t<std::int64_t> array(
+                                   static_cast<py::ssize_t>(offsets.size()), offsets.data(),
+                                   keep(self));
+                               array.attr("setflags")("write"_a = false);
+                               return array;
+                             })
+      .def(
+          "read",
+          [](const MappedOffsets& self, const py::function& read) {
+            py::object result;
+            self.read([&] { result = read(); });
+            return result;
+          },
+          "read"_a);
+  py::class_<MappedSizes, Sizes, std::shared_ptr<MappedSizes>>(room, "MappedSizes")
+      .def(py::init<std::shared_ptr<MappedOffsets>, std::string>(), "offsets"_a, "stream"_a);
 }
 
 void bind_chunks(py::module_& room) {
   py::class_<Column>(room, "Column")
       .def(py::init(&make_column), "values"_a.noconvert(), "sample_offsets"_a.noconvert(),
            "element_offsets"_a.noconvert(), "indices"_a.noconvert(), "element_bytes"_a,
-           "sample_elements"_a, "type"_a, "extents"_a, "num_samples"_a);
+           "sample_elements"_a, "type"_a, "extents"_a, "mapped_offsets"_a, "num_samples"_a);
 
   // `owner` keeps what the columns point to.
   py::class_<Chunk, std::shared_ptr<Chunk>>(room, "Chunk")

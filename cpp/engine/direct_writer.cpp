@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "engine/copy.hpp"
 #include "read/extents.hpp"
+#include "read/mapped_offsets.hpp"
 #include "run/physical_memory.hpp"
 
 #include <algorithm>
@@ -53,17 +54,16 @@ bool find_sequences(const Column& column, const Numbers& numbers,
                     std::uint64_t& longest) {
   std::int64_t offset = 0;
   offsets[0] = 0;
+  longest = 0;
   for (std::size_t j = 0; j < begins.size(); ++j) {
     if (j + kOffsetsAhead < begins.size())
       __builtin_prefetch(column.sample_offsets + numbers[j + kOffsetsAhead]);
-    const std::uint64_t number = numbers[j];
-    if (!column.holds(number)) return false;
-    const std::int64_t begin = column.begin(number);
-    const std::int64_t size = column.end(number) - begin;
-    begins[j] = static_cast<std::uint64_t>(begin);
-    offset += size;
+    const SampleRange samples = column.find(numbers[j]);
+    if (!samples.is_there()) return false;
+    begins[j] = static_cast<std::uint64_t>(samples.begin);
+    offset += samples.end - samples.begin;
     offsets[j + 1] = offset;
-    longest = std::max(longest, static_cast<std::uint64_t>(size));
+    longest = std::max(longest, samples.count());
   }
   return true;
 }
@@ -132,8 +132,11 @@ std::optional<StreamBatch> write_sequences(const Column& column,
   batch.sample_offsets = pool.take((count + 1) * sizeof(std::int64_t));
   auto* const offsets = batch.sample_offsets.as<std::int64_t>();
   std::vector<std::uint64_t> begins(count);
-  if (!find_sequences(column, {share, joined}, begins, offsets, batch.longest))
-    return std::nullopt;
+  bool found = false;
+  read_offsets(column, [&] {
+    found = find_sequences(column, {share, joined}, begins, offsets, batch.longest);
+  });
+  if (!found) return std::nullopt;
   batch.num_samples = static_cast<std::uint64_t>(offsets[count]);
   if (stream.single && (batch.longest > 1 || batch.num_samples != count)) return std::nullopt;
   // Which the way by runs says of the sequence.

@@ -1,5 +1,7 @@
 #include "engine/runs.hpp"
 
+#include "read/mapped_offsets.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -128,12 +130,11 @@ void keep_only(std::vector<std::vector<Run>>& runs, Plan& plan, const Keep& keep
     __builtin_prefetch(column.element_offsets + sample);
 }
 
-}  // namespace
-
-std::vector<Run> runs_of(const Located& located, const Plan& plan, const StreamSpec& stream) {
+void find_runs(const Located& located, const Plan& plan, const StreamSpec& stream,
+               std::vector<Run>& runs) {
   constexpr std::size_t kAhead = 32;
   const auto& sequences = located.sequences;
-  std::vector<Run> runs;
+  runs.clear();
   runs.reserve(sequences.size());
   const bool any_skipped = std::ranges::any_of(
       located.chunks, [](const auto& chunk) { return !chunk->skipped.empty(); });
@@ -150,15 +151,25 @@ std::vector<Run> runs_of(const Located& located, const Plan& plan, const StreamS
         !(any_skipped && std::ranges::binary_search(chunk->skipped, index))) {
       const Column& column = chunk->columns[stream.column];
       run.column = &column;
-      if (column.holds(index)) {
-        run.begin = static_cast<std::uint64_t>(column.begin(index));
-        run.samples = static_cast<std::uint64_t>(column.end(index)) - run.begin;
-      } else {
-        run.samples = kOutside;
-      }
+      const SampleRange samples = column.find(index);
+      run.begin = static_cast<std::uint64_t>(samples.begin);
+      run.samples = samples.is_there() ? samples.count() : kOutside;
       run.length = run.samples;
     }
     runs.push_back(run);
+  }
+}
+
+}  // namespace
+
+std::vector<Run> runs_of(const Located& located, const Plan& plan, const StreamSpec& stream) {
+  std::vector<Run> runs;
+  const auto find = [&] { find_runs(located, plan, stream, runs); };
+  // A corpus that is read in place is one chunk; of others the offsets are in memory.
+  if (located.chunks.size() == 1) {
+    read_offsets(located.chunks[0]->columns[stream.column], find);
+  } else {
+    find();
   }
   return runs;
 }

@@ -35,11 +35,11 @@ std::uint64_t Sizes::sum(std::uint64_t first, std::uint64_t end) const {
   return sum;
 }
 
-std::vector<std::uint64_t> sums(const Sizes& sizes, std::span<const std::uint64_t> starts) {
+std::vector<std::uint64_t> Sizes::sums(std::span<const std::uint64_t> starts) const {
   std::vector<std::uint64_t> sums;
   sums.reserve(starts.size());
   for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
-    sums.push_back(sizes.sum(starts[i], starts[i + 1]));
+    sums.push_back(sum(starts[i], starts[i + 1]));
   }
   return sums;
 }

@@ -47,10 +47,10 @@ class Sizes {
 
   // The samples of sequences [first, end). Linear, unless it is known without reading all.
   virtual std::uint64_t sum(std::uint64_t first, std::uint64_t end) const;
-};
 
-// The samples of runs of sequences, given the first sequence of each and the end.
-std::vector<std::uint64_t> sums(const Sizes& sizes, std::span<const std::uint64_t> starts);
+  // The same of many runs, given the first sequence of each and the end.
+  virtual std::vector<std::uint64_t> sums(std::span<const std::uint64_t> starts) const;
+};
 
 // Every sequence has the same size; nothing is stored.
 class CommonSize final : public Sizes {

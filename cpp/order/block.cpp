@@ -272,8 +272,9 @@ BlockPlace Block::first_at_or_after(std::uint64_t sample) const {
   const std::span part =
       std::span(sizes).first(std::min(kStride, num_sequences_ - found.place));
   sizes_at(list, found.place, part);
-  for (std::size_t i = 0; found.start < sample; ++i) {
-    found.start += part[i];
+  for (const std::uint32_t size : part) {  // to its end where sizes were others before
+    if (found.start >= sample) break;
+    found.start += size;
     ++found.place;
   }
   return found;

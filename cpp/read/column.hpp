@@ -12,10 +12,20 @@
 namespace sweephand {
 
 class Extents;
+class MappedOffsets;
 
 inline bool ascends_within(std::int64_t begin, std::int64_t end, std::uint64_t count) noexcept {
   return 0 <= begin && begin <= end && std::cmp_less_equal(end, count);
 }
+
+// Samples [begin, end) of a sequence.
+struct SampleRange {
+  std::int64_t begin = 0;
+  std::int64_t end = -1;
+
+  bool is_there() const noexcept { return begin <= end; }
+  std::uint64_t count() const noexcept { return static_cast<std::uint64_t>(end - begin); }
+};
 
 // One stream of one chunk. All pointers are borrowed; the chunk's owner keeps them alive.
 //
@@ -37,6 +47,8 @@ struct Column {
   ElementType type = ElementType::kOpaque;
   const Extents* extents = nullptr;  // the files that the values lie in: they are read when
                                      // they are delivered, and looked at for changes afterwards
+  const MappedOffsets* mapped_offsets = nullptr;  // the file that sample_offsets lie in, which
+                                                  // is looked at too: see read_offsets
   // What is there: whatever the offsets say, nothing beyond is read.
   std::uint64_t num_sequences = 0;
   std::uint64_t num_samples = 0;
@@ -50,14 +62,21 @@ struct Column {
                           : static_cast<std::int64_t>(sequence) + 1;
   }
 
-  // Whether the samples of the sequence, and their elements, are there. REQUIRES: sequence <
+  // The samples of the sequence, if they and their elements are there. REQUIRES: sequence <
   // num_sequences
-  bool holds(std::uint64_t sequence) const noexcept {
-    const std::int64_t first = begin(sequence);
-    const std::int64_t last = end(sequence);
-    return ascends_within(first, last, num_samples) &&
-           (element_offsets == nullptr ||
-            ascends_within(element_offsets[first], element_offsets[last], num_elements));
+  SampleRange find(std::uint64_t sequence) const noexcept {
+    SampleRange found{.begin = static_cast<std::int64_t>(sequence),
+                      .end = static_cast<std::int64_t>(sequence) + 1};
+    if (sample_offsets != nullptr) {
+      // Read once, as another process may write to a mapped file between two reads.
+      const volatile std::int64_t* const offset = sample_offsets + sequence;
+      found = {.begin = offset[0], .end = offset[1]};
+    }
+    const bool is_there = ascends_within(found.begin, found.end, num_samples) &&
+                          (element_offsets == nullptr ||
+                           ascends_within(element_offsets[found.begin],
+                                          element_offsets[found.end], num_elements));
+    return is_there ? found : SampleRange{};
   }
 };
 

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "read/column_vector.hpp"
 #include "read/extents.hpp"
+#include "read/mapped_offsets.hpp"
 #include "run/physical_memory.hpp"
 
 #include <algorithm>
@@ -27,28 +28,43 @@ struct OwnedColumn {
   Offsets element_offsets;
 };
 
-Offsets rebased(std::span<const std::int64_t> offsets) {
-  Offsets result(offsets.size());
-  std::ranges::transform(offsets, result.begin(),
-                         [base = offsets.front()](std::int64_t one) { return one - base; });
-  return result;
+// Makes them begin at 0.
+Offsets rebased(Offsets offsets) {
+  for (const std::int64_t base = offsets.front(); std::int64_t& one : offsets) one -= base;
+  return offsets;
+}
+
+// Where sequences [first, first + count) begin, and the end of the last one, which is within
+// the samples of the column.
+Offsets bounds_of(const Column& column, std::uint64_t first, std::uint64_t count) {
+  if (column.sample_offsets == nullptr)
+    return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(first + count)};
+  Offsets bounds(count + 1);
+  read_offsets(column, [&] {
+    std::copy_n(column.sample_offsets + first, bounds.size(), bounds.begin());
+  });
+  if (!ascends_within(bounds.front(), bounds.back(), column.num_samples))
+    throw DataError("the offsets of its sequences are [" + std::to_string(bounds.front()) +
+                    ", " + std::to_string(bounds.back()) + "), but there are " +
+                    std::to_string(column.num_samples) + " samples");
+  return bounds;
 }
 
 // Sequences [first, first + count) of a column that lies in extents, kept by `owned`.
 Column read(const Column& column, std::uint64_t first, std::uint64_t count,
             OwnedColumn& owned) {
-  const auto begin = static_cast<std::uint64_t>(column.begin(first));
-  const auto end = static_cast<std::uint64_t>(column.end(first + count - 1));
+  Offsets bounds = bounds_of(column, first, count);
+  const auto begin = static_cast<std::uint64_t>(bounds.front());
+  const auto end = static_cast<std::uint64_t>(bounds.back());
   std::uint64_t first_element = begin * column.sample_elements;
   std::uint64_t last_element = end * column.sample_elements;
   if (column.element_offsets != nullptr) {
     const std::span offsets(column.element_offsets + begin, end - begin + 1);
     first_element = static_cast<std::uint64_t>(offsets.front());
     last_element = static_cast<std::uint64_t>(offsets.back());
-    owned.element_offsets = rebased(offsets);
+    owned.element_offsets = rebased({offsets.begin(), offsets.end()});
   }
-  if (column.sample_offsets != nullptr)
-    owned.sample_offsets = rebased({column.sample_offsets + first, count + 1});
+  if (column.sample_offsets != nullptr) owned.sample_offsets = rebased(std::move(bounds));
   if (last_element - first_element > physical_memory() / column.element_bytes)
     throw DataError("the chunk has " + std::to_string(last_element - first_element) +
                     " elements of " + std::to_string(column.element_bytes) +
@@ -61,6 +77,7 @@ Column read(const Column& column, std::uint64_t first, std::uint64_t count,
   });
   Column result = column;
   result.extents = nullptr;
+  result.mapped_offsets = nullptr;
   result.values = owned.values.data();
   result.num_sequences = count;
   result.num_samples = end - begin;

@@ -13,8 +13,8 @@ constexpr std::uint64_t kRun = std::uint64_t{1}
                                << 16;  // sequences whose sizes are read at once
 
 bool has_samples(const Column& column, std::uint64_t sequence, std::uint32_t size) {
-  return column.holds(sequence) &&
-         column.end(sequence) - column.begin(sequence) == std::int64_t{size};
+  const SampleRange samples = column.find(sequence);
+  return samples.is_there() && samples.count() == size;
 }
 
 // Whether the sequence has the `size` samples that were planned, in every stream.
@@ -85,7 +85,8 @@ void FrameDeserializer::read_sizes(const Chunk& chunk, const Range& range, std::
   const Column& first = chunk.columns[0];
   for (std::uint64_t i = 0; i < out.size(); ++i) {
     const std::uint64_t s = from + i;
-    out[i] = first.holds(s) ? static_cast<std::uint32_t>(first.end(s) - first.begin(s)) : 0;
+    const SampleRange samples = first.find(s);
+    out[i] = samples.is_there() ? static_cast<std::uint32_t>(samples.count()) : 0;
   }
 }
 
@@ -161,6 +162,7 @@ std::shared_ptr<const Chunk> FrameDeserializer::load(std::uint64_t chunk) {
   if (add_frames(*sequences, chunk, range, *frames)) {
     for (Column& column : frames->columns) {
       column.sample_offsets = nullptr;
+      column.mapped_offsets = nullptr;
       column.num_sequences = column.num_samples;
     }
     return frames;  // which holds what owns the sequences
@@ -173,6 +175,7 @@ std::shared_ptr<const Chunk> FrameDeserializer::load(std::uint64_t chunk) {
   for (Column& column : frames->columns) {
     owner->second.push_back(frame_offsets(column, sizes));
     column.sample_offsets = owner->second.back().data();
+    column.mapped_offsets = nullptr;
     column.num_sequences = frames->num_sequences;
   }
   frames->owner = owner;

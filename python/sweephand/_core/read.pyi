@@ -7,7 +7,7 @@ import sweephand._core.base
 import sweephand._core.index
 import typing
 import typing_extensions
-__all__: list[str] = ['ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'Chunk', 'Column', 'Deserializer', 'ExtentChunks', 'Extents', 'FetchingDeserializer', 'File', 'FileTag', 'FrameDeserializer', 'ListedFile', 'ResidentDeserializer', 'SampleColumns', 'arrow_bytes', 'empty_bytes', 'look_at_all', 'map_each', 'map_into', 'map_segment', 'own_call', 'pack', 'packed_bytes', 'physical_memory', 'read_each', 'unpack']
+__all__: list[str] = ['ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'Chunk', 'Column', 'Deserializer', 'ExtentChunks', 'Extents', 'FetchingDeserializer', 'File', 'FileTag', 'FrameDeserializer', 'ListedFile', 'MappedOffsets', 'MappedSizes', 'ResidentDeserializer', 'SampleColumns', 'arrow_bytes', 'empty_bytes', 'look_at_all', 'map_each', 'map_into', 'map_segment', 'own_call', 'pack', 'packed_bytes', 'physical_memory', 'read_each', 'unpack']
 class FileTag:
     def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, mtime_ns: typing.SupportsInt | typing.SupportsIndex, inode: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -53,8 +53,20 @@ class Extents:
     @property
     def num_bytes(self) -> int:
         ...
+class MappedOffsets:
+    @staticmethod
+    def map(file: ListedFile, begin: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex) -> MappedOffsets:
+        ...
+    def read(self, read: collections.abc.Callable) -> typing.Any:
+        ...
+    @property
+    def array(self) -> numpy.typing.NDArray[numpy.int64]:
+        ...
+class MappedSizes(sweephand._core.index.Sizes):
+    def __init__(self, offsets: MappedOffsets, stream: str) -> None:
+        ...
 class Column:
-    def __init__(self, values: numpy.ndarray | None, sample_offsets: numpy.typing.NDArray[numpy.int64] | None, element_offsets: numpy.typing.NDArray[numpy.int64] | None, indices: numpy.typing.NDArray[numpy.int32] | None, element_bytes: typing.SupportsInt | typing.SupportsIndex, sample_elements: typing.SupportsInt | typing.SupportsIndex, type: sweephand._core.base.ElementType, extents: Extents | None, num_samples: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, values: numpy.ndarray | None, sample_offsets: numpy.typing.NDArray[numpy.int64] | None, element_offsets: numpy.typing.NDArray[numpy.int64] | None, indices: numpy.typing.NDArray[numpy.int32] | None, element_bytes: typing.SupportsInt | typing.SupportsIndex, sample_elements: typing.SupportsInt | typing.SupportsIndex, type: sweephand._core.base.ElementType, extents: Extents | None, mapped_offsets: MappedOffsets | None, num_samples: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class Chunk:
     def __init__(self, columns: collections.abc.Sequence[Column], num_sequences: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, owner: typing.Any, skipped: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ class ColumnData:
         Of sparse samples and of bytes: where each sample's elements begin, and the end.
     indices : ndarray of int32 or None
         Of sparse samples: the index of each element.
+    mapped_offsets : core object or None
+        What the sample offsets lie in, if it is a file that is mapped: they may change in it,
+        and are read by its ``read``.
     offsets_file : str
         File that the sample offsets are of; empty if they are given or made.
     holds_objects : bool
@@ -50,6 +53,7 @@ class ColumnData:
     element_offsets: NDArray[np.int64] | None = None
     indices: NDArray[np.int32] | None = None
     extents: _core.read.Extents | None = None
+    mapped_offsets: _core.read.MappedOffsets | None = None
     offsets_file: str = ""
     holds_objects: bool = False
 
@@ -111,8 +115,26 @@ class ColumnData:
             sample_elements=math.prod(self.shape),
             type=element_type(dtype),
             extents=self.extents,
+            mapped_offsets=self.mapped_offsets,
             num_samples=self.num_samples,
         )
+
+
+Read = TypeVar("Read")
+
+
+def read_offsets(column: ColumnData, read: Callable[[], Read]) -> Read:
+    """Return what `read` returns, which reads the sample offsets, wherever they lie.
+
+    Raises
+    ------
+    StaleError
+        If the file that they lie in changed.
+    """
+    if column.mapped_offsets is None:
+        return read()
+    found: Read = column.mapped_offsets.read(read)
+    return found
 
 
 def bytes_column(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.columns import ColumnData, read_offsets
 from sweephand.dataclass import dataclass
 
 MANY_SEQUENCES = 1_000_000
@@ -81,6 +82,17 @@ def size_columns(
         If a sequence has no sample.
     """
     chosen = columns if streams is None else {name: columns[name] for name in streams}
+    measure: Callable[[], Sizing] = partial(_size_chosen, chosen, starts, skipped)
+    for column in chosen.values():
+        measure = partial(read_offsets, column, measure)
+    return measure()
+
+
+def _size_chosen(
+    chosen: dict[str, ColumnData],
+    starts: NDArray[np.int64],
+    skipped: NDArray[np.int64] | None,
+) -> Sizing:
     ragged = {
         name: column.sample_offsets
         for name, column in chosen.items()
@@ -92,7 +104,7 @@ def size_columns(
     same = len(chosen) == 1 or _all_equal(list(ragged.values()), len(chosen))
     if same and not is_any_skipped:
         name, offsets = next(iter(ragged.items()))
-        return _size_offsets(name, offsets, starts, chosen[name].offsets_file)
+        return _size_offsets(name, offsets, starts, chosen[name])
     sizes = np.max([np.diff(offsets) for offsets in ragged.values()], axis=0)
     if len(ragged) < len(chosen):
         sizes = np.maximum(sizes, 1)  # the other streams have one sample per sequence
@@ -109,7 +121,7 @@ def _all_equal(offsets: list[NDArray[np.int64]], wanted: int) -> bool:
 
 
 def _size_offsets(
-    name: str, offsets: NDArray[np.int64], starts: NDArray[np.int64], file: str
+    name: str, offsets: NDArray[np.int64], starts: NDArray[np.int64], column: ColumnData
 ) -> Sizing:
     if len(offsets) <= MANY_SEQUENCES and _core.index.is_any_empty(offsets):
         _refuse_empty(repr(name), 0, np.diff(offsets))
@@ -118,7 +130,11 @@ def _size_offsets(
         samples = counts_between(starts)
         samples *= np.uint64(common)
         return Sizing(_core.index.CommonSize(common), samples)
-    sizes = _core.index.OffsetSizes(offsets, name, file)
+    sizes: _core.index.Sizes
+    if column.mapped_offsets is None:
+        sizes = _core.index.OffsetSizes(offsets, name, column.offsets_file)
+    else:
+        sizes = _core.read.MappedSizes(column.mapped_offsets, name)
     return Sizing(sizes, sizes.sums(starts.view(np.uint64)))
 
 

@@ -51,7 +51,8 @@ class NpyDeserializer(Deserializer):
     streams : dict, path, or list of paths
         Stream name to the path or URL of a ``.npy`` file of shape (sequences, *shape), or to
         ``(values path, offsets path)``: consecutive samples, shape (samples, *shape), and the
-        begin of each sequence, shape (sequences + 1,), which is kept in memory; or to a
+        begin of each sequence, shape (sequences + 1,), which is kept in memory, or mapped too
+        if it is local, of int64, and more than a million; or to a
         list of paths, each of a file that is one sequence, of shape (samples, *shape). A single
         path gives the stream its name, and ``NAME_offsets.npy`` beside it holds its offsets; in
         a folder each file is a stream, or, if they differ in length, a sequence of ``x``.

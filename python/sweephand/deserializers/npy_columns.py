@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.casts import element_type
-from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
-from sweephand.corpus.sizes import check_offsets
+from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of, read_offsets
+from sweephand.corpus.sizes import MANY_SEQUENCES, check_offsets
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.dataclass import replace
 from sweephand.deserializers.npy_header import NpyHeader, read_header
 from sweephand.deserializers.units.file_columns import FileColumn
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
+from sweephand.files.local import LocalFile
 from sweephand.files.paths import AnyPath, as_path, stat_all
 from sweephand.files.source_file import PathLike, SourceFile
 
@@ -29,6 +29,7 @@ Column = PathLike | tuple[PathLike, PathLike] | Sequence[PathLike]
 
 _HEADERS = 1 << 14  # that are kept
 _MANY = 4096  # integers in a row, that may be tokens
+_MANY_OFFSETS = MANY_SEQUENCES  # that take longer to copy than to look a few up
 
 _header_of = lru_cache(_HEADERS)(read_header)
 
@@ -43,8 +44,7 @@ def open_column(stream: str, given: Column, definition: StreamDef) -> FileColumn
     dtype = served_dtype(stream, header.dtype, definition, values.path, header.shape)
     column = _column_of(dtype, header)
     if offsets:
-        starts = _read_offsets(stream, offsets[0], header.shape[0])
-        column = replace(column, sample_offsets=starts, offsets_file=offsets[0].path)
+        column = _with_offsets(stream, column, offsets[0])
     return _in_files(column, [values], [header])
 
 
@@ -170,7 +170,8 @@ def _in_files(
     )
 
 
-def _read_offsets(stream: str, file: SourceFile, num_samples: int) -> NDArray[np.int64]:
+def _with_offsets(stream: str, column: ColumnData, file: SourceFile) -> ColumnData:
+    """Return a column with the offsets of a file: mapped if they are many, else in memory."""
     header = _header_of(file)
     if len(header.shape) != 1 or header.dtype.kind not in "iu":
         raise DataError(
@@ -178,10 +179,27 @@ def _read_offsets(stream: str, file: SourceFile, num_samples: int) -> NDArray[np
             file.path,
             stream=stream,
         )
-    loaded = file.read(header.offset, file.size - header.offset).view(header.dtype)
-    checked = np.ascontiguousarray(loaded, dtype=np.int64)
+    mapped = None
+    if header.shape[0] > _MANY_OFFSETS and not column.is_bytes:
+        mapped = _map_offsets(file, header)
+    if mapped is None:
+        loaded = file.read(header.offset, file.size - header.offset).view(header.dtype)
+        offsets = np.ascontiguousarray(loaded, dtype=np.int64)
+    else:
+        offsets = mapped.array
+    column = replace(
+        column, sample_offsets=offsets, mapped_offsets=mapped, offsets_file=file.path
+    )
     try:
-        check_offsets(checked, num_samples)
+        read_offsets(column, partial(check_offsets, offsets, column.num_samples))
     except ValueError as error:
         raise DataError(str(error), file.path, stream=stream) from None
-    return checked
+    return column
+
+
+def _map_offsets(file: SourceFile, header: NpyHeader) -> _core.read.MappedOffsets | None:
+    """Return offsets that need no copy: local and stored as they are used; else None."""
+    is_aligned = header.offset % header.dtype.itemsize == 0
+    if not isinstance(file, LocalFile) or header.dtype != np.int64 or not is_aligned:
+        return None
+    return _core.read.MappedOffsets.map(file.listed(), header.offset, header.shape[0])

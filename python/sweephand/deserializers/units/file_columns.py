@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
-from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.columns import ColumnData, offsets_of, read_offsets
 from sweephand.corpus.sizes import size_columns
 from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import StreamInfo, sizing_streams
@@ -59,11 +59,15 @@ class FileColumn:
     def load(self, first: int, end: int) -> ColumnData:
         """Return sequences ``[first, end)``, by one request for every piece."""
         column, offsets = self.column, self.column.sample_offsets
-        begin, stop = (first, end) if offsets is None else offsets[[first, end]].tolist()
+        own_offsets = None
+        begin, stop = first, end
+        if offsets is not None:
+            own_offsets = read_offsets(column, offsets[first : end + 1].copy)
+            begin, stop = own_offsets[[0, -1]].tolist()
+            own_offsets -= begin
         dtype = self.stored or column.dtype
         sample = dtype.itemsize * math.prod(column.shape)
         values = self._read(begin * sample, (stop - begin) * sample).view(dtype)
-        own_offsets = None if offsets is None else offsets[first : end + 1] - begin
         if column.is_bytes:
             return replace(column_of(values, TEXT), sample_offsets=own_offsets)
         return replace(
@@ -71,6 +75,7 @@ class FileColumn:
             values=values.reshape(-1, *column.shape).astype(column.dtype, copy=False),
             num_samples=stop - begin,
             sample_offsets=own_offsets,
+            mapped_offsets=None,
         )
 
     def _read(self, begin: int, size: int) -> NDArray[np.uint8]:
