@@ -6,7 +6,10 @@ import csv
 import gzip
 import io
 import os
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweephand as sh
+from sweephand.deserializers import csv_files
 from sweephand.deserializers.units import line_scan
 
 pytest.importorskip("pyarrow")
@@ -199,3 +203,42 @@ def test_a_file_that_is_cut_or_flipped_is_an_error_or_rows(
             except sh.DataError as error:
                 named.add(error.file)
     assert named == {str(path)}
+
+
+@given(st.lists(st.sampled_from(["1,a", "22,", "", "x,b", "3,c,4", '5,"d\ne"', "6,f\r"])))
+def test_what_is_parsed_piece_by_piece_is_what_is_parsed_at_once(lines: list[str]) -> None:
+    text = "".join(f"{line}\n" for line in lines).encode()
+    found = []
+    for piece_bytes in (1 << 20, 8):
+        with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+            patch.setattr(csv_files, "_PIECE_BYTES", piece_bytes)
+            path = Path(folder) / "a.csv"
+            path.write_bytes(b"n,t\n1,a\n")
+            corpus = sh.CSVDeserializer(
+                path, sh.StreamDefs(n=sh.StreamDef(dtype="int64"), t=sh.StreamDef()), index=None
+            )
+            place = line_scan.LinePlace(4, 4 + len(text), 2, 0)
+            columns, wrong = corpus.converter().convert(
+                np.frombuffer(text, np.uint8), corpus.first_file, place
+            )
+        numbers, texts = columns
+        found.append(
+            (
+                numbers.values.tolist(),
+                bytes(texts.values),
+                texts.element_offsets.tolist(),
+                {row: (one.reason, one.line, one.sequence) for row, one in wrong.items()},
+            )
+        )
+    assert found[0] == found[1]
+
+
+def test_parsing_does_not_import_pandas(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    (tmp_path / "a.csv").write_text("n,t\n1,a\n2,b\n")
+    code = (
+        "import sys, sweephand as sh\n"
+        "sh.MinibatchSource(sh.CSVDeserializer('a.csv')).next_minibatch(2)\n"
+        "assert 'pyarrow.csv' in sys.modules and 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.checks import OptionalModule
 from sweephand.corpus.casts import element_type
-from sweephand.corpus.columns import ColumnData, spread
+from sweephand.corpus.columns import ColumnData, concat_columns, spread
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.units.arrow_columns import convert
@@ -32,6 +32,7 @@ pa = OptionalModule("pyarrow", extra="parquet")
 pa_csv = OptionalModule("pyarrow.csv", extra="parquet")
 
 _HEAD_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 19  # that are parsed at a time
 _PREFIX = re.compile(r"CSV parse error: (Row #\d+: )?")
 _BOM = b"\xef\xbb\xbf"
 
@@ -173,7 +174,7 @@ class _Rows:
 
     def kinds(self) -> dict[str, SampleType]:
         """Return the types of the streams."""
-        empty = convert(pa.array([], pa.binary()))[0]
+        empty = convert(pa.nulls(0, pa.binary()))[0]
         return {
             name: SampleType.of(empty if dtype is None else read_numbers(empty, dtype)[0])
             for name, dtype in self._types.items()
@@ -183,13 +184,21 @@ class _Rows:
         self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace
     ) -> tuple[list[ColumnData], dict[int, DataError]]:
         """Return the streams of rows, and the faults by row."""
-        text = padded.tobytes()
-        try:
-            columns, wrong = self._parse(text)
-        except pa.ArrowInvalid:
-            columns, wrong = self._parse_one_by_one(text)
-        num_rows = columns[0].num_sequences
-        is_plain = text.count(b"\n") + (not text.endswith(b"\n")) == num_rows
+        parts: list[list[ColumnData]] = []
+        wrong: dict[int, tuple[str | None, str]] = {}
+        num_rows = num_lines = 0
+        for text in _pieces_of(padded):
+            try:
+                columns, faults = self._parse(text)
+            except pa.ArrowInvalid:
+                columns, faults = self._parse_one_by_one(text)
+            wrong |= {num_rows + row: fault for row, fault in faults.items()}
+            num_rows += columns[0].num_sequences
+            num_lines += text.count(b"\n") + (not text.endswith(b"\n"))
+            parts.append(columns)
+        is_plain = num_lines == num_rows
+        # One after the other, so that no more than one is there twice.
+        columns = [concat_columns([part.pop(0) for part in parts]) for _ in self._fields]
         return columns, {
             row: DataError(
                 reason,
@@ -212,9 +221,9 @@ class _Rows:
             fields = list(dict.fromkeys(self._fields.values()))
             table = _read(text, self._columns, self._between, fields)
         for name, field in self._fields.items():
-            array = pa.array([], pa.binary())
+            array = pa.nulls(0, pa.binary())
             if table is not None:
-                array = table.column(field).combine_chunks()
+                array = _whole(table.column(field))
             column = convert(array)[0]
             dtype = self._types[name]
             if dtype is not None:
@@ -245,6 +254,29 @@ class _Rows:
         wrong |= {good[row]: reason for row, reason in empty.items()}
         rows = np.array(good, np.int64)
         return [spread(column, rows, len(records)) for column in columns], wrong
+
+
+def _pieces_of(text: NDArray[np.uint8]) -> Iterator[bytes]:
+    """Cut text at ends of lines, as a parser holds several times what it is given.
+
+    From a quote on it stays whole, as a line may end within a value there.
+    """
+    begin = 0
+    while True:
+        piece = text[begin : begin + _PIECE_BYTES].tobytes()
+        if begin + len(piece) < len(text):
+            whole_lines = piece[: piece.rfind(b"\n") + 1]
+            is_cut = whole_lines and CSVDeserializer.quote not in piece
+            piece = whole_lines if is_cut else text[begin:].tobytes()
+        yield piece
+        begin += len(piece)
+        if begin >= len(text):
+            return
+
+
+def _whole(column: Any) -> Any:
+    """Return a column as one array: as it is, if it is one."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _read(
@@ -303,9 +335,7 @@ def _guess_types(names: list[str], between: str, text: bytes) -> dict[str, str]:
         table = _read(text, names, between, names, skip_damaged=True)
     except pa.ArrowInvalid:
         return dict.fromkeys(names, "bytes")
-    return {
-        name: guess_dtype(convert(table.column(name).combine_chunks())[0]) for name in names
-    }
+    return {name: guess_dtype(convert(_whole(table.column(name)))[0]) for name in names}
 
 
 def _type_of(guessed: str, definition: StreamDef) -> np.dtype[Any] | None:
