@@ -28,9 +28,11 @@ struct OwnedColumn {
   Offsets element_offsets;
 };
 
-// Makes them begin at 0.
+// Makes them begin at 0. Those of a file may be any numbers, whose differences wrap.
 Offsets rebased(Offsets offsets) {
-  for (const std::int64_t base = offsets.front(); std::int64_t& one : offsets) one -= base;
+  const auto base = static_cast<std::uint64_t>(offsets.front());
+  for (std::int64_t& one : offsets)
+    one = static_cast<std::int64_t>(static_cast<std::uint64_t>(one) - base);
   return offsets;
 }
 

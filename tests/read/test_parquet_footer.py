@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +150,14 @@ def test_a_row_group_that_loses_a_row_is_refused(tmp_path: Path) -> None:
     path.write_bytes(content[:begin] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
     with pytest.raises(sh.DataError, match="row groups have 40 rows, the file 41"):
         served(path)
+
+
+def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "a.parquet")
+    code = (
+        "import sys, sweephand as sh\n"
+        "sh.MinibatchSource(sh.ParquetDeserializer('a.parquet')).next_minibatch(2)\n"
+        "assert 'pyarrow' in sys.modules and 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)

@@ -98,7 +98,7 @@ class ArrowUnits(IndexedDeserializer):
 
 def empty_batch(schema: Any) -> Any:
     """Return a record batch without rows."""
-    return pa.RecordBatch.from_arrays([pa.array([], one.type) for one in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, one.type) for one in schema], schema=schema)
 
 
 @contextmanager
