@@ -102,6 +102,9 @@ class Engine {
   bool serves_caller(const Lock& lock) const;
   bool is_called_by_itself(const Lock& lock) const;
   void take(Lock& lock, const Poll& poll);
+  template <class Ready>
+  void nap(Lock& lock, Ready ready);
+  void wake_for_room();
   bool may_begin() const;
   bool may_begin_ahead() const { return may_begin() && !pace_.is_tight(); }
   bool front_done() const;
@@ -148,6 +151,8 @@ class Engine {
   bool lean_ = false;        // nothing is held of what threads made ahead
   Clock::time_point given_;  // when the last caller was given a minibatch
   WorkTime made_;            // that minibatch
+  bool napping_ = false;     // a thread looks for room by itself, now and then: after so long
+  Clock::duration nap_ = Clock::duration::zero();
   EngineStats stats_;
   std::exception_ptr interruption_;  // met by any thread, and thrown by the next call
   ThreadGroup threads_;

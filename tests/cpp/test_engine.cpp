@@ -240,6 +240,21 @@ void what_is_ready_is_given_at_once() {
   CHECK(!engine->next_if_ready(request));
 }
 
+// A thread that looks for room by itself is not woken; one that has stopped looking is.
+void a_loop_with_pauses_is_served_ahead() {
+  const Request request{.num_samples = 20};
+  const auto calm = make_engine({});
+  const auto engine = make_engine({.num_threads = 1, .prefetch = 2});
+  auto batch = engine->next(request, kPatient);
+  for (int i = 0; i < 60; ++i) {
+    CHECK(values_of(*batch) == values_of(*calm->next(request, kPatient)));
+    const bool is_long = i % 20 == 19;  // more than all naps of the pauses before
+    std::this_thread::sleep_for(std::chrono::milliseconds(is_long ? 30 : 1));
+    while (!(batch = engine->next_if_ready(request))) std::this_thread::yield();
+  }
+  CHECK(engine->stats().made_ahead >= 60);
+}
+
 void seeking_in_between_finds_the_same() {
   const auto engine = make_engine({.num_threads = 2, .prefetch = 3, .load_threads = 1});
   std::vector<std::uint64_t> times;
@@ -384,6 +399,7 @@ int main() {
   sweephand::minibatches_that_are_waited_for_are_made_ahead();
   sweephand::changing_who_makes_them_changes_nothing();
   sweephand::what_is_ready_is_given_at_once();
+  sweephand::a_loop_with_pauses_is_served_ahead();
   sweephand::seeking_in_between_finds_the_same();
   sweephand::several_callers_get_every_minibatch_once();
   sweephand::what_is_held_stays_as_it_was();
