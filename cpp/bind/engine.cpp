@@ -3,6 +3,7 @@
 
 #include "bind/bind.hpp"
 #include "bind/served.hpp"
+#include "bind/serving.hpp"
 #include "engine/convert.hpp"
 #include "engine/mapped_sequences.hpp"
 #include "engine/mixed_sequences.hpp"
@@ -44,12 +45,6 @@ struct EngineDeleter {
     }
   }
 };
-
-void check_signals() {
-  const Gil gil;
-  if (PyErr_CheckSignals() == 0) return;
-  throw Interruption(std::make_exception_ptr(py::error_already_set()));
-}
 
 // A map that is Python code.
 class CallbackMap final : public SequenceMap {
@@ -173,12 +168,6 @@ void bind_stats(py::module_& room) {
       .def_property_readonly("write", &of_assembled<&AssembleStats::write>);
 }
 
-std::shared_ptr<const Batch> next_of(Engine& engine, const Request& request) {
-  // Who gives the GIL away waits for it again: for ms, where others load chunks.
-  if (auto ready = engine.next_if_ready(request)) return ready;
-  return without_gil([&] { return engine.next(request, check_signals); });
-}
-
 void bind_running(py::module_& room) {
   py::class_<LookAhead>(room, "LookAhead")
       .def(py::init<std::shared_ptr<const Timeline>, std::uint64_t, bool, bool>(), "timeline"_a,
@@ -235,6 +224,7 @@ void bind_running(py::module_& room) {
 void bind_engine(py::module_& room) {
   bind_batch(room);
   bind_served(room);
+  bind_serving(room);
   bind_assembler(room);
   bind_stats(room);
   bind_running(room);

@@ -8,7 +8,7 @@ import sweephand._core.index
 import sweephand._core.order
 import sweephand._core.read
 import typing
-__all__: list[str] = ['AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'MadeSequences', 'MappedSequences', 'Member', 'MixedMember', 'MixedSequences', 'ServedBatch', 'ServedStream', 'StreamBatch', 'StreamKinds', 'StreamSpec', 'WorkTime', 'convert']
+__all__: list[str] = ['AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'MadeSequences', 'MappedSequences', 'Member', 'MixedMember', 'MixedSequences', 'NextMethod', 'ServedBatch', 'ServedCursor', 'ServedStream', 'StreamBatch', 'StreamKinds', 'StreamSpec', 'WorkTime', 'convert']
 class Form:
     """
     Members:
@@ -210,6 +210,35 @@ class ServedBatch:
     def __getitem__(self, key):
         """
         Return self[key].
+        """
+class ServedCursor:
+    @staticmethod
+    def __new__(type, *args, **kwargs):
+        """
+        Create and return a new object.  See help(type) for accurate signature.
+        """
+    @staticmethod
+    def remember(*args, **kwargs):
+        ...
+    @staticmethod
+    def serve(*args, **kwargs):
+        ...
+    @staticmethod
+    def serve_by(*args, **kwargs):
+        ...
+class NextMethod:
+    @staticmethod
+    def __new__(type, *args, **kwargs):
+        """
+        Create and return a new object.  See help(type) for accurate signature.
+        """
+    def __call__(self, *args, **kwargs):
+        """
+        Call self as a function.
+        """
+    def __get__(self, instance, owner = None):
+        """
+        Return an attribute of instance, which is of type owner.
         """
 class Assembler:
     def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], options: AssembleOptions, load_ahead: bool, led_by: typing.SupportsInt | typing.SupportsIndex, report: collections.abc.Callable) -> None:

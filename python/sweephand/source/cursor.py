@@ -19,6 +19,7 @@ from sweephand.layouts import pad_element
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.position import Position
+from sweephand.minibatch.served import ServedCursor
 
 if TYPE_CHECKING:
     from sweephand.corpus.call_locks import CallLock
@@ -115,7 +116,7 @@ class _Delivery:
         )
 
 
-class Cursor:
+class Cursor(ServedCursor):
     """The place of a run on a plan, and the delivery of minibatches from there.
 
     Safe for several threads, and in a process that is forked from that of the cursor.
@@ -127,12 +128,16 @@ class Cursor:
 
     Attributes
     ----------
-    elsewhere : Elsewhere or None
-        Set by a loader whose processes deliver.
+    time : int
+        Nominal time at which the next minibatch begins.
     """
 
+    def __new__(cls, plan: Plan) -> Self:
+        """Make one that does not serve yet."""
+        return super().__new__(cls)
+
     def __init__(self, plan: Plan) -> None:
-        self.elsewhere: Elsewhere | None = None
+        self._elsewhere: Elsewhere | None = None
         self._closed = False
         self._earlier: list[_core.engine.EngineStats] = []
         self._last: tuple[tuple[int, int, int, bool], _core.compose.Request] | None = None
@@ -145,6 +150,20 @@ class Cursor:
         self._delivery, self._engine = delivery, engine
         # Someone has to know of each minibatch before it is asked for.
         self._is_watched = bool(delivery.call_locks) or delivery.cache_use.follows_position
+        self._serve_by_python()
+
+    def _serve_by_python(self) -> None:
+        self.serve_by(None, None, None)
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Other processes that deliver; set by their loader."""
+        return self._elsewhere
+
+    @elsewhere.setter
+    def elsewhere(self, others: Elsewhere | None) -> None:
+        self._elsewhere = others
+        self._serve_by_python()
 
     @property
     def plan(self) -> Plan:
@@ -165,6 +184,8 @@ class Cursor:
         if request is None:
             request = self.plan.request(*asked, crosses_sweeps=crosses_sweeps)
             self._last = (*asked, crosses_sweeps), request
+            if crosses_sweeps:  # as calls do
+                self.remember(request, *asked)
         return request
 
     def last_request(
@@ -196,19 +217,20 @@ class Cursor:
         device: object = None,
     ) -> Minibatch:
         """Return the next minibatch, by default with every stream under its name."""
-        if contents is None:
-            contents = self._delivery.plan.contents
-        minibatch: Minibatch | None = None
-        if not (self._is_watched or self._closed or self.elsewhere is not None):
-            minibatch = self._engine.serve(request, Minibatch, contents, device)
-        if minibatch is None:  # the engine is that of a parent process, or someone watches
-            engine = self._own()
-            place = None if self.elsewhere is None else self.elsewhere.come_back()
-            if place is not None:
-                engine.resume(place.to_core())
-            self._delivery.cache_use.stand(engine.time, request.num_workers, request.rank)
-            minibatch = engine.serve(request, Minibatch, contents, device)
-        return minibatch
+        minibatch = self.serve(request, contents, device)
+        if minibatch is not None:
+            return minibatch
+        engine = self._own()
+        place = None if self.elsewhere is None else self.elsewhere.come_back()
+        if place is not None:
+            engine.resume(place.to_core())
+        own = self.plan.contents
+        if not self._is_watched and self.elsewhere is None:
+            self.serve_by(engine, Minibatch, own)  # from now on
+        self._delivery.cache_use.stand(engine.time, request.num_workers, request.rank)
+        shown = own if contents is None else contents
+        made: Minibatch = engine.serve(request, Minibatch, shown, device)
+        return made
 
     @property
     def position(self) -> Position:
@@ -221,9 +243,8 @@ class Cursor:
         """Position at which this process would go on, other processes aside."""
         return Position.of(self._engine.position)
 
-    @property
-    def time(self) -> int:
-        """Nominal time at which the next minibatch begins."""
+    def _time(self) -> int:
+        """Return the time where the core does not serve."""
         return self._engine.time if self.elsewhere is None else self.position.time
 
     def go_to(self, position: Position) -> None:
@@ -292,6 +313,7 @@ class Cursor:
     def close_within(self, seconds: float) -> bool:
         """Close, wait up to `seconds` for the threads, and return True if they have ended."""
         self._closed = True
+        self._serve_by_python()
         self.plan.opened.workers.close()
         end = time.monotonic() + seconds
         ended = self._engine.forked or (

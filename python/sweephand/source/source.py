@@ -14,6 +14,7 @@ from sweephand.errors import StateError
 from sweephand.events.event_list import EventList
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.position import Position
+from sweephand.minibatch.served import served_as_before
 from sweephand.source.answers import Answers
 from sweephand.source.at_exit import close_at_exit
 from sweephand.source.cursor import Cursor
@@ -160,6 +161,7 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
         """The hints that were given."""
         return self._hints
 
+    @served_as_before
     @names_ours(NEXT)
     def next_minibatch(
         self,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sweephand.source.sizes import SizeSchedule, size_at
+from sweephand.source.sizes import SizeSchedule, is_schedule, size_at
 
 if TYPE_CHECKING:
+    from sweephand import _core
     from sweephand.minibatch.minibatch import Minibatch
     from sweephand.minibatch.position import Position
     from sweephand.source.source import MinibatchSource
@@ -55,16 +56,22 @@ class SweepLoop:
         check_not_ended(source)
         self._begin = cursor.position
         end = cursor.plan.end_of_sweep(self._begin.time)
+        same = None if is_schedule(self._size) else self._request(self._begin.time)
         try:
             while (time := cursor.time) < end:
-                size = size_at(self._size, time)
-                request = cursor.request(size, *self._share, crosses_sweeps=False)
-                minibatch = cursor.next(request)
+                request = same or self._request(time)
+                minibatch = cursor.serve(request)
+                if minibatch is None:
+                    minibatch = cursor.next(request)
                 if not minibatch:
                     return
                 yield minibatch
         finally:
             self._begin = None
+
+    def _request(self, time: int) -> _core.compose.Request:
+        size = size_at(self._size, time)
+        return self._source.cursor.request(size, *self._share, crosses_sweeps=False)
 
     def __len__(self) -> int:
         """Return the minibatches of the loop under way, or else of the one that comes next.
