@@ -59,8 +59,6 @@ struct ServedCursor {
   bool serves() const { return engine && !served->forked(); }
 };
 
-PyTypeObject* cursor_type();
-
 struct Names {
   std::array<PyObject*, 6> arguments{nullptr,  // the source itself has none
                                      interned("minibatch_size_in_samples"),
@@ -163,7 +161,8 @@ PyObject* serve_request(PyObject* self, PyObject* const* args, Py_ssize_t number
 }
 
 PyObject* get_time(PyObject* self, void* /*closure*/) {
-  auto& cursor = value_of<ServedCursor>(self);
+  const py::scoped_critical_section alone{self};
+  const auto& cursor = value_of<ServedCursor>(self);
   if (cursor.engine) return PyLong_FromUnsignedLongLong(cursor.served->time());
   return PyObject_CallMethodNoArgs(self, names().own_time);
 }

@@ -81,7 +81,7 @@ if TYPE_CHECKING:  # the generated stub knows no types of what is written in C
         ) -> None: ...
 
     class ServedCursor:
-        """The place of a run whose minibatches the core serves, once it is said by whom.
+        """The place of a run; the core serves its minibatches once `serve_by` names an engine.
 
         Attributes
         ----------
@@ -133,7 +133,8 @@ else:
 def served_as_before(method: Callable[P, R]) -> Callable[P, R]:
     """Make a source's ``next_minibatch`` call its cursor, without Python, where it can.
 
-    Where the same was asked before, that is: all else, and what is wrong, the method answers.
+    The cursor answers calls that ask as the last one did; the method answers all others, and
+    those that are wrong.
     """
     served: Callable[P, R] = NextMethod(method)
     update_wrapper(served, method)
