@@ -130,7 +130,7 @@ SHORT = {
     ),
 }
 # What the lengths of all sequences take, which is no part of the bound, at most.
-LENGTH_BYTES = {"dense": 8, "sparse": 8, "csv of text": 8}
+LENGTH_BYTES = {"jsonl": 8, "dense": 8, "sparse": 8, "csv of text": 8}
 TRIES = 3  # the least of them: threads that load at the same time may take room of their own
 
 
