@@ -213,6 +213,24 @@ LINES = [
         goals=(at_most(50), at_most(200, memory=True)),
     ),
     Line(
+        "a place in 10^12 samples, 16,384 lanes, 10^6 chunks",
+        "bench_start.FarPlace",
+        "10^6 chunks",
+        goals=(at_most(100), at_most(100, memory=True)),
+    ),
+    Line(
+        "the same, 10^7 chunks",
+        "bench_start.FarPlace",
+        "10^7 chunks",
+        goals=(at_most(500), at_most(300, memory=True)),
+    ),
+    Line(
+        "the same, a `UserDeserializer` of 10^6 chunks",
+        "bench_start.FarPlace",
+        "a `UserDeserializer` of 10^6",
+        goals=(at_most(300), at_most(150, memory=True)),
+    ),
+    Line(
         "a ready call, two streams, after steps of 5 ms",
         "bench_loop.Call",
         "after a step of 5 ms",

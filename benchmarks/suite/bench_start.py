@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import (
     ArrayDeserializer,
@@ -23,6 +24,9 @@ from sweephand import (
     StreamDefs,
     UserDeserializer,
 )
+from sweephand._core.compose import Fitting, Planner, Request
+from sweephand._core.order import OrderSettings, SweepTimeline
+from sweephand.cli.simulated_corpus import SimulatedCorpus
 
 from .contest import Found, MemoryRow, Row, peer
 from .corpora import (
@@ -38,6 +42,9 @@ from .corpora import (
 )
 from .memory import Growth
 from .turn import Clock, Steps, Turn
+
+FAR_LANES = 16_384
+Lengths = NDArray[np.int64]
 
 
 def first_of(make: Callable[[], Deserializer], held: int = 0) -> Steps:
@@ -172,6 +179,66 @@ class Place(MemoryRow):
     """Going to 90 % of a sweep over 10^7 chunks, in the default window."""
 
     contenders = {"sweephand": place}
+    unit, per, fresh = "ms", 1e-3, True
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+class ManyChunks(MadeChunks):
+    """As `MadeChunks`, with chunks and lengths as simulated corpora have them."""
+
+    def __init__(self, corpus: SimulatedCorpus) -> None:
+        self._num_chunks = len(corpus.chunk_samples)
+        self._samples = corpus.chunk_samples
+        self._tile = corpus.tile.reshape(-1, corpus.chunk_sequences)
+
+    def chunk_infos(self) -> object:
+        counts = np.full(self._num_chunks, self._tile.shape[1], np.int64)
+        return np.stack([counts, self._samples.astype(np.int64)], axis=1)
+
+    def sequence_lengths(self, chunk_id: int) -> Lengths:
+        return self._tile[chunk_id % len(self._tile)].astype(np.int64)
+
+    def get_chunk(self, chunk_id: int) -> dict[str, object]:
+        return {"tokens": [np.zeros(n, np.int32) for n in self.sequence_lengths(chunk_id)]}
+
+    def sequence_lengths_of(self, chunk_ids: Sequence[int]) -> list[Lengths]:
+        return list(self._tile[np.asarray(chunk_ids) % len(self._tile)])
+
+
+def far_place(num_chunks: int) -> Steps:
+    """Go to a third of a sweep over 10^12 samples in 16,384 lanes, as `simulate` does."""
+    corpus = SimulatedCorpus.draw("long", scaled(10**12), scaled(num_chunks), 0)
+    yield 0
+    settings = OrderSettings(
+        seed=0, num_lanes=FAR_LANES, window_chunks=FAR_LANES, window_samples=0, randomize=True
+    )
+    planner = Planner(SweepTimeline(corpus.core(), settings), Fitting(), 2**64 - 1)
+    planner.seek(corpus.num_samples // 3)
+    planner.next(Request(1, 1, 0, crosses_sweeps=True, balance=None))
+    yield 1
+
+
+def far_place_of_user(num_chunks: int) -> Steps:
+    chunks = ManyChunks(SimulatedCorpus.draw("long", scaled(10**12), scaled(num_chunks), 0))
+    source = MinibatchSource(
+        chunks, num_lanes=FAR_LANES, randomization_window_in_chunks=FAR_LANES, num_threads=0
+    )
+    yield 0
+    source.current_position = source.num_samples_per_sweep // 3
+    source.next_minibatch(1)
+    yield 1
+
+
+class FarPlace(MemoryRow):
+    """Going to a third of a sweep over 10^12 samples in 16,384 lanes."""
+
+    contenders = {
+        "10^6 chunks": lambda: far_place(10**6),
+        "10^7 chunks": lambda: far_place(10**7),
+        "a `UserDeserializer` of 10^6": lambda: far_place_of_user(10**6),
+    }
     unit, per, fresh = "ms", 1e-3, True
 
     def setup_cache(self) -> Found:
