@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -172,14 +172,17 @@ class Plan:
     @cached_property
     def contents(self) -> Contents:
         """Of minibatches with every stream under its name."""
-        return self.contents_of(self._keys)
+        return self._contents_of(self._keys)
 
     @cached_property
     def _keys(self) -> dict[str, tuple[int, StreamInfo]]:
         return {info.name: (i, info) for i, info in enumerate(self.corpus.streams)}
 
-    def contents_of(self, keys: Keys) -> Contents:
-        """Return the parts that all minibatches share, with the streams under other names."""
+    def contents_by(self, names: Mapping[Any, str]) -> Contents:
+        """Return the parts that all minibatches share, with streams by other keys."""
+        return self._contents_of({key: self._keys[name] for key, name in names.items()})
+
+    def _contents_of(self, keys: Keys) -> Contents:
         return Contents(keys, self.layout, self.corpus.ids, self, self._unlabelled)
 
     @cached_property

@@ -208,11 +208,8 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
             hint_at_repetition(self, minibatch_size_in_samples)
         contents = None
         if input_map is not None:
-            own = cursor.plan.contents.keys
-            keys = {
-                key: own[self.stream_info(stream).name] for key, stream in input_map.items()
-            }
-            contents = cursor.plan.contents_of(keys)
+            names = {key: self.stream_info(one).name for key, one in input_map.items()}
+            contents = cursor.plan.contents_by(names)
         return cursor.next(request, contents, device)
 
     @names_ours(SIZED)
