@@ -29,7 +29,7 @@ class _Pictures(Dataset[torch.Tensor]):
 
 
 def cropped_pictures() -> Steps:
-    return _pictures(cropped)
+    return with_workers(_pictures(cropped))
 
 
 def resized_pictures() -> Steps:

@@ -139,9 +139,9 @@ class Jpegs(Row):
     """JPEGs of 375 x 500 pixels: decode, random crop of 224, flip; 64 at a time, 2 threads."""
 
     contenders = {
-        "sweephand": lambda: decoded(STEPS),
-        "Pillow alone": decoder_alone,
-        "NumPy by hand": by_hand,
+        "sweephand": lambda: with_workers(decoded(STEPS)),
+        "Pillow alone": lambda: with_workers(decoder_alone()),
+        "NumPy by hand": lambda: with_workers(by_hand()),
         "torch DataLoader, 2 workers": peer("torch_pictures.cropped_pictures"),
     }
     unit, per = "pictures/s", 1.0

@@ -6,6 +6,7 @@ Data are there before, and what is written here is imported; all else counts.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -280,7 +281,9 @@ def importing(code: str, before: str = "") -> Steps:
     yield 0
     while True:
         command = [sys.executable, "-c", _IMPORT.format(before=before, code=code)]
-        told = subprocess.run(command, check=True, capture_output=True).stdout
+        # NumPy's threads spin for a while after its import, beside all that is measured.
+        alone = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+        told = subprocess.run(command, check=True, capture_output=True, env=alone).stdout
         yield Turn(*json.loads(told))
 
 
