@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 import time
-import traceback
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.read.forked import fork
 from tests.read.http_store import HttpStore
 from tests.read.node_cache import CHUNK_BYTES, make_source, read_all
 from tests.read.node_cache import run as run_apart
@@ -176,20 +176,6 @@ def _torch_cache(job: dict[str, Any], node: int, rank: int) -> sh.NodeCache:
     return sh.NodeCache(f"{job['base']}/node{node}", job["max_bytes"], peers="torch")
 
 
-def _fork(action: Callable[[], dict[str, Any]], out: Path) -> int:
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            out.write_text(json.dumps(action()))
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return child
-
-
 def _main(job: dict[str, Any]) -> None:
     base, ranks = Path(job["base"]), job["ranks"]
     if "torch" in job:
@@ -198,7 +184,7 @@ def _main(job: dict[str, Any]) -> None:
     step = multiprocessing.get_context("fork").Barrier(len(ranks), timeout=60)
     behind_each = step.wait if job.get("in_step", True) else lambda: None
     children = [
-        _fork(lambda rank=rank: _work(job, rank, behind_each), out)
+        fork(lambda rank=rank: _work(job, rank, behind_each), out)
         for rank, out in zip(ranks, outs, strict=True)
     ]
     for number, after in job.get("kills", []):

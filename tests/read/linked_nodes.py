@@ -16,7 +16,6 @@ import signal
 import sys
 import tempfile
 import time
-import traceback
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.read.forked import fork
 from tests.read.http_store import serve
 from tests.read.lru_folder import keep_the_latest
 from tests.read.network import Network, network
@@ -168,22 +168,6 @@ def _work(
     }
 
 
-def _fork(action: Callable[[], Any], out: Path | None = None) -> int:
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            told = action()
-            if out is not None:
-                out.write_text(json.dumps(told))
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return child
-
-
 def _build_index(net: Network, job: Job, url: str) -> None:
     net.enter(0)
     _source(url, None).close()
@@ -199,11 +183,11 @@ def _main(job: Job, base: Path) -> dict[str, Any]:
     )
     ours, theirs = multiprocessing.get_context("fork").Pipe()
     with network(job.nodes + 1) as net:
-        store = _fork(lambda: _serve(net, job, folder, theirs))
+        store = fork(lambda: _serve(net, job, folder, theirs))
         theirs.close()
         try:
             url = ours.recv()
-            if os.waitpid(_fork(lambda: _build_index(net, job, url)), 0)[1]:
+            if os.waitpid(fork(lambda: _build_index(net, job, url)), 0)[1]:
                 raise RuntimeError("the index could not be built")
             for node in range(job.nodes):
                 net.limit(node, job.link_rate * job.demand)
@@ -245,7 +229,7 @@ def _go_in_step(
             step.abort()  # nobody waits for it
             raise
 
-    children = [_fork(partial(work, node), out) for node, out in enumerate(outs)]
+    children = [fork(partial(work, node), out) for node, out in enumerate(outs)]
     step.wait()
     seen = [look()]
     for _ in range(SWEEPS):
@@ -260,7 +244,7 @@ def _kill(net: Network, job: Job, base: Path, url: str, outs: Sequence[Path]) ->
     """Kill nodes that begin again, and return what they get in the end, and leave."""
     draw = random.Random(3)
     works = [partial(_work, net, job, node, base, url, lambda: 0) for node in range(job.nodes)]
-    children = [_fork(work, out) for work, out in zip(works, outs, strict=True)]
+    children = [fork(work, out) for work, out in zip(works, outs, strict=True)]
     killed = 0
     while killed < job.kills:
         time.sleep(draw.uniform(0, 0.8))
@@ -271,7 +255,7 @@ def _kill(net: Network, job: Job, base: Path, url: str, outs: Sequence[Path]) ->
         if status not in (0, signal.SIGKILL):
             raise RuntimeError(f"node {node} has failed")
         killed += status == signal.SIGKILL
-        children[node] = _fork(works[node], outs[node])
+        children[node] = fork(works[node], outs[node])
     codes = [os.waitpid(child, 0)[1] for child in children]
     told = [json.loads(out.read_text()) for out in outs]
     left = [list((base / f"node{node}" / "entries").iterdir()) for node in range(job.nodes)]

@@ -15,14 +15,15 @@ import signal
 import subprocess
 import sys
 import time
-import traceback
 import warnings
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.read.forked import fork
 
 import sweephand as sh
 from sweephand.files.node_cache import folder, reads
@@ -91,7 +92,10 @@ def run(
 
 
 def _work(
-    job: dict[str, Any], count: int, index: int, behind_each: Callable[[], object]
+    job: dict[str, Any],
+    count: int,
+    index: int,
+    behind_each: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     if "most_file_bytes" in job:
         resource.setrlimit(resource.RLIMIT_FSIZE, (job["most_file_bytes"],) * 2)
@@ -107,29 +111,9 @@ def _work(
     return {"content": content, "warnings": [str(one.message) for one in told], **stats}
 
 
-def _fork(
-    job: dict[str, Any],
-    count: int,
-    index: int,
-    out: Path,
-    behind_each: Callable[[], object] = lambda: None,
-) -> int:
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            out.write_text(json.dumps(_work(job, count, index, behind_each)))
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return child
-
-
 def _interrupt(job: dict[str, Any], draw: random.Random, base: Path, how: int) -> list[int]:
     """Begin the job, and send all ranks a signal at some moment; return their processes."""
-    children = [_fork(job, *rank, base / "interrupted") for rank in job["ranks"]]
+    children = [fork(partial(_work, job, *rank), base / "interrupted") for rank in job["ranks"]]
     time.sleep(draw.uniform(0, job["longest"]))
     for child in children:
         os.kill(child, how)
@@ -150,7 +134,8 @@ def _main(job: dict[str, Any]) -> None:
     step = multiprocessing.get_context("fork").Barrier(len(outs), timeout=60)
     more = [step.wait] if job.get("in_step") else []
     children = [
-        _fork(job, *rank, out, *more) for rank, out in zip(job["ranks"], outs, strict=True)
+        fork(partial(_work, job, *rank, *more), out)
+        for rank, out in zip(job["ranks"], outs, strict=True)
     ]
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     for child in stopped:
