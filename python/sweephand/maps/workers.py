@@ -9,7 +9,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,24 @@ from sweephand.corpus.call_locks import CallLock
 from sweephand.maps.quicker import Quicker
 from sweephand.run.progress import Progress
 
-if TYPE_CHECKING:
-    from sweephand.maps.sequence_map import SequenceMap
-    from sweephand.maps.task import MapResult, MapTask
+R_co = TypeVar("R_co", covariant=True)
+
+if TYPE_CHECKING:  # protocols cost time at every start
+    from typing import Protocol
+
+    from sweephand.run.job import Task
     from sweephand.run.pool import Pool
+
+    class WorkerTask(Task, Protocol[R_co]):
+        """Task that the caller may carry out as well as a worker."""
+
+        @property
+        def fingerprint(self) -> str:
+            """The function, by which tasks that take equally long are known."""
+
+        def do(self, progress: Progress) -> R_co:
+            """Return the result."""
+
 
 Kind = Literal["threads", "processes"]
 
@@ -88,7 +102,7 @@ class MapWorkers:
         """
         return self.kind == "threads" and self.num_workers > 1 and self._limit is None
 
-    def check(self, wanted: SequenceMap) -> None:
+    def check(self, wanted: object) -> None:
         """Refuse a map that the workers could not call.
 
         Raises
@@ -99,12 +113,12 @@ class MapWorkers:
         if self._has_processes:
             _check_pickles(wanted)
 
-    def run(self, task: MapTask, costs: NDArray[np.float64]) -> list[MapResult]:
+    def run(self, task: WorkerTask[R_co], costs: NDArray[np.float64]) -> list[R_co]:
         """Map sequences, those first that take longest; the parts come in their order.
 
         Parameters
         ----------
-        task : MapTask
+        task : WorkerTask
         costs : ndarray of float64, shape (sequences,)
             How long each sequence may take, in seconds.
         """
@@ -115,16 +129,16 @@ class MapWorkers:
             return self._map_here(task)
         if cost >= _SHORT_SECONDS * len(task) or not self._may_stay:
             return self._hand_over(task, costs)
-        quicker = self._quicker.setdefault(task.map.fingerprint, Quicker())
+        quicker = self._quicker.setdefault(task.fingerprint, Quicker())
         is_here, begin = quicker.is_here(), time.monotonic()
         made = self._map_here(task) if is_here else self._hand_over(task, costs)
         quicker.add((time.monotonic() - begin) / len(task), is_here=is_here)
         return made
 
-    def _map_here(self, task: MapTask) -> list[MapResult]:
+    def _map_here(self, task: WorkerTask[R_co]) -> list[R_co]:
         return [_carry_out(self.call_lock, task, Progress())]
 
-    def _hand_over(self, task: MapTask, costs: NDArray[np.float64]) -> list[MapResult]:
+    def _hand_over(self, task: WorkerTask[R_co], costs: NDArray[np.float64]) -> list[R_co]:
         bounds = cut(costs.tolist(), self._num_tasks(float(costs.sum())))
         parts = [task.part(begin, end) for begin, end in bounds]
         return self._own_pool().run(
@@ -138,7 +152,7 @@ class MapWorkers:
         most = self.num_workers * _TASKS_PER_WORKER[self.kind]
         return max(1, for_all, min(most, int(cost / enough)))
 
-    def run_first(self, task: MapTask) -> MapResult:
+    def run_first(self, task: WorkerTask[R_co]) -> R_co:
         """Map the first sequences: by a worker if that can be given up, else here."""
         if self._has_processes or (self.num_workers and self._limit is not None):
             return self._own_pool().run([task], [_FIRST_SECONDS])[0]  # type: ignore[no-any-return]
@@ -190,7 +204,7 @@ def _end(process: int, pool: Pool) -> None:
         pool.close()
 
 
-def _check_pickles(wanted: SequenceMap) -> None:
+def _check_pickles(wanted: object) -> None:
     """Refuse a map that worker processes could not find."""
     from sweephand.run.fork_server import preparation
 
@@ -214,7 +228,7 @@ def _check_pickles(wanted: SequenceMap) -> None:
 class _RunningTask:
     """Name of a task that is carried out, by the sequence that is mapped."""
 
-    def __init__(self, task: MapTask, progress: Progress) -> None:
+    def __init__(self, task: Task, progress: Progress) -> None:
         self._task = task
         self._progress = progress
 
@@ -223,7 +237,7 @@ class _RunningTask:
         return self._task.describe(number or 0)
 
 
-def _carry_out(call_lock: CallLock, task: MapTask, progress: Progress) -> MapResult:
+def _carry_out(call_lock: CallLock, task: WorkerTask[R_co], progress: Progress) -> R_co:
     with call_lock.hold(_RunningTask(task, progress)):
         return task.do(progress)
 
