@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def url() -> Iterator[str]:
     source = sh.MinibatchSource(
         sh.Mixture(corpora, weights={"a": 2, "b": 1}), layout=sh.Packed(64), events=events
     )
-    viewer = Viewer(lambda layout: twin_of(source, layout), "data", Question(size=256), chr)
+    viewer = Viewer(partial(twin_of, source.timeline), "data", Question(size=256), chr)
     with ViewServer(viewer) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()

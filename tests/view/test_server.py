@@ -6,6 +6,7 @@ import http.client
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from sweephand.view.viewer import Viewer
 @pytest.fixture
 def server() -> Iterator[ViewServer]:
     source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(50)}))
-    viewer = Viewer(lambda layout: twin_of(source, layout), "x", Question(size=8))
+    viewer = Viewer(partial(twin_of, source.timeline), "x", Question(size=8))
     with ViewServer(viewer) as made:
         thread = threading.Thread(target=made.serve_forever, args=(0.01,))
         thread.start()

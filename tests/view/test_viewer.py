@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -31,7 +32,7 @@ def source() -> sh.MinibatchSource:
 
 @pytest.fixture
 def viewer(source: sh.MinibatchSource) -> Iterator[Viewer]:
-    made = Viewer(lambda layout: twin_of(source, layout), "<b>data", Question(size=SIZE))
+    made = Viewer(partial(twin_of, source.timeline), "<b>data", Question(size=SIZE))
     yield made
     made.close()
 
@@ -123,7 +124,7 @@ def test_a_banned_sequence_is_found_where_it_would_have_been(
     source: sh.MinibatchSource,
 ) -> None:
     source.events.ban(["array__5"], at=0)
-    viewer = Viewer(lambda layout: twin_of(source, layout), "x", Question(size=SIZE))
+    viewer = Viewer(partial(twin_of, source.timeline), "x", Question(size=SIZE))
     page = asked(viewer, "search=array__5")
     assert "array__5  begins at nominal time" in page.text
     assert "1 left out by events: array__5" in page.text
@@ -189,7 +190,7 @@ def test_damaged_data_are_said_and_can_be_left() -> None:
 
     corpus = sh.ArrayDeserializer({"x": np.arange(20)}).map(broken)
     source = sh.MinibatchSource(corpus, randomize=False)
-    viewer = Viewer(lambda layout: twin_of(source, layout), "x", Question(size=4, step=1))
+    viewer = Viewer(partial(twin_of, source.timeline), "x", Question(size=4, step=1))
     page = asked(viewer)
     assert "<5>" in page.text
     following = link(page, "next")
@@ -207,9 +208,7 @@ def test_a_ledger_is_drawn_over_the_timeline_and_its_last_losses_listed(
     curve = LossCurve(
         np.arange(1000) * 3, np.append(np.linspace(4, 1, 999), np.nan), {ids[0]: 1.25}
     )
-    viewer = Viewer(
-        lambda layout: twin_of(source, layout), "x", Question(size=SIZE), curve=curve
-    )
+    viewer = Viewer(partial(twin_of, source.timeline), "x", Question(size=SIZE), curve=curve)
     page = asked(viewer)
     points = page.named("polyline")[0]["points"].split()
     assert len(points) == 400
@@ -237,7 +236,7 @@ def test_steps_of_equal_sequences_are_computed_and_those_of_the_plan(
     corpus = sh.ArrayDeserializer({"x": [np.arange(length)] * 43})
     source = sh.MinibatchSource(corpus, **limit)  # type: ignore[arg-type]
     planned = [one.nominal_time for one, _ in zip(source.plan(size), range(340), strict=False)]
-    found = steps.Steps(source, size)
+    found = steps.Steps(source.cursor, size)
     monkeypatch.delattr(steps.Steps, "_plan_one")
     assert [
         position and position.time for position in map(found.begin_of, range(len(planned)))
@@ -274,7 +273,7 @@ def test_sizes_beyond_all_memory_and_workers_beyond_all_counting_are_answered(
     source = sh.MinibatchSource(
         sh.ArrayDeserializer({"x": [np.arange(9)] * 9}), layout=sh.Packed(9)
     )
-    endless = Viewer(lambda layout: twin_of(source, layout), "x", Question(size=10**17))
+    endless = Viewer(partial(twin_of, source.timeline), "x", Question(size=10**17))
     assert asked(endless).of_class("error")
     page = asked(endless, f"size=90&workers={2**30}&search=array__3")
     assert "begins at nominal time" in page.text

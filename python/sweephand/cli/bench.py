@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         num_threads=arguments.threads,
         prefetch=arguments.prefetch,
     ) as source:
-        size = minibatch_size(arguments, source)
+        size = minibatch_size(arguments, source.timeline)
         source.next_minibatch(size)
         first = time.perf_counter() - begin
         resumes = [_resume_seconds(source, size) for _ in range(arguments.rounds)]

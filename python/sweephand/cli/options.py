@@ -15,6 +15,7 @@ from sweephand.mixtures.mixture import Mixture
 from sweephand.source.balance import Balance
 from sweephand.source.by_score import ByScore
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from sweephand.source.plan import Plan
 from sweephand.source.source import MinibatchSource
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
@@ -232,9 +233,9 @@ def limits_of(corpus: Deserializer, max_sweeps: int) -> End:
         return {"max_samples": max_sweeps * source.num_samples_per_sweep}
 
 
-def minibatch_size(arguments: argparse.Namespace, source: MinibatchSource) -> int:
+def minibatch_size(arguments: argparse.Namespace, plan: Plan) -> int:
     """Return the minibatch size that was asked for, or one that suits the corpus."""
     if arguments.size is not None:
         return int(arguments.size)
-    samples, sequences = source.num_samples_per_sweep, source.num_sequences_per_sweep
+    samples, sequences = plan.sweep_samples, plan.corpus.core.num_sequences
     return min(samples, -(-_SEQUENCES_PER_MINIBATCH * samples // sequences))

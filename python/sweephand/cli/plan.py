@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
     corpus = open_corpus(arguments)
     with make_source(corpus, arguments, balance=arguments.balance) as source:
-        size = minibatch_size(arguments, source)
+        size = minibatch_size(arguments, source.timeline)
         steps = plan_sweep(source, size, arguments, screen)
         facts: dict[str, Any] = {
             "ok": True,

@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
     corpus = delivered_once(open_corpus(arguments))
     with make_source(corpus, arguments) as source:
-        size = minibatch_size(arguments, source)
+        size = minibatch_size(arguments, source.timeline)
         mapped = _check_maps(corpus, arguments, size)
         once, as_planned, places = _read_sweep(source, size, arguments.places, screen)
     replay = _Replay(corpus, arguments, size)

@@ -39,6 +39,7 @@ from sweephand.cli.options import (
 from sweephand.cli.script_corpus import object_of_script, of_script
 from sweephand.layouts import Layout
 from sweephand.layouts.by_name import layout_names
+from sweephand.source.cursor import Cursor
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource
 from sweephand.source.twin import twin_of
@@ -108,9 +109,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
         raise ValueError(f"--rank must be below --workers, got {arguments.rank}")
     decode = None if arguments.decode is None else object_of_script(arguments.decode)
     curve = None if arguments.ledger is None else _curve_of(arguments.ledger)
-    open_source = _opening(arguments)
-    with open_source(None) as source:
-        size = minibatch_size(arguments, source)
+    open_cursor = _opening(arguments)
+    with closing(open_cursor(None)) as cursor:
+        size = minibatch_size(arguments, cursor.plan)
     first = Question(
         size=size,
         step=arguments.step,
@@ -122,14 +123,14 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
         length=arguments.length,
     )
     name = ", ".join(Path(path).name or path for path in arguments.paths)
-    with closing(Viewer(open_source, name, first, decode, curve)) as viewer:
+    with closing(Viewer(open_cursor, name, first, decode, curve)) as viewer:
         if arguments.html is not None:
             return _write(viewer, arguments.html, screen)
         return _serve(viewer, arguments, screen)
 
 
-def _opening(arguments: argparse.Namespace) -> Callable[[Layout | None], MinibatchSource]:
-    """Return the function that opens the source in a layout."""
+def _opening(arguments: argparse.Namespace) -> Callable[[Layout | None], Cursor]:
+    """Return the function that opens the corpus, or the source, in a layout."""
     found = of_script(arguments.paths)
     if isinstance(found, MinibatchSource):
         if given := [name for name in _ORDER if getattr(arguments, name)]:
@@ -139,11 +140,11 @@ def _opening(arguments: argparse.Namespace) -> Callable[[Layout | None], Minibat
                 "sweephand view",
                 "",
             )
-        return partial(twin_of, found)
+        return partial(twin_of, found.timeline)
     corpus = open_corpus(arguments) if found is None else found
 
-    def make(layout: Layout | None) -> MinibatchSource:
-        return make_source(
+    def make(layout: Layout | None) -> Cursor:
+        source = make_source(
             corpus,
             arguments,
             max_sweeps=INFINITELY_REPEAT,
@@ -151,6 +152,7 @@ def _opening(arguments: argparse.Namespace) -> Callable[[Layout | None], Minibat
             num_threads=0,
             num_map_workers=0,
         )
+        return source.cursor
 
     return make
 

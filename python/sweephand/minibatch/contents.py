@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,23 @@ from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import Layout
 from sweephand.minibatch.label_count import LabelKind
-from sweephand.minibatch.minibatch_data import MinibatchData
-from sweephand.minibatch.served import StreamKinds
+
+if TYPE_CHECKING:  # the generated stub knows no types of what is written in C
+
+    class StreamKinds:
+        """The class of streams, of each key how it is shown, and if sequences have parts."""
+
+        def __init__(
+            self,
+            data_class: type,
+            streams: dict[
+                Any, tuple[int, StreamInfo, np.dtype[Any], tuple[int, ...], bool, bool]
+            ],
+            has_parts: bool,
+        ) -> None: ...
+
+else:
+    StreamKinds = _core.engine.StreamKinds
 
 Keys = Mapping[Any, tuple[int, StreamInfo]]
 
@@ -31,6 +46,8 @@ class Contents:
 
     Parameters
     ----------
+    data_class : type
+        Of their streams.
     keys : dict
         Key of a stream to its number in the batch and its info.
     layout : Layout
@@ -47,23 +64,25 @@ class Contents:
         The streams, as the core makes objects and arrays of them.
     """
 
-    __slots__ = ("ids", "keys", "kinds", "layout", "origin", "unlabelled")
+    __slots__ = ("data_class", "ids", "keys", "kinds", "layout", "origin", "unlabelled")
 
     def __init__(
         self,
+        data_class: type,
         keys: Keys,
         layout: Layout,
         ids: SequenceIds,
         origin: Origin | None = None,
         unlabelled: LabelKind = LabelKind.SAMPLES,
     ) -> None:
+        self.data_class = data_class
         self.keys = keys
         self.layout = layout
         self.ids = ids
         self.origin = origin
         self.unlabelled = unlabelled
         self.kinds = StreamKinds(
-            MinibatchData,
+            data_class,
             {key: (number, *_kind(info)) for key, (number, info) in keys.items()},
             any(info.parts is not None for _, info in keys.values()),
         )
@@ -74,11 +93,18 @@ class Contents:
         ids = _TheirIds(numbers, self.ids.names(numbers), self.ids.corpora(numbers))
         streams = [number for number, _ in keys.values()]
         return batch.with_streams(streams), type(self)(
-            dict(keys), self.layout, ids, None, self.unlabelled
+            self.data_class, dict(keys), self.layout, ids, None, self.unlabelled
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.keys, self.layout, self.ids, None, self.unlabelled)
+        return type(self), (
+            self.data_class,
+            self.keys,
+            self.layout,
+            self.ids,
+            None,
+            self.unlabelled,
+        )
 
 
 def _kind(info: StreamInfo) -> tuple[StreamInfo, np.dtype[Any], tuple[int, ...], bool, bool]:

@@ -61,6 +61,10 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
         parts = parts_of(batch) if contents is None else (batch, contents, device)
         return super().__new__(cls, *parts)
 
+    if TYPE_CHECKING:  # the core answers
+
+        def __getitem__(self, key: Any) -> MinibatchData: ...
+
     def _by_other_key(self, key: Any) -> MinibatchData:
         """Return the stream of a key that the minibatch does not have."""
         return self[self._other_key(key)]

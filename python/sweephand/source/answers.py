@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.streams import StreamInfo, Streams, name_of
-from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.sizes import Size, size_of
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Answers:
     @property
     def is_infinite(self) -> bool:
         """True if the timeline has no end."""
-        return self.timeline.limit == INFINITELY_REPEAT
+        return self.timeline.is_infinite
 
     @property
     def num_samples_per_sweep(self) -> int:
@@ -215,9 +215,9 @@ class Answers:
         from sweephand.source.twin import twin_of
         from sweephand.view.source_view import page_of_source
 
-        with twin_of(self) as twin:  # type: ignore[arg-type] # of a source
+        with closing(twin_of(self.timeline)) as twin:
             if step is None and time is None:
-                twin.position = self.cursor.position
+                twin.go_to(self.cursor.position)
             page = page_of_source(
                 twin,
                 size,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import numpy as np
 
 from sweephand import _core
+from sweephand.checks import check_int
 from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.read_through import CacheUse, read_through
 from sweephand.dataclass import dataclass, replace
@@ -19,7 +20,8 @@ from sweephand.layouts import pad_element
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.position import Position
-from sweephand.minibatch.served import ServedCursor
+from sweephand.source.limits import MAX_TIME
+from sweephand.source.served_cursor import ServedCursor
 
 if TYPE_CHECKING:
     from sweephand.corpus.call_locks import CallLock
@@ -258,6 +260,17 @@ class Cursor(ServedCursor):
         self._own().resume(position.to_core())
         if self.elsewhere is not None:
             self.elsewhere.move(self.own_position)
+
+    def go_to_time(self, time: int) -> None:
+        """Go to a nominal time, from inside a sequence to the start of the next one.
+
+        Raises
+        ------
+        ValueError
+            If it is none.
+        """
+        check_int("current_position", time, 0, MAX_TIME)
+        self.go_to(Position(time))
 
     def follow(self, plan: Plan) -> None:
         """Go on from the same place by another plan.

@@ -16,8 +16,9 @@ from sweephand.source.limits import FULL_DATA_SWEEP
 
 if TYPE_CHECKING:
     from sweephand.minibatch.planned_minibatch import PlannedMinibatch
+    from sweephand.source.cursor import Cursor
+    from sweephand.source.hints import Hints
     from sweephand.source.plan import Plan
-    from sweephand.source.source import MinibatchSource
 
 NEAR_ENOUGH = 1.02
 _STEPS = 4  # of which the worst counts
@@ -67,9 +68,9 @@ def attention_of(plan: Plan) -> Attention:
     return balance if isinstance(balance, Attention) else Attention()
 
 
-def hint_at_imbalance(source: MinibatchSource, size: int, workers: int) -> None:
+def hint_at_imbalance(cursor: Cursor, hints: Hints, size: int, workers: int) -> None:
     """Hint once at steps whose fullest worker costs more than 2 % over the mean."""
-    plan = source.timeline
+    plan = cursor.plan
     balance = plan.options.balance
     is_by_attention = balance == "attention" or (
         isinstance(balance, Attention) and not balance.per_item
@@ -78,16 +79,16 @@ def hint_at_imbalance(source: MinibatchSource, size: int, workers: int) -> None:
     is_small = plan.num_lanes <= _MOST_LANES and size != FULL_DATA_SWEEP
     if workers < 2 or not (is_by_attention and can_tell and is_small):
         return
-    if source.hints.has_seen(f"imbalance of {workers} workers"):
+    if hints.has_seen(f"imbalance of {workers} workers"):
         return
     steps = [
         imbalance_of(plan, size, planned, workers)
-        for planned in islice(plan.minibatches(source.position, size), _STEPS)
+        for planned in islice(plan.minibatches(cursor.position, size), _STEPS)
         if planned.num_sequences
     ]
     worst = max(steps, key=lambda step: step.fullest, default=Imbalance(1, 0))
     if worst.fullest > NEAR_ENOUGH:
-        source.hints.give(how_near(worst, workers, size, isinstance(plan.layout, Packed)))
+        hints.give(how_near(worst, workers, size, isinstance(plan.layout, Packed)))
 
 
 def how_near(worst: Imbalance, workers: int, size: int, has_rows: bool) -> str:

@@ -11,7 +11,9 @@ from sweephand.source.sizes import Size, SizeSchedule, is_schedule, size_at, siz
 
 if TYPE_CHECKING:
     from sweephand.minibatch.minibatch import Minibatch
-    from sweephand.source.source import MinibatchSource
+    from sweephand.source.cursor import Cursor
+    from sweephand.source.hints import Hints
+    from sweephand.source.plan import Plan
 
 WRITE_LOOP = (
     "write `for minibatch in source.sweep(size)`, one sweep a loop, or `for minibatch in "
@@ -24,31 +26,31 @@ FOR_TORCH = (
 
 
 def checked_size(
-    source: MinibatchSource, size: Size, num_partitions: int, partition_index: int
+    cursor: Cursor, size: Size, num_partitions: int, partition_index: int
 ) -> int | SizeSchedule:
     """Return a size or schedule; ValueError if its first minibatch cannot be served."""
-    plan = source.timeline
+    plan = cursor.plan
     sizes = size_of(size, plan.sweep_samples)
-    plan.request(size_at(sizes, source.current_position), num_partitions, partition_index)
+    plan.request(size_at(sizes, cursor.time), num_partitions, partition_index)
     return sizes
 
 
 def loop(
-    source: MinibatchSource,
+    cursor: Cursor,
+    hints: Hints,
     size: int | SizeSchedule,
     num_partitions: int,
     partition_index: int,
 ) -> Iterator[Minibatch]:
     """Iterate over minibatches until the end of data."""
-    cursor, hints = source.cursor, source.hints
     if hints.has_run_out and cursor.time >= cursor.plan.limit:
         hints.give(
             "this loop over minibatches is empty, as an earlier one has come to the end of "
             "the data; for one sweep after the other make the source without max_sweeps "
             "and loop over source.sweep(size), or set source.current_position = 0"
         )
-    hint_at_repetition(source, size_at(size, cursor.time))
-    hint_at_imbalance(source, size_at(size, cursor.time), num_partitions)
+    hint_at_repetition(cursor.plan, hints, size_at(size, cursor.time))
+    hint_at_imbalance(cursor, hints, size_at(size, cursor.time), num_partitions)
     share = num_partitions, partition_index
     same = None if is_schedule(size) else cursor.request(cast(int, size), *share)
     while True:
@@ -62,13 +64,12 @@ def loop(
         yield minibatch
 
 
-def hint_at_repetition(source: MinibatchSource, size: int) -> None:
+def hint_at_repetition(plan: Plan, hints: Hints, size: int) -> None:
     """Hint at minibatches that hold sequences several times; one full sweep is no such one."""
-    plan = source.timeline
     sweep = plan.sweep_samples
     is_larger = sweep < size != FULL_DATA_SWEEP and plan.limit > sweep
     if is_larger and plan.crosses_sweeps and plan.layout.fits_in_order:
-        source.hints.give(
+        hints.give(
             f"a minibatch of {size} samples is larger than the corpus, {sweep}, and holds "
             "sequences of several sweeps; in source.sweep(size) it ends with the sweep. A "
             "size counts samples: rows, tokens, frames"

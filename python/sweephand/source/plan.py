@@ -12,11 +12,12 @@ from sweephand.checks import check_int
 from sweephand.dataclass import dataclass, replace
 from sweephand.minibatch.contents import Contents, Keys
 from sweephand.minibatch.label_count import LabelKind, kind_of_corpus, kind_without_stream
+from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.minibatch.position import Position
 from sweephand.source.balance import cost_of, costs_of_items
 from sweephand.source.effects import Effects
-from sweephand.source.limits import END_OF_TIME, FULL_DATA_SWEEP, MAX_TIME
+from sweephand.source.limits import END_OF_TIME, FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME
 from sweephand.source.open_corpus import OpenCorpus, open_corpus
 from sweephand.source.order import common_boundary, make_order, make_planner
 from sweephand.source.sizes import SizeSchedule, even_workers, size_at
@@ -130,6 +131,11 @@ class Plan:
         return self._order_and_limit[1]
 
     @property
+    def is_infinite(self) -> bool:
+        """True if the timeline has no end."""
+        return self.limit == INFINITELY_REPEAT
+
+    @property
     def end(self) -> int:
         """The end of the timeline as the core counts it."""
         return min(self.limit, END_OF_TIME)
@@ -183,7 +189,9 @@ class Plan:
         return self._contents_of({key: self._keys[name] for key, name in names.items()})
 
     def _contents_of(self, keys: Keys) -> Contents:
-        return Contents(keys, self.layout, self.corpus.ids, self, self._unlabelled)
+        return Contents(
+            MinibatchData, keys, self.layout, self.corpus.ids, self, self._unlabelled
+        )
 
     @cached_property
     def _unlabelled(self) -> LabelKind:
@@ -321,15 +329,10 @@ class Plan:
         else:
             check_int("start", start, 0, MAX_TIME)
             planner.seek(start)
+        share = num_partitions, partition_index
         while True:
-            plan = planner.next(
-                self.request(
-                    size_at(size, planner.time),
-                    num_partitions,
-                    partition_index,
-                    crosses_sweeps=crosses_sweeps,
-                )
-            )
+            now = size_at(size, planner.time)
+            plan = planner.next(self.request(now, *share, crosses_sweeps=crosses_sweeps))
             if plan.end_of_data:
                 return
             yield PlannedMinibatch(plan, self.corpus.ids, labels)
@@ -365,8 +368,6 @@ class Plan:
     def _planners(self) -> list[_core.compose.Planner]:
         lengths = [None, *(length for _, length in self.effects.rows)]
         return [self._planner(length) for length in lengths]
-
-    # States
 
     @cached_property
     def state(self) -> State:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sweephand.checks import check_int
 from sweephand.dataclass import replace
 from sweephand.deserializers.data_in_memory import advice_for_named, advice_for_several
 from sweephand.elsewhere import AnswersForeignNames, names_ours
@@ -14,18 +13,17 @@ from sweephand.errors import StateError
 from sweephand.events.event_list import EventList
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.position import Position
-from sweephand.minibatch.served import served_as_before
 from sweephand.source.answers import Answers
 from sweephand.source.at_exit import close_at_exit
 from sweephand.source.cursor import Cursor
 from sweephand.source.foreign_methods import ON_SOURCE
 from sweephand.source.foreign_names import NEXT, SIZED, SOURCE
 from sweephand.source.hints import Hints
-from sweephand.source.limits import MAX_TIME
 from sweephand.source.loops import checked_size, hint_at_repetition, loop
 from sweephand.source.no_container import NoContainer
 from sweephand.source.options import SourceOptions, takes_arguments_of
 from sweephand.source.plan import Plan
+from sweephand.source.served_cursor import served_as_before
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -205,7 +203,7 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
         request = cursor.last_request(*asked)
         if request is None:
             request = cursor.request(*asked)
-            hint_at_repetition(self, minibatch_size_in_samples)
+            hint_at_repetition(cursor.plan, self._hints, minibatch_size_in_samples)
         contents = None
         if input_map is not None:
             names = {key: self.stream_info(one).name for key, one in input_map.items()}
@@ -235,8 +233,8 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
         ValueError
             If an argument is wrong.
         """
-        sizes = checked_size(self, size, num_data_partitions, partition_index)
-        return loop(self, sizes, num_data_partitions, partition_index)
+        sizes = checked_size(self._cursor, size, num_data_partitions, partition_index)
+        return loop(self._cursor, self._hints, sizes, num_data_partitions, partition_index)
 
     @names_ours(SIZED)
     def sweep(
@@ -279,8 +277,8 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
         from sweephand.source.sweep_loop import SweepLoop
 
         self.timeline.check_has_sweeps("source.sweep(size)")
-        sizes = checked_size(self, size, num_data_partitions, partition_index)
-        return SweepLoop(self, sizes, num_data_partitions, partition_index)
+        sizes = checked_size(self._cursor, size, num_data_partitions, partition_index)
+        return SweepLoop(self._cursor, sizes, num_data_partitions, partition_index)
 
     @names_ours(SIZED)
     def epoch(
@@ -311,8 +309,7 @@ class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
 
     @current_position.setter
     def current_position(self, time: int) -> None:
-        check_int("current_position", time, 0, MAX_TIME)
-        self._cursor.go_to(Position(time))
+        self._cursor.go_to_time(time)
 
     def get_checkpoint_state(self) -> dict[str, Any]:
         """Return the checkpoint state: JSON of under 1 kB, for any number of workers."""

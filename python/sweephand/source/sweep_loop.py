@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from sweephand import _core
     from sweephand.minibatch.minibatch import Minibatch
     from sweephand.minibatch.position import Position
-    from sweephand.source.source import MinibatchSource
+    from sweephand.source.cursor import Cursor
 
 
-def check_not_ended(source: MinibatchSource) -> None:
+def check_not_ended(cursor: Cursor) -> None:
     """Raise RuntimeError where a loop over a sweep could only be empty."""
-    time = source.cursor.time
-    if time >= source.timeline.limit:
+    time = cursor.time
+    if time >= cursor.plan.limit:
         raise RuntimeError(
             f"the source has ended, at nominal time {time}, so there is nothing to iterate "
             "over. An iteration is one sweep however many there are: make the source "
@@ -33,12 +33,12 @@ class SweepLoop:
 
     def __init__(
         self,
-        source: MinibatchSource,
+        cursor: Cursor,
         size: int | SizeSchedule,
         num_partitions: int,
         partition_index: int,
     ) -> None:
-        self._source = source
+        self._cursor = cursor
         self._size = size
         self._share = num_partitions, partition_index
         self._begin: Position | None = None  # of the loop under way
@@ -52,8 +52,8 @@ class SweepLoop:
         RuntimeError
             If the source has ended.
         """
-        source, cursor = self._source, self._source.cursor
-        check_not_ended(source)
+        cursor = self._cursor
+        check_not_ended(cursor)
         self._begin = cursor.position
         end = cursor.plan.end_of_sweep(self._begin.time)
         same = None if is_schedule(self._size) else self._request(self._begin.time)
@@ -71,7 +71,7 @@ class SweepLoop:
 
     def _request(self, time: int) -> _core.compose.Request:
         size = size_at(self._size, time)
-        return self._source.cursor.request(size, *self._share, crosses_sweeps=False)
+        return self._cursor.request(size, *self._share, crosses_sweeps=False)
 
     def __len__(self) -> int:
         """Return the minibatches of the loop under way, or else of the one that comes next.
@@ -83,17 +83,16 @@ class SweepLoop:
         TypeError
             If lengths are known only when the data are loaded.
         """
-        begin = self._begin or self._source.position
+        begin = self._begin or self._cursor.position
         if self._counted is None or self._counted[0] != begin:
             self._counted = begin, self._count(begin)
         return self._counted[1]
 
     def __repr__(self) -> str:
-        source = self._source
-        return f"SweepLoop(size={self._size}, of {source!r})"
+        return f"SweepLoop(size={self._size}, of {self._cursor.plan.sweep_samples} samples)"
 
     def _count(self, begin: Position) -> int:
-        plan = self._source.timeline
+        plan = self._cursor.plan
         if not plan.corpus.sizing.fingerprinted:
             raise TypeError(
                 "how many minibatches a sweep has is not known: the lengths of its sequences "

@@ -8,9 +8,9 @@ from .loaders.dataset import IterableDataset as IterableDataset
 from .minibatch.attention import attention_mask as attention_mask
 from .minibatch.attention import block_mask as block_mask
 from .minibatch.attention import nested as nested
+from .minibatch.tensor import to_tensor as to_tensor
 from .minibatch.tensors import Tensors as Tensors
 from .minibatch.tensors import tensors_of as tensors_of
-from .minibatch.tensors import to_tensor as to_tensor
 from .train.bucketing import BucketingModule as BucketingModule
 from .train.learner import TorchLearner as Learner
 

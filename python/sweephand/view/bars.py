@@ -11,7 +11,7 @@ from sweephand.view.markup import Markup, joined, tag
 from sweephand.view.names import corpora_of, short, short_ids
 
 if TYPE_CHECKING:
-    from sweephand.minibatch.minibatch import Minibatch
+    from sweephand.view.viewed import ViewedMinibatch
 
 _ROWS = 24
 _BARS = 400  # in all rows
@@ -45,7 +45,7 @@ class Bar:
         return self.first + self.end - self.begin < self.whole
 
 
-def bars_of(minibatch: Minibatch) -> list[Bar]:
+def bars_of(minibatch: ViewedMinibatch) -> list[Bar]:
     """Return the bars of a minibatch, row after row."""
     planned, width = minibatch.planned, width_of(minibatch)
     sizes = planned.sizes().tolist()
@@ -64,7 +64,7 @@ def bars_of(minibatch: Minibatch) -> list[Bar]:
     ]
 
 
-def width_of(minibatch: Minibatch) -> int:
+def width_of(minibatch: ViewedMinibatch) -> int:
     """Return the cells of a row."""
     if minibatch.layout.has_fixed_width:
         return minibatch.planned.row_length
@@ -81,7 +81,7 @@ def colours_of(corpora: list[str], names: list[str]) -> list[int]:
     return [numbers.get(name, 0) for name in corpora]
 
 
-def shape_figure(minibatch: Minibatch) -> Markup | None:
+def shape_figure(minibatch: ViewedMinibatch) -> Markup | None:
     """Return the bars of the first rows; None where every sequence has one sample."""
     width = width_of(minibatch)
     has_gaps = minibatch.layout.form is not _core.engine.Form.RAGGED

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from sweephand.minibatch.minibatch import Minibatch
+    from sweephand.view.viewed import ViewedMinibatch
 
 
 def in_count(number: int) -> str:
@@ -52,6 +52,6 @@ def and_more(shown: int, there: int, things: str) -> str | None:
     return f"and {in_count(there - shown)} more {things}" if there > shown else None
 
 
-def first_rows(minibatch: Minibatch, most: int) -> Minibatch:
+def first_rows(minibatch: ViewedMinibatch, most: int) -> ViewedMinibatch:
     """Return the first rows of a minibatch, over the same memory."""
     return minibatch.rows(0, most) if minibatch.num_rows > most else minibatch

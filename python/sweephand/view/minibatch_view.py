@@ -14,15 +14,15 @@ from sweephand.view.sequences import sequences_table
 from sweephand.view.streams import stream_sections
 
 if TYPE_CHECKING:
-    from sweephand.minibatch.minibatch import Minibatch
+    from sweephand.view.viewed import ViewedMinibatch
 
 
-def page_of_minibatch(minibatch: Minibatch, decode: object = None) -> Page:
+def page_of_minibatch(minibatch: ViewedMinibatch, decode: object = None) -> Page:
     """Return a page of a minibatch alone.
 
     Parameters
     ----------
-    minibatch : Minibatch
+    minibatch : ViewedMinibatch
     decode : object, optional
         As `Minibatch.show` takes it.
     """
@@ -31,13 +31,13 @@ def page_of_minibatch(minibatch: Minibatch, decode: object = None) -> Page:
 
 
 def minibatch_view(
-    minibatch: Minibatch, decode: object = None, losses: Mapping[str, float] | None = None
+    minibatch: ViewedMinibatch, decode: object = None, losses: Mapping[str, float] | None = None
 ) -> Markup:
     """Return the contents of a minibatch, of its first rows.
 
     Parameters
     ----------
-    minibatch : Minibatch
+    minibatch : ViewedMinibatch
     decode : object, optional
         As `Minibatch.show` takes it.
     losses : dict of float, optional
@@ -58,7 +58,7 @@ def minibatch_view(
     return joined(parts)
 
 
-def facts_of(minibatch: Minibatch) -> Markup:
+def facts_of(minibatch: ViewedMinibatch) -> Markup:
     """Return the figures of a minibatch."""
     samples, of_all = minibatch.num_samples, minibatch.global_num_samples
     facts: dict[str, object] = {

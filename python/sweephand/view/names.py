@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sweephand.view.figures import first_rows
 
 if TYPE_CHECKING:
-    from sweephand.minibatch.minibatch import Minibatch
+    from sweephand.view.viewed import ViewedMinibatch
 
 _LONGEST = 80
 _LOOKED_AT = 20_000  # rows whose corpora are counted
@@ -27,11 +27,11 @@ def short(name: str, longest: int = _LONGEST) -> str:
     return f"{name[:half]}…{name[half - longest + 1 :]}"
 
 
-def short_ids(minibatch: Minibatch) -> list[str]:
+def short_ids(minibatch: ViewedMinibatch) -> list[str]:
     """Return the ids of a minibatch."""
     return [short(name) for name in minibatch.ids]
 
 
-def corpora_of(minibatch: Minibatch) -> dict[str, int]:
+def corpora_of(minibatch: ViewedMinibatch) -> dict[str, int]:
     """Return the samples of each corpus, or file, in the first rows of a minibatch, by name."""
     return dict(sorted(first_rows(minibatch, _LOOKED_AT).num_samples_by().items()))

@@ -19,7 +19,7 @@ from sweephand.view.png import image
 from sweephand.view.waves import wave
 
 if TYPE_CHECKING:
-    from sweephand.minibatch.minibatch import Minibatch
+    from sweephand.view.viewed import ViewedMinibatch
 
 Image: Any = OptionalModule("PIL.Image", extra="image")
 soundfile: Any = OptionalModule("soundfile", extra="audio")
@@ -33,7 +33,7 @@ _PICTURES = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM")
 _SOUNDS = (b"fLaC", b"OggS", b"ID3")
 
 
-def objects_figure(minibatch: Minibatch, key: Any) -> Markup:
+def objects_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
     """Return the first samples of a stream of bytes or objects."""
     head = first_rows(minibatch, _SHOWN)
     data = head[key]

@@ -13,7 +13,7 @@ from sweephand.view.names import short_ids
 from sweephand.view.png import image, shrunk
 
 if TYPE_CHECKING:
-    from sweephand.minibatch.minibatch import Minibatch
+    from sweephand.view.viewed import ViewedMinibatch
 
 SIDE = 80  # pixels of a thumbnail, at most
 _SHOWN = 12
@@ -21,7 +21,7 @@ _LABELS = 3
 _CHANNELS = (1, 3, 4)
 
 
-def pictures_figure(minibatch: Minibatch, key: Any) -> Markup:
+def pictures_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
     """Return the first pictures of a stream, with the numbers of their sequences."""
     head = first_rows(minibatch, _SHOWN)
     data = head[key]
@@ -79,7 +79,7 @@ def _thumbnail(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(small.round().astype(np.uint8))
 
 
-def _labels(minibatch: Minibatch) -> list[str]:
+def _labels(minibatch: ViewedMinibatch) -> list[str]:
     """Return the numbers that each sequence has beside its picture."""
     columns = {
         data.info.name: data.values

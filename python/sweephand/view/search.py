@@ -9,7 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from sweephand.minibatch.position import Position
-    from sweephand.source.source import MinibatchSource
+    from sweephand.source.cursor import Cursor
     from sweephand.view.question import Question
 
 _FOUND = 20
@@ -18,9 +18,9 @@ _SECONDS = 1.0
 _WORKERS = 256
 
 
-def ids_like(source: MinibatchSource, part: str) -> tuple[list[str], int]:
+def ids_like(cursor: Cursor, part: str) -> tuple[list[str], int]:
     """Return the first ids that have a part in them, and how many ids were looked at."""
-    corpus = source.timeline.corpus
+    corpus = cursor.plan.corpus
     count = corpus.num_sequences
     until = clock.monotonic() + _SECONDS
     found: list[str] = []
@@ -34,7 +34,7 @@ def ids_like(source: MinibatchSource, part: str) -> tuple[list[str], int]:
 
 
 def place_in_shares(
-    source: MinibatchSource, begin: Position, question: Question, name: str
+    cursor: Cursor, begin: Position, question: Question, name: str
 ) -> tuple[int, int | None]:
     """Return the worker that gets a sequence of a minibatch, and its place there.
 
@@ -43,9 +43,9 @@ def place_in_shares(
     """
     if question.workers > _WORKERS:
         return question.rank, None
-    number = source.timeline.corpus.ids.number(name)
+    number = cursor.plan.corpus.ids.number(name)
     for rank in range(question.workers):
-        share = next(source.timeline.minibatches(begin, question.size, question.workers, rank))
+        share = next(cursor.plan.minibatches(begin, question.size, question.workers, rank))
         found = np.flatnonzero(share.sequences == number)
         if found.size:
             return rank, int(found[0])

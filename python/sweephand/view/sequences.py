@@ -13,7 +13,7 @@ from sweephand.view.names import corpora_of, short, short_ids
 from sweephand.view.streams import columns_of
 
 if TYPE_CHECKING:
-    from sweephand.minibatch.minibatch import Minibatch
+    from sweephand.view.viewed import ViewedMinibatch
 
 _SHOWN = 16
 _COLUMNS = 24
@@ -21,7 +21,7 @@ _BANNED = 8
 
 
 def sequences_table(
-    minibatch: Minibatch,
+    minibatch: ViewedMinibatch,
     decoders: Mapping[str, Decoder],
     losses: Mapping[str, float] | None = None,
 ) -> Markup:
@@ -29,7 +29,7 @@ def sequences_table(
 
     Parameters
     ----------
-    minibatch : Minibatch
+    minibatch : ViewedMinibatch
     decoders : dict of Decoder
         By stream.
     losses : dict of float, optional
@@ -71,7 +71,9 @@ def sequences_table(
     )
 
 
-def _column(minibatch: Minibatch, key: Any, decoders: Mapping[str, Decoder]) -> list[object]:
+def _column(
+    minibatch: ViewedMinibatch, key: Any, decoders: Mapping[str, Decoder]
+) -> list[object]:
     data = minibatch[key]
     values = data.values[:_SHOWN]
     decoder = decoders.get(data.info.name)
@@ -84,7 +86,7 @@ def _column(minibatch: Minibatch, key: Any, decoders: Mapping[str, Decoder]) -> 
     ]
 
 
-def _banned(minibatch: Minibatch) -> str | None:
+def _banned(minibatch: ViewedMinibatch) -> str | None:
     banned = minibatch.banned_ids
     if not banned:
         return None

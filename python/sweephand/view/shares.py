@@ -11,14 +11,14 @@ from sweephand.view.names import short
 
 if TYPE_CHECKING:
     from sweephand.minibatch.position import Position
-    from sweephand.source.source import MinibatchSource
+    from sweephand.source.cursor import Cursor
 
 _WORKERS = 64
 _IDS = 3
 
 
 def shares_table(
-    source: MinibatchSource,
+    cursor: Cursor,
     position: Position,
     size: int,
     workers: int,
@@ -29,7 +29,7 @@ def shares_table(
 
     Parameters
     ----------
-    source : MinibatchSource
+    cursor : Cursor
     position : Position
         Where the minibatch begins.
     size, workers, rank : int
@@ -38,10 +38,10 @@ def shares_table(
         Returns the address of the page of a worker.
     """
     shares = [
-        next(source.timeline.minibatches(position, size, workers, worker))
+        next(cursor.plan.minibatches(position, size, workers, worker))
         for worker in range(min(workers, _WORKERS))
     ]
-    of_corpus = source.timeline.corpus.ids
+    of_corpus = cursor.plan.corpus.ids
     most = max(share.num_samples for share in shares)
     rows = []
     for worker, share in enumerate(shares):

@@ -16,11 +16,11 @@ from sweephand.view.timeline import LossCurve, timeline_figure
 
 if TYPE_CHECKING:
     from sweephand.minibatch.position import Position
-    from sweephand.source.source import MinibatchSource
+    from sweephand.source.cursor import Cursor
 
 
 def page_of_source(
-    source: MinibatchSource,
+    cursor: Cursor,
     size: int,
     *,
     step: int | None,
@@ -36,25 +36,25 @@ def page_of_source(
     IndexError
         If the data end before the step.
     """
-    source.timeline.request(size, workers, rank)  # which checks them
-    position = source.position
+    cursor.plan.request(size, workers, rank)  # which checks them
+    position = cursor.position
     if step is not None:
         check_int("step", step, 0)
-        steps = Steps(source, size, seconds=float("inf"))
+        steps = Steps(cursor, size, seconds=float("inf"))
         found = steps.begin_of(step)
         if found is None:
             raise IndexError(f"there is no step {step}: the data end after {steps.count} steps")
         position = found
     elif time is not None:
-        source.current_position = time
-        position = source.position
+        cursor.go_to_time(time)
+        position = cursor.position
     title = "Minibatch" if step is None else f"Step {in_count(step)}"
-    shown = place_view(source, position, size, decode=decode, workers=workers, rank=rank)
+    shown = place_view(cursor, position, size, decode=decode, workers=workers, rank=rank)
     return Page(title, joined([tag("h1", title), shown]))
 
 
 def place_view(
-    source: MinibatchSource,
+    cursor: Cursor,
     position: Position,
     size: int,
     *,
@@ -68,7 +68,7 @@ def place_view(
 
     Parameters
     ----------
-    source : MinibatchSource
+    cursor : Cursor
     position : Position
     size, workers, rank : int
         As in `next_minibatch`.
@@ -79,13 +79,13 @@ def place_view(
     link : callable, optional
         Returns the address of the page of a worker.
     """
-    source.position = position
-    minibatch = source.next_minibatch(size, num_data_partitions=workers, partition_index=rank)
+    cursor.go_to(position)
+    minibatch = cursor.next(cursor.request(size, workers, rank))
     end = minibatch.next_position.time if minibatch else position.time
-    parts = [timeline_figure(source, position.time, end, curve)]
+    parts = [timeline_figure(cursor, position.time, end, curve)]
     if minibatch and workers > 1:
-        parts.append(shares_table(source, position, size, workers, rank, link))
+        parts.append(shares_table(cursor, position, size, workers, rank, link))
     parts.append(minibatch_view(minibatch, decode, curve.last if curve else None))
-    if errors := source.errors:
+    if errors := cursor.plan.opened.ledger.errors:
         parts.append(tag("p", f"Skipped as damaged: {errors[-1]}", class_="note"))
     return joined(parts)

@@ -11,13 +11,13 @@ from sweephand.view.markup import Markup, joined, tag
 from sweephand.view.names import short_ids
 
 if TYPE_CHECKING:
-    from sweephand.minibatch.minibatch import Minibatch
+    from sweephand.view.viewed import ViewedMinibatch
 
 _SAMPLES = 12
 _PAIRS = 16
 
 
-def sparse_figure(minibatch: Minibatch, key: Any) -> Markup:
+def sparse_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
     """Return the columns and values of the first samples, and a mark for each on a line."""
     head = first_rows(minibatch, _SAMPLES)
     data = head[key]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sweephand.minibatch.position import Position
-    from sweephand.source.source import MinibatchSource
+    from sweephand.source.cursor import Cursor
 
 _SECONDS = 2.0
 
@@ -24,7 +24,7 @@ class Steps:
 
     Parameters
     ----------
-    source : MinibatchSource
+    cursor : Cursor
         It is moved.
     size : int
         Samples in a minibatch, over all workers.
@@ -40,19 +40,19 @@ class Steps:
     """
 
     def __init__(
-        self, source: MinibatchSource, size: int, start: int = 0, seconds: float = _SECONDS
+        self, cursor: Cursor, size: int, start: int = 0, seconds: float = _SECONDS
     ) -> None:
         self.count: int | None = None
         self.start = start
-        self._source = source
+        self._cursor = cursor
         self._seconds = seconds
         self._next = self._begin_at(start)
-        self._plans = source.timeline.minibatches(self._next, size)
+        self._plans = cursor.plan.minibatches(self._next, size)
         self._begins: list[Position] = []
         self._times: list[int] = []
-        self._stride = _samples_of_each(source, size)
-        if self._stride is not None and not source.is_infinite:
-            self.count = max(0, -((start - source.timeline.limit) // self._stride))
+        self._stride = _samples_of_each(cursor, size)
+        if self._stride is not None and not cursor.plan.is_infinite:
+            self.count = max(0, -((start - cursor.plan.limit) // self._stride))
 
     def begin_of(self, step: int) -> Position | None:
         """Return the place where a step begins; None if the data end before it.
@@ -89,8 +89,8 @@ class Steps:
         return max(0, bisect_right(self._times, time) - 1)
 
     def _begin_at(self, time: int) -> Position:
-        self._source.current_position = time
-        return self._source.position
+        self._cursor.go_to_time(time)
+        return self._cursor.position
 
     def _plan_one(self, until: float) -> None:
         if len(self._begins) % 64 == 0 and clock.monotonic() > until:
@@ -104,9 +104,9 @@ class Steps:
         self._next = planned.next_position
 
 
-def _samples_of_each(source: MinibatchSource, size: int) -> int | None:
+def _samples_of_each(cursor: Cursor, size: int) -> int | None:
     """Return the samples of every step, or None where steps have to be planned."""
-    plan = source.timeline
+    plan = cursor.plan
     if plan.events or not plan.corpus.has_sweeps or plan.count_equal(0, 1, size) is None:
         return None
     length = plan.corpus.core.common_size

@@ -14,7 +14,7 @@ from sweephand.view.markup import Markup, joined, tag
 
 if TYPE_CHECKING:
     from sweephand.events.event import Event
-    from sweephand.source.source import MinibatchSource
+    from sweephand.source.cursor import Cursor
 
 _EVENTS = 40
 _SWEEPS = 60  # whose borders are drawn
@@ -42,15 +42,15 @@ class LossCurve:
 
 
 def timeline_figure(
-    source: MinibatchSource, begin: int, end: int, curve: LossCurve | None = None
+    cursor: Cursor, begin: int, end: int, curve: LossCurve | None = None
 ) -> Markup:
     """Return the timeline around a minibatch that goes from a nominal time to another."""
-    events = source.timeline.events.in_time
-    until = _until(source, end, events, curve)
+    events = cursor.plan.events.in_time
+    until = _until(cursor, end, events, curve)
     scale = 100 / max(until, 1)
     width = max((end - begin) * scale, 0.4)
     drawn = [
-        *_sweeps(source, until, scale),
+        *_sweeps(cursor, until, scale),
         *[_mark(event, scale) for event in events[:_EVENTS]],
         tag(
             "rect",
@@ -74,11 +74,9 @@ def timeline_figure(
     )
 
 
-def _until(
-    source: MinibatchSource, end: int, events: Sequence[Event], curve: LossCurve | None
-) -> int:
+def _until(cursor: Cursor, end: int, events: Sequence[Event], curve: LossCurve | None) -> int:
     """Return the last time that is drawn: whole sweeps that hold all there is to see."""
-    plan = source.timeline
+    plan = cursor.plan
     times = [
         end,
         *(event.at for event in events),
@@ -86,14 +84,14 @@ def _until(
     ]
     sweep = plan.sweep_samples
     drawn: int = -(-(max(times) + 1) // sweep) * sweep
-    return drawn if source.is_infinite else min(max(drawn, plan.limit), max(plan.limit, end))
+    return drawn if plan.is_infinite else min(max(drawn, plan.limit), max(plan.limit, end))
 
 
-def _sweeps(source: MinibatchSource, until: int, scale: float) -> list[Markup]:
+def _sweeps(cursor: Cursor, until: int, scale: float) -> list[Markup]:
     """Return a band for every sweep; a mixture has none in common."""
-    sweep = source.timeline.sweep_samples
+    sweep = cursor.plan.sweep_samples
     count = -(-until // sweep)
-    if not source.timeline.corpus.has_sweeps or count > _SWEEPS:
+    if not cursor.plan.corpus.has_sweeps or count > _SWEEPS:
         return [tag("rect", x=0, width="100%", y=10, height=16, class_="sweep0")]
     return [
         tag(

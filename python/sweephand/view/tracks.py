@@ -18,8 +18,8 @@ from sweephand.view.markup import Markup, joined, prose, tag
 from sweephand.view.names import corpora_of, short, short_ids
 
 if TYPE_CHECKING:
-    from sweephand.minibatch.minibatch import Minibatch
     from sweephand.minibatch.minibatch_data import MinibatchData
+    from sweephand.view.viewed import ViewedMinibatch
 
 _ROWS = 6
 _FIRST, _LAST = 48, 12  # cells of a row
@@ -70,7 +70,7 @@ class _Track:
 
 
 def tracks_figure(
-    minibatch: Minibatch, keys: Sequence[Any], decoders: dict[str, Decoder]
+    minibatch: ViewedMinibatch, keys: Sequence[Any], decoders: dict[str, Decoder]
 ) -> Markup:
     """Return the first rows of streams of integers that are equally long.
 
@@ -121,7 +121,7 @@ def _name(data: MinibatchData) -> str:
     return data.info.name
 
 
-def _is_sized(minibatch: Minibatch, key: Any) -> bool:
+def _is_sized(minibatch: ViewedMinibatch, key: Any) -> bool:
     """Return True if a stream has the samples that the bars count."""
     if minibatch.layout.has_rows:
         return minibatch[key].is_padded

@@ -21,7 +21,7 @@ from sweephand.view.pictures import captioned
 from sweephand.view.png import heat, image
 
 if TYPE_CHECKING:
-    from sweephand.minibatch.minibatch import Minibatch
+    from sweephand.view.viewed import ViewedMinibatch
 
 _MAPS = 6
 _ROWS = 64
@@ -30,7 +30,7 @@ _LINES = 8
 _NUMBERS = 16
 
 
-def heat_figure(minibatch: Minibatch, key: Any) -> Markup:
+def heat_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
     """Return vectors as heat maps.
 
     One over all sequences where each has one vector; else one for each of the first sequences,
@@ -65,7 +65,7 @@ def _sampled(values: NDArray[Any]) -> NDArray[Any]:
     return values[:: max(1, len(values) // (8 * _WIDTH))]
 
 
-def lines_figure(minibatch: Minibatch, key: Any) -> Markup:
+def lines_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
     """Return the first samples as lines of their first numbers."""
     head = first_rows(minibatch, _LINES)
     data = head[key]

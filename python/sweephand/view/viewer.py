@@ -25,7 +25,7 @@ from sweephand.view.timeline import LossCurve
 
 if TYPE_CHECKING:
     from sweephand.minibatch.position import Position
-    from sweephand.source.source import MinibatchSource
+    from sweephand.source.cursor import Cursor
 
 _MOST_SAMPLES = 2**26  # of a minibatch
 _OPEN = 4  # sources, each with a layout, and steps of each that are remembered
@@ -38,13 +38,13 @@ _EXPECTED = (
 
 @dataclass
 class _Opened:
-    """A source in a layout, and its steps."""
+    """A cursor in a layout, and its steps."""
 
-    source: MinibatchSource
+    cursor: Cursor
     steps: OrderedDict[tuple[int, int], Steps]
 
     def steps_of(self, size: int, start: int) -> Steps:
-        found = self.steps.get((size, start)) or Steps(self.source, size, start)
+        found = self.steps.get((size, start)) or Steps(self.cursor, size, start)
         self.steps[size, start] = found
         if len(self.steps) > _OPEN:
             self.steps.popitem(last=False)
@@ -56,8 +56,8 @@ class Viewer:
 
     Parameters
     ----------
-    open_source : callable
-        Returns a source in a layout; in its own, for None.
+    open_cursor : callable
+        Returns a cursor in a layout; in the layout of the plan, for None.
     name : str
         Of the corpus.
     first : Question
@@ -70,23 +70,23 @@ class Viewer:
 
     def __init__(
         self,
-        open_source: Callable[[Layout | None], MinibatchSource],
+        open_cursor: Callable[[Layout | None], Cursor],
         name: str,
         first: Question,
         decode: object = None,
         curve: LossCurve | None = None,
     ) -> None:
         self.first = first
-        self._open_source = open_source
+        self._open_cursor = open_cursor
         self._name = name
         self._decode = decode
         self._curve = curve
         self._opened: OrderedDict[tuple[str, int | None, int], _Opened] = OrderedDict()
 
     def close(self) -> None:
-        """Close the sources."""
+        """Close the cursors."""
         while self._opened:
-            self._opened.popitem()[1].source.close()
+            self._opened.popitem()[1].cursor.close()
 
     def page(self, question: Question) -> Page:
         """Return the page of a question, with controls; errors are shown in it."""
@@ -94,14 +94,14 @@ class Viewer:
         notes: list[Markup] = []
         try:
             opened = self._open(question)
-            hint = f"a sweep has {in_count(opened.source.num_samples_per_sweep)}"
+            hint = f"a sweep has {in_count(opened.cursor.plan.sweep_samples)}"
             question, notes = self._settled(opened, question)
             steps = opened.steps_of(question.size, question.start)
             begin = _begin(steps, question)
             with suppress(TooFar):
                 steps.begin_of(question.step + 1)  # which finds out if this one is the last
             link = partial(_worker_link, question)
-            shown = self._place(opened.source, begin, question, link)
+            shown = self._place(opened.cursor, begin, question, link)
         except _EXPECTED as error:
             reason = error.args[0] if isinstance(error, KeyError) and error.args else error
             shown = _error(reason)
@@ -121,10 +121,10 @@ class Viewer:
         """
         opened = self._open(question)
         if question.search:
-            opened.source.timeline.find(question.search, question.sweep, question.size)
+            opened.cursor.plan.find(question.search, question.sweep, question.size)
         question, _ = self._settled(opened, question)
         begin = _begin(opened.steps_of(question.size, question.start), question)
-        return self._titled(question, [self._place(opened.source, begin, question, None)])
+        return self._titled(question, [self._place(opened.cursor, begin, question, None)])
 
     def _titled(self, question: Question, parts: list[Markup]) -> Page:
         title = f"step {in_count(question.step)}"
@@ -151,24 +151,24 @@ class Viewer:
             layout = None
             if question.layout:
                 layout = layout_of_length(question.layout, question.length, question.size)
-            found = _Opened(self._open_source(layout), OrderedDict())
+            found = _Opened(self._open_cursor(layout), OrderedDict())
         self._opened[key] = found
         self._opened.move_to_end(key)
         if len(self._opened) > _OPEN:
-            self._opened.popitem(last=False)[1].source.close()
+            self._opened.popitem(last=False)[1].cursor.close()
         return found
 
     def _settled(self, opened: _Opened, question: Question) -> tuple[Question, list[Markup]]:
         """Return a question of a step for one of a time or an id, with notes on it."""
         notes: list[Markup] = []
-        time, source, name = question.time, opened.source, question.search
+        time, cursor, name = question.time, opened.cursor, question.search
         is_found = False
         if name:
             try:
-                time = source.timeline.find(name, question.sweep, question.size)
+                time = cursor.plan.find(name, question.sweep, question.size)
                 is_found = True
             except KeyError:
-                notes.append(_results(source, question))
+                notes.append(_results(cursor, question))
         question = replace(question, time=None, search="")
         if time is None:
             return question, notes
@@ -182,20 +182,20 @@ class Viewer:
         question = replace(question, start=start, step=step)
         if is_found:
             begin = _begin(opened.steps_of(question.size, start), question)
-            rank, place = place_in_shares(source, begin, question, name)
+            rank, place = place_in_shares(cursor, begin, question, name)
             question = replace(question, rank=rank)
             notes.append(_found(question, name, time, place))
         return question, notes
 
     def _place(
         self,
-        source: MinibatchSource,
+        cursor: Cursor,
         begin: Position,
         question: Question,
         link: Callable[[int], str] | None,
     ) -> Markup:
         return place_view(
-            source,
+            cursor,
             begin,
             question.size,
             decode=self._decode,
@@ -233,10 +233,10 @@ def _found(question: Question, name: str, time: int, place: int | None) -> Marku
     return tag("p", tag("code", short(name)), f"{words}.", class_="note")
 
 
-def _results(source: MinibatchSource, question: Question) -> Markup:
+def _results(cursor: Cursor, question: Question) -> Markup:
     """Return links to the ids that have the search in them."""
-    found, looked_at = ids_like(source, question.search)
-    count = source.timeline.corpus.num_sequences
+    found, looked_at = ids_like(cursor, question.search)
+    count = cursor.plan.corpus.num_sequences
     of = "" if looked_at == count or found else f" among the first {in_count(looked_at)}"
     if not found:
         return _error(f"no id has {question.search!r} in it{of}")

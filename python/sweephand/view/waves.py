@@ -13,7 +13,7 @@ from sweephand.view.names import short_ids
 from sweephand.view.pictures import captioned
 
 if TYPE_CHECKING:
-    from sweephand.minibatch.minibatch import Minibatch
+    from sweephand.view.viewed import ViewedMinibatch
 
 _SHOWN = 8
 _COLUMNS = 400
@@ -21,7 +21,7 @@ _HEIGHT = 48
 _CHANNELS = 2
 
 
-def waves_figure(minibatch: Minibatch, key: Any) -> Markup:
+def waves_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
     """Return the first sequences of a stream of numbers; in rows its first rows."""
     head = first_rows(minibatch, _SHOWN)
     data = head[key]

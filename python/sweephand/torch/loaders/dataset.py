@@ -203,7 +203,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     def _check_not_ended(self) -> None:
         """Raise if an iteration could only be empty, unless it takes the rest of the data."""
         if self._samples is not None:
-            check_not_ended(self.source)
+            check_not_ended(self.source.cursor)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of this process: the beginning of its next minibatch.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sweephand.dataclass import dataclass
 from sweephand.minibatch.share import Share
-from sweephand.torch.minibatch.tensors import to_tensor
+from sweephand.torch.minibatch.tensor import to_tensor
 
 
 @dataclass(frozen=True)

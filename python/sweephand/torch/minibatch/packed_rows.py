@@ -13,7 +13,7 @@ from sweephand.layouts.packed import Packed
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.share import Share
 from sweephand.source.source import MinibatchSource
-from sweephand.torch.minibatch.tensors import to_tensor
+from sweephand.torch.minibatch.tensor import to_tensor
 
 
 class PackedRows:

@@ -1,17 +1,18 @@
-"""Arrays as tensors: shared on a CPU, through pinned memory to a CUDA device."""
+"""All tensors of a minibatch, by name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from sweephand.corpus.streams import name_of
+from sweephand.torch.minibatch.tensor import to_tensor
 
 if TYPE_CHECKING:
-    from sweephand.minibatch.minibatch import Minibatch
+    from sweephand.minibatch.minibatch_data import MinibatchData
 
 
 class Tensors(dict[str, torch.Tensor]):
@@ -42,7 +43,7 @@ class Tensors(dict[str, torch.Tensor]):
 
 
 def tensors_of(
-    minibatch: Minibatch, device: object = None, non_blocking: bool = False
+    minibatch: Mapping[Any, MinibatchData], device: object = None, non_blocking: bool = False
 ) -> Tensors:
     """Return the streams of a minibatch as tensors.
 
@@ -81,50 +82,9 @@ def tensors_of(
             arrays[name], arrays[f"{name}_mask"] = data.asarray(), data.mask
         else:
             arrays[name], arrays[f"{name}_offsets"] = data.exported, data.offsets
-    if hasattr(minibatch, "segment_ids"):
+    if hasattr(minibatch, "segment_ids") and hasattr(minibatch, "position_ids"):
         arrays.setdefault("segment_ids", minibatch.segment_ids)
         arrays.setdefault("position_ids", minibatch.position_ids)
     return Tensors(
         (name, to_tensor(array, device, non_blocking)) for name, array in arrays.items()
     )
-
-
-def to_tensor(
-    array: NDArray[Any], device: object = None, non_blocking: bool = False
-) -> torch.Tensor:
-    """Return an array as a tensor.
-
-    Parameters
-    ----------
-    array : ndarray
-        Of any dtype that torch has; bfloat16 by `ml_dtypes`.
-    device : torch.device or str, optional
-        The device of the tensor. On a CPU, the default, it shares the array's memory.
-    non_blocking : bool
-        For a CUDA device: return before the copy has ended. It comes from pinned memory, which
-        torch keeps until then.
-
-    Raises
-    ------
-    TypeError
-        If torch has no such dtype.
-
-    Examples
-    --------
-    >>> import numpy as np, sweephand as sh
-    >>> array = np.arange(3)
-    >>> tensor = sh.torch.to_tensor(array)  # the same memory
-    >>> array[0] = 7
-    >>> tensor
-    tensor([7, 1, 2])
-    """
-    if array.dtype.name == "bfloat16":
-        tensor = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    else:
-        tensor = torch.from_numpy(array)
-    if device is None:
-        return tensor
-    target = torch.device(device)  # type: ignore[call-overload]
-    if target.type == "cuda":
-        tensor = tensor.pin_memory()
-    return tensor.to(target, non_blocking=non_blocking)
