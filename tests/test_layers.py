@@ -116,8 +116,11 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports(path: Path) -> list[tuple[str, bool]]:
-    """Return what a file imports, and whether it does so only when it runs a function."""
+def imports(path: Path, *, with_types: bool = False) -> list[tuple[str, bool]]:
+    """Return what a file imports, and whether it does so only when it runs a function.
+
+    What it imports for type checkers alone is left out unless it is asked for.
+    """
     tree = ast.parse(path.read_text())
     late = {
         id(node)
@@ -133,7 +136,7 @@ def imports(path: Path) -> list[tuple[str, bool]]:
     }
     found = []
     for node in ast.walk(tree):
-        if id(node) in for_types:
+        if id(node) in for_types and not with_types:
             continue
         if isinstance(node, ast.Import):
             found += [(alias.name, id(node) in late) for alias in node.names]
@@ -246,6 +249,21 @@ def test_no_files_of_the_package_import_each_other_in_a_circle_not_even_late() -
     assert any(is_late for path in known.values() for _, is_late in imports(path))
     assert sees["minibatch.minibatch_data"] >= {"torch", "torch.minibatch.tensor"}
     assert not circles(sees), "each of these leads back to itself"
+
+
+def test_no_files_of_the_package_name_each_other_in_a_circle_not_even_in_types() -> None:
+    known = modules()
+    sees = {
+        module: {
+            other
+            for name, _ in imports(path, with_types=True)
+            if (other := module_of(name, known)) and other != module
+        }
+        for module, path in known.items()
+    }
+    assert "minibatch.minibatch_data" in sees["view.viewed"], "types are found at all"
+    faces = {module for module, path in known.items() if path.name == "__init__.py"}
+    assert not circles({module: seen - faces for module, seen in sees.items()})
 
 
 def test_the_map_of_the_rooms_is_that_of_the_tree() -> None:

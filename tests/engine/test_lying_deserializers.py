@@ -19,12 +19,12 @@ import sweephand as sh
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing
-from sweephand.corpus.stored import StoredCorpus
-from sweephand.corpus.stored_reader import StoredReader
 from sweephand.deserializers.deserializer import Deserializer
 
 SIZES = [2, 1, 3, 4, 1, 2, 5, 1, 3, 2, 1, 4]

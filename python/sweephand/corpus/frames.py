@@ -8,13 +8,12 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of, ranges
-from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.ids import hash_of, with_length
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.part_ids import PartIds
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, sum_chunks
-from sweephand.corpus.stored import StoredCorpus
-from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.sweep_order import DerivedOrder
 from sweephand.dataclass import replace
 from sweephand.errors import DataError

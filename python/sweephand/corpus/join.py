@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.join_keys import KeptNumbers
-from sweephand.corpus.stored import StoredCorpus
 from sweephand.dataclass import replace
 
 

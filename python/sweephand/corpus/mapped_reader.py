@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.assembler import make_assembler
-from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Change, Reader
-from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import dataclass, replace
+
+if TYPE_CHECKING:
+    from sweephand.corpus.reader import ReadCorpus
 
 Make = Callable[
     [
@@ -103,7 +105,7 @@ class MappedReader(Reader):
         corpus = self.origin.corpus
         return self._of(corpus.read_by(reader.in_window() for reader in corpus.readers))
 
-    def through(self, corpus: Corpus, chunks: slice, change: Change) -> Reader:
+    def through(self, corpus: ReadCorpus, chunks: slice, change: Change) -> Reader:
         """Return the same reader over changed readers of stored chunks."""
         inner = self.origin.corpus
         return self._of(

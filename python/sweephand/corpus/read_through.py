@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.reader import Change, Reader
-from sweephand.corpus.stored_reader import StoredReader
+from sweephand.corpus.reader import Change, Reader, StoredReader
 from sweephand.dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from sweephand.corpus.node_cache import NodeCache
+    from sweephand.corpus.reader import ReadCorpus
     from sweephand.files.node_cache.decoded import DecodedChunks
     from sweephand.files.node_cache.next_uses import Uses
     from sweephand.files.node_cache.reads import NodeReads
@@ -83,9 +83,9 @@ def read_through(
     """
     from pathlib import Path  # only here, as it brings urllib
 
-    stored: list[tuple[Corpus, StoredReader]] = []
+    stored: list[tuple[ReadCorpus, StoredReader]] = []
 
-    def note(owner: Corpus, reader: StoredReader, _chunks: slice) -> StoredReader:
+    def note(owner: ReadCorpus, reader: StoredReader, _chunks: slice) -> StoredReader:
         stored.append((owner, reader))
         return reader
 
@@ -107,7 +107,7 @@ def read_through(
         decoded = DecodedChunks(Path(cache.folder), cache.decoded_bytes)
     numbers = count()
 
-    def change(owner: Corpus, reader: StoredReader, chunks: slice) -> StoredReader:
+    def change(owner: ReadCorpus, reader: StoredReader, chunks: slice) -> StoredReader:
         number, found = next(numbers), reader
         if reads is not None and _is_remote(reader):
             found = _read_through(reads, _chunks_in(chunks, owner, reader), found)
@@ -132,7 +132,7 @@ def _is_decoded(reader: StoredReader) -> bool:
     return not reader.resident and not isinstance(reader.core, _core.read.ExtentChunks)
 
 
-def _chunks_in(chunks: slice, owner: Corpus, reader: StoredReader) -> NDArray[np.uint64]:
+def _chunks_in(chunks: slice, owner: ReadCorpus, reader: StoredReader) -> NDArray[np.uint64]:
     """Return the chunk in the plan for each load of a reader that may be of an inner corpus."""
     own = chunks_of_loads(owner, reader)
     if len(owner.chunk_sequences) != chunks.stop - chunks.start:
@@ -140,7 +140,7 @@ def _chunks_in(chunks: slice, owner: Corpus, reader: StoredReader) -> NDArray[np
     return np.where(own == UNKNOWN_CHUNK, own, own + np.uint64(chunks.start))
 
 
-def chunks_of_loads(corpus: Corpus, reader: StoredReader) -> NDArray[np.uint64]:
+def chunks_of_loads(corpus: ReadCorpus, reader: StoredReader) -> NDArray[np.uint64]:
     """Return the chunk of the corpus whose sequences come first in each load of a reader.
 
     Returns
@@ -197,7 +197,7 @@ def digest_of(made_of: object) -> bytes:
         return b""
 
 
-def _check_room(corpus: Corpus, reader: StoredReader, cache: NodeCache) -> None:
+def _check_room(corpus: ReadCorpus, reader: StoredReader, cache: NodeCache) -> None:
     if not _is_remote(reader):
         return
     largest = int(int(corpus.sizing.chunk_samples.max()) * reader.sample_bytes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,16 +12,32 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.call_locks import CallLock
+from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import dataclass, replace
 from sweephand.files.requests import MOST_REQUESTS
 
 if TYPE_CHECKING:
-    from sweephand.corpus.corpus import Corpus
-    from sweephand.corpus.stored_reader import StoredReader
+    from typing import Protocol
 
-Change = Callable[["Corpus", "StoredReader", slice], "StoredReader"]
+    class ReadCorpus(Protocol):
+        """A corpus as its readers know it."""
+
+        @property
+        def chunk_sequences(self) -> NDArray[np.uint64]:
+            """Sequences in every chunk: uint64, shape (chunks,)."""
+
+        @property
+        def sizing(self) -> Sizing:
+            """The sizes of the sequences."""
+
+        @property
+        def parts(self) -> Mapping[str, ReadCorpus]:
+            """The corpora of a mixture by name; one that is no mixture has the name ""."""
+
+
+Change = Callable[["ReadCorpus", "StoredReader", slice], "StoredReader"]
 """Changes a reader of chunks, given its corpus and the chunks in the plan it may serve."""
 
 
@@ -104,12 +120,12 @@ class Reader(ABC):
         )
 
     @abstractmethod
-    def through(self, corpus: Corpus, chunks: slice, change: Change) -> Reader:
+    def through(self, corpus: ReadCorpus, chunks: slice, change: Change) -> Reader:
         """Return the same reader over changed readers of stored chunks.
 
         Parameters
         ----------
-        corpus : Corpus
+        corpus : ReadCorpus
             The corpus that this reads.
         chunks : slice
             The chunks in the plan that are those of the corpus, unless it has others.
@@ -180,3 +196,52 @@ class Reader(ABC):
             load_threads=self.load_threads,
             open_chunks=open_chunks,
         )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StoredReader(Reader):
+    """Loads chunks as they are stored.
+
+    Attributes
+    ----------
+    core : core object
+        Loads chunks, or parts of them.
+    chunked : core object or None
+        Loads chunks although all is resident: what is faster where there is a window.
+    parts : ndarray of uint64, shape (parts,), or None
+        Sequences in every part of a chunk, where `core` loads parts; None: it loads chunks.
+    """
+
+    core: _core.read.Deserializer
+    chunked: _core.read.Deserializer | None = None
+    parts: NDArray[np.uint64] | None = None
+
+    @property
+    def loads(self) -> NDArray[np.uint64]:
+        """Sequences in all that `core` loads at a time: uint64, shape (loads,)."""
+        return self.chunk_sequences if self.parts is None else self.parts
+
+    @property
+    def part_starts(self) -> NDArray[np.uint64]:
+        """The first part of every chunk, and the end; empty: each is loaded as a whole."""
+        if self.parts is None:
+            return super().part_starts
+        starts = np.searchsorted(offsets_of(self.parts), offsets_of(self.chunk_sequences))
+        return starts.astype(np.uint64)
+
+    def in_window(self) -> Reader:
+        """Return a reader of the same for a source with an explicit window."""
+        if self.chunked is None:
+            return self
+        return replace(self, core=self.chunked, resident=False, chunked=None)
+
+    def stored(self, wanted: str) -> StoredReader:
+        """Return the reader."""
+        return self
+
+    def through(self, corpus: ReadCorpus, chunks: slice, change: Change) -> Reader:
+        """Return the changed reader."""
+        return change(corpus, self, chunks)
+
+    def _loader(self, load_ahead: bool, led_by: int) -> tuple[_core.read.Deserializer, None]:
+        return self.core, None

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.members import splits_of
-from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.dataclass import replace

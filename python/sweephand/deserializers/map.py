@@ -12,13 +12,13 @@ from sweephand import _core
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
 from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sample_form import Samples
 from sweephand.corpus.sizes import Sizing, chunk_starts
-from sweephand.corpus.stored import StoredCorpus
-from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.data_in_memory import arrays_of, is_map_style, wrong_data

@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 
 from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Wanted

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.checks import check_flag, check_int
 from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.dataclass import replace

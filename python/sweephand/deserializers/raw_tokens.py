@@ -11,9 +11,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from sweephand.corpus.casts import as_dtype
 from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import Deserializer, brief

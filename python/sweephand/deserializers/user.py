@@ -13,12 +13,12 @@ from sweephand.checks import check_int
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import delivered_bytes
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing
-from sweephand.corpus.stored import StoredCorpus
-from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.corpus import StoredCorpus
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sample_form import Samples
-from sweephand.corpus.stored import StoredCorpus
-from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import dataclass, replace
 from sweephand.errors import DataError, SweephandHint

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import replace
 from sweephand.errors import DataError

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of, ranges
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.part_ids import PartIds
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
-from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.sweep_order import DerivedOrder
 from sweephand.dataclass import dataclass, replace
 

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
-from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.mapped_reader import MappedOrigin, MappedReader
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.stored import StoredCorpus
 from sweephand.dataclass import replace
 from sweephand.maps.cached import cached_corpus
 from sweephand.maps.expansion import Expansion

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.loss_masks import LossMasks
-from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import replace
 from sweephand.errors import DataError

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.stored import StoredCorpus
+from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import dataclass, replace
 from sweephand.errors import DataError, shown

@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.assembler import stream_spec
 from sweephand.corpus.columns import offsets_of
-from sweephand.corpus.corpus import Corpus, SettingsOf, ShareChange, TimelineEnd
+from sweephand.corpus.corpus import Corpus, SettingsOf, ShareChange, StoredCorpus, TimelineEnd
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.loss_masks import LossMasks, concat_masks
 from sweephand.corpus.mapped_reader import no_padding
 from sweephand.corpus.reader import Change, Reader
 from sweephand.corpus.sizes import Sizing
-from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import dataclass, replace
 from sweephand.mixtures.mixed_ids import MixedIds
 
 if TYPE_CHECKING:
+    from sweephand.corpus.reader import ReadCorpus
     from sweephand.files.source_file import SourceFile
 
 _END_OF_TIME = 2**63
@@ -357,7 +357,7 @@ class MixedReader(Reader):
         """True if sequences of a corpus are mapped on demand."""
         return any(member.is_mapped for member in self.members)
 
-    def through(self, corpus: Corpus, chunks: slice, change: Change) -> Reader:
+    def through(self, corpus: ReadCorpus, chunks: slice, change: Change) -> Reader:
         """Return the same reader over changed readers of stored chunks."""
         members, first = [], chunks.start
         for part, member in zip(corpus.parts.values(), self.members, strict=True):

@@ -10,8 +10,7 @@ from sweephand.dataclass import dataclass
 from sweephand.source.limits import FULL_DATA_SWEEP
 
 if TYPE_CHECKING:
-    from sweephand.corpus.corpus import Corpus
-    from sweephand.corpus.stored import StoredCorpus
+    from sweephand.corpus.corpus import Corpus, StoredCorpus
 
 
 class DefaultWindow(int):

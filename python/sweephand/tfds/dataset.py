@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus import chunks
 from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing
-from sweephand.corpus.stored import StoredCorpus
-from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamInfo, size_stream
 from sweephand.deserializers.deserializer import Deserializer, brief

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sweephand.corpus import chunks
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.stored_reader import StoredReader
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, offsets_of, read_offsets
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import size_columns
-from sweephand.corpus.stored_reader import StoredReader
 from sweephand.corpus.streams import StreamInfo, sizing_streams
 from sweephand.dataclass import dataclass, replace
 from sweephand.deserializers.units.array_elements import TEXT, column_of

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.stored import StoredCorpus
-from sweephand.corpus.stored_reader import StoredReader
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo, sizing_streams
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams

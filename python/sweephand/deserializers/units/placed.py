@@ -25,7 +25,7 @@ from sweephand.corpus import chunks
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, offsets_of, take
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.stored_reader import StoredReader
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import replace
 from sweephand.deserializers.units.indexed import IndexedDeserializer

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sweephand.checks import check_int
 from sweephand.corpus import chunks
 from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds
-from sweephand.corpus.stored import StoredCorpus
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
