@@ -37,10 +37,8 @@ auto or_error(const Action& action) -> decltype(action()) {
     return action();
   } catch (py::error_already_set& error) {
     error.restore();
-  } catch (const py::builtin_exception& error) {
-    error.set_error();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+  } catch (...) {
+    py::detail::try_translate_exceptions();  // ours have types of their own in Python
   }
   return {};
 }

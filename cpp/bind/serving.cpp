@@ -18,19 +18,6 @@
 namespace sweephand {
 namespace {
 
-// What `action` returns, or null and the error that pybind11 makes of an exception.
-template <class Action>
-PyObject* or_any_error(const Action& action) {
-  try {
-    return action();
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (...) {
-    py::detail::try_translate_exceptions();
-  }
-  return nullptr;
-}
-
 // -- The base class of cursors --
 
 struct Asked {
@@ -118,8 +105,7 @@ PyObject* wrong_number(const char* method) {
 
 PyObject* serve_by(PyObject* self, PyObject* const* args, Py_ssize_t number) {
   if (number != 3) return wrong_number("serve_by");
-  return or_any_error([&]() -> PyObject* {
-    const py::scoped_critical_section alone{self};
+  return or_error(self, [&]() -> PyObject* {
     auto& cursor = value_of<ServedCursor>(self);
     const auto engine = py::reinterpret_borrow<py::object>(args[0]);
     if (engine.is_none()) {
@@ -136,8 +122,7 @@ PyObject* serve_by(PyObject* self, PyObject* const* args, Py_ssize_t number) {
 
 PyObject* remember(PyObject* self, PyObject* const* args, Py_ssize_t number) {
   if (number != 4) return wrong_number("remember");
-  return or_any_error([&]() -> PyObject* {
-    const py::scoped_critical_section alone{self};
+  return or_error(self, [&]() -> PyObject* {
     auto& cursor = value_of<ServedCursor>(self);
     cursor.asked = asked_of(args[1], args[2], args[3]).value_or(Asked{});
     cursor.request = py::handle(args[0]).cast<const Request&>();
@@ -147,8 +132,7 @@ PyObject* remember(PyObject* self, PyObject* const* args, Py_ssize_t number) {
 
 PyObject* serve_request(PyObject* self, PyObject* const* args, Py_ssize_t number) {
   if (number != 1 && number != 3) return wrong_number("serve");
-  return or_any_error([&]() -> PyObject* {
-    const py::scoped_critical_section alone{self};
+  return or_error(self, [&]() -> PyObject* {
     auto& cursor = value_of<ServedCursor>(self);
     if (!cursor.serves()) Py_RETURN_NONE;
     if (cursor.given.ptr() != args[0]) {
@@ -225,8 +209,7 @@ PyObject* next_as_before(PyObject* const* args, std::size_t number, PyObject* na
     return nullptr;
   }
   if (PyObject_TypeCheck(held.ptr(), cursor_type()) == 0) return nullptr;
-  return or_any_error([&]() -> PyObject* {
-    const py::scoped_critical_section alone{held};
+  return or_error(held.ptr(), [&]() -> PyObject* {
     const auto& cursor = value_of<ServedCursor>(held.ptr());
     if (cursor.asked != *asked || !cursor.serves()) return nullptr;
     return next_minibatch(cursor, cursor.request, Py_None,
