@@ -76,6 +76,16 @@ bool Block::remembers_sizes() const {
          (num_sequences_ <= Permutation::kTableSize || !corpus_->sizes->in_memory());
 }
 
+// Unless scores put it in order: they do so with all of it.
+bool Block::is_dealt() const {
+  return shuffle_ && shuffle_->scores == nullptr && common_size_ == 0 &&
+         num_sequences_ <= Permutation::kTableSize;
+}
+
+void Block::take_list(DealtList dealt) const {
+  if (!list_) list_ = std::make_unique<List>(List{.dealt = std::move(dealt)});
+}
+
 void Block::make_list() const {
   if (list_) return;
   if (remembers_sizes()) {
@@ -120,6 +130,11 @@ void Block::add_runs(std::vector<SequenceRun>& runs) const {
 // `stored` are the sizes in storage order, if they are remembered.
 void Block::make_list(std::span<const std::uint32_t> stored) const {
   if (list_) return;  // a block may be wanted twice
+  if (is_dealt()) {
+    check_sizes(*corpus_, chunks_, stored, num_samples_);
+    take_list(DealtList(stored, shuffle_->key, num_samples_));
+    return;
+  }
   List list;
   if (shuffle_) list.permutation = in_order(*shuffle_);
   if (remembers_sizes()) remember_sizes(list, stored);
@@ -127,7 +142,7 @@ void Block::make_list(std::span<const std::uint32_t> stored) const {
     remember_starts(list);
     check_samples(*corpus_, chunks_, list.starts.back(), num_samples_);
   }
-  list_ = std::make_unique<const List>(std::move(list));
+  list_ = std::make_unique<List>(std::move(list));
 }
 
 Permutation Block::in_order(const Shuffle& shuffle) const {
@@ -232,24 +247,30 @@ void Block::sizes_at(const List& list, std::uint64_t first,
 
 void Block::fetch(std::uint64_t place) const noexcept {
   if (!list_) return;
+  if (list_->dealt) list_->dealt->fetch(place);
   if (list_->permutation) list_->permutation->fetch(place);
   if (list_->sizes) __builtin_prefetch(list_->sizes.get() + place);
 }
 
 void Block::fill(std::uint64_t first, std::uint16_t lane,
                  std::span<PlannedSequence> out) const {
-  const List& list = this->list();
+  List& list = this->list();
   std::array<std::uint64_t, kStride> sequences{};
   std::array<std::uint32_t, kStride> sizes{};
   for (std::size_t done = 0; done < out.size(); done += kStride) {
     const std::size_t count = std::min<std::size_t>(kStride, out.size() - done);
     const std::span numbers = std::span(sequences).first(count);
-    sequences_at(list, first + done, numbers);
     const std::span part = std::span(sizes).first(count);
-    if (common_size_ != 0 || list.sizes) {
-      sizes_at(list, first + done, part);
+    if (list.dealt) {
+      list.dealt->fill(first + done, numbers, part);
+      to_sequences(numbers);
     } else {
-      corpus_->sizes->gather(numbers, part);
+      sequences_at(list, first + done, numbers);
+      if (common_size_ != 0 || list.sizes) {
+        sizes_at(list, first + done, part);
+      } else {
+        corpus_->sizes->gather(numbers, part);
+      }
     }
     for (std::size_t i = 0; i < count; ++i) {
       out[done + i] = {.sequence = numbers[i], .size = part[i], .lane = lane, .sweep = 0};
@@ -263,7 +284,8 @@ BlockPlace Block::first_at_or_after(std::uint64_t sample) const {
         std::min(sample / common_size_ + (sample % common_size_ != 0), num_sequences_);
     return {.place = place, .start = place * common_size_};
   }
-  const List& list = this->list();
+  List& list = this->list();
+  if (list.dealt) return list.dealt->first_at_or_after(sample);
   const std::span<const std::uint64_t> starts = list.starts;
   if (sample >= starts.back()) return {.place = num_sequences_, .start = starts.back()};
   const std::size_t stride = last_at_or_before(starts, sample);
@@ -283,7 +305,8 @@ BlockPlace Block::first_at_or_after(std::uint64_t sample) const {
 BlockPlace Block::find(std::uint64_t sequence) const {
   const std::uint64_t base_rank = to_base_rank(sequence);
   std::uint64_t place = base_rank;
-  const List& list = this->list();
+  List& list = this->list();
+  if (list.dealt) return list.dealt->find(base_rank);
   if (list.permutation) place = list.permutation->place(base_rank);
   if (order_ != nullptr) {
     place = order_->place(sweep_, base_rank);

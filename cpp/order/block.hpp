@@ -3,6 +3,7 @@
 
 #include "base/search.hpp"
 #include "index/corpus.hpp"
+#include "order/dealt_list.hpp"
 #include "order/permutation.hpp"
 #include "order/score_order.hpp"
 
@@ -22,12 +23,6 @@ struct PlannedSequence {
   std::uint16_t sweep;  // behind that of the plan: see Plan
 };
 
-// A place in the list of a block, and the samples of the block before it.
-struct BlockPlace {
-  std::uint64_t place;
-  std::uint64_t start;
-};
-
 // How the sequences of a block are put in order.
 struct Shuffle {
   std::uint64_t key;
@@ -41,9 +36,9 @@ void check_sizes(const Corpus& corpus, std::span<const std::uint64_t> chunks,
                  std::span<const std::uint32_t> sizes, std::uint64_t num_samples);
 
 // Its chunks are known at once, and to any thread; its list is made when it is first asked for,
-// by the thread that plans. Up to Permutation::kTableSize sequences, or where sizes are not in
-// memory, the list holds 8 bytes for each; else 8 bytes for every kStride of them. By score it
-// holds 4 bytes more for each.
+// by the thread that plans, and dealt as far as that asks. Up to Permutation::kTableSize
+// sequences, or where sizes are not in memory, the list holds 8 bytes for each; else 8 bytes for
+// every kStride of them. By score it holds 4 bytes more for each.
 class Block {
  public:
   // `chunks` is ascending; empty, it stands for all chunks of the corpus, as it must where the
@@ -65,6 +60,10 @@ class Block {
   // for at once. Throws as make_list; those before the one at fault are made.
   static void make_lists(std::span<const Block* const> blocks);
 
+  // The same of a list that was dealt already, unless it is there. REQUIRES: it is of this
+  // block, and its sizes were checked
+  void take_list(DealtList dealt) const;
+
   // The corpus gives the order, in which chunks may come and go within the block.
   bool has_given_order() const noexcept { return order_ != nullptr; }
 
@@ -85,9 +84,11 @@ class Block {
   BlockPlace find(std::uint64_t sequence) const;
 
  private:
-  static constexpr std::uint64_t kStride = 64;  // places between two remembered starts
+  static constexpr std::uint64_t kStride = DealtList::kStride;  // of two remembered starts
 
+  // Where sizes differ and a table shuffles, `dealt` is all that there is.
   struct List {
+    std::optional<DealtList> dealt;
     std::optional<Permutation> permutation;
     // In list order, if they differ and are worth remembering.
     std::unique_ptr<std::uint32_t[]> sizes;  // NOLINT(*-avoid-c-arrays): not to be zeroed
@@ -95,12 +96,13 @@ class Block {
     std::vector<std::uint64_t> starts;
   };
 
-  const List& list() const {
+  List& list() const {
     if (!list_) make_list();
     return *list_;
   }
   Permutation in_order(const Shuffle& shuffle) const;
   bool remembers_sizes() const;
+  bool is_dealt() const;
   void add_runs(std::vector<SequenceRun>& runs) const;
   void make_list(std::span<const std::uint32_t> stored) const;
   void remember_sizes(List& list, std::span<const std::uint32_t> stored) const;
@@ -125,7 +127,7 @@ class Block {
   std::optional<Shuffle> shuffle_;
   std::uint64_t sweep_ = 0;
   const GivenOrder* order_ = nullptr;  // the corpus', if it decides
-  mutable std::unique_ptr<const List> list_;
+  mutable std::unique_ptr<List> list_;
 };
 
 }  // namespace sweephand

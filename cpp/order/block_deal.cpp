@@ -3,31 +3,10 @@
 #include "order/fisher_yates.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <array>
 
 namespace sweephand {
 namespace {
-
-constexpr std::size_t kDealtAtOnce =
-    64;  // places that are dealt before their samples are counted
-
-// Deals from the last place down, until what was dealt begins at or before `sample`; returns
-// where. `size_of` returns the size of an item.
-template <class Item, class SizeOf>
-BlockPlace deal_down_to(std::span<Item> items, std::uint64_t key, std::uint64_t num_samples,
-                        std::uint64_t sample, const SizeOf& size_of) {
-  FisherYates<Item> deal(items, key);
-  std::uint64_t start = num_samples;
-  while (deal.left() != 0 && (start > sample || deal.left() == items.size())) {
-    const std::size_t end = deal.left();
-    deal.deal_down_to((end - 1) / kDealtAtOnce * kDealtAtOnce);
-    for (std::size_t i = deal.left(); i < end; ++i) start -= size_of(items[i]);
-  }
-  return {.place = deal.left(), .start = start};
-}
-
-// The rank in the block in the high half, the size in the low one.
-std::uint32_t size_of(std::uint64_t item) noexcept { return static_cast<std::uint32_t>(item); }
 
 std::uint64_t sequence_of(std::span<const SequenceRun> chunks, std::uint64_t rank) noexcept {
   std::size_t chunk = 0;
@@ -37,37 +16,41 @@ std::uint64_t sequence_of(std::span<const SequenceRun> chunks, std::uint64_t ran
 
 }  // namespace
 
+// As DealtList::first_at_or_after, of sizes alone.
 std::uint64_t start_at_or_after(const BlockDeal& block, std::uint64_t sample) {
   if (sample >= block.num_samples) return block.num_samples;
-  BlockPlace found = deal_down_to(block.sizes, block.key, block.num_samples, sample,
-                                  [](std::uint32_t size) { return size; });
-  while (found.start < sample) found.start += block.sizes[found.place++];
-  return found.start;
+  FisherYates<std::uint32_t> deal(block.sizes, block.key);
+  std::uint64_t start = block.num_samples;
+  while (deal.left() != 0 && (start > sample || deal.left() == block.sizes.size())) {
+    const std::size_t end = deal.left();
+    deal.deal_down_to((end - 1) / DealtList::kStride * DealtList::kStride);
+    for (std::size_t i = deal.left(); i < end; ++i) start -= block.sizes[i];
+  }
+  for (std::size_t place = deal.left(); start < sample; ++place) start += block.sizes[place];
+  return start;
 }
 
-ListRun run_at_or_after(const BlockDeal& block, std::uint64_t sample,
-                        std::vector<std::uint64_t>& items) {
-  items.resize(block.sizes.size());
-  for (std::size_t i = 0; i < items.size(); ++i) items[i] = i << 32U | block.sizes[i];
-  const BlockPlace dealt =
-      deal_down_to<std::uint64_t>(items, block.key, block.num_samples, sample, size_of);
-  std::uint64_t place = dealt.place;
-  std::uint64_t start = dealt.start;
-  while (start < sample && place < items.size()) start += size_of(items[place++]);
-  for (std::size_t i = 0; i < ListRun::kBefore && place > dealt.place; ++i)
-    start -= size_of(items[--place]);
+ListRun run_at_or_after(const BlockDeal& block, std::uint64_t sample, DealtList& list) {
+  const BlockPlace found = list.first_at_or_after(sample);
+  const std::uint64_t before = std::min<std::uint64_t>(found.place, ListRun::kBefore);
   ListRun run;
-  run.first = {.block = 0, .place = place, .start = start};
-  run.num_places = items.size();
-  for (; run.count < ListRun::kMost && place < items.size(); ++place) {
-    const std::uint64_t item = items[place];
-    run.sequences[run.count++] = {.sequence = sequence_of(block.chunks, item >> 32U),
-                                  .size = size_of(item),
-                                  .lane = 0,
-                                  .sweep = 0};
-    start += size_of(item);
+  run.num_places = list.size();
+  run.count = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(ListRun::kMost, list.size() - (found.place - before)));
+  std::array<std::uint64_t, ListRun::kMost> ranks{};
+  std::array<std::uint32_t, ListRun::kMost> sizes{};
+  list.fill(found.place - before, std::span(ranks).first(run.count),
+            std::span(sizes).first(run.count));
+  run.first = {.block = 0, .place = found.place - before, .start = found.start};
+  for (std::size_t i = 0; i < before; ++i) run.first.start -= sizes[i];
+  run.end = run.first.start;
+  for (std::size_t i = 0; i < run.count; ++i) {
+    run.sequences[i] = {.sequence = sequence_of(block.chunks, ranks[i]),
+                        .size = sizes[i],
+                        .lane = 0,
+                        .sweep = 0};
+    run.end += sizes[i];
   }
-  run.end = start;
   return run;
 }
 

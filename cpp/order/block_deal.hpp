@@ -2,11 +2,11 @@
 #pragma once
 
 #include "index/corpus.hpp"
+#include "order/dealt_list.hpp"
 #include "order/list_run.hpp"
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace sweephand {
 
@@ -22,9 +22,9 @@ struct BlockDeal {
 // About half of the list is dealt.
 std::uint64_t start_at_or_after(const BlockDeal& block, std::uint64_t sample);
 
-// The sequences there, and some before them. Its place is in
-// samples of the block, too, which has number 0; `items` is room. REQUIRES: there is one
-ListRun run_at_or_after(const BlockDeal& block, std::uint64_t sample,
-                        std::vector<std::uint64_t>& items);
+// The sequences there, and some before them, of which `list` is dealt as far. Its place is in
+// samples of the block, too, which has number 0. REQUIRES: `list` is of the block, and there is
+// a sequence there
+ListRun run_at_or_after(const BlockDeal& block, std::uint64_t sample, DealtList& list);
 
 }  // namespace sweephand

@@ -4,12 +4,16 @@
 #include "order/sweep.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace sweephand {
 namespace {
 
 // Sequences whose sizes are asked for at once: they stay in the processor's cache.
 constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 17;
+
+// Sequences in lists that are kept, in 8 bytes each.
+constexpr std::uint64_t kMostKept = std::uint64_t{1} << 20;
 
 ListRun run_in(const Block& block, std::uint64_t sample) {
   const BlockPlace found = block.first_at_or_after(sample);
@@ -120,16 +124,27 @@ void LaneStarts::find_runs(Sweep& sweep, std::span<const Wanted> wanted) {
       dealt.push_back(one);
     } else {
       const std::uint64_t begin = sweep.block_begin(index);
+      keep(one.lane, {});
       runs_[one.lane] = run_in(*sweep.block(index), one.sample - begin);
       lay_at(runs_[one.lane], index, begin);
     }
   }
-  std::vector<std::uint64_t> items;
   deal(sweep, dealt, [&](const Wanted& one, std::uint64_t block, const BlockDeal& deal) {
     const std::uint64_t begin = sweep.block_begin(block);
-    runs_[one.lane] = run_at_or_after(deal, one.sample - begin, items);
+    keep(one.lane, {});  // whose memory the next one takes
+    DealtList list(deal.sizes, deal.key, deal.num_samples);
+    runs_[one.lane] = run_at_or_after(deal, one.sample - begin, list);
     lay_at(runs_[one.lane], block, begin);
+    keep(one.lane, std::move(list));
   });
+}
+
+// In place of the one that is kept for the lane.
+void LaneStarts::keep(std::uint32_t lane, DealtList list) {
+  num_kept_ -= lists_[lane].size();
+  if (num_kept_ + list.size() > kMostKept) list = {};
+  num_kept_ += list.size();
+  lists_[lane] = std::move(list);
 }
 
 std::uint64_t LaneStarts::first(Sweep& sweep, std::uint32_t lane) {
@@ -145,6 +160,7 @@ std::uint64_t LaneStarts::first(Sweep& sweep, std::uint32_t lane) {
 void LaneStarts::find_all(Sweep& sweep, std::uint64_t offset, std::uint32_t lane) {
   const auto num_lanes = static_cast<std::uint32_t>(firsts_.size());
   runs_.resize(num_lanes);
+  lists_.resize(num_lanes);
   std::vector<Wanted> wanted;
   for (std::uint32_t l = 0; l < num_lanes; ++l) {
     const std::uint64_t bound = sweep.cut(l) + offset + (l < lane ? 1 : 0);
@@ -177,13 +193,17 @@ std::uint64_t LaneStarts::samples_before(Sweep& sweep, std::uint64_t offset,
   return samples;
 }
 
-LanePlace LaneStarts::place(Sweep& sweep, std::uint32_t lane, std::uint64_t sample) const {
+LanePlace LaneStarts::place(Sweep& sweep, std::uint32_t lane, std::uint64_t sample) {
   const ListRun& run = runs_[lane];
   const BlockPlace found = run.find(sample);
   const std::uint64_t place = run.first.place + found.place;
-  if (place == run.num_places) return {.at = sweep.behind(run.first.block), .known = {}};
+  if (place == run.num_places)
+    return {.at = sweep.behind(run.first.block), .known = {}, .list = {}};
+  DealtList list = std::move(lists_[lane]);
+  num_kept_ -= list.size();
   return {.at = {.block = run.first.block, .place = place, .start = found.start},
-          .known = std::span(run.sequences).first(run.count).subspan(found.place)};
+          .known = std::span(run.sequences).first(run.count).subspan(found.place),
+          .list = std::move(list)};
 }
 
 }  // namespace sweephand

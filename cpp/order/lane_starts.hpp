@@ -1,6 +1,7 @@
 // Where the lanes of a sweep begin, and where they stand at an offset.
 #pragma once
 
+#include "order/dealt_list.hpp"
 #include "order/list_run.hpp"
 
 #include <cstddef>
@@ -14,10 +15,11 @@ namespace sweephand {
 
 class Sweep;
 
-// Blocks of a window's size are dealt as far as a place wants it, and not kept: a lane stands
-// in one, begins in another, and may go on in neither. Sizes of many blocks are asked for at
-// once. Those that many lanes share, or that are large, are made and held by the sweep. Every
-// call names the same sweep.
+// Blocks of a window's size are dealt as far as a place wants it: a lane stands in one, begins in
+// another, and may go on in neither. Lists of those where lanes were looked at last are kept, if
+// they are small, as who reads on goes on with them. Sizes of many blocks are asked for at once.
+// Those that many lanes share, or that are large, are made and held by the sweep. Every call
+// names the same sweep.
 class LaneStarts {
  public:
   explicit LaneStarts(std::uint32_t num_lanes) : firsts_(num_lanes) {}
@@ -28,12 +30,14 @@ class LaneStarts {
   // As Sweep::samples_before.
   std::uint64_t samples_before(Sweep& sweep, std::uint64_t offset, std::uint32_t lane);
 
-  // The first sequence of a lane at or after `sample`. Valid until let_go. REQUIRES:
-  // samples_before was asked of it
-  LanePlace place(Sweep& sweep, std::uint32_t lane, std::uint64_t sample) const;
+  // The first sequence of a lane at or after `sample`, with the list, which is not kept any
+  // longer. Valid until let_go. REQUIRES: samples_before was asked of it
+  LanePlace place(Sweep& sweep, std::uint32_t lane, std::uint64_t sample);
 
   void let_go() noexcept {
     runs_.clear();
+    lists_.clear();
+    num_kept_ = 0;
     border_.reset();
   }
 
@@ -48,10 +52,13 @@ class LaneStarts {
   void deal(const Sweep& sweep, std::span<const Wanted> wanted, const Visit& visit);
   void find_firsts(Sweep& sweep, std::span<const Wanted> wanted);
   void find_runs(Sweep& sweep, std::span<const Wanted> wanted);
+  void keep(std::uint32_t lane, DealtList list);
   void find_all(Sweep& sweep, std::uint64_t offset, std::uint32_t lane);
 
   std::vector<std::optional<std::uint64_t>> firsts_;  // of each lane, once known
   std::vector<ListRun> runs_;                         // where each was looked at last
+  std::vector<DealtList> lists_;                      // of the blocks of these, or empty
+  std::uint64_t num_kept_ = 0;                        // sequences in these
   std::shared_ptr<const Block> border_;  // where a lane begins: once, and perhaps the next one
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "order/block.hpp"
+#include "order/dealt_list.hpp"
 
 #include <array>
 #include <cstddef>
@@ -42,10 +43,12 @@ struct ListRun {
   }
 };
 
-// A place of a lane, and what is known of the sequences there: of its block, some or none.
+// A place of a lane, and what is known of the sequences there: of its block, some or none; and
+// its list, if that was dealt and not let go.
 struct LanePlace {
   ListPlace at;
   std::span<const PlannedSequence> known;
+  DealtList list;
 };
 
 }  // namespace sweephand

@@ -1,0 +1,63 @@
+// The list of a block that is shuffled by a table, dealt as far as somebody wants it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sweephand {
+
+// A place in the list of a block, and the samples of the block before it.
+struct BlockPlace {
+  std::uint64_t place;
+  std::uint64_t start;
+};
+
+// The shuffle deals from the last place down, and who reads on from a place wants none before
+// it: a lane that stands in the middle of a block leaves half of it for whoever comes there.
+// It holds 8 bytes for each sequence.
+class DealtList {
+ public:
+  static constexpr std::uint64_t kStride = 64;  // places that are dealt at once
+
+  // Of no sequence.
+  DealtList() = default;
+
+  // `sizes` in storage order; `key` is that of the shuffle.
+  DealtList(std::span<const std::uint32_t> sizes, std::uint64_t key, std::uint64_t num_samples);
+
+  std::uint64_t size() const noexcept { return items_.size(); }
+
+  // Deals places [place, size()), unless they are. Linear in those that are not.
+  void deal_down_to(std::uint64_t place);
+
+  // Writes the ranks in storage order, and the sizes, of places [first, first + sizes.size()),
+  // which are dealt. REQUIRES: first + sizes.size() <= size(), and equal lengths
+  void fill(std::uint64_t first, std::span<std::uint64_t> ranks,
+            std::span<std::uint32_t> sizes);
+
+  // The first place that starts at or after `sample`, and is dealt; {size(), num_samples} if
+  // there is none.
+  BlockPlace first_at_or_after(std::uint64_t sample);
+
+  // Where what has this rank is, for which all is dealt. Linear. REQUIRES: rank < size()
+  BlockPlace find(std::uint64_t rank);
+
+  // Has the processor fetch what fill(place) reads first.
+  void fetch(std::uint64_t place) const noexcept { __builtin_prefetch(items_.data() + place); }
+
+ private:
+  // The rank in the high half, the size in the low one.
+  static std::uint64_t rank_of(std::uint64_t item) noexcept { return item >> 32U; }
+  static std::uint32_t size_of(std::uint64_t item) noexcept {
+    return static_cast<std::uint32_t>(item);
+  }
+
+  std::vector<std::uint64_t> items_;
+  std::vector<std::uint64_t> starts_;  // of every kStride-th place that is dealt, and the end
+  std::uint64_t key_ = 0;
+  std::uint64_t left_ = 0;  // places from here on are dealt
+};
+
+}  // namespace sweephand
