@@ -5,10 +5,16 @@ import pickle
 import pydoc
 import subprocess
 import sys
+from pathlib import Path
 
+import lazy_loader
 import pytest
 
 import sweephand as sh
+from sweephand.public_names import attach_names
+
+PACKAGE = Path(sh.__file__).parent
+STUBS = [path for path in PACKAGE.glob("**/__init__.pyi") if path.parent.name != "_core"]
 
 
 @pytest.mark.parametrize(
@@ -105,3 +111,25 @@ def test_help_shows_no_limit_as_a_number() -> None:
     assert "max_sweeps: 'int' = INFINITELY_REPEAT" in pydoc.render_doc(sh.MinibatchSource)
     assert json.dumps([sh.INFINITELY_REPEAT]) == f"[{2**64 - 1}]"
     assert pickle.loads(pickle.dumps(sh.FULL_DATA_SWEEP)) == 2**64 - 2
+
+
+@pytest.mark.parametrize("stub", STUBS, ids=lambda path: path.parent.name)
+def test_names_are_read_from_a_stub_as_lazy_loader_parses_it(stub: Path) -> None:
+    package = ".".join(["sweephand", *stub.parent.relative_to(PACKAGE).parts])
+    if package == "sweephand.torch":
+        pytest.importorskip("torch")
+    file = str(stub.with_suffix(".py"))
+    find, show, names = attach_names(package, file)
+    parsed, shown, same_names = lazy_loader.attach_stub(package, file)
+    assert names == same_names == show() == shown()
+    assert len(names) > 5
+    for name in set(names) - {
+        "ray",
+        "mxnet",
+        "torchft",
+        "tfds",
+        "torch",
+        "torchtitan",
+        "megatron",
+    }:
+        assert find(name) is parsed(name), name

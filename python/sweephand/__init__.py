@@ -2,11 +2,11 @@
 
 from importlib import import_module
 
-import lazy_loader
+from sweephand.public_names import attach_names
 
 # The public names are those of ``__init__.pyi``. Each is imported when it is asked for, as few
 # programs need all rooms.
-_find, _, _names = lazy_loader.attach_stub(__name__, __file__)
+_find, _, _names = attach_names(__name__, __file__)
 __all__ = sorted({*_names, "__version__"} - {"torch"})  # `import *` shall not bring torch
 
 

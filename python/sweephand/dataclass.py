@@ -51,6 +51,23 @@ class _Field:
         # Of __post_init__ alone: no instance holds it.
         self.is_argument = str(annotation).startswith("InitVar")
 
+    # As those of the standard library name them.
+    @property
+    def default(self) -> object:
+        if "default" in self.options:
+            return self.options["default"]
+        from dataclasses import MISSING
+
+        return MISSING
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self.options.get("metadata") or {}
+
+    @property
+    def repr(self) -> bool:
+        return bool(self.options.get("repr", True))
+
 
 class _Shape:
     """The fields of a class, those of its bases first."""
@@ -323,9 +340,13 @@ def _replace(instance: T, /, **changes: Any) -> T:
 
 
 def _fields(given: Any) -> tuple[Any, ...]:
-    from dataclasses import fields
+    cls = given if isinstance(given, type) else type(given)
+    if (shape := cls.__dict__.get("__shape__")) is None:  # an heir, or no class of this kind
+        from dataclasses import fields
 
-    return fields(given)
+        return fields(given)
+    # Not those that the standard library would make, as it compiles methods for that.
+    return tuple([one for one in shape.fields.values() if not one.is_argument])
 
 
 if TYPE_CHECKING:

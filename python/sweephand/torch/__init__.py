@@ -3,7 +3,7 @@
 This package is the only place that imports torch.
 """
 
-import lazy_loader
+from sweephand.public_names import attach_names
 
 try:
     import torch as _torch  # noqa: F401
@@ -14,7 +14,7 @@ except ModuleNotFoundError as error:
 
 # The public names are those of ``__init__.pyi``; a minibatch that becomes tensors imports only
 # the file that makes them.
-_find, _, _names = lazy_loader.attach_stub(__name__, __file__)
+_find, _, _names = attach_names(__name__, __file__)
 __all__ = sorted({*_names, "Learner"} - {"TorchLearner"})
 
 

@@ -1,9 +1,9 @@
 """Training: sessions, checkpoints, ledgers, receipts, rollback, batch size, progress."""
 
-import lazy_loader
+from sweephand.public_names import attach_names
 
 # The public names are those of ``__init__.pyi``; a file is imported when a name of it is used.
-_find, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_find, __dir__, __all__ = attach_names(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
