@@ -37,8 +37,8 @@ void check_sizes(const Corpus& corpus, std::span<const std::uint64_t> chunks,
 
 // Its chunks are known at once, and to any thread; its list is made when it is first asked for,
 // by the thread that plans, and dealt as far as that asks. Up to Permutation::kTableSize
-// sequences, or where sizes are not in memory, the list holds 8 bytes for each; else 8 bytes for
-// every kStride of them. By score it holds 4 bytes more for each.
+// sequences, or where sizes are not in memory, the list holds 8 bytes for each; else 8 bytes
+// for every kStride of them. By score it holds 4 bytes more for each.
 class Block {
  public:
   // `chunks` is ascending; empty, it stands for all chunks of the corpus, as it must where the
@@ -105,6 +105,7 @@ class Block {
   bool is_dealt() const;
   void add_runs(std::vector<SequenceRun>& runs) const;
   void make_list(std::span<const std::uint32_t> stored) const;
+  DealtList read_list() const;
   void remember_sizes(List& list, std::span<const std::uint32_t> stored) const;
   void remember_starts(List& list) const;
   void check_rank(std::uint64_t rank) const;

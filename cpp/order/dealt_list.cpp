@@ -7,14 +7,14 @@
 
 namespace sweephand {
 
-DealtList::DealtList(std::span<const std::uint32_t> sizes, std::uint64_t key,
-                     std::uint64_t num_samples)
-    : items_(sizes.size()),
-      starts_((sizes.size() + kStride - 1) / kStride + 1),
-      key_(key),
-      left_(sizes.size()) {
-  for (std::size_t i = 0; i < sizes.size(); ++i) items_[i] = std::uint64_t{i} << 32U | sizes[i];
+DealtList::DealtList(std::uint64_t size, std::uint64_t key, std::uint64_t num_samples)
+    : items_(size), starts_((size + kStride - 1) / kStride + 1), key_(key), left_(size) {
   starts_.back() = num_samples;
+}
+
+void DealtList::set_sizes(std::uint64_t rank, std::span<const std::uint32_t> sizes) noexcept {
+  std::uint64_t* const items = items_.data() + rank;
+  for (std::size_t i = 0; i < sizes.size(); ++i) items[i] = (rank + i) << 32U | sizes[i];
 }
 
 void DealtList::deal_down_to(std::uint64_t place) {

@@ -24,8 +24,11 @@ class DealtList {
   // Of no sequence.
   DealtList() = default;
 
-  // `sizes` in storage order; `key` is that of the shuffle.
-  DealtList(std::span<const std::uint32_t> sizes, std::uint64_t key, std::uint64_t num_samples);
+  // `key` is that of the shuffle; the sizes are not there yet.
+  DealtList(std::uint64_t size, std::uint64_t key, std::uint64_t num_samples);
+
+  // The sizes of `rank` and what follows, in storage order. REQUIRES: nothing is dealt
+  void set_sizes(std::uint64_t rank, std::span<const std::uint32_t> sizes) noexcept;
 
   std::uint64_t size() const noexcept { return items_.size(); }
 

@@ -132,7 +132,8 @@ void LaneStarts::find_runs(Sweep& sweep, std::span<const Wanted> wanted) {
   deal(sweep, dealt, [&](const Wanted& one, std::uint64_t block, const BlockDeal& deal) {
     const std::uint64_t begin = sweep.block_begin(block);
     keep(one.lane, {});  // whose memory the next one takes
-    DealtList list(deal.sizes, deal.key, deal.num_samples);
+    DealtList list(deal.sizes.size(), deal.key, deal.num_samples);
+    list.set_sizes(0, deal.sizes);
     runs_[one.lane] = run_at_or_after(deal, one.sample - begin, list);
     lay_at(runs_[one.lane], block, begin);
     keep(one.lane, std::move(list));

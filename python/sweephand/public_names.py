@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import lazy_loader
+import lazy_loader  # type: ignore[import-untyped]
 
 Found = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.call_locks import CallLock
-from sweephand.maps.quicker import Quicker
-from sweephand.run.progress import Progress
 
 R_co = TypeVar("R_co", covariant=True)
 
 if TYPE_CHECKING:  # protocols cost time at every start
     from typing import Protocol
 
+    from sweephand.maps.quicker import Quicker
     from sweephand.run.job import Task
     from sweephand.run.pool import Pool
+    from sweephand.run.progress import Progress
 
     class WorkerTask(Task, Protocol[R_co]):
         """Task that the caller may carry out as well as a worker."""
@@ -129,6 +129,8 @@ class MapWorkers:
             return self._map_here(task)
         if cost >= _SHORT_SECONDS * len(task) or not self._may_stay:
             return self._hand_over(task, costs)
+        from sweephand.maps.quicker import Quicker
+
         quicker = self._quicker.setdefault(task.fingerprint, Quicker())
         is_here, begin = quicker.is_here(), time.monotonic()
         made = self._map_here(task) if is_here else self._hand_over(task, costs)
@@ -136,6 +138,8 @@ class MapWorkers:
         return made
 
     def _map_here(self, task: WorkerTask[R_co]) -> list[R_co]:
+        from sweephand.run.progress import Progress
+
         return [_carry_out(self.call_lock, task, Progress())]
 
     def _hand_over(self, task: WorkerTask[R_co], costs: NDArray[np.float64]) -> list[R_co]:

@@ -14,7 +14,6 @@ from sweephand.corpus.objects import parsed
 from sweephand.corpus.own_values import own_result
 from sweephand.layouts import pad_element
 from sweephand.minibatch.boundaries import Boundaries
-from sweephand.minibatch.elements import byte_strings, dense_rows, sparse_matrix
 from sweephand.minibatch.foreign_names import ON_DATA
 from sweephand.minibatch.label_count import LabelKind, are_tokens
 from sweephand.minibatch.labels import next_tokens, same_tokens
@@ -201,8 +200,12 @@ class MinibatchData(Boundaries):
             array of ``bytes``, for objects an array of dicts, lists and what else they are.
         """
         if self.is_sparse:
+            from sweephand.minibatch.elements import sparse_matrix
+
             values = sparse_matrix(self._stream, self.info, self._array)
         elif self.info.is_bytes:
+            from sweephand.minibatch.elements import byte_strings
+
             values = byte_strings(self._stream, self._array)
             if self.info.is_object:
                 values = parsed(values)
@@ -368,6 +371,8 @@ class MinibatchData(Boundaries):
             return self.values  # type: ignore[no-any-return]
         if self.info.transforms:
             return self.values.toarray()  # type: ignore[no-any-return]
+        from sweephand.minibatch.elements import dense_rows
+
         return dense_rows(self._stream, self.info, self._array)
 
 

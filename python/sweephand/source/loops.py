@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from sweephand.source.imbalance import hint_at_imbalance
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.sizes import Size, SizeSchedule, is_schedule, size_at, size_of
 
@@ -50,7 +49,10 @@ def loop(
             "and loop over source.sweep(size), or set source.current_position = 0"
         )
     hint_at_repetition(cursor.plan, hints, size_at(size, cursor.time))
-    hint_at_imbalance(cursor, hints, size_at(size, cursor.time), num_partitions)
+    if num_partitions > 1 and cursor.plan.options.balance is not None:
+        from sweephand.source.imbalance import hint_at_imbalance
+
+        hint_at_imbalance(cursor, hints, size_at(size, cursor.time), num_partitions)
     share = num_partitions, partition_index
     same = None if is_schedule(size) else cursor.request(cast(int, size), *share)
     while True:

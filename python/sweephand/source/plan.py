@@ -13,7 +13,6 @@ from sweephand.dataclass import dataclass, replace
 from sweephand.minibatch.contents import Contents, Keys
 from sweephand.minibatch.label_count import LabelKind, kind_of_corpus, kind_without_stream
 from sweephand.minibatch.minibatch_data import MinibatchData
-from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.minibatch.position import Position
 from sweephand.source.balance import cost_of, costs_of_items
 from sweephand.source.effects import Effects
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from sweephand.corpus.streams import StreamInfo
     from sweephand.events.event_list import EventList
     from sweephand.layouts import Layout
+    from sweephand.minibatch.planned_minibatch import PlannedMinibatch
     from sweephand.source.options import SourceOptions
     from sweephand.source.state import State
 
@@ -322,6 +322,8 @@ class Plan:
         crosses_sweeps: bool = True,
     ) -> Iterator[PlannedMinibatch]:
         """Iterate over the minibatches from a place on, or a worker's shares of them."""
+        from sweephand.minibatch.planned_minibatch import PlannedMinibatch
+
         planner = self.make_planner()
         labels = kind_of_corpus(self.corpus.streams, self.corpus.core)
         if isinstance(start, Position):
