@@ -21,7 +21,8 @@ def attach_names(package: str, file: str) -> Found:
         Its ``__name__`` and ``__file__``. Beside the file is ``__init__.pyi``, where each name
         has a statement ``from .module import name as name``.
     """
-    with open(f"{file}i", encoding="utf-8") as stub:  # noqa: PTH123 (pathlib brings urllib)
+    path = file.rpartition(".")[0] + ".pyi"
+    with open(path, encoding="utf-8") as stub:  # noqa: PTH123 (pathlib brings urllib)
         text = stub.read()
     rooms: list[str] = []
     files: dict[str, list[str]] = {}
