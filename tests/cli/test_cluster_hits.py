@@ -38,7 +38,7 @@ def test_predicted_reads_are_the_arithmetic() -> None:
 def traffic(store: float, node: float = 100.0, *, room: int = 48) -> list[SweepTraffic]:
     """Return the traffic of two nodes that read 96 chunks in 96 seconds, 8 lanes at a time."""
     return traffic_of_cluster(
-        run_of_cluster(2, 96, room, 3, seed=2), 2, Links(store, node, 1.0, 8)
+        run_of_cluster(2, 96, room, 3, seed=2), 2, Links(store, node, 1.0, 8, 3.0)
     )
 
 
@@ -57,7 +57,7 @@ def test_links_carry_what_nodes_read_and_give() -> None:
 def test_loops_wait_as_long_as_the_slowest_link_takes() -> None:
     first, *later = traffic(0.5)
     # Of 96 chunks at half the rate, but for those that come before the loop begins.
-    assert first.waiting == pytest.approx(1 - 0.5 / 1.03, abs=0.03)
+    assert first.waiting == pytest.approx(1 - 96 / (88 * 1.03 / 0.5), abs=0.02)
     assert [one.waiting for one in later] == [0.0, 0.0]
     # The second half of a sweep comes from the store: what is needed first was kept.
     half = traffic(0.5, room=24)[1:]

@@ -35,6 +35,7 @@ from tests.read.node_cache import run as run_apart
 
 import sweephand as sh
 from sweephand.files.node_cache.entries import HEAD_BYTES
+from sweephand.files.remote import describe_objects
 
 PORT = 7070
 TOKEN = "of all nodes"
@@ -94,7 +95,8 @@ def run(job: Job) -> dict[str, Any]:
         By sweep: ``store_chunks`` that the store answered, ``store_sent``, ``node_received``,
         ``node_sent``: what links carried with headers, in sizes of a chunk; ``waiting``: the
         part of the time that the loop waited for the slowest node, without the first step,
-        which takes ``start_seconds``.
+        which takes ``start_seconds``. In
+        ``request_seconds`` the store answers a short request of each lane.
     """
     return run_apart(asdict(job), module="tests.read.linked_nodes")[0]
 
@@ -168,9 +170,16 @@ def _work(
     }
 
 
-def _build_index(net: Network, job: Job, url: str) -> None:
+def _build_index(net: Network, url: str) -> float:
+    """Build the index, and return the seconds in which the store answers a request of each lane."""
     net.enter(0)
     _source(url, None).close()
+    seconds = []
+    for _ in range(15):
+        begin = time.monotonic()
+        describe_objects([f"{url}/tokens.bin"] * NUM_LANES)
+        seconds.append(time.monotonic() - begin)
+    return float(np.median(seconds))
 
 
 def _main(job: Job, base: Path) -> dict[str, Any]:
@@ -187,7 +196,8 @@ def _main(job: Job, base: Path) -> dict[str, Any]:
         theirs.close()
         try:
             url = ours.recv()
-            if os.waitpid(fork(lambda: _build_index(net, job, url)), 0)[1]:
+            out = base / "request_seconds.json"
+            if os.waitpid(fork(lambda: _build_index(net, url), out), 0)[1]:
                 raise RuntimeError("the index could not be built")
             for node in range(job.nodes):
                 net.limit(node, job.link_rate * job.demand)
@@ -201,7 +211,9 @@ def _main(job: Job, base: Path) -> dict[str, Any]:
         finally:
             os.kill(store, signal.SIGKILL)
             os.waitpid(store, 0)
-    return _found(codes, seen, [json.loads(out.read_text()) for out in outs])
+    found = _found(codes, seen, [json.loads(out.read_text()) for out in outs])
+    request_seconds = json.loads((base / "request_seconds.json").read_text())
+    return found | {"request_seconds": request_seconds}
 
 
 def _look(net: Network, store: Connection) -> list[Any]:

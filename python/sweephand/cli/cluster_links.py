@@ -1,9 +1,15 @@
-"""What the links of a cluster carry, and how long its loop waits for them."""
+"""What the links of a cluster carry, and how long its loop waits for them.
+
+read so far    asked for, not yet read
+---------------|=====|=====|=====|========
+               ^ taken     made   a quarter
+                 by the    ahead  of the window
+                 loop
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +19,15 @@ from sweephand.cli.cluster_hits import ChunkRead
 from sweephand.dataclass import dataclass
 
 _WITH_HEADERS = 1.03  # of TCP/IP and HTTP, as measured
+_MADE_AHEAD = 2  # minibatches, if a source is given no `prefetch`
+_OF_WINDOW = 0.25  # see engine/look_ahead.hpp
+_MOST_NAP = 0.1  # seconds, and at most half of a step; see engine/engine.cpp
+_REQUESTS = 2  # of a chunk: its bytes, and then its object, which is to be the listed one
 
 
 @dataclass(frozen=True)
 class Links:
-    """Rates of a cluster's links, in chunks a second.
+    """Rates of a cluster's links, in chunks a second, and how its loop reads.
 
     Attributes
     ----------
@@ -25,15 +35,33 @@ class Links:
         Of the store, and of each node in each direction; headers take a part of them.
     demand : float
         What all nodes together read.
-    lanes : int
-        Chunks that are open at a time. As chunks are of one size, all lanes come to their next
-        at about the same time; they ask for it when they begin with the one before.
+    window : int
+        Chunks that are open at a time.
+    step : float
+        Chunks of a minibatch, over all nodes.
+    in_step : bool
+        All lanes come to their next chunks at one time, as all chunks have one size and each
+        lane has as many of them; else they come to them in turns.
+    request_seconds : float
+        From a request to the store to the first byte of its answer, on a link that is idle.
     """
 
     store: float
     node: float
     demand: float
-    lanes: int
+    window: int
+    step: float
+    in_step: bool = False
+    request_seconds: float = 0.0
+
+    @property
+    def ahead(self) -> float:
+        """Chunks that have been asked for when the loop takes the minibatch before them."""
+        return _MADE_AHEAD * self.step + _OF_WINDOW * self.window
+
+    def due(self, number: int) -> int:
+        """Return how many chunks the loop has read when it needs a further one."""
+        return number // self.window * self.window if self.in_step else number
 
 
 class SweepTraffic(NamedTuple):
@@ -46,7 +74,7 @@ class SweepTraffic(NamedTuple):
     received, sent : ndarray of int64, shape (nodes,)
         By each node.
     waiting : float
-        Part of the time, without the wait for the first chunk of a run.
+        Part of the time, without the wait for the first minibatch of a run.
     """
 
     store: int
@@ -55,61 +83,93 @@ class SweepTraffic(NamedTuple):
     waiting: float
 
 
-class _Link:
-    """A link in one direction, which carries one chunk after the other."""
-
-    def __init__(self, rate: float) -> None:
-        self._seconds, self._free_at, self.carried = _WITH_HEADERS / rate, 0.0, 0
-
-    def carry(self, time: float) -> float:
-        """Return when a chunk has passed that is sent at a time."""
-        self.carried += 1
-        self._free_at = max(self._free_at, time) + self._seconds
-        return self._free_at
-
-
 def traffic_of_cluster(
     reads: Iterable[ChunkRead], nodes: int, links: Links
 ) -> list[SweepTraffic]:
     """Return the traffic of a run, by sweep.
 
-    The loop goes on at an even rate, and stops where a chunk that it needs has not come. What
-    the store sends of another node's part is given to that node before it is used.
+    The loop takes a minibatch as soon as its chunks are there, and works on it at an even rate.
+    When it takes one, those that follow are planned, and chunks asked for: at once where it had
+    to wait, else after a nap.
     """
-    store = _Link(links.store)
-    into, out = ([_Link(links.node) for _ in range(nodes)] for _ in range(2))
+    wanted = list(reads)
+    num_sweeps = wanted[-1].sweep + 1
+    network = _Network(nodes, links, num_sweeps)
+    worked, waited = np.zeros(num_sweeps), np.zeros(num_sweeps)
+    seconds = links.step / links.demand
+    there: list[float] = []  # when each chunk that was asked for is there
+    time = asked = 0.0
+    num_needed = 0
+    for step in range(int(np.ceil(len(wanted) / links.step))):
+        taken = step * links.step
+        end = len(there)
+        while end < len(wanted) and links.due(end) <= taken + links.ahead:
+            end += 1
+        there += network.ask(wanted[len(there) : end], asked)
+        begin = num_needed
+        while num_needed < end and links.due(num_needed) < taken + links.step:
+            num_needed += 1
+        wait = max(0.0, max(there[begin:num_needed], default=0.0) - time)
+        sweep = wanted[int(taken)].sweep
+        waited[sweep] += wait if step else 0.0
+        worked[sweep] += seconds
+        time += wait
+        asked = time if wait else time + min(_MOST_NAP, seconds / 2)
+        time += seconds
+    waiting = waited / (worked + waited)
+    return list(
+        map(SweepTraffic, network.store, network.received, network.sent, waiting.tolist())
+    )
 
-    def carried() -> list[NDArray[np.int64]]:
-        return [np.array([one.carried for one in some]) for some in ([store], into, out)]
 
-    asked = due = 0.0  # when the lanes ask for their next chunks, and when they need them
-    found, before, is_first = [], carried(), True
-    for _, of_sweep in groupby(reads, lambda read: read.sweep):
-        worked = waited = 0.0
-        while some := list(islice(of_sweep, links.lanes)):
-            there = max([_pass(read, asked, store, into, out) for read in some])
-            waited += 0.0 if is_first else max(0.0, there - due)
-            asked = max(there, due)
-            worked += len(some) / links.demand
-            due = asked + len(some) / links.demand
-            is_first = False
-        after = carried()
-        from_store, received, sent = (new - old for new, old in zip(after, before, strict=True))
-        waiting = waited / (worked + waited)
-        found.append(SweepTraffic(int(from_store[0]), received, sent, waiting))
-        before = after
-    return found
+class _Network:
+    """The links of the store and of all nodes, and what they have carried, by sweep."""
+
+    def __init__(self, nodes: int, links: Links, num_sweeps: int) -> None:
+        self._store = _Link(links.store)
+        self._into, self._out = ([_Link(links.node) for _ in range(nodes)] for _ in range(2))
+        self._own_seconds = _REQUESTS * links.request_seconds
+        self.store = [0] * num_sweeps
+        shape = num_sweeps, nodes
+        self.received, self.sent = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+
+    def ask(self, reads: Sequence[ChunkRead], time: float) -> list[float]:
+        """Return when chunks are there that are asked for at one time.
+
+        Those of the store share its link, so that all of them come when the last one does. What
+        is another node's part is then given to that node, for which the loop does not wait.
+        """
+        from_store = 0.0
+        for read in reads:
+            if not read.is_held:
+                from_store = self._store.carry(time) + self._own_seconds
+        return [self._ask(read, time, from_store) for read in reads]
+
+    def _ask(self, read: ChunkRead, time: float, from_store: float) -> float:
+        if read.is_held:
+            is_own = read.owner == read.reader
+            return time if is_own else self._pass(read.sweep, read.owner, read.reader, time)
+        self.store[read.sweep] += 1
+        self.received[read.sweep, read.reader] += 1
+        there = max(from_store, self._into[read.reader].carry(time))
+        if read.is_kept and read.owner != read.reader:
+            self._pass(read.sweep, read.reader, read.owner, time)
+        return there
+
+    def _pass(self, sweep: int, source: int, target: int, time: float) -> float:
+        """Return when a chunk that a node sends to another has passed both of their links."""
+        self.sent[sweep, source] += 1
+        self.received[sweep, target] += 1
+        return max(self._out[source].carry(time), self._into[target].carry(time))
 
 
-def _pass(
-    read: ChunkRead, time: float, store: _Link, into: Sequence[_Link], out: Sequence[_Link]
-) -> float:
-    """Return when a read that begins at a time ends."""
-    is_own = read.owner == read.reader
-    if read.is_held and is_own:
-        return time
-    source = out[read.owner] if read.is_held else store
-    there = max(source.carry(time), into[read.reader].carry(time))
-    if not read.is_held and not is_own and read.is_kept:
-        return max(out[read.reader].carry(there), into[read.owner].carry(there))
-    return there
+class _Link:
+    """A link in one direction, which carries one chunk after the other."""
+
+    def __init__(self, rate: float) -> None:
+        self._seconds, self._free_at = _WITH_HEADERS / rate, 0.0
+
+    def carry(self, time: float) -> float:
+        """Return when a chunk has passed that is sent at a time."""
+        self._free_at = max(self._free_at, time) + self._seconds
+        return self._free_at

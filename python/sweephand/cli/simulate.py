@@ -134,6 +134,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=5500.0,
         help="that the store answers, 5,500 by default",
     )
+    add(
+        "--request-seconds",
+        metavar="T",
+        type=number,
+        default=0.1,
+        help="until the store begins to answer one, with --cluster; 0.1 by default",
+    )
     add("--nodes", metavar="N", type=count, help="that have a cache; one for 8 workers")
     add(
         "--cluster",

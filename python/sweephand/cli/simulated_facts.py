@@ -18,6 +18,7 @@ from sweephand.cli.simulated_steps import SimulatedSteps
 _CACHES = (0.1, 0.25, 0.5, 0.75)
 _DISKS = (0.25, 0.5, 0.75, 1.0)  # of all nodes together
 _SWEEPS = 3  # of which the first fills the disks
+_LEAST_WINDOW, _LEAST_STEP = 16, 0.25  # chunks, of a small corpus
 _OTHER_LOADERS = (300, 3600)  # seconds that a loader takes that replays or shuffles again
 
 
@@ -128,7 +129,9 @@ def cluster_cache(
         store=arguments.store_bytes_per_second / chunk_bytes,
         node=arguments.link_bytes_per_second / chunk_bytes,
         demand=cluster.steady(chunk_bytes)["chunks_per_second"],
-        lanes=max(1, round(cluster.lanes * cluster.block_chunks * scale)),
+        window=round(_scaled(cluster.lanes * cluster.block_chunks, scale, _LEAST_WINDOW)),
+        step=_scaled(cluster.size * cluster.sample_bytes / chunk_bytes, scale, _LEAST_STEP),
+        request_seconds=arguments.request_seconds,
     )
     return {
         "how": "nodes whose caches are one, run at a small size, after the first sweep",
@@ -144,6 +147,11 @@ def cluster_cache(
             for part in _DISKS
         ],
     }
+
+
+def _scaled(chunks: float, scale: float, least: float) -> float:
+    """Return as large a part of a small corpus, but no less than keeps links busy."""
+    return min(chunks, max(least, chunks * scale))
 
 
 def _on_links(

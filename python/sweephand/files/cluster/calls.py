@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sweephand.files.cluster.client import Answer, PeerClient, PeerError, checked
 from sweephand.files.cluster.loop_thread import LoopThread
 from sweephand.files.cluster.members import Member
-from sweephand.files.cluster.message import EntryRequest
+from sweephand.files.cluster.message import EntryRequest, PeerLimits
 from sweephand.files.cluster.rests import Rests
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -24,8 +29,8 @@ class PeerCalls:
     thread : LoopThread
         Where the client runs.
     client : PeerClient
-    seconds : float
-        The limit of the client.
+    limits : PeerLimits
+        Those of the client.
     count : callable
         Is given names of counts, and by how much they grow.
     """
@@ -34,12 +39,14 @@ class PeerCalls:
         self,
         thread: LoopThread,
         client: PeerClient,
-        seconds: float,
+        limits: PeerLimits,
         count: Callable[[str, int], None],
     ) -> None:
         self._thread, self._client, self._count = thread, client, count
-        self._seconds = seconds + _SLACK
+        self._seconds, self._max_bytes = limits.seconds + _SLACK, limits.max_bytes
         self._rests = Rests()
+        self._given: dict[Future[bool], int] = {}  # on their way, with their bytes
+        self._guard = threading.Lock()
 
     def get(self, member: Member, asked: EntryRequest, padding: int) -> Answer:
         """Return the content of an entry of a member, checked, and with zeros behind it."""
@@ -55,10 +62,38 @@ class PeerCalls:
         self._count("bytes_from_peers", asked.size)
         return Answer(content)
 
-    def put(self, member: Member, given: EntryRequest, body: bytes) -> None:
-        """Give an entry with its head to a member."""
-        if self._call(member, lambda: self._client.put(member, given, body)):
-            self._count("bytes_to_peers", given.size)
+    def put(self, member: Member, given: EntryRequest, make: Callable[[], bytes]) -> None:
+        """Give an entry to a member, without waiting for it.
+
+        It is not given where too many bytes are on their way already, as the caller has the
+        entry and goes on with it.
+
+        Parameters
+        ----------
+        make : callable
+            Returns the entry with its head.
+        """
+        with self._guard:
+            is_full = sum(self._given.values()) + given.size > self._max_bytes
+        if is_full or not self._rests.is_asked(member):
+            return
+        action = self._client.put(member, given, make())
+        try:
+            future = self._thread.begin(action)
+        except RuntimeError:  # the loop has ended
+            action.close()
+            return
+        with self._guard:
+            self._given[future] = given.size
+        future.add_done_callback(partial(self._note_given, member, given.size))
+
+    def finish(self) -> None:
+        """Wait until what was given has arrived, for a limited time."""
+        from concurrent.futures import wait  # only here, as it brings logging
+
+        with self._guard:
+            left = list(self._given)
+        wait(left, self._seconds)
 
     def chunks(self, member: Member, corpus: int, count: int) -> bytes:
         """Return a bit for each of `count` chunks: that a member holds something of it."""
@@ -76,6 +111,18 @@ class PeerCalls:
             return None
         self._rests.succeed(member)
         return found
+
+    def _note_given(self, member: Member, size: int, future: Future[bool]) -> None:
+        with self._guard:
+            self._given.pop(future, None)
+        if future.cancelled():
+            return
+        error = future.exception()
+        if isinstance(error, PeerError):
+            self._fail(member, error)
+        elif error is None:
+            self._rests.succeed(member)
+            self._count("bytes_to_peers", size if future.result() else 0)
 
     def _fail(self, member: Member, error: PeerError) -> None:
         self._count("peer_failures", 1)

@@ -143,8 +143,11 @@ class ClusterNode:
         """Give an entry to its owner, which has said that it wants it."""
         parts = self._parts
         if parts is not None:
-            body = head_of(key, content) + content.tobytes()
-            parts.calls.put(member, self._request(key, content.size, chunk), body)
+            parts.calls.put(
+                member,
+                self._request(key, content.size, chunk),
+                lambda: head_of(key, content) + content.tobytes(),
+            )
 
     def close(self) -> None:
         """Stop serving, and asking."""
@@ -193,7 +196,7 @@ class _Parts:
             lambda: EntryServer(shelf, plan.token, plan.limits, self._files, served),
             plan.server_tls,
         )
-        self.calls = PeerCalls(self._thread, self._client, plan.limits.seconds, count)
+        self.calls = PeerCalls(self._thread, self._client, plan.limits, count)
         self._serving = self._thread.begin(self._seat.serve())
         self._serving.add_done_callback(_tell_failure)
 
@@ -207,6 +210,7 @@ class _Parts:
             await self._seat.leave()
             await self._client.close()
 
+        self.calls.finish()
         self._serving.cancel()
         with suppress(TimeoutError, RuntimeError):
             self._thread.call(stop(), _CLOSE_SECONDS)
