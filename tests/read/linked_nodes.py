@@ -171,7 +171,7 @@ def _work(
 
 
 def _build_index(net: Network, url: str) -> float:
-    """Build the index, and return the seconds in which the store answers a request of each lane."""
+    """Build the index, and return the seconds of a request for each lane, all at once."""
     net.enter(0)
     _source(url, None).close()
     seconds = []

@@ -286,7 +286,7 @@ def test_a_node_that_asks_and_is_killed_holds_up_nobody(tmp_path: Path) -> None:
     node = _serve_alone(tmp_path / "node", port, LIMIT)
     _wait_for((HOST, port))
     key = bytes(range(16))
-    asked = EntryRequest(key, 64, 1, 2, chunk=3, time=0)
+    asked = EntryRequest(key, 64, 1, 2, chunk=3, time=0, wait=1.0)
     request = urllib.request.Request(
         f"http://{HOST}:{port}{asked.path}", headers={"Authorization": "Bearer token"}
     )
@@ -304,6 +304,34 @@ def test_a_node_that_asks_and_is_killed_holds_up_nobody(tmp_path: Path) -> None:
         lock.take()
     lock.close()
     node.close()
+
+
+def test_nobody_waits_at_a_node_for_an_entry_that_it_is_not_given(tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp")
+    mine, port = free_ports(2)
+    own, stray = Member(HOST, mine, 1 << 20, "own"), Member(HOST, port, 1 << 20, "stray")
+    holder = _serve_alone(tmp_path / "stray", port)
+    _wait_for((HOST, port))
+    uses = _Nothing()
+    uses.chunk_samples = np.ones(8, np.uint64)
+    roster = Roster(lambda: [own, stray], own, uses)
+    chunk = next(chunk for chunk in range(8) if roster.owns(b"", chunk))
+    roster.note_held({"stray": b"\xff"})  # and has lost it since
+    plan = ClusterPlan(lambda: [own, stray], own, "token")
+    cache = folder.CacheFolder(tmp_path / "own", 1 << 20, uses, roster.owns)
+    node = ClusterNode(plan, roster, cache, lambda name, more: None)
+    key = bytes(range(16))
+    for _ in range(2):
+        begin = time.monotonic()
+        answer = node.ask(key, chunk, 64, 0)
+        assert answer.content is answer.wanted_by is None
+        assert time.monotonic() - begin < plan.limits.seconds / 2
+    lock = FetchLock(tmp_path / "stray" / MARK, key)
+    lock.take()
+    assert lock.is_mine
+    lock.close()
+    node.close()
+    holder.close()
 
 
 def test_nodes_may_come_and_go_at_any_step(web: HttpStore, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass, field
+from sweephand.dataclass import dataclass, field, replace
 from sweephand.files.cluster.calls import PeerCalls
 from sweephand.files.cluster.client import PeerClient
 from sweephand.files.cluster.loop_thread import LoopThread
@@ -129,11 +129,13 @@ class ClusterNode:
         if parts is None:
             return PeerAnswer()
         wanted_by = None
-        for member in (owner, self._roster.stray(chunk)):
+        asked = self._request(key, size, chunk)
+        # Only its owner is given an entry, and so a stray is not to wait for it.
+        for member, wait in ((owner, asked.wait), (self._roster.stray(chunk), 0.0)):
             if member is None or member.name == self._plan.own.name:
                 continue
-            answer = parts.calls.get(member, self._request(key, size, chunk), padding)
-            if answer.is_wanted and member is owner:
+            answer = parts.calls.get(member, replace(asked, wait=wait), padding)
+            if answer.is_wanted:
                 wanted_by = owner
             if answer.content is not None:
                 return PeerAnswer(answer.content, wanted_by)

@@ -39,7 +39,8 @@ class EntryRequest:
     time : int
         Nominal time of the node.
     wait : float
-        Seconds that it waits for an entry that another node is fetching.
+        Seconds that it waits for an entry that another node is fetching; with 0 it takes what
+        is there, and gives nothing.
     """
 
     key: Key

@@ -60,7 +60,7 @@ class Shelf:
     def find(self, asked: EntryRequest) -> FoundEntry:
         """Return an entry, or who is to fetch it."""
         content = self._read(asked)
-        if content is not None:
+        if content is not None or not asked.wait:  # a claim would be waited for in vain
             return FoundEntry(content)
         self.release_old()
         chunk = self._chunk_of(asked)
