@@ -81,14 +81,16 @@ class Transformer(nn.Module):
 
 
 def packed_loss(model: nn.Module, minibatch: sh.Minibatch) -> Tensor:
-    """Return the mean loss of all labels, all sequences at once."""
+    """Return the loss, over all labels of all workers, of all sequences at once."""
     tokens = minibatch["tokens"]
     logits = model(
         tokens.torch(),
         sh.torch.to_tensor(minibatch.position_ids),
         sh.torch.attention_mask(minibatch),
     )
-    return cross_entropy(logits.flatten(0, 1), sh.torch.to_tensor(tokens.labels()).flatten())
+    labels = sh.torch.to_tensor(tokens.labels()).flatten()
+    loss = cross_entropy(logits.flatten(0, 1), labels, reduction="sum")
+    return loss / minibatch.global_num_label_samples
 
 
 def unpacked_loss(model: nn.Module, minibatch: sh.Minibatch) -> Tensor:

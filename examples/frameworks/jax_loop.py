@@ -41,25 +41,30 @@ def make_source(*, validation: bool) -> sh.MinibatchSource:
             if line.strip() and (number % 10 == 0) == validation:
                 texts.append(np.array([ord(letter) % 128 for letter in line.strip()], np.int32))
                 labels.append(np.float32(label))
-    corpus = sh.ArrayDeserializer({"text": texts, "label": np.array(labels)})
+    corpus = sh.ArrayDeserializer({"text": texts, "labels": np.array(labels)})
     layout = sh.Bucketed("auto", BUCKETS)
     return sh.MinibatchSource(corpus, randomize=not validation, layout=layout)
 
 
 def to_item(minibatch: sh.Minibatch) -> dict[str, jax.Array]:
-    """Put a minibatch on the device: text (sequences, width of the bucket), mask, label."""
+    """Put a minibatch on the device: text (sequences, width of the bucket), mask, labels."""
     text = minibatch["text"]
     item = {"text": text.asarray(), "mask": text.valid_mask(np.float32)}
-    return jax.device_put(item | {"label": minibatch["label"].values})
+    item |= {"labels": minibatch["labels"].values}
+    return jax.device_put(item | {"num_labels": minibatch.global_num_label_samples})
 
 
 def loss_of(parameters: dict[str, jax.Array], item: dict[str, jax.Array]) -> jax.Array:
-    """Return the mean loss: letters and their neighbours, the mean over a line, a logit."""
+    """Return the part of the loss: letters and neighbours, the mean over a line, a logit.
+
+    It is a sum, divided by the labels of all processes, so that gradients of processes add up.
+    """
     x = parameters["letters"][item["text"]] * item["mask"][..., None]
     x = jnp.concatenate([x[:, :-1], x[:, 1:]], axis=-1) @ parameters["pairs"]
     x = jax.nn.relu(x) * item["mask"][:, 1:, None]
     logits = x.sum(axis=1) / item["mask"].sum(axis=1, keepdims=True) @ parameters["out"]
-    return optax.sigmoid_binary_cross_entropy(logits, item["label"]).mean()
+    loss_sum = optax.sigmoid_binary_cross_entropy(logits, item["labels"]).sum()
+    return loss_sum / item["num_labels"]
 
 
 @jax.jit

@@ -39,7 +39,7 @@ def make_source(*, validation: bool) -> sh.MinibatchSource:
             if line.strip() and (number % 10 == 0) == validation:
                 texts.append(np.array([ord(letter) % 128 for letter in line.strip()], np.int32))
                 labels.append(np.float32(label))
-    corpus = sh.ArrayDeserializer({"text": texts, "label": np.array(labels)})
+    corpus = sh.ArrayDeserializer({"text": texts, "labels": np.array(labels)})
     layout = sh.Bucketed("auto", BUCKETS)
     return sh.MinibatchSource(corpus, randomize=not validation, layout=layout)
 
@@ -68,12 +68,14 @@ class Sweep(keras.utils.PyDataset):
         """Return how many minibatches there are."""
         return len(self.times) - 1
 
-    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return text of shape (sequences, width of the bucket), and labels."""
+    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return text of shape (sequences, width of the bucket), labels, and their weights."""
         if self.source.current_position != self.times[index]:
             self.source.current_position = self.times[index]
         minibatch = self.source.next_minibatch(SIZE)
-        return minibatch["text"].asarray(), minibatch["label"].values
+        labels = minibatch["labels"].values[:, None]
+        weight = np.float32(1 / minibatch.global_num_label_samples)  # of all workers
+        return minibatch["text"].asarray(), labels, np.full(len(labels), weight)
 
 
 class KeepPlace(keras.callbacks.Callback):
@@ -102,8 +104,9 @@ def make_model(width: int = 32) -> keras.Model:
     x = keras.layers.Embedding(128, width)(text) * mask
     x = keras.layers.Conv1D(width, 3, padding="same", activation="relu")(x) * mask
     x = keras.ops.sum(x, 1) / keras.ops.sum(mask, 1)
-    model = keras.Model(text, keras.layers.Dense(1, activation="sigmoid")(x)[:, 0])
-    model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy"])
+    model = keras.Model(text, keras.layers.Dense(1, activation="sigmoid")(x))
+    loss = keras.losses.BinaryCrossentropy(reduction="sum")  # of weighted labels
+    model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"])
     return model
 
 

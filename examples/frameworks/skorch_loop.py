@@ -42,17 +42,18 @@ def make_dataset(*, validation: bool) -> sh.torch.IterableDataset:
             if line.strip() and (number % 10 == 0) == validation:
                 texts.append(np.array([ord(letter) % 128 for letter in line.strip()]))
                 labels.append(np.float32(label))
-    corpus = sh.ArrayDeserializer({"text": texts, "label": np.array(labels)})
+    corpus = sh.ArrayDeserializer({"text": texts, "labels": np.array(labels)})
     layout = sh.Padded(multiple_of=8)
     source = sh.MinibatchSource(corpus, randomize=not validation, layout=layout)
     return sh.torch.IterableDataset(source, SIZE, to_item=to_item)
 
 
 def to_item(minibatch: sh.Minibatch) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """Return the arguments of the module, and the labels."""
-    text = minibatch["text"]
+    """Return the arguments of the module with the weights of the labels, and the labels."""
+    text, labels = minibatch["text"], torch.from_numpy(minibatch["labels"].values)
     mask = sh.torch.to_tensor(text.valid_mask(np.float32))
-    return {"text": text.torch(), "mask": mask}, torch.from_numpy(minibatch["label"].values)
+    weight = torch.full_like(labels, 1 / minibatch.global_num_label_samples)  # of all workers
+    return {"text": text.torch(), "mask": mask, "weight": weight}, labels
 
 
 def make_loader(dataset: sh.torch.IterableDataset, batch_size: int) -> sh.torch.DataLoader:
@@ -76,6 +77,18 @@ class Module(nn.Module):
         return self.out(x.sum(2) / mask.sum(1, keepdim=True)).squeeze(1)
 
 
+class Net(skorch.NeuralNetBinaryClassifier):
+    """A classifier whose loss is a sum over labels, each with its weight."""
+
+    def infer(self, x: Any, **more: Any) -> torch.Tensor:
+        """Return the logits."""
+        return super().infer({"text": x["text"], "mask": x["mask"]}, **more)
+
+    def get_loss(self, y_pred: Any, y_true: Any, X: Any, training: bool = False) -> Any:
+        """Return the loss."""
+        return (super().get_loss(y_pred, y_true, X, training) * X["weight"]).sum()
+
+
 class Stop(Callback):
     """Interrupt training after so many steps, as Ctrl-C would."""
 
@@ -89,11 +102,12 @@ class Stop(Callback):
             raise KeyboardInterrupt
 
 
-def make_net(callbacks: Any = None) -> skorch.NeuralNetBinaryClassifier:
+def make_net(callbacks: Any = None) -> Net:
     """Return a classifier whose minibatches are the source's."""
     torch.manual_seed(0)
-    return skorch.NeuralNetBinaryClassifier(
+    return Net(
         Module,
+        criterion__reduction="none",
         optimizer=torch.optim.Adam,
         lr=0.01,
         iterator_train=make_loader,
