@@ -179,7 +179,7 @@ def _build_index(net: Network, url: str) -> float:
         begin = time.monotonic()
         describe_objects([f"{url}/tokens.bin"] * NUM_LANES)
         seconds.append(time.monotonic() - begin)
-    return float(np.median(seconds))
+    return float(np.quantile(seconds, 0.25))  # others may have the processors
 
 
 def _main(job: Job, base: Path) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def test_links_carry_and_loops_wait_as_is_predicted(job: Job) -> None:
     print("  predicted", [f"{one:.1%}" for one in waiting], f"a request {1e3 * own:.1f} ms")
     assert into == pytest.approx(received * (1 + HEADERS) + sent * HEADERS, rel=0.1)
     assert out == pytest.approx(sent * (1 + HEADERS) + received * HEADERS, rel=0.1)
-    assert np.mean(found["waiting"]) == pytest.approx(waiting.mean(), rel=0.1, abs=0.01)
+    assert np.mean(found["waiting"]) == pytest.approx(waiting.mean(), rel=0.1, abs=0.02)
 
 
 @pytest.mark.parametrize("job", JOBS[:4], ids=str)
