@@ -6,7 +6,8 @@
 Lengths are those of Megatron's mock data: log-normal, 128 to 8,192 tokens, 1,024 on average.
 Ours are `Packed` rows with `balance="attention"`; theirs are the groups that
 `BalancedCPScheduler` makes of the same sequences of each step. A sequence that several ranks
-share costs each of them its part. Ranks wait for each other at the end of a step, or at every micro-batch.
+share costs each of them its part. Ranks wait for each other at the end of a step, or at every
+micro-batch.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ what is found.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -56,6 +57,7 @@ def links_of(job: Job, request_seconds: float) -> Links:
         step=NUM_CHUNKS / NUM_STEPS,
         in_step=True,
         request_seconds=request_seconds,
+        peer_seconds=request_seconds,
     )
 
 
@@ -75,6 +77,11 @@ def predicted(job: Job, request_seconds: float) -> list[list[SweepTraffic]]:
 def arithmetic(job: Job) -> int:
     """Return the chunks that leave the store in a run."""
     return NUM_CHUNKS + (SWEEPS - 1) * max(0, NUM_CHUNKS - job.nodes * job.room)
+
+
+def stretch(waiting: Sequence[float]) -> float:
+    """Return how many times as long a run takes as without waiting."""
+    return float(np.mean([1 / (1 - one) for one in waiting]))
 
 
 JOBS = [
@@ -105,7 +112,9 @@ def test_links_carry_and_loops_wait_as_is_predicted(job: Job) -> None:
     print("  predicted", [f"{one:.1%}" for one in waiting], f"a request {1e3 * own:.1f} ms")
     assert into == pytest.approx(received * (1 + HEADERS) + sent * HEADERS, rel=0.1)
     assert out == pytest.approx(sent * (1 + HEADERS) + received * HEADERS, rel=0.1)
-    assert np.mean(found["waiting"]) == pytest.approx(waiting.mean(), rel=0.1, abs=0.02)
+    assert stretch(found["waiting"]) == pytest.approx(stretch(waiting), rel=0.1)
+    if job.nodes <= 2 * (os.cpu_count() or 1):  # else nodes wait for processors too
+        assert np.mean(found["waiting"]) == pytest.approx(waiting.mean(), rel=0.1, abs=0.02)
 
 
 @pytest.mark.parametrize("job", JOBS[:4], ids=str)

@@ -44,6 +44,8 @@ class Links:
         lane has as many of them; else they come to them in turns.
     request_seconds : float
         From a request to the store to the first byte of its answer, on a link that is idle.
+    peer_seconds : float
+        The same of another node, which is asked before the store.
     """
 
     store: float
@@ -53,6 +55,7 @@ class Links:
     step: float
     in_step: bool = False
     request_seconds: float = 0.0
+    peer_seconds: float = 0.0
 
     @property
     def ahead(self) -> float:
@@ -129,6 +132,7 @@ class _Network:
         self._store = _Link(links.store)
         self._into, self._out = ([_Link(links.node) for _ in range(nodes)] for _ in range(2))
         self._own_seconds = _REQUESTS * links.request_seconds
+        self._peer_seconds = links.peer_seconds
         self.store = [0] * num_sweeps
         shape = num_sweeps, nodes
         self.received, self.sent = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
@@ -142,13 +146,17 @@ class _Network:
         from_store = 0.0
         for read in reads:
             if not read.is_held:
-                from_store = self._store.carry(time) + self._own_seconds
+                asked = time + (self._peer_seconds if read.owner != read.reader else 0.0)
+                from_store = self._store.carry(asked) + self._own_seconds
         return [self._ask(read, time, from_store) for read in reads]
 
     def _ask(self, read: ChunkRead, time: float, from_store: float) -> float:
         if read.is_held:
             is_own = read.owner == read.reader
-            return time if is_own else self._pass(read.sweep, read.owner, read.reader, time)
+            if is_own:
+                return time
+            there = self._pass(read.sweep, read.owner, read.reader, time)
+            return there + self._peer_seconds
         self.store[read.sweep] += 1
         self.received[read.sweep, read.reader] += 1
         there = max(from_store, self._into[read.reader].carry(time))

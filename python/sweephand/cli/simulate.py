@@ -139,7 +139,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         type=number,
         default=0.1,
-        help="until the store begins to answer one, with --cluster; 0.1 by default",
+        help="until the store begins to answer a request, with --cluster; 0.1 by default",
     )
     add("--nodes", metavar="N", type=count, help="that have a cache; one for 8 workers")
     add(
