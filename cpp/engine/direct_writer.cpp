@@ -36,6 +36,11 @@ class Numbers {
   std::span<const std::uint64_t> joined_;
 };
 
+struct ElementRange {
+  std::uint64_t first;
+  std::uint64_t count;
+};
+
 // Copies what lies in the memory of a column: again where its file was touched meanwhile.
 template <class Copy>
 void copy_unchanged(const Column& column, const Copy& copy_all) {
@@ -46,6 +51,27 @@ void copy_unchanged(const Column& column, const Copy& copy_all) {
     copy_all();
     reader.check_unchanged();
   });
+}
+
+// The column with its values in memory: where they are held, those of the sequences are
+// brought.
+template <class ElementsOf>
+Column brought(Column column, std::size_t count, const ElementsOf& elements_of) {
+  if (column.values != nullptr) return column;
+  column.values = column.extents->held();
+  Extents::Reader reader(*column.extents);
+  if (!reader.brings_nothing()) {
+    for (std::size_t j = 0; j < count; ++j) {
+      const ElementRange elements = elements_of(j);
+      reader.bring(elements.first * column.element_bytes,
+                   elements.count * column.element_bytes);
+    }
+    // Other threads may bring what lies behind: it is not read with what is short.
+    column.num_samples = 0;
+    column.num_elements = 0;
+  }
+  column.extents = nullptr;  // which are not looked at any more
+  return column;
 }
 
 // Where each sequence begins in the column, and in the minibatch; false if one is not there.
@@ -67,11 +93,6 @@ bool find_sequences(const Column& column, const Numbers& numbers,
   }
   return true;
 }
-
-struct ElementRange {
-  std::uint64_t first;
-  std::uint64_t count;
-};
 
 // Copies the elements of each sequence one behind the other. Arguments are copies, which
 // nothing that is written can change. REQUIRES: `to` is of take_with_room
@@ -96,7 +117,8 @@ void copy_all(ColumnCopier copier, std::span<const PlannedSequence> share,
 }  // namespace
 
 bool lies_as_delivered(const Column& column, const StreamSpec& stream) {
-  return column.values != nullptr && !stream.variable && !stream.broadcast;
+  const bool is_held = column.extents != nullptr && column.extents->held() != nullptr;
+  return (column.values != nullptr || is_held) && !stream.variable && !stream.broadcast;
 }
 
 StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> share,
@@ -115,8 +137,9 @@ StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> sh
                             count = stream.sample_elements](std::size_t j) {
     return ElementRange{numbers[j] * count, count};
   };
-  copy_unchanged(column, [&] {
-    copy_all({column, stream}, share, elements_of, stream,
+  const Column source = brought(column, share.size(), elements_of);
+  copy_unchanged(source, [&] {
+    copy_all({source, stream}, share, elements_of, stream,
              row_bytes > kCacheLine ? kRowsAhead : kShortAhead, batch.values.data());
   });
   return batch;
@@ -148,8 +171,9 @@ std::optional<StreamBatch> write_sequences(const Column& column,
     const auto samples = static_cast<std::uint64_t>(offsets[j + 1] - offsets[j]);
     return ElementRange{begins[j] * of_sample, samples * of_sample};
   };
-  copy_unchanged(column, [&] {
-    copy_all({column, stream}, share, elements_of, stream,
+  const Column source = brought(column, count, elements_of);
+  copy_unchanged(source, [&] {
+    copy_all({source, stream}, share, elements_of, stream,
              batch.values.size() > count * kCacheLine ? kSequencesAhead : kShortAhead,
              batch.values.data());
   });

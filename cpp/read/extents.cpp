@@ -27,29 +27,7 @@ FilePool::FilePool(std::vector<ListedFile> files)
     : files_(std::move(files)),
       most_open_(most_descriptors()),
       staying_(files_.size()),
-      open_(files_.size()) {
-  if (files_.size() <= kFew) return;
-  held_ = std::vector<Held>(files_.size());
-  std::size_t room = kMostHeld;
-  for (std::size_t i = 0; i < files_.size(); ++i) {
-    const std::uint64_t size = files_[i].tag.size;
-    if (size > std::min(kSmall, room)) continue;
-    held_[i].size = size;
-    room -= size;
-  }
-}
-
-const std::byte* FilePool::hold(std::uint64_t number) {
-  const std::scoped_lock lock(mutex_);
-  Held& held = held_[number];
-  if (held.owner.empty()) {
-    std::vector<std::byte> bytes(held.size);
-    File(files_[number].path, files_[number].tag).read(0, bytes);
-    held.owner = std::move(bytes);
-    held.bytes.store(held.owner.data(), std::memory_order_release);
-  }
-  return held.owner.data();
-}
+      open_(files_.size()) {}
 
 std::shared_ptr<const File> FilePool::open_anew(std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
@@ -107,6 +85,7 @@ Extents::Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> n
   }
   extent_guess_ = EvenGuess(numbers_.size(), num_bytes());
   files_ = std::make_shared<FilePool>(std::move(files));
+  held_ = std::make_unique<HeldExtents>(files_->files(), numbers_, offsets_, starts_);
   if (numbers_.size() != 1 || num_bytes() == 0) return;
   std::shared_ptr<const File> keeper;
   const std::span mapped = files_->open(numbers_[0], keeper).mapped();
@@ -122,11 +101,12 @@ void Extents::Reader::enter(std::uint64_t offset) {
   begin_ = starts[extent];
   end_ = starts[extent + 1];
   offset_ = extents_.offsets_[extent];
+  held_ = extents_.held_->read(extent);
+  if (held_ != nullptr) return;
   const std::uint64_t number = extents_.numbers_[extent];
   if (number_ == number) return;
   leave();
-  held_ = extents_.files_->held(number);
-  if (held_.empty()) touch(number, extents_.files_->open(number, keeper_));
+  touch(number, extents_.files_->open(number, keeper_));
   number_ = number;
 }
 
@@ -139,6 +119,13 @@ void Extents::Reader::touch(std::uint64_t number, const File& file) {
 void Extents::Reader::leave() {
   if (file_ != nullptr && file_->torn()) torn_ = file_->path();
   file_ = nullptr;
+}
+
+void Extents::Reader::bring(std::uint64_t offset, std::uint64_t bytes) {
+  for (const std::uint64_t end = offset + bytes; offset < end;) {
+    if (offset < begin_ || offset >= end_) enter(offset);
+    offset = end_;
+  }
 }
 
 void Extents::Reader::read_in_memory() {
@@ -157,6 +144,8 @@ void Extents::Reader::prefetch_place(std::uint64_t offset) const noexcept {
 const std::byte* Extents::Reader::place(std::uint64_t offset) const noexcept {
   if (offset >= extents_.num_bytes()) return nullptr;
   const std::size_t extent = extents_.extent_guess_.find(extents_.starts_, offset);
+  const std::byte* const held = extents_.held_->place(extent);
+  if (held != nullptr) return held + (offset - extents_.starts_[extent]);
   const File* const file = extents_.files_->staying(extents_.numbers_[extent]);
   if (file == nullptr) return nullptr;
   const std::uint64_t inside = extents_.offsets_[extent] + (offset - extents_.starts_[extent]);
@@ -168,12 +157,10 @@ void Extents::Reader::read(std::uint64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
     if (offset < begin_ || offset >= end_) enter(offset);
     const std::span part = out.first(std::min<std::uint64_t>(out.size(), end_ - offset));
-    const std::uint64_t inside = offset_ + (offset - begin_);
-    if (inside < held_.size() && part.size() <= held_.size() - inside) {
-      std::memcpy(part.data(), held_.data() + inside, part.size());
-    } else {  // which says what is wrong where it is held
-      const File& file = file_ != nullptr ? *file_ : extents_.files_->open(number_, keeper_);
-      file.read_unchecked(inside, part);
+    if (held_ != nullptr) {
+      std::memcpy(part.data(), held_ + (offset - begin_), part.size());
+    } else {
+      file_->read_unchecked(offset_ + (offset - begin_), part);
     }
     out = out.subspan(part.size());
     offset += part.size();

@@ -3,6 +3,7 @@
 
 #include "base/search.hpp"
 #include "read/file.hpp"
+#include "read/held_extents.hpp"
 
 #include <atomic>
 #include <compare>
@@ -31,14 +32,9 @@ void read_each(std::span<const ListedFile> files, std::span<const std::uint64_t>
                std::span<std::byte> out);
 
 // Opens files when they are wanted. Those that the system maps stay open if there are not too
-// many, else some of them. Of many files the small ones are read whole, while there is room,
-// and not looked at any more: to ask the system whether one has changed takes longer than to
-// copy what is wanted of it. Safe for several threads.
+// many, else some of them. Safe for several threads.
 class FilePool {
  public:
-  static constexpr std::size_t kFew = 1024;
-  static constexpr std::size_t kSmall = std::size_t{64} << 10;
-  static constexpr std::size_t kMostHeld = std::size_t{128} << 20;
   static constexpr std::size_t kMaxMapped = 16384;  // far below the usual limit of 65530
 
   explicit FilePool(std::vector<ListedFile> files);
@@ -57,27 +53,13 @@ class FilePool {
     return staying_[number].load(std::memory_order_acquire);
   }
 
-  // All bytes of a file that is held, as it was when it was listed; else none. Throws
-  // StaleError when it is not what it was.
-  std::span<const std::byte> held(std::uint64_t number) {
-    if (held_.empty() || held_[number].size == 0) return {};
-    const std::byte* const bytes = held_[number].bytes.load(std::memory_order_acquire);
-    return {bytes != nullptr ? bytes : hold(number), held_[number].size};
-  }
+  std::span<const ListedFile> files() const noexcept { return files_; }
 
  private:
-  struct Held {
-    std::atomic<const std::byte*> bytes = nullptr;  // null before they are wanted
-    std::size_t size = 0;                           // 0 if they are not to be held
-    std::vector<std::byte> owner;
-  };
-
   std::shared_ptr<const File> open_anew(std::uint64_t number);
-  const std::byte* hold(std::uint64_t number);
 
   std::vector<ListedFile> files_;
   std::size_t most_open_;                          // files with descriptors
-  std::vector<Held> held_;                         // by number; empty if there are few files
   std::vector<std::atomic<const File*>> staying_;  // by number; null if it does not stay
   std::mutex mutex_;                               // guards all below
   std::vector<std::shared_ptr<const File>> open_;  // by number; null if it is not open
@@ -101,6 +83,9 @@ class Extents {
   // as this lives; what is read there counts only when Reader::check_unchanged has passed.
   const std::byte* in_memory() const noexcept { return in_memory_; }
 
+  // The same if all pieces are held: a part counts only when Reader::bring has passed.
+  const std::byte* held() const noexcept { return held_->whole(); }
+
   // What one thread reads at one time.
   class Reader {
    public:
@@ -114,6 +99,11 @@ class Extents {
 
     // Where that is in memory, to be asked for ahead; null if it is not known to be there.
     const std::byte* place(std::uint64_t offset) const noexcept;
+
+    // To be called before a part is read where it is held, for each of its parts. REQUIRES: it
+    // ends within the run, and extents.held()
+    void bring(std::uint64_t offset, std::uint64_t bytes);
+    bool brings_nothing() const noexcept { return extents_.held_->all_there(); }
 
     // To be called before the run is read in memory. REQUIRES: extents.in_memory()
     void read_in_memory();
@@ -138,8 +128,8 @@ class Extents {
     std::uint64_t end_ = 0;
     std::uint64_t number_ = ~std::uint64_t{0};  // its file; none at first
     std::uint64_t offset_ = 0;                  // where it begins there
-    std::span<const std::byte> held_;
-    const File* file_ = nullptr;  // if it is not held
+    const std::byte* held_ = nullptr;           // its bytes, or
+    const File* file_ = nullptr;
     std::shared_ptr<const File> keeper_;
     std::vector<Touched> touched_;  // files, some of them twice
     std::string torn_;              // the path of one that zeros may have come from; or empty
@@ -152,6 +142,7 @@ class Extents {
   std::vector<std::uint64_t> starts_;  // where each extent begins in the run, and the end
   EvenGuess extent_guess_;
   std::shared_ptr<FilePool> files_;
+  std::unique_ptr<HeldExtents> held_;
   std::shared_ptr<const File> whole_;  // keeps what is in memory
   const std::byte* in_memory_ = nullptr;
 };

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.read.format_corpora import TOKENS, varied, write_megatron
 from tests.sanitized import no_other_handler
 
@@ -139,6 +140,55 @@ def test_one_of_many_files_that_changed_before_it_was_read_is_stale(
         for _ in range(2):
             with pytest.raises(sh.StaleError, match=name):
                 list(islice(source.minibatches(MANY * 2), 2))
+
+
+def many_small_files(tmp_path: Path) -> sh.Deserializer:
+    """Return files of which all are held, in sequences of 1 to 100 tokens."""
+    for number in range(MANY):
+        tokens_of_file(number).tofile(tmp_path / f"{number:04}.bin")
+    (tmp_path / "0500-empty.bin").touch()
+    return sh.RawTokensDeserializer(str(tmp_path / "*.bin"), "uint16", 100)
+
+
+def tokens_of_file(number: int) -> NDArray[np.uint16]:
+    return (np.arange(number * 7 % 350 + 1) + number).astype(np.uint16)
+
+
+@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded()], ids=repr)
+@pytest.mark.parametrize("threads", [0, 2])
+def test_files_that_are_all_held_are_served_as_they_are(
+    tmp_path: Path, layout: sh.Layout, threads: int
+) -> None:
+    many_small_files(tmp_path)
+    expected = [
+        own[begin : begin + 100].tolist()
+        for own in map(tokens_of_file, range(MANY))
+        for begin in range(0, len(own), 100)
+    ]
+    for dtype in (np.uint16, np.int64):
+        streams = sh.StreamDefs(tokens=sh.StreamDef(field="tokens", dtype=dtype))
+        corpus = sh.RawTokensDeserializer(str(tmp_path / "*.bin"), "uint16", 100, streams)
+        # In the first sweep files are read, in the second one all are held.
+        with sh.MinibatchSource(
+            corpus, layout=layout, num_threads=threads, max_sweeps=2
+        ) as source:
+            found = [
+                own
+                for minibatch in source.minibatches(1000)
+                for own in minibatch["tokens"].as_sequences()
+            ]
+        assert {own.dtype for own in found} == {np.dtype(dtype)}
+        assert sorted(own.tolist() for own in found) == sorted(2 * expected)
+
+
+def test_a_file_that_changed_before_it_was_held_is_stale(tmp_path: Path) -> None:
+    corpus = many_small_files(tmp_path)
+    os.truncate(tmp_path / "0007.bin", 10)
+    with sh.MinibatchSource(corpus, num_threads=0) as source:
+        for _ in range(2):
+            source.current_position = 0
+            with pytest.raises(sh.StaleError, match=r"0007\.bin"):
+                list(islice(source.minibatches(1 << 20), 1))
 
 
 def test_a_piece_beyond_one_of_many_files_is_refused(tmp_path: Path) -> None:
