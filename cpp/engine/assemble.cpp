@@ -1,7 +1,6 @@
 #include "engine/assemble.hpp"
 
 #include "base/error.hpp"
-#include "engine/direct_writer.hpp"
 #include "engine/stream_writer.hpp"
 
 #include <algorithm>
@@ -53,14 +52,35 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
     const Chunk* chunk = members_.resident(stream.member).get();
     const Column* column = chunk == nullptr ? nullptr : &chunk->columns[stream.column];
     const bool direct = column != nullptr && chunk->skipped.empty() &&
-                        (options_.form == Form::kRagged || stream.single ||
-                         (stream.carried && options_.form == Form::kPadded)) &&
-                        lies_as_delivered(*column, stream);
+                        one_behind_the_other(stream) && lies_as_delivered(*column, stream);
     columns_.push_back(column);
+    parted_.push_back(parted_of(stream));
     is_table_.push_back(direct && column->sample_offsets == nullptr);
-    lies_as_delivered_ = lies_as_delivered_ && direct;
+    lies_as_delivered_ = lies_as_delivered_ && (direct || parted_.back());
     reads_as_written_ = reads_as_written_ || (column != nullptr && column->extents != nullptr);
   }
+}
+
+// In parts that lie in memory, all of them as they are delivered.
+std::optional<PartedColumn> Assembler::parted_of(const StreamSpec& stream) const {
+  const std::span parts = members_.resident_parts(stream.member);
+  if (parts.empty() || !members_.joined(stream.member).empty() || !one_behind_the_other(stream))
+    return std::nullopt;
+  std::vector<Column> columns;
+  std::vector<std::uint64_t> starts;
+  for (const ResidentPart& part : parts) {
+    const Column& column = columns.emplace_back(part.chunk->columns[stream.column]);
+    if (!lies_as_delivered(column, stream) || column.extents != nullptr) return std::nullopt;
+    starts.push_back(part.first_sequence);
+  }
+  starts.push_back(parts.back().first_sequence + parts.back().chunk->num_sequences);
+  return std::optional<PartedColumn>(std::in_place, std::move(columns), std::move(starts),
+                                     stream);
+}
+
+bool Assembler::one_behind_the_other(const StreamSpec& stream) const noexcept {
+  return options_.form == Form::kRagged || stream.single ||
+         (stream.carried && options_.form == Form::kPadded);
 }
 
 std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
@@ -82,7 +102,11 @@ std::shared_ptr<Batch> Assembler::write_directly(const Plan& plan) try {
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     const StreamSpec& stream = streams_[number];
     const auto& joined = members_.joined(stream.member);
-    if (is_table_[number]) {
+    if (const auto& parted = parted_[number]) {
+      auto written = parted->write(plan.share, pool_);
+      if (!written) return nullptr;
+      batch->streams.push_back(*std::move(written));
+    } else if (is_table_[number]) {
       batch->streams.push_back(
           write_rows(*columns_[number], plan.share, joined, stream, pool_));
     } else if (auto written =

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "engine/batch.hpp"
 #include "engine/buffer.hpp"
+#include "engine/direct_writer.hpp"
 #include "engine/members.hpp"
 #include "engine/runs.hpp"
 #include "engine/stream_spec.hpp"
@@ -12,6 +13,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace sweephand {
@@ -45,6 +48,8 @@ class Assembler {
   AssembleStats stats() const;
 
  private:
+  std::optional<PartedColumn> parted_of(const StreamSpec& stream) const;
+  bool one_behind_the_other(const StreamSpec& stream) const noexcept;
   std::shared_ptr<Batch> write_directly(const Plan& plan);
   std::shared_ptr<Batch> write_by_runs(Plan& plan, const Poll& poll);
   void add_up(const Batch& batch, const WorkClock& clock);
@@ -58,11 +63,13 @@ class Assembler {
   AssembleOptions options_;
   Report report_;
   BufferPool pool_;
-  std::vector<const Column*> columns_;  // per stream; null if it is not resident
-  std::vector<bool> is_table_;          // per stream: write_rows is all that it takes
-  bool lies_as_delivered_ = false;      // every stream lies in memory as it is delivered
-  bool reads_as_written_ = false;       // sequences are read from files where they are copied
-  mutable std::mutex mutex_;            // guards all below
+  std::vector<const Column*> columns_;               // per stream; null if it is not resident
+  std::vector<std::optional<PartedColumn>> parted_;  // per stream: what lies as delivered in
+                                                     // parts; or none
+  std::vector<bool> is_table_;      // per stream: write_rows is all that it takes
+  bool lies_as_delivered_ = false;  // every stream lies in memory as it is delivered
+  bool reads_as_written_ = false;   // sequences are read from files where they are copied
+  mutable std::mutex mutex_;        // guards all below
   std::uint64_t bytes_assembled_ = 0;
   WorkTime write_;
 };

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
@@ -114,6 +114,13 @@ void copy_all(ColumnCopier copier, std::span<const PlannedSequence> share,
   }
 }
 
+// Sequences have as many samples as the stream may have, and no more than memory has room for:
+// which of them has not, the way by runs says.
+bool is_deliverable(const StreamBatch& batch, std::size_t count, const StreamSpec& stream) {
+  if (stream.single && (batch.longest > 1 || batch.num_samples != count)) return false;
+  return batch.longest <= physical_memory() / std::max<std::uint64_t>(1, stream.sample_bytes());
+}
+
 }  // namespace
 
 bool lies_as_delivered(const Column& column, const StreamSpec& stream) {
@@ -161,10 +168,7 @@ std::optional<StreamBatch> write_sequences(const Column& column,
   });
   if (!found) return std::nullopt;
   batch.num_samples = static_cast<std::uint64_t>(offsets[count]);
-  if (stream.single && (batch.longest > 1 || batch.num_samples != count)) return std::nullopt;
-  // Which the way by runs says of the sequence.
-  if (batch.longest > physical_memory() / std::max<std::uint64_t>(1, sample_bytes))
-    return std::nullopt;
+  if (!is_deliverable(batch, count, stream)) return std::nullopt;
   batch.values = take_with_room(pool, batch.num_samples * sample_bytes);
   const auto elements_of = [begins = begins.data(), offsets,
                             of_sample = stream.sample_elements](std::size_t j) {
@@ -177,6 +181,70 @@ std::optional<StreamBatch> write_sequences(const Column& column,
              batch.values.size() > count * kCacheLine ? kSequencesAhead : kShortAhead,
              batch.values.data());
   });
+  return batch;
+}
+
+PartedColumn::PartedColumn(std::vector<Column> columns, std::vector<std::uint64_t> starts,
+                           const StreamSpec& stream)
+    : stream_(&stream),
+      columns_(std::move(columns)),
+      starts_(std::move(starts)),
+      guess_(columns_.size(), starts_.back()) {
+  for (const Column& column : columns_) copiers_.emplace_back(column, stream);
+}
+
+// The part of each sequence, whose offsets are asked for.
+std::vector<PartedColumn::Found> PartedColumn::find_parts(
+    std::span<const PlannedSequence> share) const {
+  std::vector<Found> found(share.size());
+  for (std::size_t j = 0; j < share.size(); ++j) {
+    const std::size_t part = guess_.find(starts_, share[j].sequence);
+    found[j] = {.part = part, .first = share[j].sequence - starts_[part]};
+    if (columns_[part].sample_offsets != nullptr)
+      __builtin_prefetch(columns_[part].sample_offsets + found[j].first);
+  }
+  return found;
+}
+
+// As find_sequences.
+bool PartedColumn::find_elements(std::span<Found> found, std::int64_t* offsets,
+                                 std::uint64_t& longest) const {
+  offsets[0] = 0;
+  for (std::size_t j = 0; j < found.size(); ++j) {
+    const SampleRange samples = columns_[found[j].part].find(found[j].first);
+    if (!samples.is_there()) return false;
+    found[j].first = static_cast<std::uint64_t>(samples.begin) * stream_->sample_elements;
+    offsets[j + 1] = offsets[j] + (samples.end - samples.begin);
+    longest = std::max(longest, samples.count());
+  }
+  return true;
+}
+
+std::optional<StreamBatch> PartedColumn::write(std::span<const PlannedSequence> share,
+                                               BufferPool& pool) const {
+  const std::uint64_t sample_bytes = stream_->sample_bytes();
+  const std::size_t count = share.size();
+  StreamBatch batch{.sample_bytes = sample_bytes};
+  batch.sample_offsets = pool.take((count + 1) * sizeof(std::int64_t));
+  auto* const offsets = batch.sample_offsets.as<std::int64_t>();
+  std::vector<Found> found = find_parts(share);
+  if (!find_elements(found, offsets, batch.longest)) return std::nullopt;
+  batch.num_samples = static_cast<std::uint64_t>(offsets[count]);
+  if (!is_deliverable(batch, count, *stream_)) return std::nullopt;
+  batch.values = take_with_room(pool, batch.num_samples * sample_bytes);
+  const auto elements = [&](std::size_t j) __attribute__((always_inline)) {
+    return static_cast<std::uint64_t>(offsets[j + 1] - offsets[j]) * stream_->sample_elements;
+  };
+  const auto ask_for = [&](std::size_t j) __attribute__((always_inline)) {
+    copiers_[found[j].part].ask_for(found[j].first, elements(j));
+  };
+  std::byte* to = batch.values.data();
+  for (std::size_t j = 0; j < std::min(kSequencesAhead, count); ++j) ask_for(j);
+  for (std::size_t j = 0; j < count; ++j) {
+    if (j + kSequencesAhead < count) ask_for(j + kSequencesAhead);
+    copiers_[found[j].part](found[j].first, elements(j), to, share[j].sequence);
+    to += elements(j) * stream_->element_bytes;
+  }
   return batch;
 }
 

@@ -2,13 +2,17 @@
 // speed of memory.
 #pragma once
 
+#include "base/search.hpp"
 #include "compose/plan.hpp"
 #include "engine/batch.hpp"
+#include "engine/copy.hpp"
 #include "read/column.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace sweephand {
 
@@ -30,5 +34,34 @@ std::optional<StreamBatch> write_sequences(const Column& column,
                                            std::span<const PlannedSequence> share,
                                            std::span<const std::uint64_t> joined,
                                            const StreamSpec& stream, BufferPool& pool);
+
+// A stream that lies in parts, each of which holds sequences from one number on.
+class PartedColumn {
+ public:
+  // `stream` must outlive this. REQUIRES: columns lie as delivered, and in no file; starts[0]
+  // is 0, and the end of the last one comes behind them
+  PartedColumn(std::vector<Column> columns, std::vector<std::uint64_t> starts,
+               const StreamSpec& stream);
+
+  // As write_sequences.
+  std::optional<StreamBatch> write(std::span<const PlannedSequence> share,
+                                   BufferPool& pool) const;
+
+ private:
+  struct Found {
+    std::size_t part;
+    std::uint64_t first;  // sequence of the part, then element of it
+  };
+
+  std::vector<Found> find_parts(std::span<const PlannedSequence> share) const;
+  bool find_elements(std::span<Found> found, std::int64_t* offsets,
+                     std::uint64_t& longest) const;
+
+  const StreamSpec* stream_;
+  std::vector<Column> columns_;
+  std::vector<ColumnCopier> copiers_;
+  std::vector<std::uint64_t> starts_;
+  EvenGuess guess_;
+};
 
 }  // namespace sweephand

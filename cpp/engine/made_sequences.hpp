@@ -12,6 +12,12 @@
 
 namespace sweephand {
 
+// Some of them that lie in memory as they are, from one number to the next part's.
+struct ResidentPart {
+  std::uint64_t first_sequence = 0;
+  const Chunk* chunk = nullptr;
+};
+
 // Safe for several threads.
 class MadeSequences {
  public:
@@ -21,6 +27,10 @@ class MadeSequences {
   virtual ~MadeSequences() = default;
 
   virtual std::uint64_t num_sequences() const noexcept = 0;
+
+  // All of them, if they lie in memory for as long as this lives, none is skipped, and nobody
+  // else can change where they lie; else nothing. Located lists no chunks of them.
+  virtual std::span<const ResidentPart> resident() const noexcept { return {}; }
 
   // The wanted sequences of a plan's share. `numbers` are their numbers here.
   virtual Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,

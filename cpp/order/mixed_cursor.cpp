@@ -1,7 +1,6 @@
 #include "order/mixed_cursor.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <stdexcept>
 #include <utility>
 
@@ -16,7 +15,14 @@ MixedCursor::MixedCursor(std::shared_ptr<const std::vector<TimelinePart>> corpor
                          std::vector<std::uint64_t> first_sequences, std::uint64_t time)
     : corpora_(std::move(corpora)),
       first_sequences_(std::move(first_sequences)),
-      own_(corpora_->size()) {
+      own_(corpora_->size()),
+      keys_(corpora_->size()) {
+  for (std::size_t number = 0; number < own_.size(); ++number) {
+    const TimelinePart& corpus = (*corpora_)[number];
+    own_[number].limit = corpus.limit;
+    own_[number].even_share = corpus.rate.even_share();
+    own_[number].first_sequence = first_sequences_[number];
+  }
   // All that begins before `time` has a key of `time` or less. How much more than the key is
   // delivered depends on how long sequences are, which is guessed.
   std::uint64_t back = 64;
@@ -29,11 +35,8 @@ MixedCursor::MixedCursor(std::shared_ptr<const std::vector<TimelinePart>> corpor
     if (time_ <= time || time <= back) break;
     back *= 8;
   }
-  for (std::uint32_t number = 0; number < own_.size(); ++number) {
-    const std::uint64_t key = next_key(number);
-    if (key != Rate::kNever) heads_.push_back(head_of(key, number));
-  }
-  std::ranges::make_heap(heads_, std::greater<>());
+  for (std::uint32_t number = 0; number < own_.size(); ++number)
+    keys_.set(number, next_key(number));
   merge();
   while (time_ < time && !sweep_done()) pop(1, ahead().front().size);
 }
@@ -55,29 +58,20 @@ void MixedCursor::place(std::uint64_t key) {
 }
 
 std::uint64_t MixedCursor::next_key(std::uint32_t number) const {
-  const TimelinePart& corpus = (*corpora_)[number];
-  const std::uint64_t time = own_[number].time;
-  return time < corpus.limit ? corpus.rate.reached(time) : Rate::kNever;
+  const Own& own = own_[number];
+  if (own.time >= own.limit) return Rate::kNever;
+  if (own.even_share != 0) return Rate::reached_evenly(own.time, own.even_share);
+  return (*corpora_)[number].rate.reached(own.time);
 }
 
-// Gives the corpus that is in front its next key.
-void MixedCursor::sift(std::uint64_t key) {
-  if (key == Rate::kNever) {
-    std::ranges::pop_heap(heads_, std::greater<>());
-    heads_.pop_back();
-    return;
-  }
-  const Head head = head_of(key, static_cast<std::uint32_t>(heads_.front()));
-  std::size_t place = 0;
-  while (true) {
-    std::size_t child = 2 * place + 1;
-    if (child >= heads_.size()) break;
-    if (child + 1 < heads_.size()) child += heads_[child + 1] < heads_[child] ? 1 : 0;
-    if (head < heads_[child]) break;
-    heads_[place] = heads_[child];
-    place = child;
-  }
-  heads_[place] = head;
+// Goes on to those that are ahead of the cursor by now; false if they all are merged.
+bool MixedCursor::look_ahead(Own& own) {
+  if (own.cursor->sweep_done()) own.cursor->enter_next_sweep();
+  const std::span<const PlannedSequence> ahead = own.cursor->ahead();
+  own.next = ahead.data() + own.merged;
+  own.end = ahead.data() + ahead.size();
+  own.sweep = static_cast<std::uint16_t>(own.cursor->sweep());
+  return own.next != own.end;
 }
 
 // Merges until a corpus must look further ahead, which it does once its sequences are handed
@@ -86,21 +80,20 @@ void MixedCursor::merge() {
   ahead_.clear();
   number_of_.clear();
   front_ = 0;
-  while (!heads_.empty() && ahead_.size() < wanted_) {
-    const auto number = static_cast<std::uint32_t>(heads_.front());
+  while (keys_.least_key() != KeyTree::kNever && ahead_.size() < wanted_) {
+    const std::uint32_t number = keys_.least();
     Own& own = own_[number];
-    if (own.cursor->sweep_done()) own.cursor->enter_next_sweep();
-    const std::span<const PlannedSequence> ahead = own.cursor->ahead();
-    if (own.merged == ahead.size()) break;
-    PlannedSequence next = ahead[own.merged++];
+    if (own.next == own.end && !look_ahead(own)) break;
+    PlannedSequence next = *own.next++;
+    ++own.merged;
     // Not looked at before others had their turn: it would come from memory then.
-    __builtin_prefetch(ahead.data() + own.merged);
+    __builtin_prefetch(own.next);
     own.time += next.size;
-    next.sequence += first_sequences_[number];
-    next.sweep = static_cast<std::uint16_t>(own.cursor->sweep());
+    next.sequence += own.first_sequence;
+    next.sweep = own.sweep;
     ahead_.push_back(next);
     number_of_.push_back(static_cast<std::uint16_t>(number));
-    sift(next_key(number));
+    keys_.set(number, next_key(number));
   }
   place_of_.resize(ahead_.size());
   wanted_ = std::min(2 * wanted_, kAtMost);
@@ -118,7 +111,7 @@ void MixedCursor::pop(std::size_t count, std::uint64_t samples) {
     std::uint64_t own_samples = 0;
     while (front_ < end && number_of_[front_] == number) own_samples += ahead_[front_++].size;
     own_[number].cursor->pop(front_ - begin, own_samples);
-    own_[number].merged -= front_ - begin;
+    own_[number].merged -= static_cast<std::uint32_t>(front_ - begin);
   }
   if (front_ == ahead_.size()) merge();
 }

@@ -1,7 +1,7 @@
 // Walks along a mixture: the sequences of its corpora, merged in the order of their keys.
 #pragma once
 
-#include "base/mix.hpp"
+#include "order/key_tree.hpp"
 #include "order/mixed_timeline.hpp"
 #include "order/sweep_cursor.hpp"
 
@@ -41,27 +41,29 @@ class MixedCursor final : public Cursor {
   std::vector<std::uint64_t> own_times() const;
 
  private:
-  struct Own {
-    std::unique_ptr<SweepCursor> cursor;  // null if the corpus has ended
-    std::size_t merged = 0;               // of those that are ahead of it
-    std::uint64_t time = 0;               // own, of the first that is not
+  // What is touched for every sequence lies on one line of the cache: corpora are many, and
+  // others have had their turn since.
+  struct alignas(64) Own {
+    const PlannedSequence* next = nullptr;  // of those ahead of the cursor: the first that is
+    const PlannedSequence* end = nullptr;   // not merged, and their end
+    std::uint64_t time = 0;                 // own, of that first one
+    std::uint64_t limit = 0;                // of own time
+    std::uint64_t even_share = 0;           // see Rate
+    std::uint64_t first_sequence = 0;       // the number in the mixture
+    std::unique_ptr<SweepCursor> cursor;    // null if the corpus has ended
+    std::uint32_t merged = 0;               // of those ahead of the cursor
+    std::uint16_t sweep = 0;                // of those that come next
   };
-  // The key of the next sequence of a corpus, and the number of that. One number, as of two a
-  // comparison is a branch that nothing could foretell.
-  using Head = uint128;
-  static Head head_of(std::uint64_t key, std::uint32_t number) noexcept {
-    return uint128{key} << 32 | number;
-  }
 
   void place(std::uint64_t key);
   std::uint64_t next_key(std::uint32_t number) const;
-  void sift(std::uint64_t key);
+  static bool look_ahead(Own& own);
   void merge();
 
   std::shared_ptr<const std::vector<TimelinePart>> corpora_;
   std::vector<std::uint64_t> first_sequences_;
   std::vector<Own> own_;
-  std::vector<Head> heads_;  // a heap, the least in front, of corpora that have one
+  KeyTree keys_;  // of the next sequence of every corpus
   std::vector<PlannedSequence> ahead_;
   std::vector<std::uint16_t> number_of_;  // the corpus of each
   std::vector<std::uint32_t> place_of_;   // of the block of each, once it was added

@@ -40,6 +40,18 @@ class Rate {
   // REQUIRES: samples <= kMaxTime
   std::uint64_t reached(std::uint64_t samples) const noexcept;
 
+  // The share, if it never changes; else 0.
+  std::uint64_t even_share() const noexcept {
+    return segments_.size() == 1 ? segments_[0].first : 0;
+  }
+
+  // As reached, of such a share. REQUIRES: share > 0
+  static std::uint64_t reached_evenly(std::uint64_t samples, std::uint64_t share) noexcept {
+    if (samples > share << 31) return kNever;  // kMaxTime is not enough
+    const std::uint64_t rest = samples % share << 32;
+    return (samples / share << 32) + rest / share + (rest % share != 0 ? 1 : 0);
+  }
+
   // Since when the corpus has a share; kNever.
   std::uint64_t birth() const noexcept { return birth_; }
 
