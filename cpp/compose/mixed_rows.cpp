@@ -17,29 +17,51 @@ class SizesInSight {
  public:
   SizesInSight(std::span<const std::uint32_t> sizes, std::uint32_t row_length,
                std::span<const Load> /*loads*/)
-      : sizes_(sizes), row_length_(row_length), sight_(sizes, row_length) {}
+      : sizes_(sizes),
+        row_length_(row_length),
+        sight_(sizes, row_length),
+        in_sight_(std::size_t{row_length} + 2) {}
 
   std::uint64_t count() const noexcept { return sight_.count(); }
-  void add(std::uint32_t place) { sight_.add(place); }
+  void add(std::uint32_t place) {
+    sight_.add(place);
+    in_sight_.insert(sizes_[place]);
+  }
   std::uint32_t oldest() { return sight_.first_of(sight_.oldest()); }
-  void take(std::uint32_t place) { sight_.take(sight_.rank(place)); }
+  void take(std::uint32_t place) {
+    const std::uint32_t rank = sight_.rank(place);
+    sight_.take(rank);
+    in_sight_.erase(sizes_[place], sight_.has(rank));
+  }
   std::uint32_t measure(std::uint32_t place, std::size_t /*measure*/) const {
     return sizes_[place];
   }
   bool fits(std::uint32_t place, std::span<const std::uint32_t> room) const {
     return sizes_[place] <= room[0];
   }
+  // Where that is in the list, place_of says: most offers are not taken.
   Bands::Offer largest(std::span<const std::uint32_t> room) const {
-    const std::uint32_t rank = sight_.longest(room[0]);
-    if (rank == Sight::kNone) return {};
-    return {.place = sight_.first_of(rank), .own = sight_.size(rank), .limit = row_length_};
+    const std::uint32_t size = in_sight_.largest_below(room[0] + 1);
+    if (size == BitTree::kNone) return {};
+    return {.place = 0, .own = size, .limit = row_length_};
+  }
+  std::uint32_t place_of(const Bands::Offer& offer) const {
+    return sight_.first_of(sight_.longest(offer.own));
   }
 
  private:
   std::span<const std::uint32_t> sizes_;
   std::uint32_t row_length_;
   Sight sight_;
+  BitTree in_sight_;  // sizes, of which a row asks all corpora: fewer looks than at ranks
 };
+
+std::uint32_t place_of(const SizesInSight& sight, const Bands::Offer& offer) {
+  return sight.place_of(offer);
+}
+std::uint32_t place_of(const Bands& /*sight*/, const Bands::Offer& offer) {
+  return offer.place;
+}
 
 // The pieces of one corpus, and which of them may come next.
 template <class InSight>
@@ -71,11 +93,15 @@ class CorpusPieces {
   // It may deliver a piece; the last one may be more than is allowed.
   bool is_allowed() const { return allowed_ > 0; }
 
-  // Places among the pieces of the corpus: of the oldest in sight, and of the largest offer to
-  // a row. REQUIRES: is_allowed(), so that there is one in sight
+  // The place among the pieces of the corpus of the oldest in sight, and the largest offer to a
+  // row, whose place is known to place_of_offer. REQUIRES: is_allowed(), so that there is one
   std::uint32_t oldest() { return sight_->oldest(); }
   Bands::Offer largest(std::span<const std::uint32_t> room) const {
     return sight_->largest(room);
+  }
+
+  std::uint32_t place_of_offer(const Bands::Offer& offer) const {
+    return place_of(*sight_, offer);
   }
 
   std::uint32_t place_in_list(std::uint32_t own) const { return places_[own]; }
@@ -111,7 +137,7 @@ class CorpusPieces {
   std::int64_t allowed_ = 0;
 };
 
-// A corpus that may deliver, and what it has to offer, by places in the list.
+// A corpus that may deliver, and what it has to offer.
 template <class InSight>
 struct Due {
   explicit Due(CorpusPieces<InSight>* pieces)
@@ -119,10 +145,28 @@ struct Due {
         own_oldest(pieces->oldest()),
         oldest(pieces->place_in_list(own_oldest)) {}
 
+  // REQUIRES: something is offered
+  std::uint32_t place_of_largest() {
+    if (!is_placed) {
+      own_largest = corpus->place_of_offer(*largest);
+      largest->place = corpus->place_in_list(own_largest);
+      is_placed = true;
+    }
+    return largest->place;
+  }
+
+  // As Bands::Offer::is_before, by places in the list. REQUIRES: both offer something
+  bool is_before(Due& other) {
+    const std::uint64_t mine = std::uint64_t{largest->own} * other.largest->limit;
+    const std::uint64_t its = std::uint64_t{other.largest->own} * largest->limit;
+    return mine != its ? mine > its : place_of_largest() < other.place_of_largest();
+  }
+
   CorpusPieces<InSight>* corpus;
   std::uint32_t own_oldest;  // among the pieces of the corpus
-  std::uint32_t oldest;
+  std::uint32_t oldest;      // in the list
   std::uint32_t own_largest = 0;
+  bool is_placed = false;                 // the largest: its places are known
   std::optional<Bands::Offer> largest{};  // absent before it is asked for
 };
 
@@ -202,18 +246,15 @@ class MixedPacker {
     std::size_t found = due_.size();
     for (std::size_t i = 0; i < due_.size(); ++i) {
       Due<InSight>& due = due_[i];
-      if (!due.largest || !is_still_largest(*due.largest)) offer(due);
+      if (!due.largest || !is_still_largest(*due.largest)) {
+        due.largest = due.corpus->largest(room_);
+        due.is_placed = false;
+      }
       if (due.largest->place == Bands::kNone) continue;
-      if (found == due_.size() || due.largest->is_before(*due_[found].largest)) found = i;
+      if (found == due_.size() || due.is_before(due_[found])) found = i;
     }
+    if (found < due_.size()) due_[found].place_of_largest();
     return found;
-  }
-
-  void offer(Due<InSight>& due) const {
-    due.largest = due.corpus->largest(room_);
-    if (due.largest->place == Bands::kNone) return;
-    due.own_largest = due.largest->place;
-    due.largest->place = due.corpus->place_in_list(due.own_largest);
   }
 
   // Of sizes alone, the longest that fitted is still that if it fits into less room, and where

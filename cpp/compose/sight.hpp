@@ -74,6 +74,7 @@ class Sight {
   std::uint64_t count() const noexcept { return count_; }
   std::uint32_t size(std::uint32_t rank) const { return sizes_[rank]; }
   std::uint32_t rank(std::uint32_t place) const { return ranks_[place]; }
+  bool has(std::uint32_t rank) const { return in_sight_[rank] != 0; }
 
   // Brings a place of the list into sight. REQUIRES: places ascend
   void add(std::uint32_t place) {
