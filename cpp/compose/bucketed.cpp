@@ -206,8 +206,7 @@ Plan BucketedPlanner::next(const Request& request) {
   } else {
     plan.next.progress.assign(open_->delivered().begin(), open_->delivered().end());
   }
-  give_share(std::move(minibatch), rule_of(*timeline_, sharing_of(request), request, plan),
-             request, plan);
+  give_share(minibatch, rule_of(*timeline_, sharing_of(request), request, plan), request, plan);
   plan.num_rows = static_cast<std::uint32_t>(plan.share.size());
   return plan;
 }

@@ -52,8 +52,9 @@ void FitPlanner::seek(std::uint64_t time) {
 }
 
 // The global minibatch.
-std::vector<PlannedSequence> FitPlanner::take(const Request& request, Plan& plan) {
-  std::vector<PlannedSequence> minibatch;
+void FitPlanner::take(const Request& request, Plan& plan,
+                      std::vector<PlannedSequence>& minibatch) {
+  minibatch.clear();
   minibatch.reserve(num_sequences_ + num_sequences_ / 8);
   std::uint64_t room = request.num_samples;
   const std::uint64_t end = std::min(limit_, request.end);
@@ -83,7 +84,6 @@ std::vector<PlannedSequence> FitPlanner::take(const Request& request, Plan& plan
     }
     if (is_full) break;
   }
-  return minibatch;
 }
 
 Plan FitPlanner::next(const Request& request) {
@@ -94,16 +94,16 @@ Plan FitPlanner::next(const Request& request) {
   plan.nominal_time = time();
   ++number_;
   if (is_moved_ && request.tells_blocks) cursor_->open_blocks(plan.blocks);
-  std::vector<PlannedSequence> minibatch = take(request, plan);
+  take(request, plan, minibatch_);
   is_moved_ = is_moved_ && !request.tells_blocks;
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
-  num_sequences_ = minibatch.size();
+  num_sequences_ = minibatch_.size();
   plan.num_sequences = num_sequences_;
-  plan.end_of_data = minibatch.empty();
+  plan.end_of_data = minibatch_.empty();
   plan.counted =
-      count_sequences(minibatch, request.bans, timeline_->corpus().masks.get(), plan);
-  give_share(std::move(minibatch), fit_share_rule(*timeline_, request, plan), request, plan);
+      count_sequences(minibatch_, request.bans, timeline_->corpus().masks.get(), plan);
+  give_share(minibatch_, fit_share_rule(*timeline_, request, plan), request, plan);
   return plan;
 }
 

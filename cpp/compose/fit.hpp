@@ -31,7 +31,7 @@ class FitPlanner final : public Planner {
                                           std::uint64_t num_samples) const override;
 
  private:
-  std::vector<PlannedSequence> take(const Request& request, Plan& plan);
+  void take(const Request& request, Plan& plan, std::vector<PlannedSequence>& minibatch);
 
   std::shared_ptr<const Timeline> timeline_;
   std::uint64_t limit_;
@@ -39,6 +39,8 @@ class FitPlanner final : public Planner {
   bool is_moved_ = true;            // no minibatch was planned from where it stands
   std::uint32_t number_ = 0;        // of minibatches that were planned
   std::size_t num_sequences_ = 0;   // of the last one
+  // The last global one, whose memory the next one takes; empty where it is all one worker's.
+  std::vector<PlannedSequence> minibatch_;
 };
 
 }  // namespace sweephand

@@ -1,15 +1,14 @@
 #include "compose/planned_share.hpp"
 
 #include <cstdint>
-#include <utility>
 
 namespace sweephand {
 
-void give_share(std::vector<PlannedSequence> minibatch, const ShareRule& rule,
+void give_share(std::vector<PlannedSequence>& minibatch, const ShareRule& rule,
                 const Request& request, Plan& plan) {
   const std::uint32_t num_workers = request.num_workers;
   if (!wants_times(request, plan)) {
-    plan.share = share_of(std::move(minibatch), num_workers, request.rank, rule);
+    plan.share = share_of(minibatch, num_workers, request.rank, rule);
     return;
   }
   std::vector<std::uint64_t> times;

@@ -16,8 +16,9 @@ inline bool wants_times(const Request& request, const Plan& plan) noexcept {
 }
 
 // Puts the share of the worker who asked into the plan, and where they are wanted the nominal
-// times at which its sequences begin. REQUIRES: plan.nominal_time is set
-void give_share(std::vector<PlannedSequence> minibatch, const ShareRule& rule,
+// times at which its sequences begin. The minibatch of one worker becomes his share and is
+// empty then; others leave it. REQUIRES: plan.nominal_time is set
+void give_share(std::vector<PlannedSequence>& minibatch, const ShareRule& rule,
                 const Request& request, Plan& plan);
 
 }  // namespace sweephand

@@ -12,19 +12,47 @@
 namespace sweephand {
 namespace {
 
+// Before any is moved.
+class FirstOwner {
+ public:
+  FirstOwner(std::span<const PlannedSequence> minibatch, std::uint32_t num_workers,
+             Sharing sharing)
+      : minibatch_(minibatch), num_workers_(num_workers), deals_(sharing == Sharing::kDeal) {}
+
+  std::uint32_t operator[](std::size_t j) const {
+    const std::size_t turn = deals_ ? j : minibatch_[j].lane;
+    // Mostly there are as many lanes: a division takes longer than all else.
+    if (turn < num_workers_) return static_cast<std::uint32_t>(turn);
+    // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): there is a worker
+    return static_cast<std::uint32_t>(turn % num_workers_);
+  }
+
+ private:
+  std::span<const PlannedSequence> minibatch_;
+  std::uint32_t num_workers_;
+  bool deals_;
+};
+
 // What the workers have, while sequences move from one to the other.
 class Loads {
  public:
-  Loads(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
-        std::uint32_t num_workers, const Cost& cost)
-      : minibatch_(minibatch), cost_(cost), owner_(owner), loads_(num_workers) {
-    if (!cost.is_quadratic && cost.items.empty()) {
-      add_samples();
-    } else {
-      for (std::size_t j = 0; j < minibatch.size(); ++j) loads_[owner[j]] += cost_of(j);
+  // Who has what is written to `owner`, and kept there.
+  Loads(std::span<const PlannedSequence> minibatch, const FirstOwner& first_owner,
+        std::vector<std::uint32_t>& owner, std::uint32_t num_workers, const Cost& cost)
+      : minibatch_(minibatch),
+        cost_(cost),
+        owner_(owner),
+        next_(minibatch.size()),
+        workers_(num_workers) {
+    give(first_owner);
+    std::vector<std::pair<uint128, std::uint32_t>> by_load;
+    by_load.reserve(num_workers);
+    for (std::uint32_t k = 0; k < num_workers; ++k) {
+      total_ += workers_[k].load;
+      by_load.emplace_back(workers_[k].load, k);
     }
-    for (const uint128 load : loads_) total_ += load;
-    for (std::uint32_t k = 0; k < num_workers; ++k) by_load_.emplace(loads_[k], k);
+    std::ranges::sort(by_load);
+    by_load_ = {by_load.begin(), by_load.end()};
   }
 
   // Moves one sequence from the fullest worker to the emptiest; of equals the lowest rank.
@@ -34,12 +62,11 @@ class Loads {
     const uint128 most = by_load_.rbegin()->first;
     const std::uint32_t fullest = by_load_.lower_bound({most, 0})->second;
     const uint128 gap = most - least;
-    if (gap * loads_.size() * 64 <= total_) return false;
-    if (first_.empty()) list_members();
-    std::uint32_t* const best = best_to_move(first_[fullest], gap);
+    if (gap * workers_.size() * 64 <= total_) return false;
+    std::uint32_t* const best = best_to_move(workers_[fullest].first, gap);
     if (best == nullptr) return false;
     const std::uint32_t j = std::exchange(*best, next_[*best]);
-    next_[j] = std::exchange(first_[emptiest], j);
+    next_[j] = std::exchange(workers_[emptiest].first, j);
     owner_[j] = emptiest;
     change(fullest, most - cost_of(j));
     change(emptiest, least + cost_of(j));
@@ -49,21 +76,26 @@ class Loads {
  private:
   static constexpr std::uint32_t kEnd = ~std::uint32_t{0};
 
-  // All costs are in proportion to samples, whose sums fit a word.
-  void add_samples() {
-    std::vector<std::uint64_t> samples(loads_.size());
-    for (std::size_t j = 0; j < minibatch_.size(); ++j)
-      samples[owner_[j]] += minibatch_[j].size;
-    for (std::size_t k = 0; k < samples.size(); ++k)
-      loads_[k] = uint128{samples[k]} * cost_.per_sample;
-  }
+  struct Worker {
+    uint128 load = 0;
+    std::uint64_t samples = 0;   // before any is moved
+    std::uint32_t first = kEnd;  // of what it has, in no order
+  };
 
-  // Most workers give nothing: a list of each is made in one pass, without room of its own.
-  void list_members() {
-    first_.assign(loads_.size(), kEnd);
-    next_.resize(minibatch_.size());
+  // All that there is to know of a sequence in one pass: a minibatch of the whole cluster is
+  // larger than the processor's cache.
+  void give(const FirstOwner& first_owner) {
     for (std::uint32_t j = 0; j < next_.size(); ++j) {
-      next_[j] = std::exchange(first_[owner_[j]], j);
+      const std::uint32_t k = first_owner[j];
+      Worker& worker = workers_[k];
+      owner_[j] = k;
+      next_[j] = std::exchange(worker.first, j);
+      worker.samples += minibatch_[j].size;
+    }
+    if (cost_.is_quadratic || !cost_.items.empty()) {
+      for (std::uint32_t j = 0; j < next_.size(); ++j) workers_[owner_[j]].load += cost_of(j);
+    } else {  // in proportion to samples, whose sums fit a word
+      for (Worker& worker : workers_) worker.load = uint128{worker.samples} * cost_.per_sample;
     }
   }
 
@@ -88,48 +120,27 @@ class Loads {
   }
 
   void change(std::uint32_t worker, uint128 load) {
-    by_load_.erase({loads_[worker], worker});
-    loads_[worker] = load;
+    by_load_.erase({workers_[worker].load, worker});
+    workers_[worker].load = load;
     by_load_.emplace(load, worker);
   }
 
   std::span<const PlannedSequence> minibatch_;
   Cost cost_;
   std::vector<std::uint32_t>& owner_;
-  std::vector<uint128> loads_;
-  std::vector<std::uint32_t> first_;  // of what each worker has, in no order; kEnd for nothing
-  std::vector<std::uint32_t> next_;   // the one behind each
+  std::vector<std::uint32_t> next_;  // the one behind each that its worker has; or kEnd
+  std::vector<Worker> workers_;
   std::set<std::pair<uint128, std::uint32_t>> by_load_;
   uint128 total_ = 0;
 };
 
-void even_costs(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
-                std::uint32_t num_workers, const Cost& cost) {
-  Loads loads(minibatch, owner, num_workers, cost);
+void even_costs(std::span<const PlannedSequence> minibatch, const FirstOwner& first_owner,
+                std::vector<std::uint32_t>& owner, std::uint32_t num_workers,
+                const Cost& cost) {
+  Loads loads(minibatch, first_owner, owner, num_workers, cost);
   while (loads.even()) {
   }
 }
-
-// Before any is moved.
-class FirstOwner {
- public:
-  FirstOwner(std::span<const PlannedSequence> minibatch, std::uint32_t num_workers,
-             Sharing sharing)
-      : minibatch_(minibatch), num_workers_(num_workers), deals_(sharing == Sharing::kDeal) {}
-
-  std::uint32_t operator[](std::size_t j) const {
-    const std::size_t turn = deals_ ? j : minibatch_[j].lane;
-    // Mostly there are as many lanes: a division takes longer than all else.
-    if (turn < num_workers_) return static_cast<std::uint32_t>(turn);
-    // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): there is a worker
-    return static_cast<std::uint32_t>(turn % num_workers_);
-  }
-
- private:
-  std::span<const PlannedSequence> minibatch_;
-  std::uint32_t num_workers_;
-  bool deals_;
-};
 
 }  // namespace
 
@@ -187,16 +198,19 @@ std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
   }
   std::vector<std::uint32_t> owner(minibatch.size());
   const FirstOwner first_owner(minibatch, num_workers, rule.sharing);
+  if (rule.sharing == Sharing::kEvenCosts) {
+    even_costs(minibatch, first_owner, owner, num_workers, rule.cost);
+    return owner;
+  }
   for (std::size_t j = 0; j < owner.size(); ++j) owner[j] = first_owner[j];
   if (rule.sharing == Sharing::kEvenCounts) even_counts(minibatch, owner, num_workers, rule);
-  if (rule.sharing == Sharing::kEvenCosts) even_costs(minibatch, owner, num_workers, rule.cost);
   return owner;
 }
 
-std::vector<PlannedSequence> share_of(std::vector<PlannedSequence> minibatch,
+std::vector<PlannedSequence> share_of(std::vector<PlannedSequence>& minibatch,
                                       std::uint32_t num_workers, std::uint32_t rank,
                                       const ShareRule& rule) {
-  if (num_workers == 1) return minibatch;
+  if (num_workers == 1) return std::exchange(minibatch, {});
   if (rule.sharing == Sharing::kDeal || rule.sharing == Sharing::kLanes)
     return owned_by(rank, minibatch, FirstOwner(minibatch, num_workers, rule.sharing));
   return owned_by(rank, minibatch, owners(minibatch, num_workers, rule));

@@ -39,8 +39,9 @@ ShareRule rule_of(const Timeline& timeline, Sharing sharing, const Request& requ
 std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
                                   std::uint32_t num_workers, const ShareRule& rule);
 
-// The sequences of one of them, in the order of the minibatch. REQUIRES: rank < num_workers
-std::vector<PlannedSequence> share_of(std::vector<PlannedSequence> minibatch,
+// The sequences of one of them, in the order of the minibatch, which the only worker takes as
+// it is. REQUIRES: rank < num_workers
+std::vector<PlannedSequence> share_of(std::vector<PlannedSequence>& minibatch,
                                       std::uint32_t num_workers, std::uint32_t rank,
                                       const ShareRule& rule);
 

@@ -296,25 +296,46 @@ void Block::fetch(std::uint64_t place) const noexcept {
   if (list_->sizes) __builtin_prefetch(list_->sizes.get() + place);
 }
 
+// Ranks and sizes lie there as they are wanted: one pass instead of one for each.
+void Block::fill_of_dealt(std::span<const std::uint64_t> items, std::uint16_t lane,
+                          std::span<PlannedSequence> out) const {
+  const auto fill_by = [&](const auto& shift_of) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::uint64_t rank = DealtList::rank_of(items[i]);
+      out[i] = {.sequence = rank + shift_of(rank),
+                .size = DealtList::size_of(items[i]),
+                .lane = lane,
+                .sweep = 0};
+    }
+  };
+  if (chunks_.size() < 2) {
+    const std::uint64_t shift = chunks_.empty() ? 0 : shifts_[0];
+    fill_by([shift](std::uint64_t /*rank*/) { return shift; });
+  } else {
+    fill_by([&, guess = chunk_guess_](std::uint64_t rank) {
+      return shifts_[guess.find(first_rank_, rank)];
+    });
+  }
+}
+
 void Block::fill(std::uint64_t first, std::uint16_t lane,
                  std::span<PlannedSequence> out) const {
   List& list = this->list();
+  if (list.dealt) {
+    fill_of_dealt(list.dealt->items(first, out.size()), lane, out);
+    return;
+  }
   std::array<std::uint64_t, kStride> sequences{};
   std::array<std::uint32_t, kStride> sizes{};
   for (std::size_t done = 0; done < out.size(); done += kStride) {
     const std::size_t count = std::min<std::size_t>(kStride, out.size() - done);
     const std::span numbers = std::span(sequences).first(count);
     const std::span part = std::span(sizes).first(count);
-    if (list.dealt) {
-      list.dealt->fill(first + done, numbers, part);
-      to_sequences(numbers);
+    sequences_at(list, first + done, numbers);
+    if (common_size_ != 0 || list.sizes) {
+      sizes_at(list, first + done, part);
     } else {
-      sequences_at(list, first + done, numbers);
-      if (common_size_ != 0 || list.sizes) {
-        sizes_at(list, first + done, part);
-      } else {
-        corpus_->sizes->gather(numbers, part);
-      }
+      corpus_->sizes->gather(numbers, part);
     }
     for (std::size_t i = 0; i < count; ++i) {
       out[done + i] = {.sequence = numbers[i], .size = part[i], .lane = lane, .sweep = 0};

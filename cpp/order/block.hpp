@@ -110,6 +110,8 @@ class Block {
   void remember_starts(List& list) const;
   void check_rank(std::uint64_t rank) const;
   void sequences_at(const List& list, std::uint64_t first, std::span<std::uint64_t> out) const;
+  void fill_of_dealt(std::span<const std::uint64_t> items, std::uint16_t lane,
+                     std::span<PlannedSequence> out) const;
   void to_sequences(std::span<std::uint64_t> ranks) const;
   std::uint64_t to_base_rank(std::uint64_t sequence) const;
   // Both serve at most kStride places at once.

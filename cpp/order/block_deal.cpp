@@ -3,7 +3,6 @@
 #include "order/fisher_yates.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace sweephand {
 namespace {
@@ -37,19 +36,16 @@ ListRun run_at_or_after(const BlockDeal& block, std::uint64_t sample, DealtList&
   run.num_places = list.size();
   run.count = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(ListRun::kMost, list.size() - (found.place - before)));
-  std::array<std::uint64_t, ListRun::kMost> ranks{};
-  std::array<std::uint32_t, ListRun::kMost> sizes{};
-  list.fill(found.place - before, std::span(ranks).first(run.count),
-            std::span(sizes).first(run.count));
+  const std::span items = list.items(found.place - before, run.count);
   run.first = {.block = 0, .place = found.place - before, .start = found.start};
-  for (std::size_t i = 0; i < before; ++i) run.first.start -= sizes[i];
+  for (std::size_t i = 0; i < before; ++i) run.first.start -= DealtList::size_of(items[i]);
   run.end = run.first.start;
   for (std::size_t i = 0; i < run.count; ++i) {
-    run.sequences[i] = {.sequence = sequence_of(block.chunks, ranks[i]),
-                        .size = sizes[i],
+    run.sequences[i] = {.sequence = sequence_of(block.chunks, DealtList::rank_of(items[i])),
+                        .size = DealtList::size_of(items[i]),
                         .lane = 0,
                         .sweep = 0};
-    run.end += sizes[i];
+    run.end += run.sequences[i].size;
   }
   return run;
 }

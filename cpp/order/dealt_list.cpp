@@ -30,16 +30,6 @@ void DealtList::deal_down_to(std::uint64_t place) {
   }
 }
 
-void DealtList::fill(std::uint64_t first, std::span<std::uint64_t> ranks,
-                     std::span<std::uint32_t> sizes) {
-  deal_down_to(first);
-  const std::span items = std::span(items_).subspan(first, sizes.size());
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    ranks[i] = rank_of(items[i]);
-    sizes[i] = size_of(items[i]);
-  }
-}
-
 BlockPlace DealtList::first_at_or_after(std::uint64_t sample) {
   if (sample >= starts_.back()) return {.place = size(), .start = starts_.back()};
   while (left_ != 0 && (left_ == size() || starts_[left_ / kStride] > sample))

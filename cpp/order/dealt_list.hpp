@@ -35,10 +35,18 @@ class DealtList {
   // Deals places [place, size()), unless they are. Linear in those that are not.
   void deal_down_to(std::uint64_t place);
 
-  // Writes the ranks in storage order, and the sizes, of places [first, first + sizes.size()),
-  // which are dealt. REQUIRES: first + sizes.size() <= size(), and equal lengths
-  void fill(std::uint64_t first, std::span<std::uint64_t> ranks,
-            std::span<std::uint32_t> sizes);
+  // What lies at `count` places from `first` on, which are dealt: see rank_of and size_of.
+  // Valid until more is dealt. REQUIRES: first + count <= size()
+  std::span<const std::uint64_t> items(std::uint64_t first, std::size_t count) {
+    deal_down_to(first);
+    return std::span(items_).subspan(first, count);
+  }
+
+  // Of an item the rank in storage order, in the high half, and the size, in the low one.
+  static std::uint64_t rank_of(std::uint64_t item) noexcept { return item >> 32U; }
+  static std::uint32_t size_of(std::uint64_t item) noexcept {
+    return static_cast<std::uint32_t>(item);
+  }
 
   // The first place that starts at or after `sample`, and is dealt; {size(), num_samples} if
   // there is none.
@@ -47,16 +55,10 @@ class DealtList {
   // Where what has this rank is, for which all is dealt. Linear. REQUIRES: rank < size()
   BlockPlace find(std::uint64_t rank);
 
-  // Has the processor fetch what fill(place) reads first.
+  // Has the processor fetch what is read first at a place.
   void fetch(std::uint64_t place) const noexcept { __builtin_prefetch(items_.data() + place); }
 
  private:
-  // The rank in the high half, the size in the low one.
-  static std::uint64_t rank_of(std::uint64_t item) noexcept { return item >> 32U; }
-  static std::uint32_t size_of(std::uint64_t item) noexcept {
-    return static_cast<std::uint32_t>(item);
-  }
-
   std::vector<std::uint64_t> items_;
   std::vector<std::uint64_t> starts_;  // of every kStride-th place that is dealt, and the end
   std::uint64_t key_ = 0;

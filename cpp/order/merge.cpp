@@ -14,18 +14,16 @@ constexpr unsigned kPlaceBits = 32;
 void Merge::reserve(std::size_t count) {
   if (count <= keys_.size()) return;
   keys_.resize(std::bit_ceil(count));
-  added_.resize(keys_.size());
 }
 
-std::size_t Merge::add(std::span<const PlannedSequence> sequences, std::uint64_t& offset,
-                       std::uint64_t begin, std::uint64_t end) {
+std::size_t Merge::add(std::span<const PlannedSequence> sequences, std::size_t place,
+                       std::uint64_t& offset, std::uint64_t begin, std::uint64_t end) {
   reserve(count_ + sequences.size());
   std::uint64_t* const keys = keys_.data() + count_;
   std::uint64_t at = offset;
   std::size_t taken = 0;
   for (; taken < sequences.size() && at < end; ++taken) {
-    keys[taken] = (at - begin) << kPlaceBits | (count_ + taken);
-    added_[count_ + taken] = sequences[taken];
+    keys[taken] = (at - begin) << kPlaceBits | (place + taken);
     at += sequences[taken].size;
   }
   offset = at;
@@ -33,18 +31,16 @@ std::size_t Merge::add(std::span<const PlannedSequence> sequences, std::uint64_t
   return taken;
 }
 
-void Merge::sort(std::vector<PlannedSequence>& sorted) {
+void Merge::sort(std::span<const PlannedSequence> from, std::vector<PlannedSequence>& sorted) {
   sorted.resize(count_);
   if (count_ == 0) return;
-  const std::span keys(keys_.data(), count_);
-  if (std::ranges::is_sorted(keys)) {  // of one lane
-    std::copy_n(added_.begin(), count_, sorted.begin());
-  } else {
+  std::span<const std::uint64_t> keys(keys_.data(), count_);
+  if (!std::ranges::is_sorted(keys)) {  // as those of one lane are
     deal();
-    for (std::size_t i = 0; i < count_; ++i) {
-      sorted[i] = added_[static_cast<std::uint32_t>(sorted_[i])];
-    }
+    keys = std::span(sorted_).first(count_);
   }
+  for (std::size_t i = 0; i < count_; ++i)
+    sorted[i] = from[static_cast<std::uint32_t>(keys[i])];
   count_ = 0;
 }
 

@@ -17,23 +17,22 @@ class Merge {
   std::size_t size() const noexcept { return count_; }
 
   // Adds the first of `sequences`, those of one lane, that begin at offsets below `end`, and
-  // returns how many. `offset` is that of the first one, and becomes that of the next. Lanes
-  // come in their order, and a lane may come in parts.
-  std::size_t add(std::span<const PlannedSequence> sequences, std::uint64_t& offset,
-                  std::uint64_t begin, std::uint64_t end);
+  // returns how many. They lie at `place` of what sort will be given, where those of later
+  // lanes lie behind. `offset` is that of the first one, and becomes that of the next.
+  std::size_t add(std::span<const PlannedSequence> sequences, std::size_t place,
+                  std::uint64_t& offset, std::uint64_t begin, std::uint64_t end);
 
   // All in the order of (offset, lane); empties itself. Linear, but where many begin together.
-  void sort(std::vector<PlannedSequence>& sorted);
+  void sort(std::span<const PlannedSequence> from, std::vector<PlannedSequence>& sorted);
 
  private:
   void reserve(std::size_t count);
   void deal();
 
-  // Offset in the high half, place among those that were added in the low one: of equal offsets
-  // the earlier lane comes first.
+  // Offset in the high half, place in the low one: of equal offsets the earlier lane comes
+  // first.
   std::vector<std::uint64_t> keys_;
   std::vector<std::uint64_t> sorted_;
-  std::vector<PlannedSequence> added_;
   std::size_t count_ = 0;
   std::vector<std::uint32_t> ends_;  // of the keys that share the high bits of their offset
 };

@@ -194,10 +194,11 @@ void SweepCursor::merge() {
   if (begin != kNone) end = std::min(end, begin + kFarthest);
   for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
     Lane& lane = lanes_[l];
-    const std::span buffered(buffer_of(l) + lane.head, lane.num_buffered());
-    lane.head += static_cast<std::uint32_t>(merge_.add(buffered, lane.next, begin, end));
+    const std::size_t place = std::size_t{l} * depth_ + lane.head;
+    const std::span buffered(buffers_.data() + place, lane.num_buffered());
+    lane.head += static_cast<std::uint32_t>(merge_.add(buffered, place, lane.next, begin, end));
   }
-  merge_.sort(merged_);
+  merge_.sort(buffers_, merged_);
   find_borders();
 }
 

@@ -267,10 +267,11 @@ std::vector<PlannedSequence> a_lane(std::uint16_t lane, std::uint64_t first,
 
 // Adds what begins before `end` of a lane to both.
 void merge_a_lane(std::uint16_t lane, std::uint64_t largest, std::uint64_t end, Merge& merge,
-                  std::vector<Begin>& begins) {
+                  std::vector<PlannedSequence>& all, std::vector<Begin>& begins) {
   std::uint64_t offset = 1'000 + lane % 3;
   const std::vector<PlannedSequence> sequences = a_lane(lane, offset, largest);
-  const std::size_t taken = merge.add(sequences, offset, 1'000, end);
+  const std::size_t taken = merge.add(sequences, all.size(), offset, 1'000, end);
+  all.insert(all.end(), sequences.begin(), sequences.end());
   const std::span first = std::span(sequences).first(taken);
   for (const PlannedSequence& one : first) begins.push_back({one.sequence, lane});
   CHECK(std::ranges::all_of(first, [&](const auto& one) { return one.sequence < end; }));
@@ -284,12 +285,13 @@ void lanes_are_merged_in_the_order_of_offset_and_lane() {
   for (const std::uint64_t largest : {1U, 5U, 100'000U}) {
     const std::uint64_t end = 1'000 + 40 * largest;
     Merge merge;
+    std::vector<PlannedSequence> all;
     std::vector<Begin> begins;
     for (std::uint16_t lane = 0; lane < 37; ++lane)
-      merge_a_lane(lane, largest, end, merge, begins);
+      merge_a_lane(lane, largest, end, merge, all, begins);
     std::ranges::sort(begins);
     std::vector<PlannedSequence> sorted;
-    merge.sort(sorted);
+    merge.sort(all, sorted);
     CHECK(merge.size() == 0);
     CHECK(std::ranges::equal(sorted, begins, {}, [](const PlannedSequence& one) {
       return Begin{one.sequence, one.lane};
