@@ -23,8 +23,11 @@ def own_result(function: Callable[..., Any], *arguments: Any) -> Any:
     What it was given and gives back is not copied.
     """
     result, is_own = _core.read.own_call(function, arguments)
-    if is_own or any(result is one for one in arguments):
+    if is_own:
         return result
+    for one in arguments:  # a million calls come here: `any` takes as long as all else
+        if result is one:
+            return result
     return copied(result)
 
 
@@ -34,6 +37,8 @@ def copied(value: Any) -> Any:
     What has no other way to be copied comes as the array that it is read as.
     """
     kind = type(value)
+    if kind is np.ndarray:
+        return _copied_array(value)
     if kind in _IMMUTABLE or isinstance(value, np.generic):
         return value.copy() if isinstance(value, np.void) else value
     if isinstance(value, np.ndarray):

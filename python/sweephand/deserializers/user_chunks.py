@@ -9,12 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.corpus.call_locks import CallLock, call_lock_of
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.given_data import make_column
-from sweephand.corpus.own_values import own_result
+from sweephand.corpus.own_values import copied, own_result
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamInfo, name_of, sizing_streams
 from sweephand.corpus.wanted_streams import choose_streams
@@ -130,8 +131,11 @@ class UserChunks:
         sizes: list[Any] = []
         unknown = []
         with self.call_lock.hold(call):
+            ask = self._user.sequence_lengths
             for at, call.chunk in enumerate(chunks):
-                one = own_result(self._user.sequence_lengths, call.chunk)
+                one, is_own = _core.read.own_call(ask, (call.chunk,))
+                if not is_own:
+                    one = copied(one)
                 if one is None:
                     unknown.append(at)
                 elif type(one) is not np.ndarray:
