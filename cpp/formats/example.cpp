@@ -166,7 +166,8 @@ bool ExampleDecoder::find_ordinary_features(Bytes message) {
     const bool is_list = tag == kFirst || tag == kSecond || tag == std::byte{0x1a};
     if (found->has_list || !is_list || !take_bytes(feature, tag, list) || !feature.empty())
       return false;
-    found->lists.assign(1, list);
+    found->lists.resize(1);
+    found->lists[0] = list;
     found->kind = kind;
     found->has_list = true;
   }
@@ -320,6 +321,16 @@ std::uint64_t ExampleDecoder::append_values(const ExampleStream& stream, Example
   if (found.kind != stream.kind && !is_empty(found))
     throw DataError("the feature holds " + std::string(name_of(found.kind)) + ", but " +
                     std::string(name_of(stream.kind)) + " were declared");
+  if (found.lists.size() == 1) {
+    if (auto* const shorts = std::get_if<ColumnVector<std::uint16_t>>(&column.values)) {
+      const std::size_t before = shorts->size();
+      if (append_short_list(found.lists[0], *shorts)) return shorts->size() - before;
+    } else if (auto* const longs = std::get_if<ColumnVector<std::int64_t>>(&column.values)) {
+      const std::size_t before = longs->size();
+      append_list(found.lists[0], *longs);
+      return longs->size() - before;
+    }
+  }
   const std::uint64_t before = num_values(column);
   for (const Bytes list : found.lists) {
     if (auto* const bytes = std::get_if<ColumnVector<char>>(&column.values)) {

@@ -79,7 +79,10 @@ inline MessageField take_field(std::span<const std::byte>& rest) {
   if (rest.size() < 2 || rest[0] != tag) return false;
   auto length = std::to_integer<std::uint64_t>(rest[1]);
   std::size_t head = 2;
-  if (length >= 0x80) {
+  if (length >= 0x80 && rest.size() > 2 && rest[2] < std::byte{0x80}) {
+    length = (length & 0x7f) | std::to_integer<std::uint64_t>(rest[2]) << 7;
+    head = 3;
+  } else if (length >= 0x80) {
     const Varint varint = read_varint(rest.subspan(1));
     if (varint.size == 0) return false;
     length = varint.value;

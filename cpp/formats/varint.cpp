@@ -49,6 +49,9 @@ std::size_t count_ends(const std::byte* bytes) noexcept {
 }
 
 std::size_t count_varints(std::span<const std::byte> bytes) noexcept {
+#ifdef __x86_64__
+  if (cpu().avx512) return count_varints_avx512(bytes.data(), bytes.size());
+#endif
   std::size_t count = 0;
   for (; bytes.size() >= 64; bytes = bytes.subspan(64)) count += count_ends(bytes.data());
   const std::uint64_t rest = (std::uint64_t{1} << bytes.size()) - 1;
@@ -157,13 +160,22 @@ bool append_short_varints(std::span<const std::byte> bytes, ColumnVector<T>& val
 #ifdef __x86_64__
   if (!cpu().avx512 || bytes.empty() || (bytes.back() & std::byte{0x80}) != std::byte{0})
     return false;
+  if (bytes.size() == 1) {
+    values.push_back(std::to_integer<T>(bytes[0]));
+    return true;
+  }
   const std::size_t before = values.size();
-  const std::size_t count = count_varints(bytes);
-  values.resize(before + count);
-  if (decode_short_varints_avx512(bytes.data(), count, values.data() + before)) return true;
-  values.resize(before);
-#endif
+  // A varint has a byte at least. Only where there is no room for so many they are counted.
+  std::size_t most = bytes.size();
+  if (values.capacity() - before < most + kVarintSpare) most = count_varints(bytes);
+  values.resize(before + most + kVarintSpare);
+  T* const begin = values.data() + before;
+  const T* const end = decode_short_varints_avx512(bytes.data(), bytes.size(), begin);
+  values.resize(end == nullptr ? before : before + static_cast<std::size_t>(end - begin));
+  return end != nullptr;
+#else
   return false;
+#endif
 }
 
 template bool append_short_varints(std::span<const std::byte>, ColumnVector<std::uint16_t>&);

@@ -15,6 +15,7 @@
 namespace sweephand {
 
 inline constexpr std::size_t kVarintPadding = 64;  // bytes behind the input that may be read
+inline constexpr std::size_t kVarintSpare = 15;  // elements behind short ones that are written
 
 struct Varint {
   std::uint64_t value = 0;
@@ -49,9 +50,14 @@ const std::byte* decode_varints_bmi2(const std::byte* bytes, std::size_t count,
 const std::byte* decode_varints_avx512(const std::byte* bytes, std::size_t count,
                                        std::int64_t* out);
 
-// The same of varints of at most four bytes that T holds, uint16 or int32; false if there are
-// others. REQUIRES: as above
+// How many varints end in so many bytes. REQUIRES: cpu().avx512, padding as above
+std::size_t count_varints_avx512(const std::byte* bytes, std::size_t size);
+
+// Writes the varints in `size` bytes, of which the last one ends a varint, and returns where
+// they end in `out`; null if one has more than four bytes, or T, uint16 or int32, does not hold
+// it. REQUIRES: cpu().avx512, padding as above, and that kVarintSpare elements more than there
+// are varints may be written
 template <class T>
-bool decode_short_varints_avx512(const std::byte* bytes, std::size_t count, T* out);
+T* decode_short_varints_avx512(const std::byte* bytes, std::size_t size, T* out);
 
 }  // namespace sweephand

@@ -9,11 +9,12 @@
 
 // What stands between push and pop may use these instructions; it is called only after asking.
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vbmi2,bmi,bmi2"))), \
-                             apply_to = function)
+#pragma clang attribute push(                                                \
+    __attribute__((target("avx512f,avx512bw,avx512vbmi2,bmi,bmi2,popcnt"))), \
+    apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vbmi2,bmi,bmi2")
+#pragma GCC target("avx512f,avx512bw,avx512vbmi2,bmi,bmi2,popcnt")
 #endif
 
 // NOLINTBEGIN(portability-simd-intrinsics): decode_portable is the portable one
@@ -23,6 +24,35 @@ namespace {
 // The forms with a mask of all lanes: without one, GCC 12 warns of what its own header does.
 
 __m512i in_fours(unsigned word) { return _mm512_set1_epi32(static_cast<int>(word)); }
+
+constexpr std::uint64_t kFirstsOfEight = 0x0101010101010101;  // bytes
+
+unsigned count_ones(std::uint64_t bits) { return static_cast<unsigned>(std::popcount(bits)); }
+
+// As many ones, from the lowest bit on; 64 at most.
+std::uint64_t first_ones(std::size_t number) {
+  return _bzhi_u64(~std::uint64_t{0}, number < 64 ? static_cast<unsigned>(number) : 64);
+}
+
+// Bit i says that byte i of 64 is the last one of a varint.
+std::uint64_t find_last_bytes(const std::byte* bytes) {
+  return ~_mm512_movepi8_mask(_mm512_loadu_si512(bytes));
+}
+
+// Bit i says that byte i is not the first one of a varint, not one of the first two, three,
+// four.
+struct LaterBytes {
+  explicit LaterBytes(std::uint64_t goes_on)
+      : second(goes_on << 1),
+        third(second & (goes_on << 2)),
+        fourth(third & (goes_on << 3)),
+        fifth(fourth & (goes_on << 4)) {}
+
+  std::uint64_t second;
+  std::uint64_t third;
+  std::uint64_t fourth;
+  std::uint64_t fifth;
+};
 
 // The lowest seven bits of each of four bytes, joined.
 __m512i join_fours(__m512i bytes) {
@@ -54,7 +84,7 @@ void store(std::int64_t* out, __m512i words, unsigned number) {
 // Writes the first `number` varints, eight at most, and returns where they end; null if one has
 // more than eight bytes.
 const std::byte* decode_eights(const std::byte* bytes, unsigned number, std::int64_t* out) {
-  constexpr std::uint64_t kFirsts = 0x0101010101010101;  // of eight bytes
+  constexpr std::uint64_t kFirsts = kFirstsOfEight;
   __m512i eights = _mm512_loadu_si512(bytes);
   const std::uint64_t goes_on = _mm512_movepi8_mask(eights);
   const std::uint64_t last = ~goes_on;
@@ -85,19 +115,15 @@ Words take_words(const std::byte* bytes, unsigned number) {
   constexpr std::uint64_t kFirsts = 0x1111111111111111;  // of four bytes
   const __m512i text = _mm512_loadu_si512(bytes);
   const std::uint64_t goes_on = _mm512_movepi8_mask(text);
-  // Bit i says that byte i is the last of a varint; that it is not the first, not one of the
-  // first two, three, four.
   const std::uint64_t last = ~goes_on;
-  const std::uint64_t after_one = goes_on << 1;
-  const std::uint64_t after_two = after_one & (goes_on << 2);
-  const std::uint64_t after_three = after_two & (goes_on << 3);
-  const std::uint64_t after_four = after_three & (goes_on << 4);
+  const LaterBytes later(goes_on);
   const std::uint64_t end = _pdep_u64(std::uint64_t{1} << (number - 1), last);
-  if (end == 0 || (after_four & (end | (end - 1))) != 0) return {text, nullptr};
+  if (end == 0 || (later.fifth & (end | (end - 1))) != 0) return {text, nullptr};
   // Every varint is spread to four bytes.
-  const std::uint64_t places = kFirsts | _pdep_u64(_pext_u64(after_one, last), kFirsts << 1) |
-                               _pdep_u64(_pext_u64(after_two, last), kFirsts << 2) |
-                               _pdep_u64(_pext_u64(after_three, last), kFirsts << 3);
+  const std::uint64_t places = kFirsts |
+                               _pdep_u64(_pext_u64(later.second, last), kFirsts << 1) |
+                               _pdep_u64(_pext_u64(later.third, last), kFirsts << 2) |
+                               _pdep_u64(_pext_u64(later.fourth, last), kFirsts << 3);
   return {join_fours(_mm512_maskz_expand_epi8(places, text)),
           bytes + std::countr_zero(end) + 1};
 }
@@ -108,9 +134,24 @@ unsigned at_most(unsigned most, std::size_t count) {
 
 }  // namespace
 
+std::size_t count_varints_avx512(const std::byte* bytes, std::size_t size) {
+  std::size_t count = 0;
+  for (; size > 64; bytes += 64, size -= 64) count += count_ones(find_last_bytes(bytes));
+  return count + count_ones(find_last_bytes(bytes) & first_ones(size));
+}
+
 const std::byte* decode_varints_avx512(const std::byte* bytes, std::size_t count,
                                        std::int64_t* out) {
   while (count > 0) {
+    // Hashes have eight bytes each: where the next ones begin is then known before they are
+    // read.
+    while (count >= 8 && find_last_bytes(bytes) == kFirstsOfEight << 7) {
+      _mm512_storeu_si512(out, join_eights(_mm512_loadu_si512(bytes)));
+      bytes += 64;
+      out += 8;
+      count -= 8;
+    }
+    if (count == 0) break;
     unsigned number = at_most(16, count);
     const Words short_ones = take_words(bytes, number);
     if (short_ones.end != nullptr) {
@@ -129,28 +170,57 @@ const std::byte* decode_varints_avx512(const std::byte* bytes, std::size_t count
 }
 
 template <class T>
-bool decode_short_varints_avx512(const std::byte* bytes, std::size_t count, T* out) {
-  __m512i seen = _mm512_setzero_si512();  // the bits that some have
-  while (count > 0) {
-    const unsigned number = at_most(16, count);
-    const Words found = take_words(bytes, number);
-    if (found.end == nullptr) return false;
-    const auto lanes = static_cast<__mmask16>((1U << number) - 1);
-    if constexpr (sizeof(T) == 2) {
-      seen = _mm512_mask_or_epi32(seen, lanes, seen, found.words);
-      _mm512_mask_cvtepi32_storeu_epi16(out, lanes, found.words);
-    } else {
-      _mm512_mask_storeu_epi32(out, lanes, found.words);
+T* decode_short_varints_avx512(const std::byte* bytes, std::size_t size, T* out) {
+  constexpr std::uint64_t kFirsts = 0x1111111111111111;  // of four bytes
+  __m512i seen = _mm512_setzero_si512();                 // the bits that some have
+  while (size > 0) {
+    __m512i text = _mm512_loadu_si512(bytes);
+    const std::uint64_t goes_on = _mm512_movepi8_mask(text);
+    const std::uint64_t last = ~goes_on & first_ones(size);
+    if (last == 0) return nullptr;
+    const auto taken = static_cast<unsigned>(64 - std::countl_zero(last));
+    const LaterBytes later(goes_on);
+    if ((later.fifth & first_ones(taken)) != 0) return nullptr;
+    // Bit i says that varint i has a second byte, a third, a fourth.
+    std::uint64_t second = _pext_u64(later.second, last);
+    std::uint64_t third = _pext_u64(later.third, last);
+    std::uint64_t fourth = _pext_u64(later.fourth, last);
+    unsigned left = count_ones(last);
+    std::uint64_t ends = last;  // of those that are left
+    while (true) {
+      const std::uint64_t places = kFirsts | _pdep_u64(second, kFirsts << 1) |
+                                   _pdep_u64(third, kFirsts << 2) |
+                                   _pdep_u64(fourth, kFirsts << 3);
+      const __m512i words = join_fours(_mm512_maskz_expand_epi8(places, text));
+      if constexpr (sizeof(T) == 2) {
+        const auto lanes = static_cast<__mmask16>(first_ones(std::min(left, 16U)));
+        seen = _mm512_mask_or_epi32(seen, lanes, seen, words);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
+                            _mm512_maskz_cvtepi32_epi16(0xffff, words));
+      } else {
+        _mm512_storeu_si512(out, words);
+      }
+      if (left <= 16) break;
+      const std::uint64_t sixteenth = _pdep_u64(std::uint64_t{1} << 15, ends);
+      ends &= ~(sixteenth | (sixteenth - 1));
+      text = _mm512_loadu_si512(bytes + std::countr_zero(sixteenth) + 1);
+      second >>= 16;
+      third >>= 16;
+      fourth >>= 16;
+      out += 16;
+      left -= 16;
     }
-    bytes = found.end;
-    out += number;
-    count -= number;
+    out += left;
+    bytes += taken;
+    size -= taken;
   }
-  return _mm512_test_epi32_mask(seen, in_fours(0xffff0000)) == 0;
+  return _mm512_test_epi32_mask(seen, in_fours(0xffff0000)) == 0 ? out : nullptr;
 }
 
-template bool decode_short_varints_avx512(const std::byte*, std::size_t, std::uint16_t*);
-template bool decode_short_varints_avx512(const std::byte*, std::size_t, std::int32_t*);
+template std::uint16_t* decode_short_varints_avx512(const std::byte*, std::size_t,
+                                                    std::uint16_t*);
+template std::int32_t* decode_short_varints_avx512(const std::byte*, std::size_t,
+                                                   std::int32_t*);
 
 }  // namespace sweephand
 // NOLINTEND(portability-simd-intrinsics)

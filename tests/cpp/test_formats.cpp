@@ -45,6 +45,8 @@ void check_short(std::span<const std::byte> bytes, const ColumnVector<std::int64
     return 0 <= value && value < 1 << 28 && std::in_range<T>(value);
   };
   ColumnVector<T> appended{5};
+  // They are counted only where there is no room for as many as there are bytes.
+  if (values.size() % 2 == 0) appended.reserve(bytes.size() + 100);
   const bool expected =
       cpu().avx512 && !values.empty() && std::ranges::all_of(values, is_short);
   CHECK(append_short_varints(bytes, appended) == expected);
