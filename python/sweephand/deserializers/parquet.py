@@ -78,6 +78,7 @@ class ParquetDeserializer(ArrowUnits):
     """
 
     format = "parquet 1"
+    in_parts = True  # pyarrow takes longer to read row groups together than one by one
     decoder = pq
 
     def guess_streams(self) -> StreamDefs:
