@@ -177,14 +177,17 @@ void bind_running(py::module_& room) {
   py::class_<Engine, std::unique_ptr<Engine, EngineDeleter>>(room, "Engine")
       .def(py::init([](std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> assembler,
                        std::uint32_t num_threads, std::uint32_t prefetch, bool adapts,
-                       const LookAhead& look_ahead) {
-             return std::unique_ptr<Engine, EngineDeleter>(new Engine(
-                 std::move(planner), std::move(assembler),
-                 {.num_threads = num_threads, .prefetch = prefetch, .adapts = adapts},
-                 look_ahead));
+                       bool may_take_turns, const LookAhead& look_ahead) {
+             return std::unique_ptr<Engine, EngineDeleter>(
+                 new Engine(std::move(planner), std::move(assembler),
+                            {.num_threads = num_threads,
+                             .prefetch = prefetch,
+                             .adapts = adapts,
+                             .may_take_turns = may_take_turns},
+                            look_ahead));
            }),
            "planner"_a, "assembler"_a, "num_threads"_a, "prefetch"_a, "adapts"_a,
-           "look_ahead"_a)
+           "may_take_turns"_a, "look_ahead"_a)
       .def(
           "next",
           [](Engine& self, const Request& request) {

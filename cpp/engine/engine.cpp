@@ -61,7 +61,7 @@ Engine::Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> asse
       options_(options),
       look_ahead_(assembler_->members().loads_ahead() ? std::move(look_ahead) : std::nullopt),
       forks_(fork_count()),
-      pace_(options.num_threads) {
+      pace_(options.num_threads, options.prefetch, options.may_take_turns) {
   planner_stands_ = {.time = planner_->time()};
   set_position(planner_stands_);
 }
@@ -288,7 +288,7 @@ void Engine::work() {
 void Engine::see_caller(Clock::time_point asked) {
   if (given_ != Clock::time_point{}) {
     const Clock::duration away = asked - given_;
-    if (options_.adapts) pace_.came_back(away, made_);
+    if (options_.adapts) pace_.came_back(away, round_, made_);
     nap_ = std::min<Clock::duration>(away / 2, kLongestNap);
   }
   keep_caches_warm();
@@ -345,7 +345,9 @@ std::shared_ptr<const Batch> Engine::give_front() {
   stats_.cells += slot->batch->num_cells;
   wake_for_room();
   made_ = slot->made;
-  given_ = Clock::now();
+  const auto now = Clock::now();
+  round_ = now - given_;
+  given_ = now;
   return std::move(slot->batch);
 }
 

@@ -28,6 +28,7 @@ struct EngineOptions {
   std::uint32_t prefetch =
       2;                // minibatches that are ready or being made before they are asked for
   bool adapts = false;  // threads rest while a loop is served better without (see Pace)
+  bool may_take_turns = false;  // while they make minibatches: a lock may be held
 };
 
 struct EngineStats {
@@ -150,8 +151,9 @@ class Engine {
   Pace pace_;
   bool lean_ = false;        // nothing is held of what threads made ahead
   Clock::time_point given_;  // when the last caller was given a minibatch
-  WorkTime made_;            // that minibatch
-  bool napping_ = false;     // a thread looks for room by itself, now and then: after so long
+  Clock::duration round_ = Clock::duration::zero();  // since it was given the one before
+  WorkTime made_;                                    // that minibatch
+  bool napping_ = false;  // a thread looks for room by itself, now and then: after so long
   Clock::duration nap_ = Clock::duration::zero();
   EngineStats stats_;
   std::exception_ptr interruption_;  // met by any thread, and thrown by the next call

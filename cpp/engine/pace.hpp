@@ -9,21 +9,77 @@
 
 namespace sweephand {
 
+// Compares how long minibatches take by threads ahead and by the caller alone: some of each,
+// and again after a while, which doubles.
+class Trial {
+ public:
+  using Duration = std::chrono::steady_clock::duration;
+
+  // The caller should make the next minibatch; the last one took `round`. Of those that follow
+  // a change as many are not counted as may have been made before it.
+  bool is_better_alone(Duration round, std::uint32_t made_before) noexcept {
+    ++done_;
+    if (!is_trying_) {
+      if (done_ < pause_) return alone_is_better_;
+      pause_ = std::clamp(2 * pause_, kShortestPause, kLongestPause);
+      is_trying_ = true;
+      try_next(false);
+      return false;
+    }
+    if (done_ > made_before + 1) passed_ += round;
+    if (done_ < made_before + 1 + kCounted) return alone_;
+    if (!alone_) {
+      ahead_ = passed_;
+      try_next(true);
+      return true;
+    }
+    // Who makes them alone burns less, so that a little longer is better.
+    alone_is_better_ = 20 * passed_ < 21 * ahead_;
+    is_trying_ = false;
+    done_ = 0;
+    return alone_is_better_;
+  }
+
+ private:
+  void try_next(bool alone) noexcept {
+    alone_ = alone;
+    done_ = 0;
+    passed_ = Duration::zero();
+  }
+
+  static constexpr std::uint32_t kCounted = 8;
+  static constexpr std::uint32_t kShortestPause = 64;
+  static constexpr std::uint32_t kLongestPause = 4096;
+
+  bool is_trying_ = false;
+  bool alone_ = false;            // what is tried now
+  bool alone_is_better_ = false;  // as the last trial found
+  std::uint32_t done_ = 0;        // of a try, or since the last trial
+  std::uint32_t pause_ = 1;       // until the next trial
+  Duration passed_ = Duration::zero();
+  Duration ahead_ = Duration::zero();
+};
+
 // Watches how soon the caller of an engine comes back, beside what a minibatch costs. Handing a
 // minibatch from thread to thread costs several microseconds and cold caches, a tenth to a
 // third of a small one: a loop that does next to nothing is served cheaper by its own thread,
 // one that computes by minibatches made ahead.
+//
+// What may take turns, as functions of Python that hold its lock, is tried both ways: nothing
+// else says whether threads help it or stand in each other's way.
 class Pace {
  public:
   using Duration = std::chrono::steady_clock::duration;
 
-  // `num_threads` may make minibatches ahead.
-  explicit Pace(std::uint32_t num_threads) : num_threads_(num_threads) {}
+  // `num_threads` may make minibatches ahead, `prefetch` at most.
+  Pace(std::uint32_t num_threads, std::uint32_t prefetch, bool may_take_turns)
+      : num_threads_(num_threads), prefetch_(prefetch), may_take_turns_(may_take_turns) {}
 
-  // The caller came back `away` after it was given a minibatch, which was `made` so.
-  void came_back(Duration away, const WorkTime& made) noexcept {
+  // The caller came back `away` after it was given a minibatch, which was `made` so, and which
+  // it had `round` after the one before.
+  void came_back(Duration away, Duration round, const WorkTime& made) noexcept {
     score_ = std::clamp(comes_early(away, made) ? score_ + 1 : score_ - kLoose, 0, kTight);
-    if (score_ == kTight) tight_ = true;
+    if (score_ == kTight) tight_ = !may_take_turns_ || trial_.is_better_alone(round, prefetch_);
     if (score_ == 0) tight_ = false;
   }
 
@@ -32,12 +88,12 @@ class Pace {
 
  private:
   bool comes_early(Duration away, const WorkTime& made) const noexcept {
-    // Who waits for a disk or a network is helped by whoever waits beside.
-    if (made.waited_ns > made.total_ns / 4) return false;
     const std::chrono::nanoseconds cost(made.total_ns);
+    // Who waits for a disk or a network is helped by whoever waits beside.
+    if (made.waited_ns > made.total_ns / 4 && !may_take_turns_) return false;
     if (cost < kCheap) return away < std::max<Duration>(cost, kLoop);
     // The loop would be a quarter longer at most, and several threads are as many times faster.
-    return num_threads_ <= 1 && 4 * away < cost;
+    return (num_threads_ <= 1 || may_take_turns_) && 4 * away < cost;
   }
 
   static constexpr auto kLoop = std::chrono::microseconds(30);  // around a minibatch, in Python
@@ -46,6 +102,9 @@ class Pace {
   static constexpr int kLoose = 4;  // of them that another time takes back
 
   std::uint32_t num_threads_;
+  std::uint32_t prefetch_;
+  bool may_take_turns_;
+  Trial trial_;
   int score_ = 0;
   bool tight_ = false;
 };

@@ -92,6 +92,7 @@ struct Options {
   int failures = 0;
   std::uint64_t limit = 12'000;
   bool adapts = false;
+  bool may_take_turns = false;
 };
 
 std::unique_ptr<Engine> make_engine(const Options& options,
@@ -118,7 +119,8 @@ std::unique_ptr<Engine> make_engine(const Options& options,
                                   [](const DataError& error) { throw DataError(error); }),
       EngineOptions{.num_threads = options.num_threads,
                     .prefetch = options.prefetch,
-                    .adapts = options.adapts});
+                    .adapts = options.adapts,
+                    .may_take_turns = options.may_take_turns});
 }
 
 const Poll kPatient = [] {};
@@ -162,14 +164,14 @@ void threads_change_nothing() {
 
 class Loop {
  public:
-  explicit Loop(std::uint32_t num_threads = 1) : pace_(num_threads) {}
+  explicit Loop(std::uint32_t num_threads = 1) : pace_(num_threads, 2, false) {}
 
   // Comes back so many times, each after `away`; minibatches take `cost`, `waited` of it for a
   // disk or a network.
   bool is_tight(int times, int away, int cost, int waited = 0) {
     const auto ns = [](int us) { return static_cast<std::uint64_t>(us) * 1000; };
     for (int i = 0; i < times; ++i)
-      pace_.came_back(std::chrono::microseconds(away), {ns(cost), ns(waited)});
+      pace_.came_back(std::chrono::microseconds(away), {}, {ns(cost), ns(waited)});
     return pace_.is_tight();
   }
 
@@ -195,6 +197,50 @@ void costly_minibatches_are_made_ahead_where_that_is_faster() {
   CHECK(Loop(2).is_tight(8, 10, 100));
 }
 
+// A loop that does nothing, over minibatches that may be made in turns.
+class LoopOverTurns {
+ public:
+  // One comes every `ahead` by threads, and every `alone` by the caller; returns by whom each.
+  std::vector<bool> alone(int times, int ahead, int alone) {
+    std::vector<bool> found;
+    for (int i = 0; i < times; ++i) {
+      const std::chrono::microseconds round(pace_.is_tight() ? alone : ahead);
+      pace_.came_back(std::chrono::microseconds(1), round, {1'000'000, 0});
+      found.push_back(pace_.is_tight());
+    }
+    return found;
+  }
+
+  bool computes() {
+    for (int i = 0; i < 2; ++i)
+      pace_.came_back(std::chrono::milliseconds(1), std::chrono::milliseconds(2),
+                      {1'000'000, 0});
+    return pace_.is_tight();
+  }
+
+ private:
+  Pace pace_{2, 2, true};
+};
+
+void what_takes_turns_is_tried_both_ways() {
+  constexpr int kTrial = 8 + 2 * (8 + 3);
+  LoopOverTurns in_turns;
+  CHECK(in_turns.alone(kTrial, 1000, 900).back());
+  CHECK(std::ranges::all_of(in_turns.alone(63, 1000, 900), std::identity{}));
+  CHECK(!in_turns.alone(1, 1000, 900).back());  // is it still so?
+  CHECK(!in_turns.computes());
+  LoopOverTurns side_by_side;
+  const std::vector<bool> tried = side_by_side.alone(kTrial, 500, 1000);
+  CHECK(std::ranges::count(tried, true) == 8 + 3);
+  CHECK(!tried.back());
+  CHECK(std::ranges::none_of(side_by_side.alone(63, 500, 1000), std::identity{}));
+  // Who makes them alone burns less.
+  CHECK(LoopOverTurns().alone(kTrial, 1000, 1040).back());
+  CHECK(!LoopOverTurns().alone(kTrial, 1000, 1060).back());
+  // Few in the long run are made as they are made slower.
+  CHECK(std::ranges::count(side_by_side.alone(10'000, 500, 1000), true) < 100);
+}
+
 void minibatches_that_are_waited_for_are_made_ahead() {
   Loop loop;
   CHECK(loop.is_tight(8, 10, 100, 20));
@@ -203,9 +249,10 @@ void minibatches_that_are_waited_for_are_made_ahead() {
 }
 
 // The loop is tight for a while, then it is not, again and again.
-void changing_who_makes_them_changes_nothing() {
+void changing_who_makes_them_changes_nothing(bool may_take_turns) {
   const auto wanted = rest_of(*make_engine({}));
-  const auto engine = make_engine({.num_threads = 2, .prefetch = 3, .adapts = true});
+  const auto engine = make_engine(
+      {.num_threads = 2, .prefetch = 3, .adapts = true, .may_take_turns = may_take_turns});
   std::vector<std::vector<std::uint64_t>> found;
   while (true) {
     const std::uint64_t size = 20 + found.size() / 10 % 3 * 15;
@@ -396,8 +443,10 @@ int main() {
   sweephand::threads_change_nothing();
   sweephand::a_loop_that_comes_back_at_once_is_tight();
   sweephand::costly_minibatches_are_made_ahead_where_that_is_faster();
+  sweephand::what_takes_turns_is_tried_both_ways();
   sweephand::minibatches_that_are_waited_for_are_made_ahead();
-  sweephand::changing_who_makes_them_changes_nothing();
+  sweephand::changing_who_makes_them_changes_nothing(false);
+  sweephand::changing_who_makes_them_changes_nothing(true);
   sweephand::what_is_ready_is_given_at_once();
   sweephand::a_loop_with_pauses_is_served_ahead();
   sweephand::seeking_in_between_finds_the_same();

@@ -358,6 +358,24 @@ def test_a_source_settles_on_who_serves_a_loop_within_ten_minibatches() -> None:
             assert any(not serves_ahead_after(source, 10, 0) for _ in range(100))
 
 
+def hold_the_lock(sequence: dict[str, Any]) -> dict[str, Any]:
+    return {**sequence, "x": sequence["x"] + sum(range(100)) % 2}
+
+
+def rest(sequence: dict[str, Any]) -> dict[str, Any]:
+    time.sleep(1e-4)
+    return sequence
+
+
+@pytest.mark.parametrize("num_map_workers", [0, 2])
+def test_maps_are_called_by_threads_where_those_do_not_take_turns(num_map_workers: int) -> None:
+    for function, is_helped in (hold_the_lock, False), (rest, True):
+        corpus = sh.ArrayDeserializer({"x": np.arange(10_000)}).map(function, size="same")
+        with sh.MinibatchSource(corpus, num_map_workers=num_map_workers) as source:
+            # Once in several trials, as others take the processors in between.
+            assert any(serves_ahead_after(source, 60, 0) == is_helped for _ in range(20))
+
+
 @pytest.mark.parametrize("num_threads", [0, 1])
 def test_threads_that_are_asked_for_serve_every_loop(num_threads: int) -> None:
     with sh.MinibatchSource(rows(10_000), num_threads=num_threads) as source:

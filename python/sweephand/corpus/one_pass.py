@@ -54,7 +54,7 @@ def one_pass(
     num_samples = corpus.core.num_samples
     planner = _core.compose.Planner(order, _core.compose.Fitting(), num_samples)
     ahead = _core.engine.LookAhead(order, num_samples, False, False)
-    engine = _core.engine.Engine(planner, assembler, 0, 0, False, ahead)
+    engine = _core.engine.Engine(planner, assembler, 0, 0, False, False, ahead)
     if begin:
         engine.seek(int(corpus.core.sizes(0, begin).sum(dtype=np.uint64)))
     request = _core.compose.Request(batch_samples, 1, 0, crosses_sweeps=True, balance=None)

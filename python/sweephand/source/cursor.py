@@ -111,7 +111,8 @@ class _Delivery:
             # Who waits for maps needs no core: the next minibatches are begun meanwhile.
             options.prefetch if corpus.is_mapped and options.threads else options.threads,
             options.prefetch,
-            options.num_threads is None and not corpus.is_mapped,
+            options.num_threads is None,
+            corpus.is_mapped,  # functions of Python, which may hold its lock
             _core.engine.LookAhead(
                 plan.order, plan.end, plan.shares_by_lanes, corpus.readers[0].asks_a_store
             ),
