@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sanitized import unmeasured
 
 import sweephand as sh
 
@@ -367,6 +368,7 @@ def rest(sequence: dict[str, Any]) -> dict[str, Any]:
     return sequence
 
 
+@unmeasured
 @pytest.mark.parametrize("num_map_workers", [0, 2])
 def test_maps_are_called_by_threads_where_those_do_not_take_turns(num_map_workers: int) -> None:
     for function, is_helped in (hold_the_lock, False), (rest, True):
