@@ -25,6 +25,10 @@ class LatestSet(BeladySet[Item]):
         """Return True: what is new is kept."""
         return True
 
+    def find_after(self, limit: int, size: int) -> list[Item] | None:
+        """Return None: nothing leaves for what is not used yet."""
+        return None
+
     def take_overdue(self, now: int) -> list[Item]:
         """Return nothing, as nothing is due."""
         return []

@@ -91,6 +91,7 @@ JOBS = [
     Job(4, 0.5, store_rate=1.5),
     Job(4, 0.5, store_rate=0.7),
     Job(8, 0.5, store_rate=0.7),
+    Job(4, 0.5, store_rate=0.4),
 ]
 
 
@@ -110,8 +111,10 @@ def test_links_carry_and_loops_wait_as_is_predicted(job: Job) -> None:
     waiting = np.mean([[one.waiting for one in sweeps] for sweeps in told], 0)
     own = found["request_seconds"]
     print("  predicted", [f"{one:.1%}" for one in waiting], f"a request {1e3 * own:.1f} ms")
-    assert into == pytest.approx(received * (1 + HEADERS) + sent * HEADERS, rel=0.1)
-    assert out == pytest.approx(sent * (1 + HEADERS) + received * HEADERS, rel=0.1)
+    # Nodes know their own requests alone, and so more comes ahead from a slow store.
+    near = 0.15 if job.part < 1 and job.store_rate < 0.7 else 0.1
+    assert into == pytest.approx(received * (1 + HEADERS) + sent * HEADERS, rel=near)
+    assert out == pytest.approx(sent * (1 + HEADERS) + received * HEADERS, rel=near)
     assert stretch(found["waiting"]) == pytest.approx(stretch(waiting), rel=0.1)
     if job.nodes <= 2 * (os.cpu_count() or 1):  # else nodes wait for processors too
         assert np.mean(found["waiting"]) == pytest.approx(waiting.mean(), rel=0.1, abs=0.02)
@@ -123,6 +126,19 @@ def test_loops_do_not_wait_where_disks_and_links_suffice(job: Job) -> None:
     if later > 0.01:  # whatever else the machine does adds to it
         later = max(run_job(job)["waiting"][1:])
     assert later <= 0.01
+
+
+def test_what_comes_ahead_spares_waiting_for_a_slow_store() -> None:
+    job = Job(4, 0.5, store_rate=0.7)
+    without = [
+        one._replace(room_since=None)
+        for one in run_of_cluster(job.nodes, NUM_CHUNKS, job.room, SWEEPS, 0)
+    ]
+    links = links_of(job, run(job)["request_seconds"])
+    told = traffic_of_cluster(without, job.nodes, links)[1:]
+    later = run(job)["waiting"][1:]
+    print("  without what comes ahead", [f"{one.waiting:.1%}" for one in told])
+    assert sum(later) < 0.5 * sum(one.waiting for one in told)
 
 
 @pytest.mark.parametrize("how", ["alone", "lru"])

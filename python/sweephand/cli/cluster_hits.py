@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,9 @@ class ChunkRead(NamedTuple):
         It does; else the chunk comes from the store.
     is_kept : bool
         It does from now on.
+    room_since : int or None
+        If it comes from the store: after how many reads of the run the owner has room for it
+        that nothing else needs until then. None: not before it is read.
     """
 
     sweep: int
@@ -33,6 +36,7 @@ class ChunkRead(NamedTuple):
     owner: int
     is_held: bool
     is_kept: bool
+    room_since: int | None = None
 
 
 class SweepReads(NamedTuple):
@@ -70,12 +74,51 @@ def run_of_cluster(
     orders = [rng.permutation(chunks) for _ in range(sweeps + 1)]
     times = [np.argsort(order) + number * chunks for number, order in enumerate(orders)]
     kept = [BeladySet[int](room) for _ in range(nodes)]
+    reads: list[ChunkRead] = []
+    places: list[list[int]] = [[] for _ in range(nodes)]  # of the reads of what each owns
     for sweep in range(sweeps):
         for place, chunk in enumerate(orders[sweep].tolist()):
             owner = int(owner_of[chunk])
             is_held = chunk in kept[owner]
             kept[owner].put(chunk, 1, int(times[sweep + 1][chunk]))
-            yield ChunkRead(sweep, place % nodes, owner, is_held, chunk in kept[owner])
+            places[owner].append(len(reads))
+            reads.append(ChunkRead(sweep, place % nodes, owner, is_held, chunk in kept[owner]))
+    read_chunks = np.concatenate(orders[:sweeps])
+    for mine in places:
+        since = _room_since([reads[one] for one in mine], read_chunks[mine].tolist(), room)
+        for number, place in enumerate(mine):
+            if not reads[place].is_held:
+                first = reads[place].sweep * chunks
+                after = mine[since[number] - 1] + 1 if since[number] else 0
+                reads[place] = reads[place]._replace(room_since=max(first, after))
+    yield from reads
+
+
+def _room_since(reads: Sequence[ChunkRead], chunks: Sequence[int], room: int) -> list[int]:
+    """Return after how many of an owner's reads there is room for each that it does not hold.
+
+    What is held for its next read takes room from its last one on. The rest of the room takes
+    what is read first, and no other chunk leaves for it.
+    """
+    taken = np.zeros(len(reads) + 1, np.int64)  # before each read
+    last: dict[int, int] = {}
+    for number, (read, chunk) in enumerate(zip(reads, chunks, strict=True)):
+        if read.is_held:
+            taken[last[chunk] + 1 : number + 1] += 1
+        last[chunk] = number
+    since, least, sweep = list(range(len(reads))), 0, 0
+    for number, read in enumerate(reads):
+        if read.sweep != sweep:
+            least, sweep = number, read.sweep
+        if read.is_held:
+            continue
+        begin = number
+        while begin > least and taken[begin] < room:
+            begin -= 1
+        begin += taken[begin] >= room
+        least = since[number] = min(int(begin), number)
+        taken[since[number] : number + 1] += 1
+    return since
 
 
 def reads_of_cluster(

@@ -10,6 +10,7 @@ read so far    asked for, not yet read
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -93,9 +94,11 @@ def traffic_of_cluster(
 
     The loop takes a minibatch as soon as its chunks are there, and works on it at an even rate.
     When it takes one, those that follow are planned, and chunks asked for: at once where it had
-    to wait, else after a nap.
+    to wait, else after a nap. While the store's link idles, what is due first comes ahead, if
+    its owner has room for it.
     """
     wanted = list(reads)
+    ahead = _Ahead(wanted)
     num_sweeps = wanted[-1].sweep + 1
     network = _Network(nodes, links, num_sweeps)
     worked, waited = np.zeros(num_sweeps), np.zeros(num_sweeps)
@@ -108,7 +111,7 @@ def traffic_of_cluster(
         end = len(there)
         while end < len(wanted) and links.due(end) <= taken + links.ahead:
             end += 1
-        there += network.ask(wanted[len(there) : end], asked)
+        there += network.ask(ahead.found(len(there), end), asked)
         begin = num_needed
         while num_needed < end and links.due(num_needed) < taken + links.step:
             num_needed += 1
@@ -117,12 +120,48 @@ def traffic_of_cluster(
         waited[sweep] += wait if step else 0.0
         worked[sweep] += seconds
         time += wait
-        asked = time if wait else time + min(_MOST_NAP, seconds / 2)
+        last, asked = asked, time if wait else time + min(_MOST_NAP, seconds / 2)
+        ahead.fetch(network, end, taken, last, asked)
         time += seconds
     waiting = waited / (worked + waited)
     return list(
         map(SweepTraffic, network.store, network.received, network.sent, waiting.tolist())
     )
+
+
+class _Ahead:
+    """Reads of a run that come from the store before they are asked for."""
+
+    def __init__(self, wanted: Sequence[ChunkRead]) -> None:
+        self._wanted = wanted
+        since = [
+            (one.room_since, place)
+            for place, one in enumerate(wanted)
+            if one.room_since is not None and one.room_since < place
+        ]
+        self._later = sorted(since, reverse=True)  # for which there is no room yet
+        self._due: list[int] = []
+        self._there: dict[int, float] = {}
+
+    def found(self, begin: int, end: int) -> list[tuple[ChunkRead, float]]:
+        """Return some reads as they are now, and when each that came ahead is there."""
+        return [
+            (self._wanted[place]._replace(is_held=True), self._there[place])
+            if place in self._there
+            else (self._wanted[place], 0.0)
+            for place in range(begin, end)
+        ]
+
+    def fetch(
+        self, network: _Network, asked: int, taken: float, time: float, until: float
+    ) -> None:
+        """Fetch what is due first and not asked for, while the store's link idles."""
+        while self._later and self._later[-1][0] <= taken:
+            heappush(self._due, self._later.pop()[1])
+        while self._due and network.store_idles_at < until:
+            place = heappop(self._due)
+            if place >= asked:
+                self._there[place] = network.fetch_ahead(self._wanted[place], time)
 
 
 class _Network:
@@ -131,24 +170,38 @@ class _Network:
     def __init__(self, nodes: int, links: Links, num_sweeps: int) -> None:
         self._store = _Link(links.store)
         self._into, self._out = ([_Link(links.node) for _ in range(nodes)] for _ in range(2))
+        self._answered = 0.0  # when all that was asked for but not ahead is there
         self._own_seconds = _REQUESTS * links.request_seconds
         self._peer_seconds = links.peer_seconds
         self.store = [0] * num_sweeps
         shape = num_sweeps, nodes
         self.received, self.sent = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
 
-    def ask(self, reads: Sequence[ChunkRead], time: float) -> list[float]:
-        """Return when chunks are there that are asked for at one time.
+    @property
+    def store_idles_at(self) -> float:
+        """When the store has answered all that it was asked for."""
+        return max(self._store.free_at, self._answered)
+
+    def fetch_ahead(self, read: ChunkRead, time: float) -> float:
+        """Return when a chunk that is fetched ahead is at its owner."""
+        self.store[read.sweep] += 1
+        self.received[read.sweep, read.owner] += 1
+        from_store = self._store.carry(max(time, self._answered)) + self._own_seconds
+        return max(from_store, self._into[read.owner].carry(time))
+
+    def ask(self, reads: Sequence[tuple[ChunkRead, float]], time: float) -> list[float]:
+        """Return when chunks are there that are asked for at one time, or fetched ahead.
 
         Those of the store share its link, so that all of them come when the last one does. What
         is another node's part is then given to that node, for which the loop does not wait.
         """
         from_store = 0.0
-        for read in reads:
+        for read, _ in reads:
             if not read.is_held:
                 asked = time + (self._peer_seconds if read.owner != read.reader else 0.0)
                 from_store = self._store.carry(asked) + self._own_seconds
-        return [self._ask(read, time, from_store) for read in reads]
+        self._answered = max(self._answered, from_store)
+        return [self._ask(read, max(time, at), from_store) for read, at in reads]
 
     def _ask(self, read: ChunkRead, time: float, from_store: float) -> float:
         if read.is_held:
@@ -175,9 +228,9 @@ class _Link:
     """A link in one direction, which carries one chunk after the other."""
 
     def __init__(self, rate: float) -> None:
-        self._seconds, self._free_at = _WITH_HEADERS / rate, 0.0
+        self._seconds, self.free_at = _WITH_HEADERS / rate, 0.0
 
     def carry(self, time: float) -> float:
         """Return when a chunk has passed that is sent at a time."""
-        self._free_at = max(self._free_at, time) + self._seconds
-        return self._free_at
+        self.free_at = max(self.free_at, time) + self._seconds
+        return self.free_at

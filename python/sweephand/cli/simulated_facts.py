@@ -159,8 +159,9 @@ def _on_links(
 ) -> dict[str, float]:
     """Return the mean traffic of links in later sweeps if nobody waits, and the waiting."""
     chunks = chunks_of_small_run(nodes)
-    reads = run_of_cluster(nodes, chunks, round(part * chunks / nodes), _SWEEPS, seed)
-    first, *later = traffic_of_cluster(reads, nodes, links)
+    # In the last sweep nothing more is kept, which leaves room.
+    reads = run_of_cluster(nodes, chunks, round(part * chunks / nodes), _SWEEPS + 1, seed)
+    first, *later, _ = traffic_of_cluster(reads, nodes, links)
     rate = links.demand / chunks * chunk_bytes  # of a chunk in each sweep
     return {
         "store_sends_per_second": rate * float(np.mean([one.store for one in later])),

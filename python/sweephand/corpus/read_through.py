@@ -163,6 +163,7 @@ def _read_through(
     reads: NodeReads, chunks: NDArray[np.uint64], reader: StoredReader
 ) -> StoredReader:
     core = reader.core
+    reads.loads.add(core.load_chunk, chunks)
 
     def load(number: int) -> _core.read.Chunk:
         return reads.load(lambda: core.load_chunk(number), int(chunks[number]))

@@ -268,7 +268,8 @@ class Answers:
             too long for the layout, and ``split_sequences`` with ``split_samples``. With a
             `NodeCache` also the ranges of objects that this process has found in it and not,
             ``cache_hits`` and ``cache_misses``, with ``cache_bytes_read`` from the disk and
-            ``cache_bytes_fetched`` from the store, ``cache_evictions`` to make room, and
+            ``cache_bytes_fetched`` from the store, of these ``cache_bytes_fetched_ahead``
+            before they were needed, ``cache_evictions`` to make room, and
             ``cache_damaged`` entries, which were fetched again; and ``cache_chunks_mapped``,
             ``cache_chunks_offered`` of decoded ones. Of a mixture ``share_of_<corpus>``, of all
             samples before the position.

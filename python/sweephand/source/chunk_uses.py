@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,24 @@ class ChunkUses:
         self._is_told = _is_told(plan)
         self._uses = _core.order.ChunkUses(plan.order, plan.end, plan.shares_by_lanes)
         self._limit = plan.limit
+        self._plan = plan
+        self._prefetch = options.prefetch
+
+    def asked_ahead(self, step: int) -> int:
+        """Return how far from its position a source asks for chunks, in nominal time.
+
+        Parameters
+        ----------
+        step : int
+            Samples of a minibatch.
+        """
+        return (self._prefetch + 1) * step + self._horizon
+
+    @cached_property
+    def _horizon(self) -> int:
+        plan = self._plan
+        look_ahead = _core.engine.LookAhead(plan.order, plan.end, plan.shares_by_lanes, True)
+        return look_ahead.horizon
 
     def next(
         self,

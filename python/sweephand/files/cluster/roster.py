@@ -61,6 +61,17 @@ class Roster:
         """Return the member that is to hold an entry."""
         return self._owners.of(key, chunk)
 
+    def to_fetch(self) -> NDArray[np.bool_]:
+        """Return of each chunk True if this node is to hold it, and nobody else does."""
+        with self._guard:
+            strays, owners = self._strays, self._owners
+        names = [one.name for one in owners.members]
+        count = len(self._uses.chunk_samples)
+        if self.own.name not in names:
+            return np.zeros(count, bool)
+        own = owners.owned_by(names.index(self.own.name))
+        return own if strays is None else own & (strays == _NOBODY)
+
     def stray(self, chunk: int) -> Member | None:
         """Return a member that held a chunk of another owner when the list changed."""
         with self._guard:

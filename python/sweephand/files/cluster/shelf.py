@@ -65,12 +65,15 @@ class Shelf:
         self.release_old()
         chunk = self._chunk_of(asked)
         try:
-            if not self._folder.would_keep(asked.key, chunk, asked.size, asked.time):
-                return FoundEntry()
             lock = FetchLock(self._folder.path / MARK, asked.key)
             if not self._folder.try_to_take(lock):
                 lock.close()
                 return FoundEntry(self._read(asked))
+            # Somebody may be fetching it ahead, though it is not kept after that.
+            keeps = self._folder.would_keep(asked.key, chunk, asked.size, asked.time)
+            if lock.is_mine and not keeps:
+                lock.close()
+                return FoundEntry()
         except (Busy, OSError):
             return FoundEntry()
         with self._guard:

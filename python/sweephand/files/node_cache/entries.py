@@ -12,12 +12,14 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.files.node_cache.loading import RequestedFile
 from sweephand.run.records import RecordKind, block_head
 
 Key = bytes
@@ -123,6 +125,12 @@ class Unfinished:
     def remove(self) -> None:
         """Remove it, if it is still there."""
         _remove(self.path)
+
+
+def key_of(file: RequestedFile, offset: int, size: int) -> Key:
+    """Return the key of a range of an object."""
+    identity = repr((file.path, file.size, file.tag, offset, size))
+    return blake2b(identity.encode(), digest_size=16).digest()
 
 
 def head_of(key: Key, content: NDArray[np.uint8]) -> bytes:

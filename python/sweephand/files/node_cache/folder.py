@@ -32,6 +32,7 @@ from sweephand.files.node_cache.ranks import MOST_RANKS, Rank, Ranks
 from sweephand.run.locks import ByteLocks, check_byte_locks
 
 _TURN = 1 << 20  # the byte that is locked
+_AHEAD = (1 << 20) + 2  # by the process that fetches ahead; the one between by who serves
 _TURN_SECONDS = 1.0  # it is held for microseconds, unless who holds it was stopped
 _SHUN_SECONDS = 30.0
 _UNKNOWN = 2**64  # needed next: after all that is known
@@ -69,6 +70,7 @@ class CacheFolder:
         check_byte_locks()
         self._next_uses = NextUses(uses, owns)
         self.path, self.uses, self.evictions = path, uses, 0
+        self.max_bytes = max_bytes
         self._kept = BeladySet[Key](max_bytes)
         self._chunks: dict[Key, set[int]] = {}  # of this corpus, that an entry is a part of
         self._threads, self._standing = threading.Lock(), threading.Lock()
@@ -225,6 +227,10 @@ class CacheFolder:
             if key not in self._kept:
                 return
             self._journal.append([self._record(key, chunk)])
+        self._write(key, content)
+
+    def _write(self, key: Key, content: NDArray[np.uint8]) -> None:
+        """Write an entry of which there is a record already."""
         try:
             unfinished = self.entries.write(key, content, self._number)
         except OSError:
@@ -238,6 +244,68 @@ class CacheFolder:
         finally:
             unfinished.remove()
 
+    def leads(self) -> bool:
+        """Return True if this process fetches ahead, from now on if nobody else does."""
+        with self._standing:
+            return not self._is_closed and self._lock.lock(_AHEAD)
+
+    def readers(self) -> list[tuple[int, int]]:
+        """Return the shares of the processes that read the same timeline."""
+        with self._turn():
+            peers = self._ranks.peers(self.uses.timeline)
+        return list({self._rank.reader, *(peer.reader for peer in peers)})
+
+    def held_sizes(self) -> tuple[list[int], int]:
+        """Return the chunks that entries are held of for them alone, and all their bytes."""
+        with self._turn():
+            self._hear()
+            alone = {
+                key: next(iter(chunks))
+                for key, chunks in self._chunks.items()
+                if len(chunks) == 1 and key in self._kept
+            }
+            return list(set(alone.values())), sum(map(self._kept.size_of, alone))
+
+    def has_room_ahead(self, size: int, limit: int) -> bool:
+        """Return True if what is needed only after a time leaves room."""
+        with self._turn():
+            self._hear()
+            self._look_again()
+            return self._may_leave(size, limit) is not None
+
+    def store_ahead(
+        self, chunk: int, content: NDArray[np.uint8], lock: FetchLock, wanted: int, limit: int
+    ) -> bool:
+        """Keep bytes before they are needed; return False if there is no room for them.
+
+        Parameters
+        ----------
+        wanted : int
+            When they are needed.
+        limit : int
+            Only what is needed after that leaves for them.
+        """
+        key, size = lock.key, content.size + HEAD_BYTES
+        with self._turn():
+            self._hear()
+            self._look_again()
+            leaving = self._may_leave(size, limit)
+            if leaving is None or self.entries.holds(key):
+                return False
+            self._remove(leaving)
+            self._kept.set(key, size, wanted)
+            self._chunks.setdefault(key, set()).add(chunk)
+            self._journal.append([self._record(key, chunk)])
+        self._write(key, content)
+        return True
+
+    def _may_leave(self, size: int, limit: int) -> list[Key] | None:
+        """Return entries that leave for a size, all needed after a time, or None."""
+        leaving = self._kept.find_after(limit, size)
+        # When other corpora need theirs is not known.
+        known = leaving is not None and all(self._chunks.get(key) for key in leaving)
+        return leaving if known else None
+
     def remove(self, key: Key) -> None:
         """Remove an entry, as it is damaged or could not be written."""
         with self._turn():
@@ -249,6 +317,7 @@ class CacheFolder:
         with self._threads, self._standing:
             if not self._is_closed:
                 self._is_closed = True
+                self._lock.unlock(_AHEAD)
                 self._ranks.leave()
                 self._ranks.close()
                 self._journal.close()

@@ -15,7 +15,8 @@ FOREIGN = 1 << 62
 """Added to the times of what another node is to hold: it leaves before all that is own."""
 
 _AT_ONCE = 64  # what this part of a sweep lies between is read at about the same time
-_ALL = (1, 0)  # a reader of all lanes
+ALL_LANES = (1, 0)
+"""A reader of all lanes."""
 
 
 class Uses(Protocol):
@@ -45,6 +46,15 @@ class Uses(Protocol):
     ) -> NDArray[np.uint64]:
         """Return when each is read next after a time; see ``_core.order.ChunkUses``."""
 
+    def asked_ahead(self, step: int) -> int:
+        """Return how far from its position a source asks for chunks, in nominal time.
+
+        Parameters
+        ----------
+        step : int
+            Samples of a minibatch.
+        """
+
 
 Owns = Callable[[Key, int], bool]
 """Returns True if this node is to hold an entry, for a chunk that it is a part of."""
@@ -73,7 +83,7 @@ class NextUses:
         own = [place for place in places if self._owns is not None and self._owns(*place)]
         foreign = list(set(places) - set(own))
         later = 0 if self._owns is None else FOREIGN
-        for some, who, shift in ((own, [_ALL], 0), (foreign, readers, later)):
+        for some, who, shift in ((own, [ALL_LANES], 0), (foreign, readers, later)):
             if not some:
                 continue
             chunks = np.array([chunk for _, chunk in some], np.uint64)
@@ -98,7 +108,7 @@ class NextUses:
         """
         now, rest = rank.time, sorted(set(parts) - {chunk})
         is_own = self._owns is not None and self._owns(key, chunk)
-        reader = _ALL if is_own else rank.reader
+        reader = ALL_LANES if is_own else rank.reader
         others = [] if is_own else list({peer.reader for peer in peers} - {reader})
         alone = np.array([chunk], np.uint64)
         found = self._uses.next(alone, now, [reader], skips_one=True).tolist()

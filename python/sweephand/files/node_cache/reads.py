@@ -8,9 +8,8 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +19,8 @@ from numpy.typing import NDArray
 from sweephand.files.cluster.cluster_node import ClusterNode, ClusterPlan, PeerAnswer
 from sweephand.files.cluster.members import Member
 from sweephand.files.cluster.roster import Roster
-from sweephand.files.node_cache.entries import HEAD_BYTES, Key
+from sweephand.files.node_cache.entries import HEAD_BYTES, Key, key_of
+from sweephand.files.node_cache.fetch_ahead import FetchAhead, Loads
 from sweephand.files.node_cache.fetch_lock import FetchLock, Patience
 from sweephand.files.node_cache.folder import Busy, CacheFolder
 from sweephand.files.node_cache.loading import RequestedFile, entered
@@ -42,7 +42,8 @@ class CacheStats:
     ----------
     hits, misses : int
         Ranges that were there, and that were asked of the store.
-    bytes_read, bytes_fetched : int
+    bytes_read, bytes_fetched, bytes_fetched_ahead : int
+        From the disk, from the store, and of these before they were needed.
     damaged : int
         Entries whose checksum was wrong.
     peer_hits, bytes_from_peers : int
@@ -57,6 +58,7 @@ class CacheStats:
     misses: int = 0
     bytes_read: int = 0
     bytes_fetched: int = 0
+    bytes_fetched_ahead: int = 0
     damaged: int = 0
     peer_hits: int = 0
     bytes_from_peers: int = 0
@@ -88,6 +90,7 @@ class NodeReads:
         cluster: ClusterPlan | None = None,
     ) -> None:
         self._arguments = folder, max_bytes, make_uses, cluster
+        self.loads = Loads()
         self.max_bytes = max_bytes
         self._begin()
 
@@ -100,6 +103,7 @@ class NodeReads:
         folder, max_bytes, make_uses, cluster = self._arguments
         self._folder: CacheFolder | None = None
         self._cluster: ClusterNode | None = None
+        self._ahead: FetchAhead | None = None
         uses = make_uses()
         roster = None if cluster is None else Roster(cluster.members, cluster.own, uses)
         owns = None if roster is None else roster.owns
@@ -107,6 +111,11 @@ class NodeReads:
             self._folder = CacheFolder(folder, max_bytes, uses, owns)
             if cluster is not None and roster is not None:
                 self._cluster = ClusterNode(cluster, roster, self._folder, _counting(self))
+                ahead = FetchAhead(
+                    self._folder, make_uses, roster.to_fetch, self.loads, _counting(self)
+                )
+                weakref.finalize(self, ahead.stop)  # of a source that is not closed
+                self._ahead = ahead
         except Busy:
             warnings.warn(
                 f"the node cache {folder} is not used: whoever has locked it was stopped",
@@ -127,6 +136,8 @@ class NodeReads:
             folder.stand(time, num_partitions, partition_index)
         if self._cluster is not None:
             self._cluster.stand(time)
+        if self._ahead is not None:
+            self._ahead.stand(time)
 
     def load(self, load: Callable[[], Result], chunk: int) -> Result:
         """Load a chunk; its reads of objects may come from the cache."""
@@ -148,6 +159,8 @@ class NodeReads:
         """Leave the folder; later reads come from the store."""
         if os.getpid() == self._process and not self._is_closed:
             self._is_closed = True
+            if self._ahead is not None:
+                self._ahead.stop()
             if self._cluster is not None:
                 self._cluster.close()
             if self._folder is not None:
@@ -187,6 +200,10 @@ class NodeReads:
         """Give a range to the node that is to hold it."""
         if self._cluster is not None:
             self._cluster.give(member, key, chunk, content)
+
+    def requesting(self) -> AbstractContextManager[None]:
+        """Have nothing fetched ahead meanwhile."""
+        return nullcontext() if self._ahead is None else self._ahead.requesting()
 
     def open_lock(self, key: Key) -> FetchLock:
         """Return the lock of an entry, not yet taken; Busy where nothing is kept any more."""
@@ -261,7 +278,7 @@ class ChunkReads:
         """Return bytes of an object: from the cache, or from the store and then for all."""
         if not size or not file.tells_apart or size + HEAD_BYTES > self.reads.max_bytes:
             return self._request(file, offset, size, padding)
-        key = _key_of(file, offset, size)
+        key = key_of(file, offset, size)
         found = self.reads.read(key, self.chunk, size, padding)
         if found is not None:
             return found
@@ -343,7 +360,8 @@ class ChunkReads:
     def _request(
         self, file: RequestedFile, offset: int, size: int, padding: int
     ) -> NDArray[np.uint8]:
-        content = file.request(offset, size, padding)
+        with self.reads.requesting():
+            content = file.request(offset, size, padding)
         self.reads.count("misses")
         self.reads.count("bytes_fetched", size)
         with self._guard:
@@ -371,8 +389,3 @@ def _counting(reads: NodeReads) -> Callable[[str, int], None]:
 def _let_go(fetched: Sequence[_Fetched]) -> None:
     for one in fetched:
         one.lock.close()
-
-
-def _key_of(file: RequestedFile, offset: int, size: int) -> Key:
-    identity = repr((file.path, file.size, file.tag, offset, size))
-    return blake2b(identity.encode(), digest_size=16).digest()
