@@ -148,6 +148,13 @@ class BandsInSight : public Bands {
 template <class InSight>
 class CorpusPieces {
  public:
+  // Before they are added: so many pieces.
+  void reserve(std::size_t num_pieces) {
+    places_.reserve(num_pieces);
+    sizes_.reserve(num_pieces);
+    sweeps_.reserve(num_pieces);
+  }
+
   void add(const MixedPieces& pieces, std::uint32_t place) {
     counts_.resize(pieces.loads.size());
     for (std::size_t i = 0; i < counts_.size(); ++i)
@@ -270,6 +277,10 @@ class MixedPacker {
     if (pieces.loads.empty() && Holders::suits(corpora_.size(), row_length))
       holders_.emplace(corpora_.size(), row_length);
     Holders* const all = holders_ ? &*holders_ : nullptr;
+    std::vector<std::size_t> counts(corpora_.size());
+    for (const std::uint16_t number : pieces.corpora) ++counts[number];
+    for (std::uint32_t number = 0; number < corpora_.size(); ++number)
+      corpora_[number].reserve(counts[number]);
     for (std::uint32_t place = 0; place < pieces.sizes.size(); ++place)
       corpora_[pieces.corpora[place]].add(pieces, place);
     for (std::uint32_t number = 0; number < corpora_.size(); ++number)

@@ -1,6 +1,7 @@
 #include "compose/pieces.hpp"
 
 #include "base/error.hpp"
+#include "base/search.hpp"
 #include "compose/mixed_rows.hpp"
 #include "order/permutation.hpp"
 
@@ -102,9 +103,9 @@ std::unique_ptr<Pack> Pieces::of_mixture(std::span<const std::uint64_t> first_se
   std::vector<std::uint16_t> sweeps;
   corpora.reserve(pieces_.size());
   sweeps.reserve(pieces_.size());
+  const EvenGuess guess(first_sequences.size() - 1, first_sequences.back());
   for (const Piece& piece : pieces_) {
-    const auto next = std::ranges::upper_bound(first_sequences, std::uint64_t{piece.sequence});
-    corpora.push_back(static_cast<std::uint16_t>(next - first_sequences.begin() - 1));
+    corpora.push_back(static_cast<std::uint16_t>(guess.find(first_sequences, piece.sequence)));
     sweeps.push_back(static_cast<std::uint16_t>(piece.sweep));
   }
   const std::vector<Load> loads = this->loads();
