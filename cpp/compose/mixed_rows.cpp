@@ -274,7 +274,8 @@ class MixedPacker {
         slot_of_(corpora_.size()),
         are_due_(corpora_.size()),
         oldest_(pieces.sizes.size() + 1) {
-    if (pieces.loads.empty() && Holders::suits(corpora_.size(), row_length))
+    if (pieces.loads.empty() && num_due_at_first() > kFew &&
+        Holders::suits(corpora_.size(), row_length))
       holders_.emplace(corpora_.size(), row_length);
     Holders* const all = holders_ ? &*holders_ : nullptr;
     std::vector<std::size_t> counts(corpora_.size());
@@ -303,7 +304,20 @@ class MixedPacker {
   }
 
  private:
-  static constexpr int kMostLooks = 16;  // at sizes that nobody has who is due
+  static constexpr std::size_t kFew = 8;  // corpora, which are asked in no time
+  static constexpr int kMostLooks = 16;   // at sizes that nobody has who is due
+
+  // Corpora that deliver to the first row: about as many as to others.
+  std::size_t num_due_at_first() const {
+    std::vector<bool> are_due(corpora_.size());
+    std::uint64_t samples = 0;
+    for (std::size_t i = 0;
+         i < pieces_.sizes.size() && samples < 2 * std::uint64_t{row_length_}; ++i) {
+      are_due[pieces_.corpora[i]] = true;
+      samples += pieces_.sizes[i];
+    }
+    return static_cast<std::size_t>(std::ranges::count(are_due, true));
+  }
 
   // Allows every corpus the samples of its pieces that begin before `end`.
   void allow_up_to(std::uint64_t end) {
@@ -317,7 +331,7 @@ class MixedPacker {
       slot_of_[number] = static_cast<std::uint32_t>(due_.size());
       are_due_.set(number, true);
       due_.emplace_back(&corpus, number);
-      oldest_.insert(backwards(due_.back().oldest));
+      if (holders_) oldest_.insert(backwards(due_.back().oldest));
     }
   }
 
@@ -328,6 +342,10 @@ class MixedPacker {
 
   // Whose oldest piece is the oldest of all. REQUIRES: somebody is due
   std::size_t find_oldest() const {
+    if (!holders_) {
+      const auto first = std::ranges::min_element(due_, {}, &Due<InSight>::oldest);
+      return static_cast<std::size_t>(first - due_.begin());
+    }
     const auto size = static_cast<std::uint32_t>(pieces_.sizes.size());
     return slot_of_[pieces_.corpora[backwards(oldest_.largest_below(size))]];
   }
@@ -336,11 +354,11 @@ class MixedPacker {
   void take(std::size_t i, std::uint32_t own) {
     Corpus& corpus = *due_[i].corpus;
     const std::uint32_t number = due_[i].number;
-    oldest_.erase(backwards(due_[i].oldest), false);
+    if (holders_) oldest_.erase(backwards(due_[i].oldest), false);
     corpus.take(own, room_);
     if (corpus.is_allowed()) {
       due_[i] = Due<InSight>(&corpus, number);
-      oldest_.insert(backwards(due_[i].oldest));
+      if (holders_) oldest_.insert(backwards(due_[i].oldest));
       return;
     }
     are_due_.set(number, false);
@@ -373,7 +391,7 @@ class MixedPacker {
   // Who offers the largest piece, the oldest among equals; the number of those who are due if
   // none fits.
   std::size_t find_largest() {
-    if (holders_) {
+    if (holders_ && due_.size() > kFew) {
       if (const auto found = find_largest_held()) return *found;
     }
     return ask_for_largest();
@@ -426,12 +444,12 @@ class MixedPacker {
   const MixedPieces& pieces_;
   std::uint32_t row_length_;
   std::vector<std::uint32_t> room_;  // of each measure, in the open row
-  std::optional<Holders> holders_;   // of sizes alone, if they suit
+  std::optional<Holders> holders_;   // of sizes alone, where many are due
   std::vector<Corpus> corpora_;
   std::vector<Due<InSight>> due_;
   std::vector<std::uint32_t> slot_of_;  // of each corpus that is due, in due_
   CorpusBits are_due_;
-  BitTree oldest_;                   // the oldest of each that is due, backwards
+  BitTree oldest_;  // the oldest of each that is due, backwards, where there are holders
   std::uint32_t next_ = 0;           // the first piece that is not allowed yet
   std::uint64_t begin_of_next_ = 0;  // in the list
   std::uint64_t delivered_ = 0;

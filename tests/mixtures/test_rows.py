@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mixtures.test_order import delivered, ids_of, random_mixture, source_of
+from tests.mixtures.test_order import (
+    delivered,
+    ids_of,
+    random_corpus,
+    random_mixture,
+    source_of,
+)
 from tests.model import ModelCorpus, ModelSettings
 from tests.model_mixtures import (
     Mixed,
@@ -40,11 +46,31 @@ def in_rows(rng: np.random.Generator) -> ModelMixture:
             return mixture
 
 
+def of_many(rng: np.random.Generator) -> ModelMixture:
+    """One of so many corpora that rows look at what all have, and not at each."""
+    drawn = (random_corpus(rng) for _ in itertools.count())
+    several = (corpus for corpus in drawn if max(corpus.sizes) > 1)
+    names = [f"c{number}" for number in range(rng.choice([12, 40, 70]))]
+    corpora = dict(zip(names, several, strict=False))
+    weights = rng.choice([1, 2, 30], len(corpora), p=[0.6, 0.3, 0.1]).tolist()
+    settings = ModelSettings(seed=int(rng.integers(2**63)), num_lanes=2, window_chunks=3)
+    return ModelMixture(corpora, [(0, weights)], settings)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_rows_are_those_of_the_page_from_anywhere(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    mixture = in_rows(rng)
-    length, look_ahead = int(rng.choice([4, 16, 50])), int(rng.choice([1, 2, 7, 64]))
+    check_rows(in_rows(rng), int(rng.choice([4, 16, 50])), rng)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_of_many_corpora_are_those_of_the_page(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    check_rows(of_many(rng), int(rng.choice([50, 120])), rng)
+
+
+def check_rows(mixture: ModelMixture, length: int, rng: np.random.Generator) -> None:
+    look_ahead = int(rng.choice([1, 2, 7, 64]))
     samples = 60 * length
     part = 2**62 // row_parts(mixture, length)
     order, _ = first_in_sight(mixture, part, samples, look_ahead)
