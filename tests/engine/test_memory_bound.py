@@ -132,7 +132,8 @@ SHORT = {
 # The lengths of all sequences are no part of the bound, and neither is what an allocator keeps
 # between threads that happen to load at the same time.
 LENGTH_BYTES = 8
-TRIES = 3  # the least of them: threads that load at the same time may take room of their own
+ARROW_BYTES = 4 << 20  # that pyarrow's own pool keeps, whatever it parses
+TRIES = 6  # the least of them: threads that load at the same time may take room of their own
 
 
 @unmeasured
@@ -158,6 +159,6 @@ def test_a_process_grows_by_little_more_than_the_bound(tmp_path: Path, kind: str
             break
         before, peak, held, bound = told(code)
         assert 0 < held <= bound
-        most = 1.3 * bound + LENGTH_BYTES * count
+        most = 1.3 * bound + LENGTH_BYTES * count + (ARROW_BYTES if "csv" in kind else 0)
         grown = min(grown, peak - before)
     assert grown < most
