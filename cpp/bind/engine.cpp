@@ -111,20 +111,18 @@ void bind_assembler(py::module_& room) {
   py::class_<Member>(room, "Member")
       .def(py::init([](const std::optional<std::shared_ptr<Deserializer>>& deserializer,
                        const std::optional<std::shared_ptr<MadeSequences>>& made,
-                       const Array<std::uint64_t>& chunk_sequences,
-                       const Array<std::uint64_t>& joined,
+                       const Starts& chunk_starts, const Array<std::uint64_t>& joined,
                        const Array<std::uint64_t>& part_starts, std::uint32_t load_threads,
                        std::uint64_t open_chunks) {
-             const auto counts = view(chunk_sequences);
              return Member{.deserializer = deserializer.value_or(nullptr),
                            .made = made.value_or(nullptr),
-                           .chunks = std::make_shared<const ChunkTable>(counts, counts),
+                           .chunks = chunk_starts,
                            .joined = to_vector(joined),
                            .parts = {to_vector(part_starts)},
                            .load_threads = load_threads,
                            .open_chunks = open_chunks};
            }),
-           "deserializer"_a, "made"_a, "chunk_sequences"_a, "joined"_a, "part_starts"_a,
+           "deserializer"_a, "made"_a, "chunk_starts"_a, "joined"_a, "part_starts"_a,
            "load_threads"_a, "open_chunks"_a);
   py::class_<StreamSpec>(room, "StreamSpec")
       .def(py::init<std::string, std::uint32_t, std::uint32_t, ElementType, std::uint32_t, bool,

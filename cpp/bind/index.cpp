@@ -1,5 +1,6 @@
 // What there is: sizes, chunks, fingerprints.
 #include "bind/bind.hpp"
+#include "index/chunk_table.hpp"
 #include "index/corpus.hpp"
 #include "index/fingerprint.hpp"
 #include "index/long_sequences.hpp"
@@ -81,8 +82,8 @@ void bind_sizes(py::module_& room) {
   py::class_<Sizes, std::shared_ptr<Sizes>>(room, "Sizes")
       .def(
           "sums",
-          [](const Sizes& self, const Array<std::uint64_t>& starts) {
-            return to_numpy_without_gil([&] { return self.sums(view(starts)); });
+          [](const Sizes& self, const Starts& starts) {
+            return without_gil([&] { return self.sums(starts); });
           },
           "starts"_a);
   py::class_<CommonSize, Sizes, std::shared_ptr<CommonSize>>(room, "CommonSize")
@@ -144,6 +145,58 @@ void bind_sizes(py::module_& room) {
       "offsets"_a);
 }
 
+void bind_tables(py::module_& room) {
+  py::class_<Starts>(room, "Starts")
+      .def(py::init([](const Array<std::uint64_t>& chunk_sequences) {
+             return Starts(view(chunk_sequences), "sequences");
+           }),
+           "chunk_sequences"_a)
+      .def_static(
+          "even",
+          [](std::uint64_t num_sequences, std::uint64_t chunk_size) {
+            return Starts::even(num_sequences, chunk_size, "sequences");
+          },
+          "num_sequences"_a, "chunk_size"_a)
+      .def(
+          "equals", [](const Starts& self, const Starts& other) { return self == other; },
+          "other"_a)
+      .def("__len__", &Starts::num_counts)
+      .def_property_readonly("total", &Starts::total)
+      .def("counts", [](const Starts& self) { return to_numpy(self.counts()); })
+      .def("offsets", [](const Starts& self) { return to_numpy(self.offsets()); })
+      .def("bounds", &Starts::bounds, "chunk"_a)
+      .def(
+          "take",
+          [](const Starts& self, const Array<std::uint64_t>& chunks) {
+            return to_numpy(self.take(view(chunks)));
+          },
+          "chunks"_a)
+      .def(
+          "find",
+          [](const Starts& self, const Array<std::uint64_t>& sequences) {
+            return to_numpy(self.find(view(sequences)));
+          },
+          "sequences"_a);
+  py::class_<GroupedCounts>(room, "GroupedCounts")
+      .def(py::init([](const Array<std::uint64_t>& chunk_samples) {
+             return GroupedCounts(view(chunk_samples), "samples");
+           }),
+           "chunk_samples"_a)
+      .def(
+          "equals",
+          [](const GroupedCounts& self, const GroupedCounts& other) { return self == other; },
+          "other"_a)
+      .def("__len__", &GroupedCounts::num_counts)
+      .def_property_readonly("total", &GroupedCounts::total)
+      .def("counts", [](const GroupedCounts& self) { return to_numpy(self.counts()); })
+      .def(
+          "take",
+          [](const GroupedCounts& self, const Array<std::uint64_t>& chunks) {
+            return to_numpy(self.take(view(chunks)));
+          },
+          "chunks"_a);
+}
+
 void bind_corpus(py::module_& room) {
   py::class_<Corpus, std::shared_ptr<Corpus>>(room, "Corpus")
       .def(py::init([](const Array<std::uint64_t>& chunk_sequences,
@@ -155,6 +208,14 @@ void bind_corpus(py::module_& room) {
              return corpus;
            }),
            "chunk_sequences"_a, "chunk_samples"_a, "sizes"_a)
+      .def(py::init([](const Starts& sequences, const GroupedCounts& samples,
+                       const std::shared_ptr<Sizes>& sizes) {
+             auto corpus =
+                 std::make_shared<Corpus>(Corpus{ChunkTable(sequences, samples), sizes});
+             check(*corpus);
+             return corpus;
+           }),
+           "chunk_starts"_a, "chunk_samples"_a, "sizes"_a)
       .def(
           "ordered_by",
           [](const Corpus& self, std::shared_ptr<GivenOrder> order) {
@@ -236,6 +297,7 @@ void bind_packed(py::module_& room) {
 
 void bind_index(py::module_& room) {
   bind_packed(room);
+  bind_tables(room);
   bind_sizes(room);
   const py::class_<GivenOrder, std::shared_ptr<GivenOrder>> order_class(room, "GivenOrder");
   py::class_<CallbackOrder, GivenOrder, std::shared_ptr<CallbackOrder>>(room, "CallbackOrder")

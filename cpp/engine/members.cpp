@@ -12,7 +12,7 @@ namespace {
 // Of the corpus, as the member has them.
 std::uint64_t num_chunks(const Member& member) {
   const auto& starts = member.parts.starts;
-  return starts.empty() ? member.chunks->num_chunks() : starts.size() - 1;
+  return starts.empty() ? member.chunks.num_counts() : starts.size() - 1;
 }
 
 }  // namespace
@@ -34,13 +34,13 @@ Members::Members(std::vector<Member> members, std::span<const StreamSpec> stream
 void Members::open(std::size_t number, bool load_ahead, std::uint64_t led_by) {
   const Member& member = members_[number];
   const std::uint64_t num_sequences =
-      member.made ? member.made->num_sequences() : member.chunks->num_sequences();
+      member.made ? member.made->num_sequences() : member.chunks.total();
   if (std::ranges::any_of(member.joined,
                           [&](auto sequence) { return sequence >= num_sequences; }))
     throw std::invalid_argument("a joined sequence must be below " +
                                 std::to_string(num_sequences));
   const auto& starts = member.parts.starts;
-  if (!starts.empty() && starts.back() != member.chunks->num_chunks())
+  if (!starts.empty() && starts.back() != member.chunks.num_counts())
     throw std::invalid_argument("the parts of chunks end at another number than they are");
   if (member.made) {
     for (const ResidentPart& part : member.made->resident()) {
@@ -64,7 +64,7 @@ void Members::open(std::size_t number, bool load_ahead, std::uint64_t led_by) {
   any_cached_ = true;
   Retention retention{.is_first = number == 0 && led_by == 0,
                       .open_chunks = member.open_chunks,
-                      .num_chunks = member.chunks->num_chunks(),
+                      .num_chunks = member.chunks.num_counts(),
                       .first_chunks = led_by == 0 ? num_chunks(members_[0]) : led_by,
                       .parts = member.parts};
   const std::uint32_t num_threads = load_ahead ? member.load_threads : 0;
@@ -147,13 +147,13 @@ Located Members::fetch(std::size_t number, std::span<const std::uint64_t> sequen
 
 Located Members::locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
                                   const Poll& poll) {
-  const ChunkTable& table = *members_[number].chunks;
+  const Starts& starts = members_[number].chunks;
   ChunkCache& cache = *caches_[number];
   std::vector<std::uint64_t> chunk_of(sequences.size());
   std::vector<std::uint64_t> wanted;  // chunks, as they are first needed
   std::map<std::uint64_t, const Chunk*> loaded;
   for (std::size_t j = 0; j < sequences.size(); ++j) {
-    chunk_of[j] = table.chunk_of(sequences[j]);
+    chunk_of[j] = starts.last_at_or_before(sequences[j]);
     if (loaded.emplace(chunk_of[j], nullptr).second) wanted.push_back(chunk_of[j]);
   }
   cache.load_ahead(wanted);
@@ -162,7 +162,7 @@ Located Members::locate_in_chunks(std::size_t number, std::span<const std::uint6
     const Place place{.chunk = members_[number].parts.chunk_of(chunk)};
     try {
       std::shared_ptr<const Chunk> found = cache.get(chunk, poll);
-      if (!is_usable(number, *found, table.sequences_in(chunk), place)) continue;
+      if (!is_usable(number, *found, starts.count(chunk), place)) continue;
       loaded[chunk] = found.get();
       located.chunks.push_back(std::move(found));
     } catch (const DataError& error) {
@@ -171,8 +171,7 @@ Located Members::locate_in_chunks(std::size_t number, std::span<const std::uint6
   }
   located.sequences.reserve(sequences.size());
   for (std::size_t j = 0; j < sequences.size(); ++j) {
-    located.sequences.push_back(
-        {loaded[chunk_of[j]], sequences[j] - table.first_sequence(chunk_of[j])});
+    located.sequences.push_back({loaded[chunk_of[j]], sequences[j] - starts[chunk_of[j]]});
   }
   return located;
 }

@@ -7,7 +7,7 @@
 #include "engine/made_sequences.hpp"
 #include "engine/runs.hpp"
 #include "engine/stream_spec.hpp"
-#include "index/chunk_table.hpp"
+#include "index/starts.hpp"
 #include "read/chunk_cache.hpp"
 #include "read/deserializer.hpp"
 #include "run/work_time.hpp"
@@ -28,7 +28,7 @@ namespace sweephand {
 struct Member {
   std::shared_ptr<Deserializer> deserializer;  // null if the sequences are made
   std::shared_ptr<MadeSequences> made;         // of others; or null
-  std::shared_ptr<const ChunkTable> chunks;    // of this member, as they are stored
+  Starts chunks;                               // of this member, as they are stored
   // Its number of the sequence that the first member calls s; empty: the same number.
   std::vector<std::uint64_t> joined;
   ChunkParts parts;                // what `chunks` are of those of the corpus

@@ -19,7 +19,8 @@ void check(const Corpus& corpus) {
   }
   const std::uint64_t common = corpus.sizes->common();
   if (common == 0) return;
-  for (std::uint64_t chunk = 0; chunk < chunks.num_chunks(); ++chunk) {
+  for (std::uint64_t chunk = 0; chunk < chunks.num_chunks();
+       chunk += chunks.step_of_different()) {
     const std::uint64_t samples = chunks.samples_in(chunk);
     const std::uint64_t sequences = chunks.sequences_in(chunk);
     if (samples % common == 0 && samples / common == sequences) continue;

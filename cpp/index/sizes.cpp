@@ -35,17 +35,22 @@ std::uint64_t Sizes::sum(std::uint64_t first, std::uint64_t end) const {
   return sum;
 }
 
-std::vector<std::uint64_t> Sizes::sums(std::span<const std::uint64_t> starts) const {
-  std::vector<std::uint64_t> sums;
-  sums.reserve(starts.size());
-  for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
-    sums.push_back(sum(starts[i], starts[i + 1]));
+GroupedCounts Sizes::sums(const Starts& starts) const {
+  GroupedCounts::Builder sums(starts.num_counts(), "samples");
+  std::uint64_t begin = 0;
+  for (std::uint64_t i = 0; i < starts.num_counts(); ++i) {
+    const std::uint64_t end = starts[i + 1];
+    sums.append(sum(std::exchange(begin, end), end));
   }
-  return sums;
+  return std::move(sums).done();
 }
 
 void CommonSize::read(std::uint64_t /*first*/, std::span<std::uint32_t> out) const {
   std::fill(out.begin(), out.end(), size_);
+}
+
+GroupedCounts CommonSize::sums(const Starts& starts) const {
+  return {starts, size_, "samples"};
 }
 
 namespace {
@@ -128,6 +133,11 @@ void StoredSizes::read(std::uint64_t first, std::span<std::uint32_t> out) const 
 void StoredSizes::gather(std::span<const std::uint64_t> sequences,
                          std::span<std::uint32_t> out) const {
   for (std::size_t i = 0; i < sequences.size(); ++i) out[i] = sizes_[sequences[i]];
+}
+
+std::uint64_t StoredSizes::sum(std::uint64_t first, std::uint64_t end) const {
+  const std::span sizes = std::span(sizes_).subspan(first, end - first);
+  return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
 }
 
 RepeatedSizes::RepeatedSizes(std::vector<std::uint32_t> sizes) : sizes_(std::move(sizes)) {

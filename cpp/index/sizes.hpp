@@ -1,6 +1,9 @@
 // The sizes of the sequences of a corpus, in samples, read where they are needed.
 #pragma once
 
+#include "index/grouped_counts.hpp"
+#include "index/starts.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -48,8 +51,8 @@ class Sizes {
   // The samples of sequences [first, end). Linear, unless it is known without reading all.
   virtual std::uint64_t sum(std::uint64_t first, std::uint64_t end) const;
 
-  // The same of many runs, given the first sequence of each and the end.
-  virtual std::vector<std::uint64_t> sums(std::span<const std::uint64_t> starts) const;
+  // The same of chunks, given where each begins.
+  virtual GroupedCounts sums(const Starts& starts) const;
 };
 
 // Every sequence has the same size; nothing is stored.
@@ -58,6 +61,7 @@ class CommonSize final : public Sizes {
   explicit CommonSize(std::uint32_t size) : size_(size) {}
   std::uint32_t common() const noexcept override { return size_; }
   void read(std::uint64_t first, std::span<std::uint32_t> out) const override;
+  GroupedCounts sums(const Starts& starts) const override;
 
  private:
   std::uint32_t size_;
@@ -101,6 +105,7 @@ class StoredSizes final : public Sizes {
   void read(std::uint64_t first, std::span<std::uint32_t> out) const override;
   void gather(std::span<const std::uint64_t> sequences,
               std::span<std::uint32_t> out) const override;
+  std::uint64_t sum(std::uint64_t first, std::uint64_t end) const override;
 
  private:
   std::vector<std::uint32_t> sizes_;

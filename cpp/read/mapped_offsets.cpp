@@ -43,10 +43,10 @@ std::uint64_t MappedSizes::sum(std::uint64_t first, std::uint64_t end) const {
   return sum;
 }
 
-std::vector<std::uint64_t> MappedSizes::sums(std::span<const std::uint64_t> starts) const {
-  std::vector<std::uint64_t> sums;
+GroupedCounts MappedSizes::sums(const Starts& starts) const {
+  std::optional<GroupedCounts> sums;
   offsets_->read([&] { sums = sizes_.sums(starts); });
-  return sums;
+  return std::move(*sums);
 }
 
 }  // namespace sweephand

@@ -103,7 +103,7 @@ std::unique_ptr<Engine> make_engine(const Options& options,
       corpus, OrderSettings{.seed = 7, .num_lanes = 4, .window_chunks = 8});
   Member member{.deserializer = std::move(deserializer),
                 .made = nullptr,
-                .chunks = std::make_shared<const ChunkTable>(corpus->chunks),
+                .chunks = corpus->chunks.first_sequences(),
                 .load_threads = options.load_threads};
   StreamSpec stream{.name = "x",
                     .type = ElementType::kUInt64,

@@ -144,7 +144,7 @@ class Lying(Deserializer):
 
     def open(self, ledger: Ledger) -> StoredCorpus:
         sizes = np.array(SIZES, np.uint32)
-        samples = np.diff(STARTS[::PER_CHUNK]).astype(np.uint64)
+        samples = _core.index.GroupedCounts(np.diff(STARTS[::PER_CHUNK]).astype(np.uint64))
         names = [f"{self.prefix}{name}" for name in ("tokens", "bags", "texts")]
         reader = StoredReader(
             core=_core.read.CallbackDeserializer(partial(load, self.lie)),
@@ -154,7 +154,7 @@ class Lying(Deserializer):
                 )
                 for name, column in zip(names, honest(0), strict=True)
             ],
-            chunk_sequences=np.full(NUM_CHUNKS, PER_CHUNK, np.uint64),
+            chunks=_core.index.Starts(np.full(NUM_CHUNKS, PER_CHUNK, np.uint64)),
             measure=lambda: Sizing(_core.index.StoredSizes(sizes), samples),
             resident=False,
         )

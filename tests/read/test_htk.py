@@ -91,12 +91,12 @@ def test_a_chunk_is_fifteen_minutes_of_frames(
         lines.append(f"{number}.mfc\n")
     (tmp_path / "a.scp").write_text("".join(lines))
     corpus = features(tmp_path / "a.scp")
-    assert corpus.open(Ledger(0)).chunks.tolist() == [3, 2, 3, 2, 2]
+    assert corpus.open(Ledger(0)).chunk_sequences.tolist() == [3, 2, 3, 2, 2]
     streams = {"x": sh.io.StreamDef(scp=tmp_path / "a.scp", context=(1, 0))}
     wide = sh.HTKFeatureDeserializer(streams)  # of no more bytes
-    assert wide.open(Ledger(0)).chunks.tolist() == [2, 1, 1, 1, 2, 1, 1, 1, 2]
+    assert wide.open(Ledger(0)).chunk_sequences.tolist() == [2, 1, 1, 1, 2, 1, 1, 1, 2]
     given = sh.HTKFeatureDeserializer(streams, chunk_frames=1000)
-    assert given.open(Ledger(0)).chunks.tolist() == [12]
+    assert given.open(Ledger(0)).chunk_sequences.tolist() == [12]
 
 
 def test_paths_lie_beside_their_list_unless_a_root_is_given(tmp_path: Path) -> None:

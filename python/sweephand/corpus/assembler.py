@@ -47,7 +47,7 @@ def make_assembler(
     """
     readers = corpus.readers if readers is None else readers
     has_size_stream = corpus.size_stream is not None
-    leader = led_by or len(corpus.chunk_sequences)
+    leader = led_by or len(corpus.chunk_starts)
     return _core.engine.Assembler(
         [
             reader.member(

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ids import KeptIds, SequenceIds
 from sweephand.corpus.join_keys import Keys, kept_keys
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.sizes import Sizing, chunk_starts, counts_between, sum_chunks
+from sweephand.corpus.sizes import Sizing, chunks_between
 from sweephand.corpus.streams import StreamInfo, size_stream, sizing_streams
 from sweephand.dataclass import dataclass, field, replace
 
@@ -44,7 +43,7 @@ class Corpus(ABC):
         What every sequence has of the carried streams that the plan asks for.
     index : Path or None
         Where the index of the files is kept.
-    earlier_chunks : dict of (str, ndarray of int64)
+    earlier_chunks : dict of core objects
         Other defaults that earlier versions had: what to write to have one of them, and the
         first sequence of every chunk and the end as it makes them.
     has_sweeps : bool
@@ -58,7 +57,7 @@ class Corpus(ABC):
     masks: LossMasks | None = None
     counts: Mapping[str, NDArray[np.uint32]] = MappingProxyType({})
     index: Path | None = None
-    earlier_chunks: Mapping[str, NDArray[np.int64]] = {}
+    earlier_chunks: Mapping[str, _core.index.Starts] = {}
     at_end: str = "stop"
     if TYPE_CHECKING:  # fields of one kind, and computed by another
 
@@ -75,8 +74,8 @@ class Corpus(ABC):
             """Base names of files or arrays, for the fingerprint."""
 
         @property
-        def chunk_sequences(self) -> NDArray[np.uint64]:
-            """Sequences in every chunk of a sweep: uint64, shape (chunks,)."""
+        def chunk_starts(self) -> _core.index.Starts:
+            """The first sequence of every chunk of a sweep."""
 
         @property
         def sizing(self) -> Sizing:
@@ -145,7 +144,7 @@ class Corpus(ABC):
 
     def __repr__(self) -> str:
         streams = ", ".join(info.brief for info in self.streams)
-        num_chunks = len(self.chunk_sequences)
+        num_chunks = len(self.chunk_starts)
         return (
             f"{type(self).__name__}({self.num_sequences} sequences in {num_chunks} chunks; "
             f"{streams})"
@@ -164,14 +163,17 @@ class Corpus(ABC):
     @property
     def num_sequences(self) -> int:
         """Sequences of the corpus."""
-        return int(self.chunk_sequences.sum())
+        return self.chunk_starts.total
+
+    @property
+    def chunk_sequences(self) -> NDArray[np.uint64]:
+        """Sequences in every chunk: shape (chunks,), made when asked for."""
+        return self.chunk_starts.counts()
 
     @cached_property
     def core(self) -> _core.index.Corpus:
         """The corpus as the core plans with it."""
-        corpus = _core.index.Corpus(
-            self.chunk_sequences, self.sizing.chunk_samples, self.sizing.sizes
-        )
+        corpus = _core.index.Corpus(self.chunk_starts, self.sizing.samples, self.sizing.sizes)
         if self.masks is not None:
             corpus = corpus.masked_by(self.masks.offsets, self.masks.bounds)
         if self.order is None:
@@ -180,11 +182,10 @@ class Corpus(ABC):
             _core.index.CallbackOrder(fill=self.order.numbers, place=self.order.place)
         )
 
-    def core_of_earlier(self, starts: NDArray[np.int64]) -> _core.index.Corpus:
+    def core_of_earlier(self, chunks: _core.index.Starts) -> _core.index.Corpus:
         """Return the same sequences in the chunks of an earlier default."""
-        sizes = self.core.sizes(0, self.num_sequences)
-        counts = np.diff(starts).astype(np.uint64)
-        return _core.index.Corpus(counts, sum_chunks(sizes, starts), self.sizing.sizes)
+        sizes = self.sizing.sizes
+        return _core.index.Corpus(chunks, sizes.sums(chunks), sizes)
 
     @property
     def is_mapped(self) -> bool:
@@ -255,8 +256,8 @@ class StoredCorpus(Corpus):
 
     Attributes
     ----------
-    chunks : ndarray of uint64, shape (chunks,), or None
-        Sequences in every chunk; None: as the first reader has them.
+    chunks : core object or None
+        The first sequence of every chunk; None: as the first reader has them.
     keys : callable or None
         Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
     """
@@ -264,7 +265,7 @@ class StoredCorpus(Corpus):
     readers: Sequence[Reader]
     ids: SequenceIds
     names: Sequence[str]
-    chunks: NDArray[np.uint64] | None = None
+    chunks: _core.index.Starts | None = None
     keys: Keys | None = None
     order: SweepOrder | None = None
     masks: LossMasks | None = None
@@ -272,12 +273,12 @@ class StoredCorpus(Corpus):
     index: Path | None = None
     files: Sequence[SourceFile] = ()
     num_dropped: int = 0
-    earlier_chunks: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    earlier_chunks: Mapping[str, _core.index.Starts] = field(default_factory=dict)
 
     @property
-    def chunk_sequences(self) -> NDArray[np.uint64]:
-        """Sequences in every chunk: uint64, shape (chunks,)."""
-        return self.readers[0].chunk_sequences if self.chunks is None else self.chunks
+    def chunk_starts(self) -> _core.index.Starts:
+        """The first sequence of every chunk."""
+        return self.readers[0].chunks if self.chunks is None else self.chunks
 
     @cached_property
     def sizing(self) -> Sizing:
@@ -288,12 +289,11 @@ class StoredCorpus(Corpus):
         ] or self.readers[:1]
         if len(chosen) > 1 or chosen[0].numbers is not None:
             sizes = reduce(np.maximum, (reader.sizes() for reader in chosen))
-            return Sizing.of(sizes, offsets_of(self.chunk_sequences))
+            return Sizing.of(sizes, self.chunk_starts)
         sizing = chosen[0].sizing
-        if self.chunks is None or np.array_equal(self.chunks, chosen[0].chunk_sequences):
+        if self.chunk_starts.equals(chosen[0].chunks):
             return sizing
-        starts = offsets_of(self.chunk_sequences)
-        return replace(sizing, chunk_samples=sizing.sizes.sums(starts.view(np.uint64)))
+        return replace(sizing, samples=sizing.sizes.sums(self.chunk_starts))
 
     @property
     def parts(self) -> Mapping[str, StoredCorpus]:
@@ -314,15 +314,14 @@ class StoredCorpus(Corpus):
 
     def in_chunks_of(self, num_sequences: int) -> StoredCorpus:
         """Return the corpus in other chunks, by which sweeps are shuffled."""
-        starts = chunk_starts(self.num_sequences, num_sequences)
-        return replace(self, chunks=counts_between(starts))
+        return replace(self, chunks=_core.index.Starts.even(self.num_sequences, num_sequences))
 
     def keep(self, kept: NDArray[np.bool_]) -> StoredCorpus:
         """Return the corpus with only the kept sequences."""
         if kept.all():
             return self
         numbers = np.flatnonzero(kept).astype(np.uint64)
-        ends = np.searchsorted(numbers, np.cumsum(self.chunk_sequences))
+        starts = np.searchsorted(numbers, self.chunk_starts.offsets())
         order = self.order
         if order is not None:
             from sweephand.corpus.sweep_order import DerivedOrder
@@ -335,7 +334,7 @@ class StoredCorpus(Corpus):
             self,
             readers=[reader.take(numbers) for reader in self.readers],
             ids=KeptIds(self.ids, numbers),
-            chunks=np.diff(ends, prepend=0).astype(np.uint64),
+            chunks=chunks_between(starts),
             keys=kept_keys(self.keys, numbers),
             order=order,
             masks=None if self.masks is None else self.masks.take(numbers),

@@ -13,7 +13,7 @@ from sweephand.corpus.ids import hash_of, with_length
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.part_ids import PartIds
 from sweephand.corpus.reader import StoredReader
-from sweephand.corpus.sizes import Sizing, sum_chunks
+from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.sweep_order import DerivedOrder
 from sweephand.dataclass import replace
 from sweephand.errors import DataError
@@ -46,7 +46,7 @@ def _frames(sequences: StoredCorpus, ledger: Ledger) -> StoredCorpus:
             _frames_of(reader.stored("frames are cut"), ledger) for reader in sequences.readers
         ],
         ids=FrameIds(sequences.ids, starts, "sample"),
-        chunks=sequences.sizing.chunk_samples,
+        chunks=_core.index.Starts(sequences.sizing.chunk_samples),
         keys=None,
         order=order,
     )
@@ -76,10 +76,10 @@ def _frames_of(reader: StoredReader, ledger: Ledger) -> StoredReader:
     corpus, sizing = reader.core_corpus(), reader.sizing
     loaded, parts = corpus, None
     if reader.parts is not None:
-        sizes = corpus.sizes(0, corpus.num_sequences)
-        parts = sum_chunks(sizes, offsets_of(reader.parts))
-        loaded = _core.index.Corpus(reader.parts, parts, sizing.sizes)
-    numbers = reader.numbers
+        samples = sizing.sizes.sums(reader.parts)
+        parts = _core.index.Starts(samples.counts())
+        loaded = _core.index.Corpus(reader.parts, samples, sizing.sizes)
+    chunks, numbers = _core.index.Starts(sizing.chunk_samples), reader.numbers
     if numbers is not None:
         offsets = offsets_of(corpus.sizes(0, corpus.num_sequences))
         numbers = ranges(offsets, numbers.astype(np.int64)).astype(np.uint64)
@@ -89,8 +89,8 @@ def _frames_of(reader: StoredReader, ledger: Ledger) -> StoredReader:
             reader.core, [info.name for info in reader.streams], loaded, ledger.add
         ),
         streams=[replace(info, is_single=True) for info in reader.streams],
-        chunk_sequences=sizing.chunk_samples,
-        measure=lambda: Sizing.one_each(sizing.chunk_samples),
+        chunks=chunks,
+        measure=lambda: Sizing.one_each(chunks),
         numbers=numbers,
         parts=parts,
         chunked=None,

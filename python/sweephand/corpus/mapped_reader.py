@@ -91,8 +91,8 @@ class MappedReader(Reader):
         return True
 
     @property
-    def loads(self) -> NDArray[np.uint64]:
-        """Sequences in all that is loaded at a time, as they are stored."""
+    def loads(self) -> _core.index.Starts:
+        """The first sequence of all that is loaded at a time, as they are stored."""
         return self.origin.corpus.readers[0].loads
 
     @property

@@ -37,7 +37,7 @@ def one_pass(
     """
     order = _core.order.SweepTimeline(
         corpus=_core.index.Corpus(
-            corpus.chunk_sequences, corpus.sizing.chunk_samples, corpus.sizing.sizes
+            corpus.chunk_starts, corpus.sizing.samples, corpus.sizing.sizes
         ),
         settings=_core.order.OrderSettings(
             seed=0, num_lanes=1, window_chunks=1, window_samples=0, randomize=False

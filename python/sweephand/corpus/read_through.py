@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.reader import Change, Reader, StoredReader
 from sweephand.dataclass import dataclass, replace
@@ -119,7 +118,7 @@ def read_through(
 
 
 def _change(corpus: Corpus, change: Change) -> list[Reader]:
-    chunks = slice(0, len(corpus.chunk_sequences))
+    chunks = slice(0, len(corpus.chunk_starts))
     return [reader.through(corpus, chunks, change) for reader in corpus.readers]
 
 
@@ -135,7 +134,7 @@ def _is_decoded(reader: StoredReader) -> bool:
 def _chunks_in(chunks: slice, owner: ReadCorpus, reader: StoredReader) -> NDArray[np.uint64]:
     """Return the chunk in the plan for each load of a reader that may be of an inner corpus."""
     own = chunks_of_loads(owner, reader)
-    if len(owner.chunk_sequences) != chunks.stop - chunks.start:
+    if len(owner.chunk_starts) != chunks.stop - chunks.start:
         return np.full(len(own), UNKNOWN_CHUNK, np.uint64)
     return np.where(own == UNKNOWN_CHUNK, own, own + np.uint64(chunks.start))
 
@@ -148,13 +147,13 @@ def chunks_of_loads(corpus: ReadCorpus, reader: StoredReader) -> NDArray[np.uint
     ndarray of uint64, shape (loads,)
         `UNKNOWN_CHUNK` where the reader has the sequences in an order of its own.
     """
-    begins = offsets_of(reader.loads.astype(np.int64))[:-1]
+    begins = reader.loads.offsets()[:-1]
     numbers = reader.numbers
     if numbers is not None:
         if (numbers[1:] < numbers[:-1]).any():
             return np.full(len(begins), UNKNOWN_CHUNK, np.uint64)
         begins = np.searchsorted(numbers, begins.astype(np.uint64))
-    ends = offsets_of(corpus.chunk_sequences.astype(np.int64))[1:]
+    ends = corpus.chunk_starts.offsets()[1:]
     chunks = np.searchsorted(ends, begins, side="right")
     return np.minimum(chunks, len(ends) - 1).astype(np.uint64)
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.call_locks import CallLock
-from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import dataclass, replace
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
         """A corpus as its readers know it."""
 
         @property
-        def chunk_sequences(self) -> NDArray[np.uint64]:
-            """Sequences in every chunk: uint64, shape (chunks,)."""
+        def chunk_starts(self) -> _core.index.Starts:
+            """The first sequence of every chunk."""
 
         @property
         def sizing(self) -> Sizing:
@@ -49,8 +48,8 @@ class Reader(ABC):
     ----------
     streams : sequence of StreamInfo
         In the order of the columns of a chunk.
-    chunk_sequences : ndarray of uint64, shape (chunks,)
-        Sequences in every chunk.
+    chunks : core object
+        The first sequence of every chunk.
     measure : callable
         Returns the sizes of the sequences in these chunks: samples of the stream that defines
         the size, if it is one of these, else of the longest.
@@ -79,7 +78,7 @@ class Reader(ABC):
     """
 
     streams: Sequence[StreamInfo]
-    chunk_sequences: NDArray[np.uint64]
+    chunks: _core.index.Starts
     measure: Callable[[], Sizing]
     resident: bool
     numbers: NDArray[np.uint64] | None = None
@@ -99,9 +98,9 @@ class Reader(ABC):
         return False
 
     @property
-    def loads(self) -> NDArray[np.uint64]:
-        """Sequences in all that is loaded at a time, as stored: uint64, shape (loads,)."""
-        return self.chunk_sequences
+    def loads(self) -> _core.index.Starts:
+        """The first sequence of all that is loaded at a time, as stored."""
+        return self.chunks
 
     @property
     def part_starts(self) -> NDArray[np.uint64]:
@@ -148,9 +147,7 @@ class Reader(ABC):
 
     def core_corpus(self) -> _core.index.Corpus:
         """Return the sequences in the chunks, as the core plans with them."""
-        return _core.index.Corpus(
-            self.chunk_sequences, self.sizing.chunk_samples, self.sizing.sizes
-        )
+        return _core.index.Corpus(self.chunks, self.sizing.samples, self.sizing.sizes)
 
     def sizes(self) -> NDArray[np.uint32]:
         """Return the size of every sequence of the corpus."""
@@ -190,7 +187,7 @@ class Reader(ABC):
         return _core.engine.Member(
             deserializer=deserializer,
             made=made,
-            chunk_sequences=self.loads,
+            chunk_starts=self.loads,
             part_starts=self.part_starts,
             joined=np.empty(0, np.uint64) if self.numbers is None else self.numbers,
             load_threads=self.load_threads,
@@ -208,25 +205,26 @@ class StoredReader(Reader):
         Loads chunks, or parts of them.
     chunked : core object or None
         Loads chunks although all is resident: what is faster where there is a window.
-    parts : ndarray of uint64, shape (parts,), or None
-        Sequences in every part of a chunk, where `core` loads parts; None: it loads chunks.
+    parts : core object or None
+        The first sequence of every part of a chunk, where `core` loads parts; None: it loads
+        chunks.
     """
 
     core: _core.read.Deserializer
     chunked: _core.read.Deserializer | None = None
-    parts: NDArray[np.uint64] | None = None
+    parts: _core.index.Starts | None = None
 
     @property
-    def loads(self) -> NDArray[np.uint64]:
-        """Sequences in all that `core` loads at a time: uint64, shape (loads,)."""
-        return self.chunk_sequences if self.parts is None else self.parts
+    def loads(self) -> _core.index.Starts:
+        """The first sequence of all that `core` loads at a time."""
+        return self.chunks if self.parts is None else self.parts
 
     @property
     def part_starts(self) -> NDArray[np.uint64]:
         """The first part of every chunk, and the end; empty: each is loaded as a whole."""
         if self.parts is None:
             return super().part_starts
-        starts = np.searchsorted(offsets_of(self.parts), offsets_of(self.chunk_sequences))
+        starts = np.searchsorted(self.parts.offsets(), self.chunks.offsets())
         return starts.astype(np.uint64)
 
     def in_window(self) -> Reader:

@@ -25,40 +25,50 @@ class Sizing:
     ----------
     sizes : core object
         One size per sequence, in samples.
-    chunk_samples : ndarray of uint64, shape (chunks,)
+    samples : core object
+        The samples of every chunk, which the planner looks up there, too.
     fingerprinted : bool
         Whether every size is known without loading chunks, so that all of them identify the
         corpus.
     """
 
     sizes: _core.index.Sizes
-    chunk_samples: NDArray[np.uint64]
+    samples: _core.index.GroupedCounts
     fingerprinted: bool = True
 
+    @property
+    def chunk_samples(self) -> NDArray[np.uint64]:
+        """Samples of every chunk: shape (chunks,), made when asked for."""
+        return self.samples.counts()
+
     @classmethod
-    def of(cls, sizes: NDArray[np.integer], starts: NDArray[np.integer]) -> Self:
+    def of(cls, sizes: NDArray[np.integer], chunks: _core.index.Starts) -> Self:
         """Return sizes that are all known.
 
         Parameters
         ----------
         sizes : ndarray of int, shape (sequences,)
-        starts : ndarray of int, shape (chunks + 1,)
-            The first sequence of every chunk, and the end.
+        chunks : core object
+            The first sequence of every chunk.
         """
-        samples = sum_chunks(sizes, starts)
         if sizes.min() == sizes.max():
-            return cls(_core.index.CommonSize(int(sizes[0])), samples)
-        return cls(_core.index.StoredSizes(sizes.astype(np.uint32, copy=False)), samples)
+            return cls.by(_core.index.CommonSize(int(sizes[0])), chunks)
+        return cls.by(_core.index.StoredSizes(sizes.astype(np.uint32, copy=False)), chunks)
 
     @classmethod
-    def one_each(cls, chunk_sequences: NDArray[np.uint64]) -> Self:
-        """Return the sizes of sequences of one sample."""
-        return cls(_core.index.CommonSize(1), chunk_sequences)
+    def one_each(cls, chunks: _core.index.Starts) -> Self:
+        """Return the sizes of sequences of one sample, in chunks."""
+        return cls.by(_core.index.CommonSize(1), chunks)
+
+    @classmethod
+    def by(cls, sizes: _core.index.Sizes, chunks: _core.index.Starts) -> Self:
+        """Return the sizes and their sums in chunks."""
+        return cls(sizes, sizes.sums(chunks))
 
 
 def size_columns(
     columns: dict[str, ColumnData],
-    starts: NDArray[np.int64],
+    chunks: _core.index.Starts,
     streams: Sequence[str] | None = None,
     *,
     skipped: NDArray[np.int64] | None = None,
@@ -69,8 +79,8 @@ def size_columns(
     ----------
     columns : dict of ColumnData
         One per stream, with as many sequences each.
-    starts : ndarray of int64, shape (chunks + 1,)
-        The first sequence of every chunk, and the end.
+    chunks : core object
+        The first sequence of every chunk.
     streams : sequence of str, optional
         Those whose longest is the size; by default all.
     skipped : ndarray of int64, optional
@@ -82,7 +92,7 @@ def size_columns(
         If a sequence has no sample.
     """
     chosen = columns if streams is None else {name: columns[name] for name in streams}
-    measure: Callable[[], Sizing] = partial(_size_chosen, chosen, starts, skipped)
+    measure: Callable[[], Sizing] = partial(_size_chosen, chosen, chunks, skipped)
     for column in chosen.values():
         measure = partial(read_offsets, column, measure)
     return measure()
@@ -90,7 +100,7 @@ def size_columns(
 
 def _size_chosen(
     chosen: dict[str, ColumnData],
-    starts: NDArray[np.int64],
+    chunks: _core.index.Starts,
     skipped: NDArray[np.int64] | None,
 ) -> Sizing:
     ragged = {
@@ -99,19 +109,19 @@ def _size_chosen(
         if column.sample_offsets is not None
     }
     if not ragged:
-        return Sizing.one_each(counts_between(starts))
+        return Sizing.one_each(chunks)
     is_any_skipped = skipped is not None and len(skipped) > 0
     same = len(chosen) == 1 or _all_equal(list(ragged.values()), len(chosen))
     if same and not is_any_skipped:
         name, offsets = next(iter(ragged.items()))
-        return _size_offsets(name, offsets, starts, chosen[name])
+        return _size_offsets(name, offsets, chunks, chosen[name])
     sizes = np.max([np.diff(offsets) for offsets in ragged.values()], axis=0)
     if len(ragged) < len(chosen):
         sizes = np.maximum(sizes, 1)  # the other streams have one sample per sequence
     if skipped is not None:
         sizes[skipped] = 1
     _refuse_empty(" or ".join(map(repr, chosen)), int(sizes.min()), sizes)
-    return Sizing.of(sizes, starts)
+    return Sizing.of(sizes, chunks)
 
 
 def _all_equal(offsets: list[NDArray[np.int64]], wanted: int) -> bool:
@@ -121,21 +131,19 @@ def _all_equal(offsets: list[NDArray[np.int64]], wanted: int) -> bool:
 
 
 def _size_offsets(
-    name: str, offsets: NDArray[np.int64], starts: NDArray[np.int64], column: ColumnData
+    name: str, offsets: NDArray[np.int64], chunks: _core.index.Starts, column: ColumnData
 ) -> Sizing:
     if len(offsets) <= MANY_SEQUENCES and _core.index.is_any_empty(offsets):
         _refuse_empty(repr(name), 0, np.diff(offsets))
     common = _core.index.common_size(offsets)
     if common:
-        samples = counts_between(starts)
-        samples *= np.uint64(common)
-        return Sizing(_core.index.CommonSize(common), samples)
+        return Sizing.by(_core.index.CommonSize(common), chunks)
     sizes: _core.index.Sizes
     if column.mapped_offsets is None:
         sizes = _core.index.OffsetSizes(offsets, name, column.offsets_file)
     else:
         sizes = _core.read.MappedSizes(column.mapped_offsets, name)
-    return Sizing(sizes, sizes.sums(starts.view(np.uint64)))
+    return Sizing.by(sizes, chunks)
 
 
 def check_offsets(offsets: NDArray[np.int64], num_samples: int) -> None:
@@ -176,17 +184,6 @@ def sum_chunks(sizes: NDArray[np.integer], starts: NDArray[np.integer]) -> NDArr
     return sums
 
 
-def chunk_starts(num_sequences: int, chunk_size: int) -> NDArray[np.int64]:
-    """Return the first sequence of every chunk of `chunk_size` sequences, and the end."""
-    if chunk_size >= num_sequences:
-        return np.array([0, num_sequences] if num_sequences else [0], np.int64)
-    starts: NDArray[np.int64] = np.arange(
-        0, num_sequences + chunk_size, chunk_size, dtype=np.int64
-    )
-    starts[-1] = num_sequences
-    return starts
-
-
-def counts_between(starts: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the sequences of every chunk, by the first of each and the end."""
-    return np.diff(starts).view(np.uint64)
+def chunks_between(starts: NDArray[np.integer]) -> _core.index.Starts:
+    """Return the chunks, by the first sequence of each and the end."""
+    return _core.index.Starts(np.diff(starts).astype(np.uint64, copy=False))

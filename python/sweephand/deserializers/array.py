@@ -19,7 +19,7 @@ from sweephand.corpus.given_data import make_column
 from sweephand.corpus.ids import GivenIds, SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
-from sweephand.corpus.sizes import Sizing, chunk_starts, counts_between, size_columns
+from sweephand.corpus.sizes import Sizing, size_columns
 from sweephand.corpus.streams import sizing_streams
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.data_in_memory import check_dict
@@ -121,18 +121,17 @@ class ArrayDeserializer(Deserializer):
         delivered = sum(map(delivered_bytes, columns.values(), self._infos))
         num_samples = max(column.num_samples for column in columns.values())
         size = self._chunk_size or sequences_per_chunk(num_sequences, num_bytes)
+        chunks = _core.index.Starts.even(num_sequences, size)
 
         @cache
         def measure() -> Sizing:
-            return size_columns(
-                columns, chunk_starts(num_sequences, size), sizing_streams(infos)
-            )
+            return size_columns(columns, chunks, sizing_streams(infos))
 
         chunk = make_chunk(list(columns.values()), owned=False)
         reader = StoredReader(
             core=_core.read.ResidentDeserializer(chunk),
             streams=self._infos,
-            chunk_sequences=counts_between(chunk_starts(num_sequences, size)),
+            chunks=chunks,
             measure=measure,
             resident=True,
             sample_bytes=delivered / max(1, num_samples),

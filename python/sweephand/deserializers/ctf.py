@@ -10,7 +10,6 @@ import numpy as np
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.casts import element_type
-from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
@@ -204,14 +203,15 @@ class CTFDeserializer(SelfDescribed):
         if not index.starts["sizes"][-1]:
             raise DataError("there is no sequence: the file is empty", listed[0].path)
         chunks = cut_pieces(index, self._chunk_bytes)
-        chunk_sequences = [sum(piece.num_sequences for piece in chunk) for chunk in chunks]
+        counts = [sum(piece.num_sequences for piece in chunk) for chunk in chunks]
+        starts = _core.index.Starts(np.array(counts, np.uint64))
         names = [file.name for file in listed]
-        sizing = Sizing.of(index.arrays["sizes"], offsets_of(chunk_sequences))
-        num_samples = int(sizing.chunk_samples.sum())
+        sizing = Sizing.of(index.arrays["sizes"], starts)
+        num_samples = sizing.samples.total
         reader = StoredReader(
             core=self._make_core(infos, listed, ignored, chunks),
             streams=self._singled(infos, index),
-            chunk_sequences=np.array(chunk_sequences, dtype=np.uint64),
+            chunks=starts,
             measure=lambda: sizing,
             resident=False,
             sample_bytes=sum(file.size for file in listed) / num_samples,

@@ -21,7 +21,7 @@ from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.side_by_side import side_by_side
-from sweephand.corpus.sizes import Sizing, chunk_starts
+from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import brief
@@ -143,8 +143,8 @@ class ImageFolder(SelfDescribed):
         """Return the corpus, ready to be planned and read."""
         files = self._files
         num_bytes = files.num_bytes or _GUESS * len(files)
-        starts = chunk_starts(len(files), sequences_per_chunk(len(files), num_bytes))
-        counts = np.diff(starts).astype(np.uint64)
+        size = sequences_per_chunk(len(files), num_bytes)
+        chunks = _core.index.Starts.even(len(files), size)
         empty = self._columns([b""], np.zeros(1, np.int64))
         reader = StoredReader(
             core=_core.read.FetchingDeserializer(_Fetcher(self, ledger).fetch),
@@ -152,8 +152,8 @@ class ImageFolder(SelfDescribed):
                 describe_stream(name, column, self.definitions[name])
                 for name, column in empty.items()
             ],
-            chunk_sequences=counts,
-            measure=lambda: Sizing.one_each(counts),
+            chunks=chunks,
+            measure=lambda: Sizing.one_each(chunks),
             resident=True,
             sample_bytes=num_bytes / len(files),
         )

@@ -18,7 +18,7 @@ from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sample_form import Samples
-from sweephand.corpus.sizes import Sizing, chunk_starts
+from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.data_in_memory import arrays_of, is_map_style, wrong_data
@@ -108,9 +108,8 @@ class MapDeserializer(Deserializer):
         first = items.to_columns([items.first])
         sizes = self._sizes(ledger)
         num_bytes = max(1, sum(column.num_bytes for column in first.values()))
-        starts = chunk_starts(items.count, sequences_per_chunk(1, num_bytes))
+        chunks = _core.index.Starts.even(items.count, sequences_per_chunk(1, num_bytes))
         fetcher = _Fetcher(items, sizes, ledger)
-        counts = np.diff(starts).astype(np.uint64)
         reader = StoredReader(
             core=_core.read.FetchingDeserializer(fetcher.fetch),
             streams=[
@@ -122,9 +121,9 @@ class MapDeserializer(Deserializer):
                 )
                 for stream, definition in self._definitions.items()
             ],
-            chunk_sequences=counts,
+            chunks=chunks,
             measure=lambda: (
-                Sizing.one_each(counts) if sizes is None else Sizing.of(sizes, starts)
+                Sizing.one_each(chunks) if sizes is None else Sizing.of(sizes, chunks)
             ),
             resident=True,
             sample_bytes=num_bytes / items.size(items.first),

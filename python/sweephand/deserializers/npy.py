@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.chunks import default_chunk_bytes, sequences_per_chunk
 from sweephand.corpus.columns import ColumnData
@@ -13,7 +14,6 @@ from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.sizes import chunk_starts
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.data_in_memory import check_dict
@@ -136,17 +136,16 @@ class NpyDeserializer(Deserializer):
         chunk_size = self._chunk_size or sequences_per_chunk(
             num_sequences, num_bytes, default_chunk_bytes(is_local=is_local)
         )
-        starts = chunk_starts(num_sequences, chunk_size)
         reader = read_columns(
             list(self._columns.values()),
             self._infos,
-            starts,
+            _core.index.Starts.even(num_sequences, chunk_size),
             delivered / max(1, num_samples),
         )
         earlier = {}
         if self._chunk_size is None and not is_local:
             before = sequences_per_chunk(num_sequences, num_bytes)
-            earlier[f"chunk_size={before}"] = chunk_starts(num_sequences, before)
+            earlier[f"chunk_size={before}"] = _core.index.Starts.even(num_sequences, before)
         ids: SequenceIds = ShardIds(names[: len(bounds) - 1], bounds)
         return StoredCorpus([reader], ids, names, earlier_chunks=earlier, files=files)
 

@@ -140,26 +140,31 @@ class _Opening:
             self._sizes = self._measure(num_chunks)
         else:
             self._sizes = self._make_sizes(declared[:, 0], declared[:, 1])
-            first = int(np.argmax(self._sizes.counts > 0))
+            first = int(np.argmax(declared[:, 0] > 0))
             data = self._chunks.read(first)
             self._infos = self._chunks.describe(first, data)
             self._sample_bytes = self._bytes_of(data) / max(1, int(declared[first, 1]))
 
-    def _make_sizes(self, counts: NDArray[np.int64], samples: NDArray[np.int64]) -> UserSizes:
-        return UserSizes(self._name, counts, samples, self._chunks.lengths)
+    def _make_sizes(self, counts: NDArray[np.uint64], samples: NDArray[np.uint64]) -> UserSizes:
+        return UserSizes(
+            self._name,
+            _core.index.Starts(counts),
+            _core.index.GroupedCounts(samples),
+            self._chunks.lengths,
+        )
 
     def corpus(self) -> StoredCorpus:
         reader = StoredReader(
             core=_core.read.CallbackDeserializer(self._load),
             streams=self._infos,
-            chunk_sequences=self._sizes.counts.astype(np.uint64),
+            chunks=self._sizes.chunks,
             measure=self._size,
             resident=False,
             sample_bytes=self._sample_bytes,
             load_threads=0,
             call_locks=(self._chunks.call_lock,),
         )
-        num_sequences = int(self._sizes.counts.sum())
+        num_sequences = self._sizes.chunks.total
         return StoredCorpus([reader], ShardIds([self._name], [0, num_sequences]), [self._name])
 
     def _bytes_of(self, data: ChunkData) -> int:
@@ -168,7 +173,7 @@ class _Opening:
             data.num_bytes, sum(map(delivered_bytes, data.columns.values(), self._infos))
         )
 
-    def _declared(self, num_chunks: int) -> NDArray[np.int64] | None:
+    def _declared(self, num_chunks: int) -> NDArray[np.uint64] | None:
         declared = self._chunks.call("chunk_infos")
         if declared is None:
             return None
@@ -182,7 +187,7 @@ class _Opening:
             raise ValueError(f"{self._name}.chunk_infos() has a negative number")
         if (table > np.iinfo(np.int64).max).any():
             raise ValueError(f"{self._name}.chunk_infos() has a number of 2^63 or more")
-        return table.astype(np.int64)
+        return table.astype(np.int64, copy=False).view(np.uint64)
 
     def _measure(self, num_chunks: int) -> UserSizes:
         """Load every chunk once; the first one that is not empty describes the streams."""
@@ -194,16 +199,18 @@ class _Opening:
             if not self._infos and (data.sizes.size or chunk == num_chunks - 1):
                 self._infos = self._chunks.describe(chunk, data)
             num_bytes += self._bytes_of(data)
-        samples = np.array([part.sum() for part in sizes])
+        samples = np.array([part.sum() for part in sizes], np.uint64)
         self._sample_bytes = num_bytes / max(1, int(samples.sum()))
-        measured = self._make_sizes(np.array([len(part) for part in sizes]), samples)
+        measured = self._make_sizes(np.array([len(part) for part in sizes], np.uint64), samples)
         self._measured = measured.check(np.arange(num_chunks), sizes).astype(np.uint32)
         return measured
 
     def _size(self) -> Sizing:
-        samples = self._sizes.samples.astype(np.uint64)
-        if np.array_equal(self._sizes.samples, self._sizes.counts):
-            return Sizing(_core.index.CommonSize(1), samples)
+        chunks, samples = self._sizes.chunks, self._sizes.samples
+        if chunks.total == samples.total:
+            one_each = Sizing.one_each(chunks)
+            if one_each.samples.equals(samples):
+                return one_each
         if self._measured is not None:
             return Sizing(_core.index.StoredSizes(self._measured), samples)
         return Sizing(_core.index.CallbackSizes(self._sizes.read), samples, False)
@@ -214,7 +221,8 @@ class _Opening:
             return make_chunk(list(self._read(chunk).columns.values()))
         except DataError as error:
             self._ledger.add(error)
-        count = int(self._sizes.counts[chunk])
+        begin, end = self._sizes.chunks.bounds(chunk)
+        count = end - begin
         return make_chunk([_blank(info, count) for info in self._infos], skipped=range(count))
 
     def _read(self, chunk: int) -> ChunkData:

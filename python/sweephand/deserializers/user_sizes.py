@@ -20,7 +20,10 @@ class UserSizes:
     ----------
     name : str
         Of the user's class, for errors.
-    counts, samples : ndarray of int64, shape (chunks,)
+    chunks : core object
+        The first sequence of every chunk.
+    samples : core object
+        The samples of every chunk.
     ask : callable
         Returns the lengths of sequences that the user's code has for chunks: one array each.
     """
@@ -28,14 +31,13 @@ class UserSizes:
     def __init__(
         self,
         name: str,
-        counts: NDArray[np.int64],
-        samples: NDArray[np.int64],
+        chunks: _core.index.Starts,
+        samples: _core.index.GroupedCounts,
         ask: Callable[[NDArray[np.int64]], Sequence[NDArray[np.integer]]],
     ) -> None:
-        self.counts, self.samples = counts, samples
-        self._starts = offsets_of(counts)
+        self.chunks, self.samples = chunks, samples
         self._name, self._ask = name, ask
-        self._seen = np.zeros(len(counts), np.uint64)  # a key of the sizes that a chunk had
+        self._seen = np.zeros(len(chunks), np.uint64)  # a key of the sizes that a chunk had
 
     def read(
         self, firsts: NDArray[np.uint64], counts: NDArray[np.uint64]
@@ -44,21 +46,20 @@ class UserSizes:
 
         No run is empty, and there is one at least.
         """
-        begins = firsts.astype(np.int64)
-        lasts = begins + counts.astype(np.int64) - 1
-        chunks = np.searchsorted(self._starts, begins, "right") - 1
-        starts = self._starts
-        if (begins == starts[chunks]).all() and (lasts + 1 == starts[chunks + 1]).all():
-            return self.check(chunks, self._ask(chunks)).astype(np.uint32)
-        runs = [self._run(first, last) for first, last in zip(begins, lasts, strict=True)]
+        ends = firsts + counts
+        chunks, take = self.chunks.find(firsts), self.chunks.take
+        if (firsts == take(chunks)).all() and (ends == take(chunks + np.uint64(1))).all():
+            asked = chunks.view(np.int64)
+            return self.check(asked, self._ask(asked)).astype(np.uint32)
+        runs = [self._run(*run) for run in zip(firsts.tolist(), ends.tolist(), strict=True)]
         return np.concatenate(runs).astype(np.uint32)
 
-    def _run(self, first: int, last: int) -> NDArray[np.int64]:
-        begin, end = np.searchsorted(self._starts, [first, last], "right")
-        chunks = np.arange(begin - 1, end)
+    def _run(self, first: int, end: int) -> NDArray[np.int64]:
+        begin, last = self.chunks.find(np.array([first, end - 1], np.uint64)).tolist()
+        chunks = np.arange(begin, last + 1)
         sizes = self.check(chunks, self._ask(chunks))
-        skipped = first - int(self._starts[begin - 1])
-        return sizes[skipped : skipped + last + 1 - first]
+        skipped = first - self.chunks.take(np.array([begin], np.uint64)).item()
+        return sizes[skipped : skipped + end - first]
 
     def check(
         self, chunks: NDArray[np.int64], sizes_by_chunk: Sequence[NDArray[np.integer]]
@@ -124,7 +125,10 @@ class UserSizes:
         self, chunks: NDArray[np.int64], sizes: NDArray[np.int64], starts: NDArray[np.int64]
     ) -> None:
         counts, samples = np.diff(starts), sum_chunks(sizes, starts).astype(np.int64)
-        said_counts, said_samples = self.counts[chunks], self.samples[chunks]
+        asked = chunks.astype(np.uint64)
+        take = self.chunks.take
+        said_counts = (take(asked + np.uint64(1)) - take(asked)).view(np.int64)
+        said_samples = self.samples.take(asked).view(np.int64)
         wrong = (counts != said_counts) | (samples != said_samples)
         empty = np.flatnonzero(sizes < 1)
         wrong[np.searchsorted(starts, empty, "right") - 1] = True

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
-from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sample_form import Samples
@@ -86,7 +85,7 @@ def cached_corpus(
     reader = StoredReader(
         core=_core.read.CallbackDeserializer(cache.load),
         streams=cache.streams,
-        chunk_sequences=expansion.chunk_sequences(kept),
+        chunks=expansion.chunks(kept),
         measure=lambda: expansion.sizing(kept),
         resident=False,
         sample_bytes=cache.file.size / max(1, int(sizes.sum(dtype=np.uint64))),
@@ -237,8 +236,7 @@ class _Maker:
         self._look = look
         self._file = file
         self.offsets = [block.begin for block in done]
-        chunk_sequences = stored.corpus.chunk_sequences.astype(np.int64)
-        self._ends = offsets_of(chunk_sequences)[1:].tolist()
+        self._ends = stored.corpus.chunk_starts.offsets()[1:].tolist()
         with file.path.open("rb") as written:
             chunks = (read_chunk(written, at) for at in self.offsets)
             self._chunks = [replace(chunk, columns=[]) for chunk in chunks]

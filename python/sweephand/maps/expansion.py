@@ -8,11 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.corpus.columns import offsets_of, ranges
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.part_ids import PartIds
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.sizes import Sizing, chunks_between
 from sweephand.corpus.sweep_order import DerivedOrder
 from sweephand.dataclass import dataclass, replace
 
@@ -61,13 +62,11 @@ class Expansion:
 
     def sizing(self, stored: StoredCorpus) -> Sizing:
         """Return the sizes of all, in the chunks of the stored sequences."""
-        first = offsets_of(stored.chunk_sequences.astype(np.int64))
-        return Sizing.of(self.sizes, self.starts[first])
+        return Sizing.of(self.sizes, self.chunks(stored))
 
-    def chunk_sequences(self, stored: StoredCorpus) -> NDArray[np.uint64]:
-        """Return how many there are in every chunk."""
-        first = offsets_of(stored.chunk_sequences.astype(np.int64))
-        return np.diff(self.starts[first]).astype(np.uint64)
+    def chunks(self, stored: StoredCorpus) -> _core.index.Starts:
+        """Return the first of every chunk."""
+        return chunks_between(self.starts[stored.chunk_starts.offsets()])
 
     def corpus(self, stored: StoredCorpus, reader: Reader) -> StoredCorpus:
         """Return the corpus of a reader's results."""

@@ -95,9 +95,7 @@ def _reader(
             replace(info, classes=wanted.classes.get(info.name, ()))
             for info in look.streams(stored, keeps_size=expansion is None)
         ],
-        chunk_sequences=(
-            corpus.chunk_sequences if expansion is None else expansion.chunk_sequences(corpus)
-        ),
+        chunks=corpus.chunk_starts if expansion is None else expansion.chunks(corpus),
         measure=(
             (lambda: corpus.sizing) if expansion is None else (lambda: expansion.sizing(corpus))
         ),

@@ -107,7 +107,7 @@ def _with_reader_of(corpus: Corpus, info: StreamInfo) -> Corpus:
     if not isinstance(corpus, StoredCorpus):
         return corpus
     readers = [one for one in corpus.readers if any(i.name == info.name for i in one.streams)]
-    return replace(corpus, readers=readers, chunks=corpus.chunk_sequences)
+    return replace(corpus, readers=readers, chunks=corpus.chunk_starts)
 
 
 Found: TypeAlias = Iterator[tuple[NDArray[np.uint64], list[Any]]]

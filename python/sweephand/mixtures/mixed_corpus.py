@@ -106,9 +106,10 @@ class MixedCorpus(Corpus):
         ]
 
     @cached_property
-    def chunk_sequences(self) -> NDArray[np.uint64]:
-        """Sequences in every chunk of every corpus: uint64, shape (chunks,)."""
-        return np.concatenate([one.chunk_sequences for one in self.corpora.values()])
+    def chunk_starts(self) -> _core.index.Starts:
+        """The first sequence of every chunk of every corpus."""
+        counts = [one.chunk_sequences for one in self.corpora.values()]
+        return _core.index.Starts(np.concatenate(counts))
 
     @cached_property
     def first_sequences(self) -> NDArray[np.int64]:
@@ -132,7 +133,9 @@ class MixedCorpus(Corpus):
         counts = [one.num_sequences for one in self.corpora.values()]
         return Sizing(
             sizes=_core.index.JoinedSizes([one.sizes for one in sizings], counts),
-            chunk_samples=np.concatenate([one.chunk_samples for one in sizings]),
+            samples=_core.index.GroupedCounts(
+                np.concatenate([one.chunk_samples for one in sizings])
+            ),
             fingerprinted=all(one.fingerprinted for one in sizings),
         )
 
@@ -311,7 +314,7 @@ def _reader(mixture: MixedCorpus, number: int) -> MixedReader:
             replace(found[0], is_single=all(info.is_single for info in found))
             for found in infos.values()
         ],
-        chunk_sequences=np.concatenate([one.chunk_sequences for one in readers]),
+        chunks=_core.index.Starts(np.concatenate([one.chunks.counts() for one in readers])),
         measure=lambda: mixture.sizing,
         resident=all(one.resident for one in readers),
         sample_bytes=float(
@@ -361,7 +364,7 @@ class MixedReader(Reader):
         """Return the same reader over changed readers of stored chunks."""
         members, first = [], chunks.start
         for part, member in zip(corpus.parts.values(), self.members, strict=True):
-            own = slice(first, first := first + len(part.chunk_sequences))
+            own = slice(first, first := first + len(part.chunk_starts))
             members.append(member.through(part, own, change))
         return replace(self, members=members)
 
@@ -383,7 +386,7 @@ class MixedReader(Reader):
         absent = [info for info in self.streams if info.name not in _names(reader)]
         names = [*_names(reader), *(info.name for info in absent)]
         has_size_stream = corpus.size_stream is not None
-        led_by = len(corpus.chunk_sequences) if self.number else 0
+        led_by = len(corpus.chunk_starts) if self.number else 0
         return _core.engine.MixedMember(
             member=reader.member(corpus.open_chunks, load_ahead=load_ahead, led_by=led_by),
             streams=[

@@ -95,7 +95,7 @@ def _is_told(plan: Plan) -> NDArray[np.bool_]:
     opened = plan.order.own_block_chunks
     if not plan.options.randomize:
         opened = [part.open_chunks for part in parts]
-    counts = [len(part.chunk_sequences) for part in parts]
+    counts = [len(part.chunk_starts) for part in parts]
     is_told = [
         part.order is None and num_open < count
         for part, num_open, count in zip(parts, opened, counts, strict=True)

@@ -42,7 +42,7 @@ def _window_bytes(
 ) -> int:
     if corpus.resident:
         return 0
-    num_chunks = len(corpus.chunk_sequences)
+    num_chunks = len(corpus.chunk_starts)
     window = min(num_chunks, open_chunks)
     window_samples = corpus.core.num_samples * window / num_chunks
     made_at_once = size * (num_threads + 1)
@@ -57,5 +57,5 @@ def _window_bytes(
 
 def _first_sizes(corpus: Corpus) -> NDArray[np.uint32]:
     """Return the sizes of the first sequences."""
-    count = min(int(corpus.chunk_sequences[0]), _FEW_SEQUENCES)
+    count = min(corpus.chunk_starts.bounds(0)[1], _FEW_SEQUENCES)
     return corpus.core.sizes(0, count)

@@ -157,7 +157,7 @@ class Plan:
             return self.corpus.open_chunks
         of_each = zip(self.corpus.parts.values(), self.order.own_block_chunks, strict=True)
         return sum(
-            min(len(corpus.chunk_sequences), self.num_lanes * blocks)
+            min(len(corpus.chunk_starts), self.num_lanes * blocks)
             for corpus, blocks in of_each
             if not corpus.resident
         )

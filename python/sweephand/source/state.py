@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sweephand.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.source.described import (
@@ -21,6 +18,7 @@ from sweephand.source.described import (
 from sweephand.source.window import Window
 
 if TYPE_CHECKING:
+    from sweephand import _core
     from sweephand.corpus.corpus import Corpus
     from sweephand.events.event_list import EventList
     from sweephand.layouts import Layout
@@ -182,15 +180,15 @@ def _kinds() -> dict[str, type]:
 
 def _describe_chunks(corpus: Corpus) -> Described:
     described = describe_chunks(corpus.core)
-    for advice, starts in corpus.earlier_chunks.items():
-        if starts[-1] == corpus.num_sequences:
-            earlier = partial(_describe_earlier, corpus, starts)
+    for advice, chunks in corpus.earlier_chunks.items():
+        if chunks.total == corpus.num_sequences:
+            earlier = partial(_describe_earlier, corpus, chunks)
             described = described.with_advice(advice, earlier)
     return described
 
 
-def _describe_earlier(corpus: Corpus, starts: NDArray[np.int64]) -> Described:
-    return describe_chunks(corpus.core_of_earlier(starts))
+def _describe_earlier(corpus: Corpus, chunks: _core.index.Starts) -> Described:
+    return describe_chunks(corpus.core_of_earlier(chunks))
 
 
 def _describe_window(window: Window) -> Described:

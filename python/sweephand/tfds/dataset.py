@@ -15,7 +15,7 @@ from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
-from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.sizes import Sizing, chunks_between
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamInfo, size_stream
 from sweephand.deserializers.deserializer import Deserializer, brief
@@ -162,7 +162,7 @@ class Dataset(Deserializer):
         ]
         chunk_size = max(1, int(chunks.CHUNK_BYTES / max(1.0, files.mean_bytes)))
         starts = self._chunk_starts(chunk_size)
-        counts = np.diff(starts).astype(np.uint64)
+        cut = chunks_between(starts)
         access = access_to(files.files)
 
         def load(chunk: int) -> _core.read.Chunk:
@@ -179,8 +179,8 @@ class Dataset(Deserializer):
             if access.is_local
             else by_chunk,
             streams=infos,
-            chunk_sequences=counts,
-            measure=lambda: Sizing.one_each(counts),
+            chunks=cut,
+            measure=lambda: Sizing.one_each(cut),
             resident=access.is_local,
             sized_by_streams=False,
             sample_bytes=files.mean_bytes

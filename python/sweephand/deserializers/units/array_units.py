@@ -141,7 +141,7 @@ class ArrayUnits(IndexedDeserializer):
         return read_columns(
             bare,
             infos,
-            rows.unit_rows[rows.chunk_units],
+            rows.chunk_rows,
             rows.sample_bytes,
             skipped=None if rows.are_all_served else np.flatnonzero(~rows.is_served),
         )

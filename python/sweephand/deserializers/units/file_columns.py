@@ -96,7 +96,7 @@ class FileColumn:
 def read_columns(
     columns: Sequence[FileColumn],
     infos: Sequence[StreamInfo],
-    starts: NDArray[np.int64],
+    chunks: _core.index.Starts,
     sample_bytes: float,
     *,
     skipped: NDArray[np.int64] | None = None,
@@ -107,8 +107,8 @@ def read_columns(
     ----------
     columns : sequence of FileColumn
         One per stream.
-    starts : ndarray of int64, shape (chunks + 1,)
-        The first sequence of every chunk, and the end.
+    chunks : core object
+        The first sequence of every chunk.
     sample_bytes : float
         See `StoredReader`.
     skipped : ndarray of int64, optional
@@ -119,7 +119,7 @@ def read_columns(
     damaged = np.empty(0, np.int64) if skipped is None else skipped
 
     def load(chunk: int) -> _core.read.Chunk:
-        first, end = starts[chunk : chunk + 2].tolist()
+        first, end = chunks.bounds(chunk)
         within = damaged[slice(*np.searchsorted(damaged, (first, end)))] - first
         return make_chunk([one.load(first, end) for one in columns], skipped=within.tolist())
 
@@ -130,22 +130,22 @@ def read_columns(
         placed = [one.in_place() for one in columns]
         whole = make_chunk(placed, owned=False, skipped=damaged.tolist())
         core = _core.read.ResidentDeserializer(whole)
-        chunked = _core.read.ExtentChunks(whole, starts.astype(np.uint64))
+        chunked = _core.read.ExtentChunks(whole, chunks.offsets().view(np.uint64))
     num_bytes = sum(int(one.pieces[:, 2].sum()) for one in columns)
     return StoredReader(
         core=core,
         streams=infos,
-        chunk_sequences=np.diff(starts).astype(np.uint64),
+        chunks=chunks,
         measure=partial(
             size_columns,
             known,
-            starts,
+            chunks,
             sizing_streams({info.name: info for info in infos}),
             skipped=skipped,
         ),
         resident=in_place,
         sample_bytes=sample_bytes,
-        load_threads=access.threads(chunk_bytes=num_bytes // max(1, len(starts) - 1)),
+        load_threads=access.threads(chunk_bytes=num_bytes // max(1, len(chunks))),
         holds_stored=not access.is_local,
         chunked=chunked,
     )

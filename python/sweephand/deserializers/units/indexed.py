@@ -198,7 +198,7 @@ class IndexedDeserializer(SelfDescribed):
             [self.make_reader(rows, infos, ledger)],
             ids=rows.ids if names is None else GivenIds(names),
             names=[file.name for file in self.files],
-            chunks=rows.chunk_sequences,
+            chunks=rows.chunks,
             keys=None if names is None else lambda: names,
             index=index.path,
             files=self.files,
@@ -216,7 +216,7 @@ class IndexedDeserializer(SelfDescribed):
         return StoredReader(
             core=_core.read.CallbackDeserializer(loader.load),
             streams=infos,
-            chunk_sequences=rows.chunk_rows,
+            chunks=rows.chunk_rows,
             measure=rows.measure,
             resident=self.is_resident,
             numbers=rows.numbers,

@@ -92,7 +92,7 @@ class PlacedDeserializer(IndexedDeserializer):
         return StoredReader(
             core=core,
             streams=infos,
-            chunk_sequences=rows.chunk_rows,
+            chunks=rows.chunk_rows,
             measure=rows.measure,
             resident=local is not None,
             sample_bytes=rows.sample_bytes,

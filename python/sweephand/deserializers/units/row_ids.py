@@ -45,7 +45,7 @@ def names_of_rows(
         names = _read(open_ids(ids), ids, rows)
         return names if order is None else [names[row] for row in order.tolist()]
     given = [str(one) for one in np.asarray(unmasked("ids", ids)).tolist()]
-    count = int(rows.chunk_sequences.sum())
+    count = rows.chunks.total
     if len(given) != count:
         raise ValueError(f"{len(given)} ids are given for {count} sequences")
     return given

@@ -15,11 +15,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.corpus import chunks
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.sizes import Sizing, chunk_starts
+from sweephand.corpus.sizes import Sizing, chunks_between
 from sweephand.errors import DataError
 from sweephand.files.index_file import Index
 
@@ -60,12 +61,12 @@ class RowTable:
     are_all_served : bool
     load_units : ndarray of int64, shape (loads + 1,)
         The first unit of all that is loaded at a time, and the end: of a chunk or a part.
-    chunk_rows : ndarray of uint64
-        Rows in every chunk that is read.
-    parts : ndarray of uint64, or None
-        Rows in every part, if chunks are loaded in parts.
-    chunk_sequences : ndarray of uint64
-        Sequences in every chunk of the corpus.
+    chunk_rows : core object
+        The first row of every chunk that is read.
+    parts : core object or None
+        The first row of every part, if chunks are loaded in parts.
+    chunks : core object
+        The first sequence of every chunk of the corpus.
     numbers : ndarray of uint64, or None
         The row that each sequence is; None: the rows one after the other.
     ids : SequenceIds
@@ -92,10 +93,10 @@ class RowTable:
             else cut_chunks(num_bytes, chunk_bytes)
         )
         self.load_units = self.chunk_units
-        self.parts: NDArray[np.uint64] | None = None
+        self.parts: _core.index.Starts | None = None
         if in_parts:
             self.load_units = cut_parts(num_bytes, self.chunk_units)
-            self.parts = np.diff(self.unit_rows[self.load_units]).astype(np.uint64)
+            self.parts = chunks_between(self.unit_rows[self.load_units])
         self._num_rows = int(self.unit_rows[-1])
         self._file_rows = self.unit_rows[index.starts["rows"]]
         self.lengths = dict(lengths)
@@ -113,7 +114,7 @@ class RowTable:
         sizes = self._sizes(self._sizing)
         if sizes is None:
             return Sizing.one_each(self.chunk_rows)
-        return Sizing.of(sizes, self.unit_rows[self.chunk_units])
+        return Sizing.of(sizes, self.chunk_rows)
 
     @property
     def sample_bytes(self) -> float:
@@ -189,18 +190,18 @@ class RowTable:
 
     def _choose(self, order: NDArray[np.int64] | None) -> None:
         """Find the order and the chunks of the sequences, and how they are called."""
-        self.chunk_rows = np.diff(self.unit_rows[self.chunk_units]).astype(np.uint64)
+        self.chunk_rows = chunks_between(self.unit_rows[self.chunk_units])
         if not self.is_served.any():
             raise DataError("the corpus is empty: no sequences", self.index.files[0].path)
         names = [file.name for file in self.index.files]
         self.numbers: NDArray[np.uint64] | None = None
-        self.chunk_sequences = self.chunk_rows
+        self.chunks = self.chunk_rows
         self.ids: SequenceIds = ShardIds(names, self._file_rows.tolist())
         if order is None:
             return
         self.ids = ShardIds(names[:1], [0, len(order)])
-        bounds = chunk_starts(len(order), -(-len(order) // len(self.chunk_rows)))
-        self.chunk_sequences = np.diff(bounds).astype(np.uint64)
+        size = -(-len(order) // len(self.chunk_rows))
+        self.chunks = _core.index.Starts.even(len(order), size)
         self.numbers = order.astype(np.uint64)
 
 

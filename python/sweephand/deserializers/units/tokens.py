@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus import chunks
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.sizes import chunks_between
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
@@ -56,11 +58,10 @@ def open_tokens(
     column = ColumnData(None, dtype, (), int(offsets[-1]), offsets)
     is_local = access_to(files).is_local
     chunk_bytes = chunk_size_in_bytes or chunks.default_chunk_bytes(is_local=is_local)
-    starts = _cut(offsets, chunk_bytes // dtype.itemsize)
     reader = read_columns(
         [FileColumn(column, files, pieces)],
         [describe_stream(name, column, definition)],
-        starts,
+        _cut(offsets, chunk_bytes // dtype.itemsize),
         dtype.itemsize,
         skipped=skipped,
     )
@@ -72,11 +73,11 @@ def open_tokens(
     return StoredCorpus([reader], ids, names, earlier_chunks=earlier, files=files)
 
 
-def _cut(offsets: NDArray[np.int64], chunk_elements: int) -> NDArray[np.int64]:
+def _cut(offsets: NDArray[np.int64], chunk_elements: int) -> _core.index.Starts:
     """Return the first sequence of every chunk, and the end."""
     marks = np.arange(0, int(offsets[-1]), max(1, chunk_elements))
     starts = np.append(np.searchsorted(offsets[:-1], marks), len(offsets) - 1)
-    return starts[np.diff(starts, append=len(offsets)) > 0]
+    return chunks_between(starts[np.diff(starts, append=len(offsets)) > 0])
 
 
 def check_chunk_bytes(given: int | None) -> int | None:

@@ -1,0 +1,64 @@
+// Where counts begin that are laid one behind the other.
+#pragma once
+
+#include "index/counts.hpp"
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sweephand {
+
+// Counts laid one behind the other: where each begins. Where all but the last are equal,
+// nothing is stored; else copies share what is.
+class Starts {
+ public:
+  // Throws std::invalid_argument when the sum passes 2^63 - 1 `things`.
+  Starts(std::span<const std::uint64_t> counts, const char* things);
+
+  // `total` things, `each` to a count, and what is left in the last one. REQUIRES: each > 0
+  static Starts even(std::uint64_t total, std::uint64_t each, const char* things);
+
+  std::uint64_t num_counts() const noexcept { return num_counts_; }
+  std::uint64_t total() const noexcept { return total_; }
+
+  // What every count but the last is; 0 if they differ.
+  std::uint64_t common() const noexcept { return common_; }
+
+  // Where count i begins; i may be num_counts().
+  std::uint64_t operator[](std::uint64_t i) const noexcept {
+    if (common_ != 0) return i < num_counts_ ? i * common_ : total_;
+    return sums_[i];
+  }
+
+  std::uint64_t count(std::uint64_t i) const noexcept { return (*this)[i + 1] - (*this)[i]; }
+
+  // The last one that begins at or before `value`, so that empty ones, which share a start, are
+  // passed. Logarithmic. REQUIRES: value < total()
+  std::uint64_t last_at_or_before(std::uint64_t value) const noexcept;
+
+  bool operator==(const Starts& other) const noexcept;
+
+  std::vector<std::uint64_t> counts() const;
+
+  // Where each begins, and the end.
+  std::vector<std::int64_t> offsets() const;
+
+  // Where one begins and ends. Throws std::out_of_range.
+  std::pair<std::uint64_t, std::uint64_t> bounds(std::uint64_t number) const;
+
+  // Where each of those begins, and which each of those values is in. Throw std::out_of_range.
+  std::vector<std::uint64_t> take(std::span<const std::uint64_t> numbers) const;
+  std::vector<std::uint64_t> find(std::span<const std::uint64_t> values) const;
+
+ private:
+  Starts() = default;
+
+  std::uint64_t num_counts_ = 0;
+  std::uint64_t total_ = 0;
+  std::uint64_t common_ = 0;
+  SharedNumbers<std::uint64_t> sums_;  // num_counts_ + 1; none if there is a common count
+};
+
+}  // namespace sweephand
