@@ -34,9 +34,15 @@ def at_most(value: float, **options: bool) -> Goal:
     return Goal("≤", value, **options)
 
 
+def within(time: float, mebibytes: float) -> tuple[Goal, Goal]:
+    return at_most(time), at_most(mebibytes, memory=True)
+
+
 HAND = "NumPy by hand"
 TORCH, GRAIN = "torch DataLoader, batched", "Grain MapDataset"
 FROM_IMPORT = "bench_start.FromImport"
+OF_USER = "a `UserDeserializer` of 10^6"
+TEXT = "bench_start.FarPlaceOfText"
 SCALER = "torch GradScaler, no norm"
 
 LINES = [
@@ -212,23 +218,17 @@ LINES = [
         "bench_start.Place",
         goals=(at_most(50), at_most(200, memory=True)),
     ),
-    Line(
-        "a place in 10^12 samples, 16,384 lanes, 10^6 chunks",
-        "bench_start.FarPlace",
-        "10^6 chunks",
-        goals=(at_most(100), at_most(100, memory=True)),
+    *(
+        Line(workload, "bench_start.FarPlace", ours, goals=within(*bounds))
+        for workload, ours, bounds in (
+            ("a place in 10^12 samples, 16,384 lanes, 10^6 chunks", "10^6 chunks", (100, 100)),
+            ("the same, 10^7 chunks", "10^7 chunks", (500, 300)),
+            (f"the same, {OF_USER} chunks", OF_USER, (300, 150)),
+        )
     ),
-    Line(
-        "the same, 10^7 chunks",
-        "bench_start.FarPlace",
-        "10^7 chunks",
-        goals=(at_most(500), at_most(300, memory=True)),
-    ),
-    Line(
-        "the same, a `UserDeserializer` of 10^6 chunks",
-        "bench_start.FarPlace",
-        "a `UserDeserializer` of 10^6",
-        goals=(at_most(300), at_most(150, memory=True)),
+    *(
+        Line(f"10^6 chunks of text, 16,384 lanes, {name}", TEXT, name, goals=within(100, 100))
+        for name in ("opening", "a third of a sweep")
     ),
     Line(
         "a ready call, two streams, after steps of 5 ms",

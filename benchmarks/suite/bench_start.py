@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from sweephand import (
     ArrayDeserializer,
+    CTFDeserializer,
     Deserializer,
     MinibatchSource,
     NpyDeserializer,
@@ -241,6 +243,45 @@ class FarPlace(MemoryRow):
         "a `UserDeserializer` of 10^6": lambda: far_place_of_user(10**6),
     }
     unit, per, fresh = "ms", 1e-3, True
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+def chunked_text() -> MinibatchSource:
+    """Return 10^6 chunks of a text file: each has up to 88 bytes, two or three sequences."""
+    text = CTFDeserializer("many.ctf", {"x": StreamDef(shape=1)}, chunk_size_in_bytes=88)
+    lanes = {"num_lanes": FAR_LANES, "randomization_window_in_chunks": FAR_LANES}
+    return MinibatchSource(text, num_threads=0, **lanes)
+
+
+def open_text() -> Steps:
+    yield 0
+    chunked_text()
+    yield 1
+
+
+def go_far_in_text() -> Steps:
+    source = chunked_text()
+    yield 0
+    source.current_position = source.num_samples_per_sweep // 3
+    source.next_minibatch(1)
+    yield 1
+
+
+class FarPlaceOfText(MemoryRow):
+    """A text file of 10^6 chunks with its index, in 16,384 lanes."""
+
+    contenders = {"opening": open_text, "a third of a sweep": go_far_in_text}
+    unit, per, fresh = "ms", 1e-3, True
+
+    def write_data(self) -> None:
+        lengths = make_short_lengths(2_500_000, 3)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        with Path("many.ctf").open("w") as file:
+            for part in np.array_split(rows, 100):
+                file.writelines(f"{row} |x {row % 1000}\n" for row in part.tolist())
+        chunked_text()  # builds the index
 
     def setup_cache(self) -> Found:
         return self.compete()

@@ -160,13 +160,40 @@ void bind_ctf_reader(py::module_& room) {
            }),
            "path"_a, "tag"_a, "ignore_ids"_a);
   py::class_<CtfPiece>(room, "CtfPiece")
-      .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
-                    std::uint64_t>(),
+      .def(py::init([](std::uint32_t file, std::uint64_t offset, std::uint64_t bytes,
+                       std::uint64_t first_line, std::uint64_t num_sequences,
+                       std::uint32_t num_items) {
+             return CtfPiece{offset, bytes, first_line, num_sequences, file, num_items};
+           }),
            "file"_a, "offset"_a, "bytes"_a, "first_line"_a, "num_sequences"_a, "num_items"_a)
       .def_readonly("file", &CtfPiece::file)
       .def_readonly("offset", &CtfPiece::offset)
-      .def_readonly("bytes", &CtfPiece::bytes)
-      .def_readonly("num_sequences", &CtfPiece::num_sequences);
+      .def_readonly("bytes", &CtfPiece::bytes);
+  using Column = Array<std::uint64_t>;
+  py::class_<CtfPieces, std::shared_ptr<CtfPieces>>(room, "CtfPieces")
+      .def(py::init([](const Column& files, const Column& begins, const Column& ends,
+                       const Column& first_lines, const Column& num_sequences,
+                       const Column& num_items, std::uint64_t most_bytes) {
+             return std::make_shared<CtfPieces>(
+                 CtfPieces::Columns{.files = view(files),
+                                    .begins = view(begins),
+                                    .ends = view(ends),
+                                    .first_lines = view(first_lines),
+                                    .num_sequences = view(num_sequences),
+                                    .num_items = view(num_items)},
+                 most_bytes);
+           }),
+           "files"_a, "begins"_a, "ends"_a, "first_lines"_a, "num_sequences"_a, "num_items"_a,
+           "most_bytes"_a)
+      .def(py::init<std::vector<CtfPiece>>(), "pieces"_a)
+      .def(
+          "of",
+          [](const CtfPieces& self, std::uint64_t chunk) {
+            const std::span pieces = self.of(chunk);
+            return std::vector<CtfPiece>(pieces.begin(), pieces.end());
+          },
+          "chunk"_a)
+      .def("sequences", &CtfPieces::sequences);
   py::class_<CtfReader>(room, "CtfReader")
       .def(py::init<const CtfFormat&, std::uint64_t>(), "format"_a, "num_bytes"_a,
            py::keep_alive<1, 2>())
@@ -181,7 +208,7 @@ void bind_ctf_reader(py::module_& room) {
       .def("take", &CtfReader::take);
   py::class_<CtfDeserializer, Deserializer, std::shared_ptr<CtfDeserializer>>(room,
                                                                               "CtfDeserializer")
-      .def(py::init<CtfFormat, std::vector<CtfFile>, std::vector<CtfChunk>>(), "format"_a,
+      .def(py::init<CtfFormat, std::vector<CtfFile>, std::shared_ptr<CtfPieces>>(), "format"_a,
            "files"_a, "chunks"_a);
 }
 

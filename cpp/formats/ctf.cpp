@@ -14,19 +14,17 @@
 namespace sweephand {
 
 CtfDeserializer::CtfDeserializer(CtfFormat format, std::vector<CtfFile> files,
-                                 std::vector<CtfChunk> chunks)
+                                 std::shared_ptr<const CtfPieces> chunks)
     : format_(std::move(format)), files_(std::move(files)), chunks_(std::move(chunks)) {
   check(format_);
   const auto lost = [this](const CtfPiece& piece) { return piece.file >= files_.size(); };
-  for (const CtfChunk& chunk : chunks_) {
-    if (std::ranges::any_of(chunk, lost))
-      throw std::invalid_argument("a piece's file must be below " +
-                                  std::to_string(files_.size()));
-  }
+  if (std::ranges::any_of(chunks_->all(), lost))
+    throw std::invalid_argument("a piece's file must be below " +
+                                std::to_string(files_.size()));
 }
 
 std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t chunk_number) {
-  const CtfChunk& chunk = chunks_.at(chunk_number);
+  const std::span chunk = chunks_->of(chunk_number);
   std::uint64_t num_bytes = 0;
   for (const CtfPiece& piece : chunk) num_bytes += piece.bytes;
   CtfReader reader(format_, num_bytes);

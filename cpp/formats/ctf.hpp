@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats/ctf_format.hpp"
+#include "formats/ctf_pieces.hpp"
 #include "formats/ctf_scanner.hpp"
 #include "formats/ledger.hpp"
 #include "read/byte_source.hpp"
@@ -20,18 +21,6 @@ struct CtfFile {
   FileTag tag;              // as it was when the index was made
   bool ignore_ids = false;  // see CtfStart
 };
-
-// A run of sequences of one file.
-struct CtfPiece {
-  std::uint64_t file = 0;  // its number
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t first_line = 0;  // from 0
-  std::uint64_t num_sequences = 0;
-  std::uint64_t num_items = 0;  // errors that were charged when the index was made
-};
-
-using CtfChunk = std::vector<CtfPiece>;
 
 // Reads pieces, one behind the other, into one chunk.
 class CtfReader {
@@ -56,8 +45,10 @@ class CtfReader {
 
 class CtfDeserializer final : public Deserializer {
  public:
-  // Throws std::invalid_argument when the format is wrong or a piece's file does not exist.
-  CtfDeserializer(CtfFormat format, std::vector<CtfFile> files, std::vector<CtfChunk> chunks);
+  // `chunks` is not null. Throws std::invalid_argument when the format is wrong or a piece's
+  // file does not exist.
+  CtfDeserializer(CtfFormat format, std::vector<CtfFile> files,
+                  std::shared_ptr<const CtfPieces> chunks);
 
   // See CtfReader.
   std::shared_ptr<const Chunk> load(std::uint64_t chunk_number) override;
@@ -65,7 +56,7 @@ class CtfDeserializer final : public Deserializer {
  private:
   CtfFormat format_;
   std::vector<CtfFile> files_;
-  std::vector<CtfChunk> chunks_;
+  std::shared_ptr<const CtfPieces> chunks_;
 };
 
 }  // namespace sweephand

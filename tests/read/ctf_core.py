@@ -72,7 +72,9 @@ def open_ctf(
     ]
     start = _core.formats.ctf_start(file, form)
     source = _core.formats.CtfFile(str(path), file.tag, start.ignore_ids)
-    return _core.formats.CtfDeserializer(form, [source], [[piece] for piece in pieces]), firsts
+    return _core.formats.CtfDeserializer(
+        form, [source], _core.formats.CtfPieces(pieces)
+    ), firsts
 
 
 def to_samples(column: tuple[np.ndarray, ...], dimension: int) -> list[list[list[object]]]:

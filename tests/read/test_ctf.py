@@ -466,7 +466,9 @@ def test_an_index_that_lies_is_stale(path: Path) -> None:
     source = _core.formats.CtfFile(str(path), file.tag, False)
     for num_sequences, num_items in ((3, 0), (2, 1)):
         piece = _core.formats.CtfPiece(0, 0, len(GOOD), 0, num_sequences, num_items)
-        deserializer = _core.formats.CtfDeserializer(make_format([A, B]), [source], [[piece]])
+        deserializer = _core.formats.CtfDeserializer(
+            make_format([A, B]), [source], _core.formats.CtfPieces([piece])
+        )
         with pytest.raises(StaleError, match="the index says") as caught:
             deserializer.load(0)
         assert (caught.value.file, caught.value.offset) == (str(path), 0)

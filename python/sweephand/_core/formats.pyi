@@ -9,7 +9,7 @@ import sweephand._core.index
 import sweephand._core.read
 import typing
 import typing_extensions
-__all__: list[str] = ['CbfStream', 'CellFault', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_file_records', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'read_text_numbers', 'split_lines']
+__all__: list[str] = ['CbfStream', 'CellFault', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfPieces', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_file_records', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'read_text_numbers', 'split_lines']
 class Item:
     @property
     def caused_by(self) -> int | None:
@@ -116,10 +116,18 @@ class CtfPiece:
     def file(self) -> int:
         ...
     @property
-    def num_sequences(self) -> int:
-        ...
-    @property
     def offset(self) -> int:
+        ...
+class CtfPieces:
+    @typing.overload
+    def __init__(self, files: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], begins: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], ends: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], first_lines: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], num_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], num_items: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], most_bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @typing.overload
+    def __init__(self, pieces: collections.abc.Sequence[CtfPiece]) -> None:
+        ...
+    def of(self, chunk: typing.SupportsInt | typing.SupportsIndex) -> list[CtfPiece]:
+        ...
+    def sequences(self) -> sweephand._core.index.Starts:
         ...
 class CtfReader:
     def __init__(self, format: CtfFormat, num_bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
@@ -129,7 +137,7 @@ class CtfReader:
     def take(self) -> sweephand._core.read.Chunk:
         ...
 class CtfDeserializer(sweephand._core.read.Deserializer):
-    def __init__(self, format: CtfFormat, files: collections.abc.Sequence[CtfFile], chunks: collections.abc.Sequence[collections.abc.Sequence[CtfPiece]]) -> None:
+    def __init__(self, format: CtfFormat, files: collections.abc.Sequence[CtfFile], chunks: CtfPieces) -> None:
         ...
 class FrameFinder:
     def __init__(self, file: os.PathLike | str | bytes) -> None:

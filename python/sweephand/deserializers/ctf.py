@@ -203,8 +203,7 @@ class CTFDeserializer(SelfDescribed):
         if not index.starts["sizes"][-1]:
             raise DataError("there is no sequence: the file is empty", listed[0].path)
         chunks = cut_pieces(index, self._chunk_bytes)
-        counts = [sum(piece.num_sequences for piece in chunk) for chunk in chunks]
-        starts = _core.index.Starts(np.array(counts, np.uint64))
+        starts = chunks.sequences()
         names = [file.name for file in listed]
         sizing = Sizing.of(index.arrays["sizes"], starts)
         num_samples = sizing.samples.total
@@ -279,7 +278,7 @@ class CTFDeserializer(SelfDescribed):
         infos: Sequence[StreamInfo],
         files: Sequence[SourceFile],
         ignored: Sequence[bool],
-        chunks: Sequence[list[_core.formats.CtfPiece]],
+        chunks: _core.formats.CtfPieces,
     ) -> _core.read.Deserializer:
         form = self._make_format(infos)
         local = access_to(files).local
@@ -291,8 +290,9 @@ class CTFDeserializer(SelfDescribed):
             return _core.formats.CtfDeserializer(form, named, chunks)
 
         def load(number: int) -> _core.read.Chunk:
-            reader = _core.formats.CtfReader(form, sum(piece.bytes for piece in chunks[number]))
-            for piece in chunks[number]:
+            pieces = chunks.of(number)
+            reader = _core.formats.CtfReader(form, sum(piece.bytes for piece in pieces))
+            for piece in pieces:
                 file = files[piece.file]
                 text = file.fetch(piece.offset, piece.bytes)
                 file.check_unchanged()

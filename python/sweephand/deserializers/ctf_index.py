@@ -211,34 +211,34 @@ def list_errors(index: Index, ledger: Ledger) -> None:
     ledger.charge(len(index.arrays["item_offsets"]) - num_listed)
 
 
-def cut_pieces(index: Index, most_bytes: int) -> list[list[_core.formats.CtfPiece]]:
+def cut_pieces(index: Index, most_bytes: int) -> _core.formats.CtfPieces:
     """Cut files between sequences, and return chunks of pieces that follow each other.
 
     Large files are cut into several chunks, and small ones share one. What can be unpacked
     from its beginning alone is not cut within.
     """
     starts = index.starts["sizes"]
-    sizes = np.array([file.size for file in index.files], np.int64)
+    sizes = np.array([file.size for file in index.files], np.uint64)
     offsets = index.arrays["offsets"]
-    firsts = _core.formats.ctf_chunks(offsets, starts, sizes.astype(np.uint64), most_bytes)
-    firsts = firsts.astype(np.int64)
+    firsts = _core.formats.ctf_chunks(offsets, starts, sizes, most_bytes).view(np.int64)
     files = np.searchsorted(starts, firsts, side="right") - 1  # an empty one shares its start
-    can_begin = _can_begin(index, files, offsets[firsts].astype(np.int64))
-    firsts, files = firsts[can_begin], files[can_begin]
-    begins = offsets[firsts].astype(np.int64)
-    ends = np.append(begins[1:], 0)
+    can_begin = _can_begin(index, files, offsets[firsts].view(np.int64))
+    if not can_begin.all():
+        firsts, files = firsts[can_begin], files[can_begin]
+    begins = offsets[firsts]
+    del offsets  # there may be many
+    ends = np.append(begins[1:], np.uint64(0))
     is_last = np.append(files[1:] != files[:-1], True)[: len(files)]
     ends[is_last] = sizes[files[is_last]]
-    places = zip(
-        files.tolist(),
-        begins.tolist(),
-        (ends - begins).tolist(),
-        index.arrays["lines"][firsts].tolist(),
-        np.diff(firsts, append=starts[-1]).tolist(),
-        _count_items(index, files, begins, ends),
-        strict=True,
+    return _core.formats.CtfPieces(
+        files=files.view(np.uint64),
+        begins=begins,
+        ends=ends,
+        first_lines=index.arrays["lines"][firsts],
+        num_sequences=np.diff(firsts, append=starts[-1]).view(np.uint64),
+        num_items=_count_items(index, files, begins, ends),
+        most_bytes=most_bytes,
     )
-    return _join_small([_core.formats.CtfPiece(*place) for place in places], most_bytes)
 
 
 def _can_begin(
@@ -246,8 +246,7 @@ def _can_begin(
 ) -> NDArray[np.bool_]:
     """Mark the places at which chunks begin: those that need no second decompression."""
     found = np.ones(len(files), np.bool_)
-    for number in np.unique(files).tolist():
-        file = index.files[number]
+    for number, file in enumerate(index.files):
         if not isinstance(file, ContentFile) or (entries := file.content.entries) is None:
             continue
         own = np.flatnonzero(files == number)
@@ -264,34 +263,22 @@ def _can_begin(
 
 
 def _count_items(
-    index: Index, files: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
-) -> list[int]:
-    """Return how many items were charged in each piece; those at the end of a file too."""
-    items, starts = index.arrays["item_offsets"].astype(np.int64), index.starts["item_offsets"]
+    index: Index, files: NDArray[np.int64], begins: NDArray[np.uint64], ends: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Return how many items were charged in each piece; those at the end of a file too.
+
+    Nothing is returned where there are none.
+    """
+    items, starts = index.arrays["item_offsets"], index.starts["item_offsets"]
     if not items.size:
-        return [0] * len(files)
-    counts = []
-    for file, *edges in zip(files.tolist(), begins.tolist(), ends.tolist(), strict=True):
-        own = items[starts[file] : starts[file + 1]]
-        edges[1] += edges[1] == index.files[file].size
-        begin, end = np.searchsorted(own, edges).tolist()
-        counts.append(end - begin)
+        return np.empty(0, np.uint64)
+    counts = np.zeros(len(files), np.uint64)
+    for number in np.flatnonzero(np.diff(starts)).tolist():
+        own = slice(*np.searchsorted(files, [number, number + 1]).tolist())
+        places = items[starts[number] : starts[number + 1]]
+        after = ends[own] + (ends[own] == index.files[number].size)
+        counts[own] = np.searchsorted(places, after) - np.searchsorted(places, begins[own])
     return counts
-
-
-def _join_small(
-    pieces: Sequence[_core.formats.CtfPiece], most_bytes: int
-) -> list[list[_core.formats.CtfPiece]]:
-    chunks: list[list[_core.formats.CtfPiece]] = []
-    num_bytes = 0
-    for piece in pieces:
-        own = piece.bytes
-        if not chunks or num_bytes + own > most_bytes:
-            chunks.append([])
-            num_bytes = 0
-        chunks[-1].append(piece)
-        num_bytes += own
-    return chunks
 
 
 def _index_in_order(
