@@ -12,8 +12,9 @@ namespace {
 // Sequences whose sizes are asked for at once: they stay in the processor's cache.
 constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 17;
 
-// Sequences in lists that are kept, in 8 bytes each: those of the default window of many.
-constexpr std::uint64_t kMostKept = std::uint64_t{1} << 19;
+// Sequences in lists that are kept, in 8 bytes each. Few, as whoever goes to a place pays for
+// fresh pages, and may read a few sequences of each lane.
+constexpr std::uint64_t kMostKept = std::uint64_t{1} << 15;
 
 ListRun run_in(const Block& block, std::uint64_t sample) {
   const BlockPlace found = block.first_at_or_after(sample);
