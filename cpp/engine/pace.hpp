@@ -27,14 +27,17 @@ class Trial {
       return false;
     }
     if (done_ > made_before + 1) passed_ += round;
-    if (done_ < made_before + 1 + kCounted) return alone_;
+    const bool all_counted = done_ >= made_before + 1 + kCounted;
+    // Who makes them alone burns less, so that a little longer is better.
+    const bool has_lost = alone_ && 20 * passed_ >= 21 * ahead_;
+    if (!all_counted && !has_lost) return alone_;
     if (!alone_) {
       ahead_ = passed_;
       try_next(true);
       return true;
     }
-    // Who makes them alone burns less, so that a little longer is better.
-    alone_is_better_ = 20 * passed_ < 21 * ahead_;
+    alone_is_better_ = !has_lost;
+    if (!all_counted) pause_ = std::min(8 * pause_, kLongestPause);  // it is far from better
     is_trying_ = false;
     done_ = 0;
     return alone_is_better_;
