@@ -334,6 +334,26 @@ def test_nobody_waits_at_a_node_for_an_entry_that_it_is_not_given(tmp_path: Path
     holder.close()
 
 
+def test_nothing_is_fetched_ahead_until_the_members_have_said_what_they_hold() -> None:
+    own, other = (
+        Member(HOST, port, 1 << 20, name) for port, name in ((1, "own"), (2, "other"))
+    )
+    uses = _Nothing()
+    uses.chunk_samples = np.ones(8, np.uint64)
+    now = [own]
+    roster = Roster(lambda: now, own, uses)
+    roster.note_held({})
+    assert roster.to_fetch().all()
+    now = [own, other]
+    assert roster.look()
+    assert not roster.to_fetch().any()
+    mine = np.array([roster.owns(b"", chunk) for chunk in range(8)])
+    held = mine & (np.cumsum(mine) <= 1)  # one of them, by the other
+    roster.note_held({"other": np.packbits(held).tobytes()})
+    np.testing.assert_array_equal(roster.to_fetch(), mine & ~held)
+    assert roster.to_fetch().any()
+
+
 def test_nodes_may_come_and_go_at_any_step(web: HttpStore, tmp_path: Path) -> None:
     nodes = Nodes(web, tmp_path, [60, 60, 60])
     now = nodes.members[:2]

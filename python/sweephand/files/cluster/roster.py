@@ -62,15 +62,16 @@ class Roster:
         return self._owners.of(key, chunk)
 
     def to_fetch(self) -> NDArray[np.bool_]:
-        """Return of each chunk True if this node is to hold it, and nobody else does."""
+        """Return of each chunk True if this node is to hold it, and nobody else does.
+
+        Until the members have said what they hold, any chunk may be somebody's.
+        """
         with self._guard:
             strays, owners = self._strays, self._owners
         names = [one.name for one in owners.members]
-        count = len(self._uses.chunk_samples)
-        if self.own.name not in names:
-            return np.zeros(count, bool)
-        own = owners.owned_by(names.index(self.own.name))
-        return own if strays is None else own & (strays == _NOBODY)
+        if strays is None or self.own.name not in names:
+            return np.zeros(len(self._uses.chunk_samples), bool)
+        return owners.owned_by(names.index(self.own.name)) & (strays == _NOBODY)
 
     def stray(self, chunk: int) -> Member | None:
         """Return a member that held a chunk of another owner when the list changed."""
