@@ -42,7 +42,7 @@ source_suffix = {".md": "markdown", ".ipynb": "markdown"}
 exclude_patterns = ["_build", "tools", "**/.ipynb_checkpoints"]
 
 # Anchors are those of GitHub, so that a link to a section works there and here.
-myst_heading_anchors = 3
+myst_heading_anchors = 4
 
 default_role = "py:obj"
 suppress_warnings = ["ref.python"]  # `Learner` is NumPy's and torch's; the first one is linked

@@ -108,7 +108,7 @@ class CriticalBatchSize:
     Each branch trains the same ``num_samples`` label samples from the same moment, with
     minibatches of the present size B, then 2 B, 4 B and so on. Its smoothed loss at the end is
     compared with that of B. The critical size is the largest one whose loss, and that of all
-        Frequency of the measurement in a session. None: once, at its end.
+    before it, is within the tolerance. The branches leave no trace: parameters, learners, loss
     scale, source, random states, ledgers, progress and counters are restored bit for bit, and
     training continues with its size and rates. They cost ``num_samples`` each.
 
