@@ -10,7 +10,7 @@ namespace sweephand {
 
 class Blake2b {
  public:
-  // REQUIRES: digest_bytes is 8 to 64, which is part of what is hashed
+  // REQUIRES: digest_bytes is 8 to 64; it is part of the hashed input
   explicit Blake2b(std::size_t digest_bytes) noexcept;
 
   void update(std::span<const std::byte> bytes) noexcept;

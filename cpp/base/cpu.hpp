@@ -1,4 +1,4 @@
-// What this processor can do beyond the platform's baseline.
+// Features of this processor beyond the platform's baseline.
 #pragma once
 
 namespace sweephand {

@@ -9,8 +9,8 @@
 // which is one-to-one in w and in the lane, so that one changed word always changes the digest.
 // With n the number of bytes, the two halves of the result are
 //   derive_key({0, lane 0, lane 1, lane 2, lane 3, n}) and derive_key({1, ..., n}).
-// Only the concatenation of all updates counts: who digests several lists digests their
-// lengths.
+// Only the concatenation of all updates counts: callers that digest several lists must digest
+// their lengths, too.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ class Digest {
   // The words as little-endian bytes.
   void update(std::span<const std::uint64_t> words) noexcept;
 
-  // 32 hexadecimal digits of all bytes so far; updates may go on.
+  // 32 hexadecimal digits of all bytes so far; more updates may follow.
   std::string hex() const;
 
  private:

@@ -1,5 +1,4 @@
-// The types of numbers that arrays hold: how they lie in memory, and the value that each of
-// them is.
+// The types of numbers in arrays: their layout in memory, and their values.
 #pragma once
 
 #include "base/half.hpp"

@@ -36,7 +36,7 @@ class DataError : public std::runtime_error {
   // into a plain DataError, so ask this and not for the type.
   bool is_stale() const noexcept { return is_stale_; }
 
-  // The same error with what the caller knows added: `place` fills only what is still unknown.
+  // The same error with the caller's knowledge added: `place` fills only what is still unknown.
   DataError within(const Place& place) const;
 
  protected:
@@ -55,11 +55,11 @@ class StaleError : public DataError {
       : DataError(reason, std::move(place), true) {}
 };
 
-// Told of damage that is passed over: counts it, or throws it when no budget is left for it.
+// Called for each damage that is skipped: counts it, or throws it when the budget is used up.
 using Report = std::function<void(const DataError&)>;
 
 // No error of the data: it reaches the waiting caller at once, wherever it happened. `cause` is
-// what the caller gets.
+// the error that the caller gets.
 class Interruption : public std::exception {
  public:
   explicit Interruption(std::exception_ptr cause) : cause_(std::move(cause)) {}

@@ -10,8 +10,8 @@ namespace sweephand {
 enum class Filter : std::uint8_t { kBox, kBilinear, kBicubic };
 
 // Place i of the new row is the sum of `taps` pixels, from `first[i]` on, by `weights[i *
-// taps]` and so on, whole numbers with `kFraction` bits behind the point. The last weights may
-// be 0, of pixels that need not be there.
+// taps]` and so on, integers with `kFraction` bits after the point. The last weights may be 0,
+// for pixels that need not exist.
 struct FilterKernel {
   static constexpr int kFraction = 22;
   static constexpr std::int32_t kHalf = static_cast<std::int32_t>(1U << (kFraction - 1));

@@ -1,4 +1,4 @@
-// The pixels of a picture, wherever they lie, copied so that they lie close together.
+// The pixels of a picture at any strides, copied to a contiguous array.
 //
 //   Pillow's      r g b x r g b x | ...       pixels of four bytes, rows behind each other
 //   a crop of it      r g b x ... | ...       begins later, and leaves out the ends of rows
@@ -11,8 +11,8 @@
 
 namespace sweephand {
 
-// Where the elements of a picture are: that of (row, column, channel) lies
-// row * row_step + column * column_step + channel * channel_step bytes behind `first`.
+// The places of a picture's elements: that of (row, column, channel) is row * row_step + column
+// * column_step + channel * channel_step bytes after `first`.
 struct Pixels {
   const std::byte* first = nullptr;
   std::size_t height = 0;

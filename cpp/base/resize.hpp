@@ -13,7 +13,7 @@
 
 namespace sweephand {
 
-// A part of a picture; its borders may lie within pixels.
+// A part of a picture; its borders may be inside pixels.
 struct PictureBox {
   float top = 0;
   float left = 0;
@@ -26,19 +26,17 @@ struct PictureSize {
   std::size_t width = 0;
 };
 
-// Bytes from one pixel to the next in what `resize` makes.
+// Bytes from one pixel to the next in the output of `resize`.
 inline constexpr std::size_t kResizedPixel = 4;
 
 // Resizes a part of a picture to `out`: (height, width, kResizedPixel), of which the first
-// channels are those of the picture. Pixels beyond the part, but within the picture, are seen
-// where a filter reaches them.
-// REQUIRES: elements of one byte, at most kResizedPixel channels; the box lies in the picture
-// and is not empty, nor is the new size
+// channels are those of the picture. Pixels outside the part, but within the picture, count
+// where a filter reaches them. REQUIRES: elements of one byte, at most kResizedPixel channels;
+// the box is within the picture and is not empty, nor is the new size
 void resize(const Pixels& pixels, const PictureBox& box, Filter filter, const PictureSize& size,
             std::byte* out);
 
-// Rows that lie behind each other and are summed by weights. Behind the last one there is room
-// for a tile.
+// Consecutive rows that are summed by weights. After the last one there is room for a tile.
 struct WeighedRows {
   static constexpr std::size_t kTile = 16;  // bytes that are looked at together
 

@@ -22,8 +22,8 @@ inline std::size_t last_at_or_before(std::span<const std::uint64_t> table,
   return found;
 }
 
-// Finds things of which most are equally large, by where they start: what holds a value is
-// where it would be if all were.
+// Finds items of which most have equal sizes, by their starts: the item that holds a value is
+// where it would be if all sizes were equal.
 class EvenGuess {
  public:
   EvenGuess() = default;
@@ -43,7 +43,7 @@ class EvenGuess {
     return last_at_or_before(starts.first(starts.size() - 1), value);
   }
 
-  // What would hold a value if all were equally large.
+  // The item that would hold a value if all sizes were equal.
   std::size_t guess(std::uint64_t value) const noexcept {
     return static_cast<std::size_t>(scale(value, things_per_unit_));
   }

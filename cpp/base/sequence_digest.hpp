@@ -1,4 +1,5 @@
-// The digest of what sequences hold, whoever has them: docs/receipts.md, "content".
+// The digest of the contents of sequences, independent of the worker: docs/receipts.md,
+// "content".
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace sweephand {
 
-// One stream of some sequences: arrays of samples, one behind the other.
+// One stream of several sequences: arrays of samples, one after the other.
 struct DigestedStream {
   std::string name;
   std::string before;                     // how dtype and shape are written, around the
@@ -27,7 +28,7 @@ struct DigestedNames {
 };
 
 // The sum modulo 2^64 of the digests of all sequences. Throws std::invalid_argument where
-// offsets do not ascend within what they are of.
+// offsets do not ascend within their array.
 std::uint64_t sum_of_digests(const DigestedNames& names,
                              const std::vector<DigestedStream>& streams);
 

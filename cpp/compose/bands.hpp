@@ -1,4 +1,4 @@
-// The sequences that a packer with limits may take next, by what they have most of.
+// The sequences that a packer with limits may take next, by their main measure.
 #pragma once
 
 #include "compose/limited_pack.hpp"
@@ -30,7 +30,7 @@ class Bands {
   }
   bool fits(std::uint32_t place, std::span<const std::uint32_t> room) const;
 
-  // A place, and what it has of its main measure in relation to the most of that.
+  // A place, and the amount of its main measure in relation to the most of it.
   struct Offer {
     std::uint32_t place = kNone;
     std::uint32_t own = 0;
@@ -54,8 +54,8 @@ class Bands {
   // Takes a place that is the oldest, or was found.
   void take(std::uint32_t place);
 
-  // Which bands are asked: those that have more of a measure, for their size, than all in sight
-  // had when that was told; those that have less; or all.
+  // The bands to ask: those that have more of a measure, for their size, than all in sight had
+  // at the last update; those that have less; or all.
   enum class Side : std::uint8_t { kAll, kMore, kLess };
   void divide(std::size_t measure);
 

@@ -14,7 +14,7 @@
 
 namespace sweephand {
 
-// Who holds a block keeps its chunks open. Places are whatever the plan counts: rows, or
+// Holding a block keeps its chunks open. Places are the units of the plan: rows, or
 // minibatches.
 class BlockUses {
  public:

@@ -45,7 +45,7 @@ class BpttPart {
   // The first column of this step.
   std::uint64_t column() const noexcept { return step_ * length_; }
 
-  // The entries that stand in the columns of this step. REQUIRES: row < num_rows()
+  // The entries in the columns of this step. REQUIRES: row < num_rows()
   std::span<const RowEntry> row(std::uint64_t row) const noexcept;
 
   // Adds the blocks that this step needs or a step before it needed and a later one will.

@@ -12,9 +12,9 @@
 
 namespace sweephand {
 
-// Cells [begin, end) of the rows, one behind the other, that one rank has. They are of one
-// sequence, or of the padding of one row, which begins at cell `from`: what attention looks at
-// is [from, end).
+// Consecutive cells [begin, end) of the concatenated rows that one rank has. They are of one
+// sequence, or of the padding of one row, which begins at cell `from`: attention reads [from,
+// end).
 struct ContextRun {
   std::uint64_t from = 0;
   std::uint64_t begin = 0;

@@ -1,4 +1,4 @@
-// The cost of a sequence for its worker, by its size and what it carries.
+// The cost of a sequence for its worker, by its size and its carried items.
 #pragma once
 
 #include "base/mix.hpp"
@@ -10,7 +10,7 @@
 
 namespace sweephand {
 
-// What every item of a carried stream costs.
+// The cost of every item of a carried stream.
 struct ItemCost {
   std::shared_ptr<const Sizes> counts;  // items of every sequence of the corpus
   std::uint64_t per_item = 0;
@@ -29,7 +29,7 @@ struct Cost {
     return uint128{size} * (std::uint64_t{per_sample} + (is_quadratic ? size : 0));
   }
 
-  // With what the sequence carries, which comes with its first piece.
+  // Includes the carried items of the sequence, which come with its first piece.
   uint128 of(std::uint64_t sequence, std::uint32_t first, std::uint32_t size) const {
     uint128 cost = (*this)(size);
     if (first != 0) return cost;

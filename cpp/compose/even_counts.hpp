@@ -9,9 +9,9 @@
 
 namespace sweephand {
 
-// Gives sequences of workers who have too many to others, so that worker k of K has m div K +
-// (k < m mod K) of m. `owner` is who has each by its lane. Linear in the sequences and lanes.
-// REQUIRES: every lane is below rule.num_lanes
+// Moves sequences from workers that have too many to others, so that worker k of K has m div K
+// + (k < m mod K) of m. `owner` is the worker of each by its lane. Linear in the sequences and
+// lanes. REQUIRES: every lane is below rule.num_lanes
 void even_counts(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
                  std::uint32_t num_workers, const ShareRule& rule);
 

@@ -29,9 +29,9 @@ struct Events {
   std::shared_ptr<const Bans> bans;
 };
 
-// Skips, cuts and other planners bind what a layout makes as one - a sequence, a row or the
-// minibatch of a bucket - by its beginning, and a ban binds every sequence or piece by its own:
-// so the sizes that are asked for do not matter, and a ban moves no boundary.
+// Skips, cuts and other planners apply to a unit of the layout (a sequence, a row or the
+// minibatch of a bucket) by its beginning, and a ban applies to every sequence or piece by its
+// own: so the requested sizes do not matter, and a ban moves no boundary.
 class EventPlanner final : public Planner {
  public:
   // Throws std::invalid_argument where skips or cuts do not ascend.
@@ -39,7 +39,7 @@ class EventPlanner final : public Planner {
                Events events);
 
   // Hands over to another planner at `begin`, where both have a place. Throws
-  // std::invalid_argument unless that lies behind the last one.
+  // std::invalid_argument unless that is after the last one.
   void hand_over(std::uint64_t begin, std::unique_ptr<Planner> planner);
 
   void seek(std::uint64_t time) override;

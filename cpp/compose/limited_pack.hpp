@@ -10,7 +10,7 @@
 
 namespace sweephand {
 
-// What sequences carry of one thing, and the most of it that a row holds.
+// The items of one carried stream in each sequence, and the most of them in a row.
 struct Load {
   std::span<const std::uint32_t> counts;  // of every sequence, 0 at least
   std::uint32_t limit = 0;

@@ -12,9 +12,9 @@
 
 namespace sweephand {
 
-// The taker of each of some things that cost so much. None takes more than `most`; nothing can
-// be exchanged between the one who has most cost and those who have least that would help, or
-// he is within 1/256 of the mean. REQUIRES: costs.size() <= num_takers * most
+// The taker of each item by `costs`. None takes more than `most`; either no exchange between
+// the taker with the largest load and those with the smallest ones would help, or that load is
+// within 1/256 of the mean. REQUIRES: costs.size() <= num_takers * most
 std::vector<std::uint32_t> deal_evenly(std::span<const uint128> costs, std::uint32_t num_takers,
                                        std::uint64_t most);
 
@@ -23,8 +23,8 @@ std::vector<std::uint32_t> deal_evenly(std::span<const uint128> costs, std::uint
 std::vector<std::uint32_t> row_owners(const Plan& whole, std::uint32_t num_workers,
                                       const Cost& cost, std::uint32_t micro_batch_rows);
 
-// The rows of one worker, one micro-batch behind the other, the costliest first; kNoRow fills
-// them to `micro_batch_rows`. All workers have as many. REQUIRES: rank < num_workers,
+// The rows of one worker, one micro-batch after the other, the costliest first; kNoRow fills
+// them to `micro_batch_rows`. All workers have the same number. REQUIRES: rank < num_workers,
 // micro_batch_rows >= 1
 inline constexpr std::uint32_t kNoRow = ~std::uint32_t{0};
 std::vector<std::uint32_t> micro_batches(std::span<const uint128> costs,

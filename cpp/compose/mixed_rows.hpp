@@ -22,10 +22,10 @@ struct MixedPieces {
   std::span<const Load> loads{};
 };
 
-// A row takes the oldest in sight until that does not fit, then the largest that fits, again
-// and again; members stand in the order of the list. Costs no more for each piece than the
-// bands of corpora of which two rows have some. REQUIRES: as of pack_in_order_within, and
-// entries of all pieces in each span
+// A row takes the oldest in sight until that does not fit, then repeatedly the largest that
+// fits; its sequences are in the order of the list. Costs no more for each piece than the bands
+// of corpora of which two rows have some. REQUIRES: as of pack_in_order_within, and entries of
+// all pieces in each span
 Rows pack_mixture(const MixedPieces& pieces, std::uint32_t row_length,
                   std::uint64_t look_ahead);
 

@@ -11,7 +11,7 @@ namespace sweephand {
 
 // The sequences that begin in one of n equal parts of a sweep, in the order of the timeline.
 struct Part {
-  // Where a sequence of a sweep stands in `sequences`. Linear. REQUIRES: the part holds it
+  // The place of a sequence of a sweep in `sequences`. Linear. REQUIRES: the part holds it
   std::uint32_t place_of(std::uint64_t sequence, std::uint16_t sweep_mark) const;
 
   std::uint64_t sweep = 0;
@@ -36,7 +36,7 @@ class PartReader {
   // linear in the part.
   Part at(std::uint64_t time);
 
-  // The part behind the one that was read last. REQUIRES: one was read
+  // The part after the one that was read last. REQUIRES: one was read
   Part next();
 
   // Where the first part begins that begins at or after `time`.

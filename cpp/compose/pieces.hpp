@@ -32,7 +32,7 @@ struct Packing {
 // Throws std::invalid_argument for a row length outside [1, 2^31] or a look-ahead of 0.
 void check(const Packing& packing);
 
-// A part of a sequence that stands in one row; mostly the whole.
+// The part of a sequence in one row; mostly the whole.
 struct Piece {
   std::uint64_t sequence : 47;
   std::uint64_t sweep : 16;   // as of a planned sequence
@@ -41,8 +41,8 @@ struct Piece {
   std::uint32_t size;
 };
 
-// Sequences that are joined into rows by themselves, and these rows. They cover what the
-// sequences cover without a gap: a row starts where its predecessor ends.
+// Sequences that are joined into rows separately, and these rows, which cover the span of the
+// sequences without a gap: a row starts where its predecessor ends.
 struct Pack {
   std::uint64_t num_rows() const noexcept { return ends.size() - 1; }
   std::span<const Piece> row(std::uint64_t row) const noexcept {
@@ -50,7 +50,7 @@ struct Pack {
   }
 
   // The row that starts at `start`. Throws StaleError if none does: sizes that are read again
-  // must be what they were. Logarithmic.
+  // must not have changed. Logarithmic.
   std::uint64_t row_at(std::uint64_t start) const;
 
   // Where a sequence of a sweep begins. Linear. Throws StaleError if it is not here.

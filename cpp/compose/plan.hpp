@@ -89,7 +89,7 @@ struct Plan {
 };
 
 // Keeps those entries of the share for which `keep(j)` is true, calls moved(to, from) for each,
-// and returns how many there are. In a row those behind move up.
+// and returns their number. In a row later entries move up.
 template <class Keep, class Moved>
 std::size_t keep_of_share(Plan& plan, const Keep& keep, const Moved& moved) {
   std::size_t kept = 0;
@@ -120,11 +120,11 @@ std::size_t keep_of_share(Plan& plan, const Keep& keep, const Moved& moved) {
 std::vector<std::uint64_t> sequence_numbers(const Plan& plan);
 
 // Of each sequence of the share: the sweep that it comes from. Throws std::invalid_argument
-// where a minibatch takes from more sweeps than it can tell.
+// where a minibatch has more sweeps than a plan can hold.
 std::vector<std::uint64_t> sweeps(const Plan& plan);
 
-// The sweep of a planned sequence, as it counts from that of its plan: the last one that it can
-// tell stands for all behind.
+// The sweep of a planned sequence, as it counts from that of its plan: the largest value means
+// that sweep or any later one.
 std::uint16_t sweeps_behind(std::uint64_t sweep, const Plan& plan) noexcept;
 
 // Of each sequence of the share: its size in samples.

@@ -15,9 +15,9 @@ inline bool wants_times(const Request& request, const Plan& plan) noexcept {
   return request.bans != nullptr && request.bans->begin_after(plan.nominal_time);
 }
 
-// Puts the share of the worker who asked into the plan, and where they are wanted the nominal
-// times at which its sequences begin. The minibatch of one worker becomes his share and is
-// empty then; others leave it. REQUIRES: plan.nominal_time is set
+// Puts the share of the requesting worker into the plan, and if requested the nominal times at
+// which its sequences begin. With a single worker the minibatch is moved into its share and is
+// empty then; otherwise it stays. REQUIRES: plan.nominal_time is set
 void give_share(std::vector<PlannedSequence>& minibatch, const ShareRule& rule,
                 const Request& request, Plan& plan);
 

@@ -32,7 +32,7 @@ class Planner {
   virtual void resume(const Position& position);
 
   // Where the next minibatch begins. After seek in a layout whose minibatches depend on the
-  // size, the first place at or after it, which the size will tell.
+  // size, it is the first place at or after the target, which the size determines.
   virtual std::uint64_t time() const = 0;
 
   // Throws std::invalid_argument when the request cannot be shared as asked; the place stays.
@@ -49,15 +49,16 @@ class Planner {
   virtual std::vector<std::uint64_t> sequences_in(std::uint64_t start, std::uint64_t stop,
                                                   std::uint64_t num_samples) const = 0;
 
-  // The first place at or after `time` before which nothing depends on what is behind. As find.
+  // The first place at or after `time` before which nothing depends on anything after it. As
+  // find.
   virtual std::uint64_t boundary(std::uint64_t time) const { return time; }
 };
 
-// The next plan of a planner, for somebody who does not carry it out.
+// The next plan of a planner, for callers that do not execute it.
 Plan plan_only(Planner& planner, Request request);
 
-// What sequences_in returns, found by planning on and on. REQUIRES: the planner stands at or
-// before the minibatch of the first of them
+// The result of sequences_in, found by planning minibatch after minibatch. REQUIRES: the
+// planner is at or before the minibatch of the first of them
 std::vector<std::uint64_t> plan_sequences_in(Planner& planner, std::uint64_t start,
                                              std::uint64_t stop, std::uint64_t num_samples);
 

@@ -23,7 +23,7 @@ class RowCursor {
                             const Packing& packing, std::uint64_t sequence,
                             std::uint64_t sweep);
 
-  // The first place at or after `time` before which no row depends on what is behind.
+  // The first place at or after `time` before which no row depends on anything after it.
   static std::uint64_t boundary(const std::shared_ptr<const Timeline>& timeline,
                                 const Packing& packing, std::uint64_t time);
 
@@ -50,7 +50,7 @@ class RowCursor {
   // Goes on by one row. REQUIRES: !sweep_done()
   virtual void pop() = 0;
 
-  // Adds the blocks that the front row is the first to need. Who keeps them keeps their chunks
+  // Adds the blocks that the front row is the first to need. Keeping them keeps their chunks
   // open.
   virtual void opened_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const = 0;
 

@@ -1,4 +1,4 @@
-// What there is: the chunks of a corpus, and the sequences and samples in each.
+// The chunks of a corpus, and the sequences and samples in each.
 #pragma once
 
 #include "index/grouped_counts.hpp"

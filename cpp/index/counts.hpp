@@ -1,4 +1,4 @@
-// What all that is made of counts shares: memory among copies, and how far sums may go.
+// Common code of classes that store counts: memory shared among copies, and limits of sums.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,8 @@ void check_total(std::uint64_t total, std::uint64_t more, const char* things,
 // Throws std::out_of_range when `number` is not below `end`.
 void check_inside(std::uint64_t number, std::uint64_t end);
 
-// What `of` is of each of `numbers`. Throws std::out_of_range when one is not below `end`.
+// The value of `of` for each of `numbers`. Throws std::out_of_range when one is not below
+// `end`.
 template <class Of>
 std::vector<std::uint64_t> of_each(std::span<const std::uint64_t> numbers, std::uint64_t end,
                                    const Of& of) {
@@ -32,7 +33,7 @@ std::vector<std::uint64_t> of_each(std::span<const std::uint64_t> numbers, std::
   return found;
 }
 
-// What `of` is of each number below `end`.
+// The value of `of` for each number below `end`.
 template <class T, class Of>
 std::vector<T> of_all(std::uint64_t end, const Of& of) {
   std::vector<T> found(end);

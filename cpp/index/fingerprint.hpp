@@ -1,4 +1,4 @@
-// What tells one corpus from another: its sizes and its chunks, not where it lies.
+// The identity of a corpus: its sizes and its chunks, not its location.
 #pragma once
 
 #include "index/corpus.hpp"

@@ -10,9 +10,8 @@
 
 namespace sweephand {
 
-// Counts that are mostly asked for one by one: in four bytes each where they fit, and where
-// groups of them begin. Where all but the last are equal, nothing is stored; else copies share
-// what is.
+// Counts that are mostly read one by one: in four bytes each where they fit, with the begins of
+// groups. If all but the last are equal, nothing is stored; otherwise copies share the memory.
 class GroupedCounts {
  public:
   // Takes counts from the first to the last, and holds no more of them than is kept.
@@ -52,7 +51,7 @@ class GroupedCounts {
   std::uint64_t num_counts() const noexcept { return num_counts_; }
   std::uint64_t total() const noexcept { return total_; }
 
-  // What every count but the last is; 0 if they differ.
+  // The common value of all counts but the last; 0 if they differ.
   std::uint64_t common() const noexcept { return common_; }
 
   // REQUIRES: there is an i-th one

@@ -1,4 +1,4 @@
-// Sequences that are longer than somebody can use.
+// Sequences that are longer than a layout can use.
 #pragma once
 
 #include "index/corpus.hpp"

@@ -4,8 +4,8 @@
 //   | head:     | u64 first | u64 base | u64 256 * place + 16 * rises + width |
 //
 // A block is 256 values, the last one may be shorter; each value has `width` bytes, from byte
-// `place` of all values on. It stands for base + its bytes; where the block rises it is that
-// much behind the value before it, or behind `first`. Little endian, and all sums wrap at 2^64.
+// `place` of all values on. It denotes base + its bytes; in a block that rises this is added to
+// the previous value, or to `first`. Little endian, and all sums wrap at 2^64.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ class PackedIntegers {
 
   PackedIntegers() = default;
 
-  // What bytes() was of `count` values; `owner`, which is not null, keeps them alive. Throws
-  // std::invalid_argument when they cannot be.
+  // From the bytes() of `count` values; `owner`, which is not null, keeps them alive. Throws
+  // std::invalid_argument when the bytes are impossible.
   PackedIntegers(std::span<const std::byte> bytes, std::uint64_t count,
                  std::shared_ptr<const void> owner);
 

@@ -15,7 +15,7 @@ namespace sweephand {
 
 inline constexpr std::uint64_t kMaxSequenceSamples = 0xffffffff;
 
-// Sequences that lie side by side.
+// Consecutive sequences.
 struct SequenceRun {
   std::uint64_t first;
   std::uint64_t count;
@@ -34,14 +34,15 @@ class Sizes {
   // For how many sequences there is one; nothing where they are known for any.
   virtual std::optional<std::uint64_t> count() const noexcept { return std::nullopt; }
 
-  // Reading a size is a look into memory; if not, whoever needs one again remembers it.
+  // Reading a size is a memory access; if not, callers should remember the sizes that they need
+  // again.
   virtual bool in_memory() const noexcept { return true; }
 
   // The sizes of sequences [first, first + out.size()) in storage order.
   virtual void read(std::uint64_t first, std::span<std::uint32_t> out) const = 0;
 
-  // The sizes of runs of sequences, one run after the other. Who asks somebody else asks once.
-  // REQUIRES: no run is empty, and `out` has room for all
+  // The sizes of runs of sequences, one run after the other, by a single call of the user's
+  // code. REQUIRES: no run is empty, and `out` has room for all
   virtual void read_runs(std::span<const SequenceRun> runs, std::span<std::uint32_t> out) const;
 
   // The sizes of any sequences, one for each entry of `sequences`. REQUIRES: equal lengths
@@ -67,19 +68,19 @@ class CommonSize final : public Sizes {
   std::uint32_t size_;
 };
 
-// Sizes are differences of offsets that somebody else owns. Each is looked at where it is read,
-// as a look at all may take longer than what is wanted of them.
+// Sizes as differences of offsets that another object owns. Each is checked when it is read, as
+// checking all may take longer than all the reads.
 class OffsetSizes final : public Sizes {
  public:
-  // Who the offsets belong to: a stream; and a file, or none if a user gave them.
+  // The origin of the offsets: a stream; and a file, or none if a user passed them.
   struct Origin {
     std::string stream;
     std::string file;
   };
 
-  // `offsets` has one entry more than there are sequences; `owner` keeps it alive. What reads
-  // them throws std::invalid_argument, or DataError for those of a file, naming the first
-  // sequence at fault, when it ends before it begins, has no sample, or 2^32 or more.
+  // `offsets` has one entry more than there are sequences; `owner` keeps it alive. Reading them
+  // throws std::invalid_argument, or DataError for those of a file, naming the first wrong
+  // sequence, when it ends before it begins, has no sample, or 2^32 or more.
   OffsetSizes(std::span<const std::int64_t> offsets, Origin origin,
               std::shared_ptr<const void> owner)
       : offsets_(offsets), origin_(std::move(origin)), owner_(std::move(owner)) {}
@@ -122,7 +123,7 @@ class RepeatedSizes final : public Sizes {
   std::vector<std::uint32_t> sizes_;
 };
 
-// The sizes of corpora laid one behind the other.
+// The sizes of concatenated corpora.
 class JoinedSizes final : public Sizes {
  public:
   struct Part {

@@ -1,4 +1,4 @@
-// Where counts begin that are laid one behind the other.
+// The begins of consecutive counts.
 #pragma once
 
 #include "index/counts.hpp"
@@ -10,20 +10,20 @@
 
 namespace sweephand {
 
-// Counts laid one behind the other: where each begins. Where all but the last are equal,
-// nothing is stored; else copies share what is.
+// The begins of consecutive counts. If all but the last are equal, nothing is stored; otherwise
+// copies share the memory.
 class Starts {
  public:
   // Throws std::invalid_argument when the sum passes 2^63 - 1 `things`.
   Starts(std::span<const std::uint64_t> counts, const char* things);
 
-  // `total` things, `each` to a count, and what is left in the last one. REQUIRES: each > 0
+  // `total` items, `each` to a count, and the rest in the last one. REQUIRES: each > 0
   static Starts even(std::uint64_t total, std::uint64_t each, const char* things);
 
   std::uint64_t num_counts() const noexcept { return num_counts_; }
   std::uint64_t total() const noexcept { return total_; }
 
-  // What every count but the last is; 0 if they differ.
+  // The common value of all counts but the last; 0 if they differ.
   std::uint64_t common() const noexcept { return common_; }
 
   // Where count i begins; i may be num_counts().

@@ -41,9 +41,9 @@ void check_sizes(const Corpus& corpus, std::span<const std::uint64_t> chunks,
 // for every kStride of them. By score it holds 4 bytes more for each.
 class Block {
  public:
-  // `chunks` is ascending; empty, it stands for all chunks of the corpus, as it must where the
-  // corpus gives the order. Without `shuffle` the block keeps the storage order, or the one
-  // that the corpus gives to `sweep`. Linear in the number of chunks.
+  // `chunks` is ascending; empty, it means all chunks of the corpus, and must be so where the
+  // corpus defines the order. Without `shuffle` the block keeps the storage order, or the
+  // corpus' own order of `sweep`. Linear in the number of chunks.
   Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
         std::optional<Shuffle> shuffle, std::uint64_t sweep);
 
@@ -53,7 +53,7 @@ class Block {
 
   // Makes the list, unless it is there. Linear in the number of sequences; with a common size
   // it is constant, but for the table of a shuffle or of scores. Throws DataError when sizes
-  // are 0 or do not sum to what the chunk table says, as does all that follows.
+  // are 0 or do not sum to those of the chunk table, as do all functions below.
   void make_list() const;
 
   // Makes the lists of blocks of one corpus that have none and remember sizes, which are asked
@@ -67,8 +67,8 @@ class Block {
   // The corpus gives the order, in which chunks may come and go within the block.
   bool has_given_order() const noexcept { return order_ != nullptr; }
 
-  // Has the processor fetch what fill(place) reads first, if the list is there. REQUIRES: place
-  // < num_sequences()
+  // Prefetches the memory that fill(place) reads first, if the list exists. REQUIRES: place <
+  // num_sequences()
   void fetch(std::uint64_t place) const noexcept;
 
   // Writes the sequences at places [first, first + out.size()), as those of a lane. REQUIRES:
@@ -79,7 +79,7 @@ class Block {
   // none. Logarithmic.
   BlockPlace first_at_or_after(std::uint64_t sample) const;
 
-  // Where `sequence` stands. Linear in the block if the shuffle is a table. REQUIRES: the block
+  // The place of `sequence`. Linear in the block if the shuffle is a table. REQUIRES: the block
   // holds it
   BlockPlace find(std::uint64_t sequence) const;
 

@@ -1,4 +1,5 @@
-// When chunks are read: the future of a cache, as far as the timeline tells it.
+// The times at which chunks are read: the future of a cache, as far as the timeline determines
+// it.
 #pragma once
 
 #include "order/sweep_timeline.hpp"
@@ -11,7 +12,7 @@
 
 namespace sweephand {
 
-// Who reads the lanes l with l % count == index.
+// The reader of the lanes l with l % count == index.
 struct LaneReader {
   std::uint32_t count = 1;
   std::uint32_t index = 0;
@@ -35,10 +36,10 @@ class ChunkUses {
             bool by_lanes);
 
   // Nominal time at which one of `readers` reads `chunk`: `time`, if it is being read then, or
-  // else when it next is; `skips_one`: the time after that. kNever if the timeline ends before;
-  // what lies beyond some sweeps comes when they end. Linear in the number of chunks for a
-  // sweep that was not asked of lately, else a few searches. Of a mixture about that time, as
-  // keys tell it. REQUIRES: the timeline has the chunk, count > 0
+  // else the next such time; `skips_one`: the time after that. kNever if the timeline ends
+  // before; a use beyond the next few sweeps counts as their end. Linear in the number of
+  // chunks for a sweep that was not queried lately, else a few searches. For a mixture it is
+  // about that time, by keys. REQUIRES: the timeline has the chunk, count > 0
   std::uint64_t next(std::uint64_t chunk, std::uint64_t time,
                      std::span<const LaneReader> readers, bool skips_one);
 

@@ -18,7 +18,7 @@ class Cursor {
   Cursor& operator=(const Cursor&) = delete;
   virtual ~Cursor() = default;
 
-  // One that stands elsewhere on the same timeline, and may know what this one does.
+  // A cursor at another place of the same timeline, which may share this one's knowledge.
   virtual std::unique_ptr<Cursor> at(std::uint64_t time) const = 0;
 
   // Nominal time of the front sequence.
@@ -40,7 +40,7 @@ class Cursor {
   // whatever the number of lanes.
   virtual void pop(std::size_t count, std::uint64_t samples) = 0;
 
-  // Adds the blocks that lanes stand in; a block may come several times. Who keeps them keeps
+  // Adds the current blocks of the lanes; a block may come several times. Keeping them keeps
   // their chunks open. Linear in the lanes.
   virtual void open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const = 0;
 
@@ -49,7 +49,7 @@ class Cursor {
   virtual void add_blocks(std::span<const PlannedSequence> first, std::uint32_t taker,
                           std::vector<std::shared_ptr<const Block>>& blocks) = 0;
 
-  // Where the block of ahead()[i] stands among those of the last taker. REQUIRES: it was added
+  // The place of the block of ahead()[i] among those of the last taker. REQUIRES: it was added
   virtual std::uint32_t place_of_block(std::size_t i) const noexcept = 0;
 
  protected:

@@ -1,4 +1,4 @@
-// The list of a block that is shuffled by a table, dealt as far as somebody wants it.
+// The list of a block that is shuffled by a table, dealt only as far as needed.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ struct BlockPlace {
   std::uint64_t start;
 };
 
-// The shuffle deals from the last place down, and who reads on from a place wants none before
-// it: a lane that stands in the middle of a block leaves half of it for whoever comes there.
-// It holds 8 bytes for each sequence.
+// The shuffle deals from the last place down, and reading on from a place needs none before it:
+// a lane in the middle of a block leaves half of it undealt. It holds 8 bytes for each
+// sequence.
 class DealtList {
  public:
   static constexpr std::uint64_t kStride = 64;  // places that are dealt at once
@@ -27,7 +27,7 @@ class DealtList {
   // `key` is that of the shuffle; the sizes are not there yet.
   DealtList(std::uint64_t size, std::uint64_t key, std::uint64_t num_samples);
 
-  // The sizes of `rank` and what follows, in storage order. REQUIRES: nothing is dealt
+  // The sizes of `rank` and the following ranks, in storage order. REQUIRES: nothing is dealt
   void set_sizes(std::uint64_t rank, std::span<const std::uint32_t> sizes) noexcept;
 
   std::uint64_t size() const noexcept { return items_.size(); }
@@ -35,7 +35,7 @@ class DealtList {
   // Deals places [place, size()), unless they are. Linear in those that are not.
   void deal_down_to(std::uint64_t place);
 
-  // What lies at `count` places from `first` on, which are dealt: see rank_of and size_of.
+  // The items at `count` places from `first` on, which are dealt: see rank_of and size_of.
   // Valid until more is dealt. REQUIRES: first + count <= size()
   std::span<const std::uint64_t> items(std::uint64_t first, std::size_t count) {
     deal_down_to(first);
@@ -52,10 +52,10 @@ class DealtList {
   // there is none.
   BlockPlace first_at_or_after(std::uint64_t sample);
 
-  // Where what has this rank is, for which all is dealt. Linear. REQUIRES: rank < size()
+  // The place of this rank; deals the whole list. Linear. REQUIRES: rank < size()
   BlockPlace find(std::uint64_t rank);
 
-  // Has the processor fetch what is read first at a place.
+  // Prefetches the memory that is read first at a place.
   void fetch(std::uint64_t place) const noexcept { __builtin_prefetch(items_.data() + place); }
 
  private:

@@ -9,9 +9,9 @@
 
 namespace sweephand {
 
-// A Feistel network over a square of side * side >= size words, which goes on until it is below
-// size. A round shifts one half by what the other one says, and a half has only `side` values:
-// up to 2^32 words the shifts are looked up, 16 bytes for each value.
+// A Feistel network over a square of side * side >= size words, repeated until the result is
+// below size. A round shifts one half by a function of the other one, and a half has only
+// `side` values: up to 2^32 words the shifts are looked up, 16 bytes for each value.
 class Feistel {
  public:
   // REQUIRES: 0 < size <= 2^62

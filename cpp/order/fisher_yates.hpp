@@ -1,4 +1,4 @@
-// A shuffle by Fisher and Yates, as far as somebody wants it: docs/order.md, section 2.
+// A Fisher-Yates shuffle, done only as far as needed: docs/order.md, section 2.
 #pragma once
 
 #include "base/mix.hpp"
@@ -10,7 +10,8 @@
 
 namespace sweephand {
 
-// Deals items from the last place down: what was dealt stays, and the rest is in no order yet.
+// Deals items from the last place down: dealt places are final, and the rest is in no order
+// yet.
 template <class Item>
 class FisherYates {
  public:

@@ -1,4 +1,4 @@
-// Where the lanes of a sweep begin, and where they stand at an offset.
+// The begins of the lanes of a sweep, and their places at an offset.
 #pragma once
 
 #include "order/dealt_list.hpp"
@@ -15,11 +15,11 @@ namespace sweephand {
 
 class Sweep;
 
-// Blocks of a window's size are dealt as far as a place wants it: a lane stands in one, begins
-// in another, and may go on in neither. Lists of those where lanes were looked at last are
-// kept, if they are small, as who reads on goes on with them. Sizes of many blocks are asked
-// for at once. Those that many lanes share, or that are large, are made and held by the sweep.
-// Every call names the same sweep.
+// Blocks of a window's size are dealt only as far as a place needs: a lane is in one, begins in
+// another, and may continue in neither. Lists of the blocks that were used last are kept, if
+// they are small, as reading on continues with them. Sizes of many blocks are requested at
+// once. Those that many lanes share, or that are large, are made and held by the sweep. Every
+// call names the same sweep.
 class LaneStarts {
  public:
   explicit LaneStarts(std::uint32_t num_lanes) : firsts_(num_lanes) {}

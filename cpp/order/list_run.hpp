@@ -18,8 +18,8 @@ struct ListPlace {
   std::uint64_t start;
 };
 
-// Neighbouring sequences of a block, as they are in the list: what is known of it where a lane
-// stands. A search comes back to places near by, and who reads on begins with these.
+// Neighbouring sequences of a block, in the order of the list: its known part around the place
+// of a lane. A search returns to nearby places, and reading on begins with these.
 struct ListRun {
   static constexpr std::size_t kBefore = 4;  // the place that was looked for
   static constexpr std::size_t kMost = 16;
@@ -30,7 +30,8 @@ struct ListRun {
   std::uint32_t count = 0;       // 0: nothing is known
   std::array<PlannedSequence, kMost> sequences;
 
-  // What starts at or after `sample` is in the run, or begins where it ends.
+  // Whether the first sequence that starts at or after `sample` is in the run, or begins where
+  // it ends.
   bool covers(std::uint64_t sample) const noexcept {
     return count != 0 && first.start <= sample && sample <= end;
   }
@@ -43,8 +44,8 @@ struct ListRun {
   }
 };
 
-// A place of a lane, and what is known of the sequences there: of its block, some or none; and
-// its list, if that was dealt and not let go.
+// A place of a lane, and the known sequences there: some or none of its block; and its list, if
+// that was dealt and not released.
 struct LanePlace {
   ListPlace at;
   std::span<const PlannedSequence> known;

@@ -17,8 +17,8 @@ class Merge {
   std::size_t size() const noexcept { return count_; }
 
   // Adds the first of `sequences`, those of one lane, that begin at offsets below `end`, and
-  // returns how many. They lie at `place` of what sort will be given, where those of later
-  // lanes lie behind. `offset` is that of the first one, and becomes that of the next.
+  // returns how many. They are at `place` of the input of sort, before those of later lanes.
+  // `offset` is that of the first one, and becomes that of the next.
   std::size_t add(std::span<const PlannedSequence> sequences, std::size_t place,
                   std::uint64_t& offset, std::uint64_t begin, std::uint64_t end);
 

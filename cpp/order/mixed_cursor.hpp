@@ -37,12 +37,12 @@ class MixedCursor final : public Cursor {
     return place_of_[front_ + i];
   }
 
-  // Where every corpus stands.
+  // The place of every corpus.
   std::vector<std::uint64_t> own_times() const;
 
  private:
-  // What is touched for every sequence lies on one line of the cache: corpora are many, and
-  // others have had their turn since.
+  // Data that every sequence touches are on one cache line: there may be many corpora, and
+  // others were used in between.
   struct alignas(64) Own {
     const PlannedSequence* next = nullptr;  // of those ahead of the cursor: the first that is
     const PlannedSequence* end = nullptr;   // not merged, and their end

@@ -21,10 +21,10 @@ class MixedTimeline final : public Timeline {
   static constexpr std::uint64_t kEndless = std::uint64_t{1} << 62;
   static constexpr std::uint32_t kMaxCorpora = (1U << 16) - 1;
 
-  // `corpus` has the chunks of all, one corpus behind the other. `tells_sweeps`: its end is
-  // that of a sweep. `num_at_first`: corpora whose extents decide how the timeline is cut into
-  // parts; those that are added later do not. Throws std::invalid_argument if the chunks are
-  // others, or there are 2^47 sequences or more.
+  // `corpus` has the chunks of all, one corpus after the other. `tells_sweeps`: its end is that
+  // of a sweep. `num_at_first`: corpora whose extents decide how the timeline is cut into
+  // parts; those that are added later do not. Throws std::invalid_argument if the chunks
+  // differ, or there are 2^47 sequences or more.
   MixedTimeline(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
                 std::vector<TimelinePart> corpora, bool tells_sweeps, std::size_t num_at_first);
 

@@ -29,7 +29,7 @@ class Permutation {
   // Items are stored by place: places() is not to be had, and place() is linear in size().
   bool is_table() const noexcept { return !network_; }
 
-  // Has the processor fetch what fill(place) reads first. REQUIRES: place < size()
+  // Prefetches the memory that fill(place) reads first. REQUIRES: place < size()
   void fetch(std::uint64_t place) const noexcept {
     if (!network_) __builtin_prefetch(table_.data() + place);
   }

@@ -1,4 +1,5 @@
-// Scores of sequences, and how they order what was shuffled: docs/order.md, "Orders by score".
+// Scores of sequences, and the order that they give to shuffled items: docs/order.md, "Orders
+// by score".
 #pragma once
 
 #include "index/chunk_table.hpp"
@@ -52,12 +53,12 @@ class ScoreOrder {
     return rules_.over_sweep && orders(sweep);
   }
 
-  // Where a block of chunk places [begin, end) of `count` lies; the whole where only blocks are
-  // put in order.
+  // The stretch of a block of chunk places [begin, end) of `count`; the whole sweep where only
+  // blocks are put in order.
   Stretch stretch_of(std::uint64_t sweep, std::uint64_t key, std::uint64_t begin,
                      std::uint64_t end, std::uint64_t count) const noexcept;
 
-  // Of shuffled chunks, by the mean rank of what they hold. Linear.
+  // Of shuffled chunks, by the mean rank of their sequences. Linear.
   Permutation in_order(const Permutation& shuffled, const Stretch& stretch) const;
 
   // Replaces items by their ranks.

@@ -22,9 +22,8 @@ std::uint64_t block_chunks(const Corpus& corpus, const OrderSettings& settings);
 // Of a sweep.
 std::uint64_t num_blocks(const Corpus& corpus, const OrderSettings& settings);
 
-// Blocks are made when they are asked for, and held here until let_go: a search looks at the
-// same ones again and again. After that they live as long as somebody else holds them. Not for
-// several threads at once.
+// Blocks are made on demand, and held here until let_go, as a search uses the same ones
+// repeatedly. After that they live as long as another object holds them. Not thread-safe.
 class Sweep {
  public:
   // Linear in the number of chunks, if their samples differ.
@@ -65,7 +64,7 @@ class Sweep {
   std::shared_ptr<const Block> block_not_held(std::uint64_t block);
   void let_go() noexcept;
 
-  // Where the list goes on behind a block; block num_blocks() at its end.
+  // The place in the list after a block; block num_blocks() at its end.
   ListPlace behind(std::uint64_t block) const;
 
   // The first sequence of the list that starts at or after `sample`; block num_blocks() if
@@ -75,7 +74,7 @@ class Sweep {
   // The first sequence of a lane, by its start; num_samples() for num_lanes().
   std::uint64_t first_start(std::uint32_t lane) { return lanes_.first(*this, lane); }
 
-  // Where `sequence` stands in the list. REQUIRES: the corpus has it
+  // The place of `sequence` in the list. REQUIRES: the corpus has it
   ListPlace find(std::uint64_t sequence);
 
   // The samples of all sequences with a key below (offset, lane), which is how many are

@@ -41,7 +41,7 @@ class SweepCursor final : public Cursor {
     return open_[merged_[front_ + i].lane].place;
   }
 
-  // As add_blocks, of one, and returns where the block stands.
+  // As add_blocks, for one sequence; returns the place of the block.
   std::uint32_t add_block(const PlannedSequence& sequence, std::uint32_t taker,
                           std::vector<std::shared_ptr<const Block>>& blocks) {
     Open& open = open_[sequence.lane];
@@ -53,8 +53,8 @@ class SweepCursor final : public Cursor {
   }
 
  private:
-  // How far a lane has been read; offsets are samples from its cut. What it has read from
-  // blocks and not handed over is in its buffer.
+  // The progress of a lane; offsets are samples from its cut. Sequences that were read from
+  // blocks and not handed over are in its buffer.
   struct alignas(64) Lane {
     std::uint64_t next = 0;  // offset of the first sequence in the buffer
     std::uint64_t read = 0;  // and of the first one behind the buffer
@@ -69,7 +69,7 @@ class SweepCursor final : public Cursor {
     bool all_read() const noexcept { return read >= length; }
   };
 
-  // The block that the lane's next sequence comes from, and the one behind it.
+  // The block that the lane's next sequence comes from, and the next block.
   struct Open {
     std::shared_ptr<const Block> block;  // null if the lane has ended
     std::shared_ptr<const Block> later;  // null unless it has been read from

@@ -1,4 +1,4 @@
-// The sweeps of a corpus, one behind the other.
+// The sweeps of a corpus, one after the other.
 #pragma once
 
 #include "order/sweep.hpp"

@@ -51,8 +51,8 @@ class Timeline {
   // corpus has it
   virtual std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep) const = 0;
 
-  // Mark that separates visits of a sequence in sweeps of its corpus, among planned ones that
-  // stand side by side; 0 where the sweep of the plan does.
+  // Mark that separates visits of a sequence in sweeps of its corpus, among adjacent planned
+  // ones; 0 where the sweep of the plan separates them.
   virtual std::uint16_t sweep_mark(std::uint64_t /*sweep*/) const noexcept { return 0; }
 
   // Of a mixture the first sequence of every corpus, and the end; empty for one corpus. Valid
@@ -76,8 +76,8 @@ class Timeline {
   virtual std::vector<std::uint64_t> own_times(std::uint64_t time) const { return {time}; }
 
   // The first key from which on shares may change so that nothing changes that begins before
-  // nominal time `time`: mostly that itself, and a later one where nobody had a share for a
-  // while; Rate::kNever, if nothing comes from there on.
+  // nominal time `time`: mostly `time` itself, and a later one where no corpus had a share for
+  // a while; Rate::kNever, if nothing comes from there on.
   virtual std::uint64_t free_key(std::uint64_t time) const { return time; }
 
   // Into how many parts a sweep is cut where about so many are wanted.
