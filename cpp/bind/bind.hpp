@@ -1,5 +1,5 @@
-// What every binding file includes: the casters, each once for all files, and the way into
-// NumPy.
+// The include of every binding file: the casters, each once for all files, and the conversion
+// to NumPy.
 #pragma once
 
 #include "base/error.hpp"
@@ -93,8 +93,8 @@ std::shared_ptr<const T> hold(T object) {
           }};
 }
 
-// Calls Python code for the core. What is no Exception, such as KeyboardInterrupt, is reported
-// at once to whoever waits. REQUIRES: the GIL is held
+// Calls Python code for the core. Anything but an Exception, such as KeyboardInterrupt, is
+// reported at once to the waiting thread. REQUIRES: the GIL is held
 template <class... Arguments>
 py::object call(const py::function& function, const Arguments&... arguments) {
   const py::tuple given = py::make_tuple(arguments...);
@@ -106,7 +106,7 @@ py::object call(const py::function& function, const Arguments&... arguments) {
   throw Interruption(std::make_exception_ptr(error));
 }
 
-// Tells Python code of damage; what it raises goes to whoever waits.
+// Reports damage to Python code; its exceptions go to the waiting thread.
 Report report_to(py::function function);
 
 // Each fills the submodule of its room.

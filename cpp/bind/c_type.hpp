@@ -30,7 +30,7 @@ Value& value_of(PyObject* self) {
   return reinterpret_cast<Object<Value>*>(self)->value;
 }
 
-// What `action` returns; CPython calls it, and knows no exception of C++.
+// The result of `action`; CPython calls it, and knows no exception of C++.
 template <class Action>
 auto or_error(const Action& action) -> decltype(action()) {
   try {
@@ -71,7 +71,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   return found;
 }
 
-// What is visited as const stays: others of its value point into it.
+// Values that are visited as const must stay unchanged: others point into them.
 template <class Value>
 int clear(PyObject* self) {
   Py_CLEAR(reinterpret_cast<Object<Value>*>(self)->added);
@@ -130,8 +130,8 @@ struct Answer {
   PyObject* (*of)(Value& value);
 };
 
-// An attribute: what the core answers, unless Python has set it; what Python finds; or an
-// error. For a name that nobody has, the method `explain` may raise a better one.
+// An attribute: the core's answer, unless Python has set it; then Python's own; or an error.
+// For an unknown name the method `explain` may raise a better error.
 template <class Value, std::size_t Number>
 PyObject* answer(const std::array<Answer<Value>, Number>& answers, PyObject* self,
                  PyObject* asked, PyObject* explain) {

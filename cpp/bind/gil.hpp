@@ -9,8 +9,8 @@ namespace sweephand {
 
 namespace py = pybind11;
 
-// What `action` returns, which may wait for the GIL, and is C. Until Python 3.13 a thread that
-// comes for the GIL when the interpreter ends is unwound: through a destructor that takes the
+// The result of `action`, which may wait for the GIL, and is C. Until Python 3.13 a thread that
+// requests the GIL when the interpreter ends is unwound: through a destructor that takes the
 // whole process with it, and through a handler of ours it cannot go either. As Python 3.14
 // does, such a thread stays here, until the process has ended.
 template <class Action>

@@ -14,7 +14,7 @@ inline const py::detail::PyArray_Proxy& proxy_of(PyObject* array) {
   return *py::detail::array_proxy(array);
 }
 
-// A number of NumPy that stands alone; np.void is none, as it can be written to.
+// A NumPy scalar; np.void is none, as it can be written to.
 inline bool is_numpy_number(PyObject* object) {
   PyTypeObject* const void_type = py::detail::npy_api::get().PyVoidArrType_Type_;
   PyTypeObject* const generic = void_type->tp_base->tp_base;

@@ -1,4 +1,4 @@
-// What a function of the user returns, and whether anybody else can still write to it.
+// The result of a user's function, and whether other code can still write to it.
 #pragma once
 
 #include "bind/bind.hpp"
@@ -9,8 +9,8 @@
 namespace sweephand {
 
 // Calls a function and returns (result, is_own). It is its caller's own if it is immutable, or
-// if every list, dict and array of it, and the memory behind the array, is held by the result
-// alone, by count of references. Where that is not known it is not. Linear in what there is.
+// if every list, dict and array of it, and the memory of the array, is held by the result
+// alone, by reference counts. If that is unknown, it is not. Linear in the result.
 py::tuple own_call(const py::object& function, const py::tuple& arguments);
 
 // Calls a function for one sequence after the other, which it takes as a dict of an entry of
@@ -24,9 +24,9 @@ py::tuple map_each(const py::object& function, const py::list& names, const py::
                    const py::list& keys, std::int64_t first, Array<std::uint8_t> progress,
                    const py::object& settle);
 
-// The same, where results are laid in columns before the next call, so that it does not matter
-// who else holds them. `settle` returns the samples, an entry a stream, of a result that is to
-// be looked at, and of what stands for an error. Returns the seconds that each call took.
+// The same, where results are copied to columns before the next call, so other holders do not
+// matter. `settle` returns the samples, an entry a stream, of a result that needs inspection,
+// or of the replacement of an error. Returns the seconds that each call took.
 py::array_t<double> map_into(SampleColumns& columns, const py::object& function,
                              const py::list& names, const py::list& streams,
                              const py::list& keys, Array<std::uint8_t> progress,

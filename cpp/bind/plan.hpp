@@ -1,5 +1,5 @@
-// What a plan says: the same of a minibatch that came of it. A common base class of both in
-// Python, or a reference to the number, would cost each question a third of its time.
+// The properties of a plan, which a minibatch made from it shares. A common base class of both
+// in Python, or a reference to the number, would add a third to the time of each access.
 #pragma once
 
 #include "bind/bind.hpp"

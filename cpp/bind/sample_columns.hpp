@@ -1,4 +1,4 @@
-// Columns of what a function of the user returns, laid one sequence after the other.
+// Columns of the results of a user's function, one sequence after the other.
 #pragma once
 
 #include "bind/bind.hpp"
@@ -86,15 +86,14 @@ class OtherColumn {
 
 class SampleColumns {
  public:
-  // `fields[i]` is the key of stream i in what the function returns, and `likes[i]` the samples
-  // of a sequence that others are like: an array, a list of bytes, or something else. The size
-  // of sequence s must be `sizes[s]`: that of its longest stream of those in `sizing`; 1 if
-  // there are none.
+  // `fields[i]` is the key of stream i in the function's result, and `likes[i]` the samples of
+  // a model sequence: an array, a list of bytes, or something else. The size of sequence s must
+  // be `sizes[s]`: that of its longest stream of those in `sizing`; 1 if there are none.
   SampleColumns(py::list fields, const py::list& likes, std::vector<std::size_t> sizing,
                 std::vector<std::int64_t> sizes);
 
-  // Lays what the function returned for the next sequence. False, and nothing is laid, if that
-  // is no dict, or has a value to be looked at, or another size.
+  // Appends the function's result for the next sequence. False, and nothing is appended, if
+  // that is no dict, or has a value that needs inspection, or another size.
   bool append(PyObject* result);
 
   // The same of a value for each field.

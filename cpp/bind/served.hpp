@@ -13,7 +13,7 @@ namespace sweephand {
 py::object serve(std::shared_ptr<const Batch> batch, const py::type& kind, py::object contents,
                  py::object device);
 
-// Their base classes in Python, and what they have in common.
+// Their base classes in Python, and their common methods.
 void bind_served(py::module_& room);
 
 }  // namespace sweephand

@@ -8,11 +8,11 @@
 
 namespace sweephand {
 
-// Throws what Python does at a signal, such as Ctrl-C.
+// Throws Python's exception for a signal, such as Ctrl-C.
 void check_signals();
 
-// The next minibatch of an engine that is not forked. REQUIRES: the GIL is held, which is given
-// away only where somebody has to be waited for
+// The next minibatch of an engine that is not forked. REQUIRES: the GIL is held, which is
+// released only to wait
 std::shared_ptr<const Batch> next_of(Engine& engine, const Request& request);
 
 // The base class of cursors in Python, and the method of sources that calls them.

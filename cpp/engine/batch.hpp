@@ -51,10 +51,9 @@ struct Batch : Plan {               // without its blocks
   void count();
 };
 
-// The rows [begin, end) as a minibatch of their own, but for what is said of the global one; a
-// row is a sequence where a layout has no rows. Memory is shared: only offsets are made anew.
-// Linear in the sequences of the part, and the samples of its sparse streams. Throws
-// std::out_of_range.
+// The rows [begin, end) as a separate minibatch with the figures of the same global one; a row
+// is a sequence where a layout has no rows. Memory is shared: only offsets are new. Linear in
+// the sequences of the part, and the samples of its sparse streams. Throws std::out_of_range.
 Batch rows_of(const Batch& whole, std::uint64_t begin, std::uint64_t end);
 
 // The same minibatch without the memory of other streams, whose numbers stay.

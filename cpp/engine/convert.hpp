@@ -8,8 +8,8 @@
 
 namespace sweephand {
 
-// Copies `count` elements. Returns the number of the first that is refused, if any; what stands
-// in `to` is then undefined.
+// Copies `count` elements. Returns the number of the first refused element, if any; the
+// contents of `to` are then undefined.
 using Convert = std::optional<std::size_t>(const std::byte* from, std::byte* to,
                                            std::size_t count);
 

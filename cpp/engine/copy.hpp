@@ -17,8 +17,8 @@ namespace sweephand {
 
 constexpr std::uint64_t kCacheLine = 64;  // bytes
 
-// Asks for the beginning of some bytes; the processor follows from there by itself. Inlined by
-// force, as is what calls it: a call without effect is dropped.
+// Prefetches the beginning of a run of bytes; the processor continues from there by itself.
+// Forced inline, like its callers: a call without effect is dropped.
 [[gnu::always_inline]] inline void prefetch(const std::byte* data, std::uint64_t bytes) {
   constexpr std::uint64_t kMostLines = 8;
   if (bytes == 0) return;
@@ -40,11 +40,12 @@ inline void copy(const std::byte* from, std::byte* to, std::uint64_t bytes) {
   }
 }
 
-// What is short is copied without a call, together with whatever lies behind it, if that is
-// written over by what comes next: kShort bytes in all.
+// Short runs are copied without a call, together with the bytes after them, if the next copy
+// overwrites those: kShort bytes in all.
 constexpr std::uint64_t kShort = 32;
 
-// Of no more bytes than need be, as those behind may lie on a line that nobody has asked for.
+// Of no more bytes than necessary, as later ones may be on a cache line that was not
+// prefetched.
 inline void copy_short(const std::byte* from, std::byte* to, std::uint64_t bytes) {
   if (bytes <= kShort / 2) {
     std::memcpy(to, from, kShort / 2);
@@ -81,7 +82,7 @@ class ColumnCopier {
         convert_(column.type == stream.type ? nullptr : converter(column.type, stream.type)),
         short_before_(convert_ == nullptr && values_ != nullptr ? short_before(column) : 0) {}
 
-  // Where an element lies, if its column is in memory, and the bytes of some.
+  // The place of an element, if its column is in memory, and the bytes of several.
   const std::byte* place(std::uint64_t first) const { return values_ + first * element_bytes_; }
   std::uint64_t bytes(std::uint64_t count) const noexcept { return count * element_bytes_; }
   bool converts() const noexcept { return convert_ != nullptr; }
@@ -91,7 +92,7 @@ class ColumnCopier {
     prefetch(place(first), bytes(count));
   }
 
-  // To be called in the order of `to`, behind which kShort bytes may be written. Throws
+  // To be called in the order of `to`, after which kShort more bytes may be written. Throws
   // DataError naming the sequence if an element does not fit.
   [[gnu::always_inline]] void operator()(std::uint64_t first, std::uint64_t count,
                                          std::byte* to, std::uint64_t sequence) const {
@@ -102,7 +103,7 @@ class ColumnCopier {
     }
   }
 
-  // The same from anywhere, where what lies behind has been written already.
+  // The same from any place, where the bytes after it have been written already.
   [[gnu::always_inline]] void exactly(const std::byte* from, std::uint64_t count, std::byte* to,
                                       std::uint64_t sequence) const {
     if (convert_ == nullptr) {
@@ -120,7 +121,7 @@ class ColumnCopier {
   std::uint64_t short_before_;  // kShort bytes may be read from offsets below
 };
 
-// Bytes behind which kShort more may be written.
+// Bytes after which kShort more may be written.
 inline Buffer take_with_room(BufferPool& pool, std::uint64_t bytes) {
   return pool.take(bytes + kShort).part(0, bytes);
 }

@@ -1,4 +1,4 @@
-// Lays out streams that lie in memory as they are delivered, or in another type: loops at the
+// Lays out streams that are in memory as they are delivered, or in another type: loops at the
 // speed of memory.
 #pragma once
 
@@ -16,30 +16,30 @@
 
 namespace sweephand {
 
-// Whether the elements of a column are those of the stream but for their type, one sample
-// behind the other, in memory.
+// Whether the elements of a column are those of the stream but for their type, with consecutive
+// samples, in memory.
 bool lies_as_delivered(const Column& column, const StreamSpec& stream);
 
-// Sequences of one row each, that of their number or of what `joined` calls it. Throws
-// DataError naming the sequence if an element does not fit. REQUIRES: the column lies as
-// delivered, without sample offsets
+// Sequences of one row each, at the row of their number, or of its entry in `joined`. Throws
+// DataError naming the sequence if an element does not fit. REQUIRES:
+// lies_as_delivered(column), without sample offsets
 StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> share,
                        std::span<const std::uint64_t> joined, const StreamSpec& stream,
                        BufferPool& pool);
 
-// Whole sequences, one behind the other. Nothing if one of them does not lie within the column,
-// or has not the one sample that all have. Throws as write_rows does. REQUIRES: the column lies
-// as delivered
+// Whole sequences, one after the other. Nothing if one of them is not within the column, or
+// lacks the one sample that all have. Throws as write_rows does. REQUIRES:
+// lies_as_delivered(column)
 std::optional<StreamBatch> write_sequences(const Column& column,
                                            std::span<const PlannedSequence> share,
                                            std::span<const std::uint64_t> joined,
                                            const StreamSpec& stream, BufferPool& pool);
 
-// A stream that lies in parts, each of which holds sequences from one number on.
+// A stream in parts, each of which holds sequences from one number on.
 class PartedColumn {
  public:
-  // `stream` must outlive this. REQUIRES: columns lie as delivered, and in no file; starts[0]
-  // is 0, and the end of the last one comes behind them
+  // `stream` must outlive this. REQUIRES: columns are in memory as delivered, and in no file;
+  // starts[0] is 0, and the last of `starts` is the end of the last column
   PartedColumn(std::vector<Column> columns, std::vector<std::uint64_t> starts,
                const StreamSpec& stream);
 

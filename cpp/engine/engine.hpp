@@ -41,10 +41,10 @@ struct EngineStats {
   bool serves_ahead = false;     // threads begin more of them; else the caller's own does
 };
 
-// Minibatches come out in order, whatever the threads do. A caller makes the one it
-// waits for itself if nobody has begun it. Safe for several callers. Threads start with the
-// first call of next, so that a process that was forked before has its own; one that was forked
-// later must make a new engine (see forked).
+// Minibatches come out in order, independent of the threads. A caller makes the one it waits
+// for itself if no thread has begun it. Thread-safe. Threads start with the first call of next,
+// so that a process that was forked before has its own; one that was forked later must make a
+// new engine (see forked).
 class Engine {
  public:
   // `look_ahead`: which chunks are loaded before a minibatch wants them, if any.
@@ -55,26 +55,27 @@ class Engine {
   ~Engine();
 
   // The next minibatch. When it throws, the place stays, and the next call tries again. Throws
-  // std::runtime_error, as seek and resume do, when it is called by what it calls itself.
+  // std::runtime_error, as seek and resume do, when code that it calls calls it again.
   std::shared_ptr<const Batch> next(const Request& request, const Poll& poll);
 
-  // The same if it is ready and nobody has to be waited for; else null, and nothing is done.
+  // The same if it is ready without waiting; else null, and nothing is done.
   std::shared_ptr<const Batch> next_if_ready(const Request& request);
 
-  // Where the next minibatch begins. A forked child may ask too. Who asks for the position must
-  // not hold what a deserializer's errors need to be destroyed, such as Python's lock: a thread
-  // that drops one may have to wait for it.
+  // Where the next minibatch begins. A forked child may call it too. A caller of the position
+  // must not hold a lock that a deserializer's errors need for their destruction, such as
+  // Python's: a thread that drops an error may have to wait for it.
   std::uint64_t time() const noexcept { return time_; }
   Position position() const;
 
-  // Goes to the first place at or after `time`, or to what position() was. When it throws, as
-  // the planner's do, the place stays.
+  // Goes to the first place at or after `time`, or to an earlier result of position(). When it
+  // throws, as the planner's do, the place stays.
   void seek(std::uint64_t time, const Poll& poll);
   void resume(const Position& position, const Poll& poll);
 
-  // Drops what was made ahead, and waits so long for the threads to end; next and seek then
-  // throw. Returns whether the threads have ended; they do when what they make is done. Who is
-  // called by the engine does not wait for those who may wait for it. May be called again.
+  // Drops minibatches that were made ahead, and waits up to `limit` for the threads to end;
+  // next and seek then throw. Returns whether the threads have ended, which they do after their
+  // present work. Code that the engine calls does not wait for threads that may wait for it.
+  // May be called again.
   bool close(std::chrono::duration<double> limit);
 
   // The caller is one of the threads, or called by the engine, which must outlive it.
@@ -144,7 +145,8 @@ class Engine {
       true;  // nobody begins another: none asked for yet, the data ended, or an error
   Request request_;
   std::atomic<std::uint64_t> time_ = 0;  // of the next minibatch that is delivered
-  // The entry that is not current is written, then made current: what a fork copies is whole.
+  // The entry that is not current is written, then made current: so a fork copies a whole
+  // entry.
   std::array<Position, 2> positions_;
   std::atomic<std::uint32_t> current_ = 0;
   std::deque<std::shared_ptr<Slot>> slots_;

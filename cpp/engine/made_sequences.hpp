@@ -12,7 +12,7 @@
 
 namespace sweephand {
 
-// Some of them that lie in memory as they are, from one number to the next part's.
+// A part of them that is in memory in its final form, from one number to the next part's.
 struct ResidentPart {
   std::uint64_t first_sequence = 0;
   const Chunk* chunk = nullptr;
@@ -28,8 +28,8 @@ class MadeSequences {
 
   virtual std::uint64_t num_sequences() const noexcept = 0;
 
-  // All of them, if they lie in memory for as long as this lives, none is skipped, and nobody
-  // else can change where they lie; else nothing. Located lists no chunks of them.
+  // All of them, if they stay in memory for the lifetime of this object, none is skipped, and
+  // no other code can move them; else nothing. Located lists no chunks of them.
   virtual std::span<const ResidentPart> resident() const noexcept { return {}; }
 
   // The wanted sequences of a plan's share. `numbers` are their numbers here.

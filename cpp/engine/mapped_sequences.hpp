@@ -40,10 +40,9 @@ class SequenceMap {
   SequenceMap& operator=(const SequenceMap&) = delete;
   virtual ~SequenceMap() = default;
 
-  // Makes the wanted sequences, as chunks of just them, one behind the other. `stored` holds
-  // what they are made of, and `places[i]` says of which one its sequence i is the origin;
-  // those that have none are damaged, and their chunk skips them. Called from several threads
-  // at once.
+  // Makes the wanted sequences, as chunks of only these, one after the other. `stored` holds
+  // their origins: its sequence i is the origin of sequence `places[i]`. Sequences without an
+  // origin are damaged, and their chunk skips them. Called from several threads at once.
   virtual std::vector<std::shared_ptr<const Chunk>> make(
       WantedSequences wanted, std::vector<std::uint64_t> places,
       std::shared_ptr<const Batch> stored) = 0;
@@ -51,7 +50,7 @@ class SequenceMap {
 
 class MappedSequences final : public MadeSequences {
  public:
-  // `stored` lays out what is stored as it is, and `sizes` are those of its sequences.
+  // `stored` lays out the stored sequences unchanged, and `sizes` are those of its sequences.
   // `origins`: the stored sequence that each is made of; empty: that of the same number, of
   // which there are `num_stored`.
   MappedSequences(std::shared_ptr<Assembler> stored, std::shared_ptr<const Sizes> sizes,

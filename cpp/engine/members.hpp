@@ -1,4 +1,4 @@
-// The deserializers that a source joins, and where the sequences of a plan lie in them.
+// The deserializers that a source joins, and the places of a plan's sequences in them.
 #pragma once
 
 #include "base/error.hpp"
@@ -69,7 +69,7 @@ class Members {
     return resident_.at(number);
   }
 
-  // Sequences that are made and lie in memory: see MadeSequences.
+  // Sequences that are made and in memory: see MadeSequences.
   std::span<const ResidentPart> resident_parts(std::size_t number) const noexcept {
     const auto& made = members_[number].made;
     return made ? made->resident() : std::span<const ResidentPart>();

@@ -33,7 +33,7 @@ struct MixedMember {
 class MixedSequences final : public MadeSequences {
  public:
   // `load_ahead`, `report`: as those of Members. `led_by_first`: the members are joined to
-  // others of their corpora, whose chunks decide what is kept.
+  // others of their corpora, whose chunks decide which chunks are kept.
   MixedSequences(std::vector<MixedMember> members, bool load_ahead, bool led_by_first,
                  const Report& report);
 

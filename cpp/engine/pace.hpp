@@ -63,13 +63,13 @@ class Trial {
   Duration ahead_ = Duration::zero();
 };
 
-// Watches how soon the caller of an engine comes back, beside what a minibatch costs. Handing a
-// minibatch from thread to thread costs several microseconds and cold caches, a tenth to a
-// third of a small one: a loop that does next to nothing is served cheaper by its own thread,
-// one that computes by minibatches made ahead.
+// Compares the time until the caller of an engine returns with the cost of a minibatch. Handing
+// a minibatch from thread to thread costs several microseconds and cold caches, a tenth to a
+// third of a small minibatch: a loop that does almost nothing is served cheaper by its own
+// thread, and a loop that computes by minibatches made ahead.
 //
-// What may take turns, as functions of Python that hold its lock, is tried both ways: nothing
-// else says whether threads help it or stand in each other's way.
+// Work that may take turns, such as Python functions that hold its lock, is tried both ways, as
+// only a trial shows whether threads help or hinder each other.
 class Pace {
  public:
   using Duration = std::chrono::steady_clock::duration;

@@ -1,4 +1,4 @@
-// Where the samples of a share lie, compared with the plan before anything is copied.
+// The places of a share's samples, compared with the plan before anything is copied.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,7 +13,7 @@
 
 namespace sweephand {
 
-// What one member gives to a share: the sequences, and the chunks that they lie in.
+// The contribution of one member to a share: the sequences, and their chunks.
 struct Located {
   struct Sequence {
     const Chunk* chunk;  // null if it holds other sequences than planned
@@ -23,7 +23,7 @@ struct Located {
   std::vector<std::shared_ptr<const Chunk>> chunks;  // keeps them
 };
 
-// Samples that lie one behind the other in a column, and where they came from.
+// Consecutive samples of a column, and their origin.
 struct Run {
   const Column* column = nullptr;  // null if the sequence cannot be delivered
   std::uint64_t begin = 0;         // sample of the column
@@ -36,14 +36,14 @@ struct Run {
 // not there, the run has no column.
 std::vector<Run> runs_of(const Located& located, const Plan& plan, const StreamSpec& stream);
 
-// Whether the columns of the chunk are what the streams of a member say. `streams` are those of
-// all members.
+// Whether the columns of the chunk match the streams of a member. `streams` are those of all
+// members.
 bool fits(const Chunk& chunk, std::span<const StreamSpec> streams, std::uint32_t member);
 
 // Leaves sequences out of the plan's share, and of the runs of every stream, that one of the
 // streams cannot deliver, or that do not have the samples that were planned. Streams without
-// runs have one sample per sequence. What its deserializer does not skip goes to `report`
-// first. In a row those behind move up.
+// runs have one sample per sequence. Sequences that its deserializer does not skip go to
+// `report` first. In a row later ones move up.
 void leave_out_unusable(std::vector<std::vector<Run>>& runs, Plan& plan,
                         std::span<const StreamSpec> streams, const Report& report);
 
@@ -54,8 +54,8 @@ void leave_out(std::uint64_t sequence, std::vector<std::vector<Run>>& runs, Plan
 void check_single(std::span<const Run> runs, const StreamSpec& stream);
 
 // Cuts each run down to the piece that the plan wants of it, or repeats its one sample if the
-// stream is broadcast. What is carried goes with the first piece. Throws DataError naming
-// stream and sequence when it has other samples than the stream that defines the size.
+// stream is broadcast. Carried items go with the first piece. Throws DataError naming stream
+// and sequence when it has other samples than the stream that defines the size.
 void fit_to_plan(std::span<Run> runs, const Plan& plan, const StreamSpec& stream);
 
 }  // namespace sweephand

@@ -27,7 +27,7 @@ struct StreamSpec {
   bool counts = false;    // a sequence is as long as the longest of the streams that count
   std::string pad_value;  // element_bytes bytes
 
-  // Samples come one behind the other, whatever the form.
+  // Samples come one after the other, in every form.
   bool is_ragged_in_all_forms() const noexcept { return single || carried; }
 
   // Of an element, if samples are variable.

@@ -22,10 +22,10 @@ struct CtfFile {
   bool ignore_ids = false;  // see CtfStart
 };
 
-// Reads pieces, one behind the other, into one chunk.
+// Reads pieces, one after the other, into one chunk.
 class CtfReader {
  public:
-  // `num_bytes` is about what all pieces have. `format` must outlive the reader.
+  // `num_bytes` is about the total of all pieces. `format` must outlive the reader.
   CtfReader(const CtfFormat& format, std::uint64_t num_bytes);
 
   // A sequence that the index says to skip is there, without samples. Throws StaleError when

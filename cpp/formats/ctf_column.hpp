@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kCtfPadding = 96;  // bytes behind the text that 
 
 inline bool is_blank(char byte) noexcept { return byte == ' ' || byte == '\t'; }
 
-// The line feed behind `text_end`, if the last line has none, is not part of a CR LF.
+// The line feed after `text_end`, if the last line has none, is not part of a CR LF.
 inline bool is_line_end(const char* text, const char* text_end) noexcept {
   return *text == '\n' || (*text == '\r' && text[1] == '\n' && text + 1 != text_end);
 }
@@ -67,12 +67,12 @@ class CtfColumn {
   }
 
   // Adds the sample whose values begin at `text`, and returns where it ends: a "|" or the end
-  // of the line. Null when something is wrong; then fault() tells. REQUIRES: a line feed is at
-  // `text_end` or before, and kCtfPadding more bytes may be read
+  // of the line. Null when something is wrong; then fault() has the reason. REQUIRES: a line
+  // feed is at `text_end` or before, and kCtfPadding more bytes may be read
   virtual const char* read(const char* text, const char* text_end) = 0;
   const CtfFault& fault() const noexcept { return fault_; }
 
-  // Adds the sample that had too few values, with zeros behind them.
+  // Adds the sample that had too few values, padded with zeros.
   virtual void pad() = 0;
 
   // Ends a sequence of the samples since the last one.
@@ -87,7 +87,7 @@ class CtfColumn {
   // Makes room for `times` as much as there is.
   virtual void reserve(double times);
 
-  // Frees room that is more than a quarter of what is used.
+  // Frees spare room of more than a quarter of the used room.
   virtual void fit();
 
   std::uint64_t num_samples() const noexcept { return num_samples_; }
@@ -108,7 +108,8 @@ class CtfColumn {
     if (values.capacity() / 5 > values.size() / 4) values.shrink_to_fit();
   }
 
-  // Ends values that are more than are used, of which none would say that they lie elsewhere.
+  // Cuts values to the used ones, but keeps at least one: an empty array would mean values
+  // elsewhere.
   template <class Values>
   static void cut(Values& values, std::size_t used) {
     values.resize(std::max<std::size_t>(used, 1));

@@ -27,8 +27,8 @@ struct CtfStart {
 // Looks at the first bytes. Throws DataError when the file is in UTF-16 or UTF-32.
 CtfStart find_start(const ByteSource& file, const CtfFormat& format);
 
-// Where the first sequence begins that certainly does so at `offset` or behind it; the file's
-// size if none does.
+// The begin of the first sequence that certainly begins at `offset` or after it; the file's
+// size if there is none.
 std::uint64_t find_part(const ByteSource& file, const CtfFormat& format, const CtfStart& start,
                         std::uint64_t offset);
 
@@ -59,8 +59,8 @@ struct CtfIndex {
 
 // The index of the part [begin, end), which are ends of the file or from find_part. Lines are
 // counted from the part's first. Ends early when more than `max_errors` are found, without
-// throwing; the ledger tells.
-// Throws DataError at what no budget allows: no sequence id at all, or a line beyond the limit.
+// throwing; see the ledger. Throws DataError for errors that no budget allows: no sequence id
+// at all, or a line beyond the limit.
 CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfStart& start,
                     std::uint64_t begin, std::uint64_t end, std::uint64_t max_errors);
 
@@ -69,9 +69,9 @@ CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfSt
 std::vector<std::uint64_t> cut_chunks(std::span<const std::uint64_t> offsets, std::uint64_t end,
                                       std::uint64_t chunk_bytes);
 
-// The same for several files, one behind the other, of which each is cut for itself: numbers
-// are those of all sequences. Sequences [starts[f], starts[f + 1]) are those of file f, which
-// has sizes[f] bytes. REQUIRES: starts[sizes.size()] == offsets.size(), and they ascend from 0
+// The same for several files, one after the other, each of which is cut separately: numbers are
+// those of all sequences. Sequences [starts[f], starts[f + 1]) are those of file f, which has
+// sizes[f] bytes. REQUIRES: starts[sizes.size()] == offsets.size(), and they ascend from 0
 std::vector<std::uint64_t> cut_chunks(std::span<const std::uint64_t> offsets,
                                       std::span<const std::int64_t> starts,
                                       std::span<const std::uint64_t> sizes,

@@ -1,4 +1,4 @@
-// Where the chunks of text files lie: little for each, as there may be millions.
+// The places of the chunks of text files, in few bytes each, as there may be millions.
 #pragma once
 
 #include "index/starts.hpp"

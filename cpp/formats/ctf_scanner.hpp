@@ -69,10 +69,9 @@ class CtfScanner {
   void enter(Options options);
 
   // Scans whole lines, which follow those scanned before; only the last line of a file may lack
-  // its line feed. `offset` is that of `lines` in the file.
-  // Stops at the first error beyond the ledger's budget.
-  // REQUIRES: kCtfPadding more bytes behind `lines` may be read, and if its last line lacks the
-  // line feed they are line feeds
+  // its line feed. `offset` is that of `lines` in the file. Stops at the first error beyond the
+  // ledger's budget. REQUIRES: kCtfPadding more bytes after `lines` may be read, and if its
+  // last line lacks the line feed they are line feeds
   void scan(std::string_view lines, std::uint64_t offset);
 
   // Makes room for `times` as many values as there are.
@@ -97,7 +96,7 @@ class CtfScanner {
   }
 
  private:
-  // What every sample looks at of its stream.
+  // The data of a stream that every sample uses.
   struct Stream {
     CtfColumn* column = nullptr;
     std::uint64_t num_met = 0;
@@ -124,7 +123,7 @@ class CtfScanner {
   };
   enum class Loss : std::uint8_t { kSample, kNothing };
 
-  // What every line needs is one function to the compiler.
+  // Everything that each line needs is one function to the compiler.
   [[gnu::always_inline]] inline const char* scan_line(const char* text, ItemFinder& items);
   [[gnu::always_inline]] inline const char* scan_id(const char* text);
   [[gnu::always_inline]] inline const char* pass_blanks(const char* text, const char* item);

@@ -2,8 +2,8 @@
 //
 //   real = [ "+" | "-" ] digit+ [ "." digit* ] [ ( "e" | "E" ) [ "+" | "-" ] digit+ ]
 //
-// Digits are read eight at a time, and looked for in sixteen bytes: kDecimalPadding bytes
-// behind the text must be readable, and it must go on with a byte that is no digit.
+// Digits are read eight at a time, and looked for in sixteen bytes: kDecimalPadding bytes after
+// the text must be readable, and the first of them must be no digit.
 #pragma once
 
 #include <algorithm>
@@ -224,7 +224,7 @@ struct Marks {
 }
 
 // The number that begins at byte `begin` of those that were marked, if it ends within them and
-// has at most eight digits before the point and eight behind it; else the end is null. Without
+// has at most eight digits before the point and eight after it; else the end is null. Without
 // branches that depend on its digits or its sign, and without rounding more than once.
 template <std::floating_point T>
 [[gnu::always_inline]] inline Decimal<T> read_marked(const char* text, Marks marks,

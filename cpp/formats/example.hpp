@@ -12,8 +12,9 @@
 //
 // TensorFlow has two parsers, which differ at the edges. This one reads as the message class
 // does: of a repeated key the last entry counts, of several kinds the last one, all runs of one
-// list are joined, and unknown fields are passed over. It refuses what the class does not tell
-// from damage: groups, varints beyond 64 bits, and packed floats that are not whole.
+// list are joined, and unknown fields are passed over. It refuses messages that the class
+// cannot distinguish from damage: groups, varints beyond 64 bits, and packed floats that are
+// not whole.
 #pragma once
 
 #include "base/element.hpp"
@@ -64,9 +65,9 @@ class ExampleDecoder {
   // Throws std::invalid_argument when the streams are contradictory.
   explicit ExampleDecoder(std::vector<ExampleStream> streams);
 
-  // Adds one sequence to every column. Throws DataError when the message is damaged or not what
-  // the streams say; the columns are then as before. Keeps nothing of `message`.
-  // REQUIRES: kExamplePadding more bytes behind `message` may be read
+  // Adds one sequence to every column. Throws DataError when the message is damaged or does not
+  // fit the streams; the columns are then unchanged. Keeps nothing of `message`. REQUIRES:
+  // kExamplePadding more bytes after `message` may be read
   void decode(std::span<const std::byte> message);
 
   // Adds a sequence without samples to every column.

@@ -9,8 +9,8 @@
 
 namespace sweephand {
 
-// The first "|" or line feed from `text` on. REQUIRES: there is one, and 15 more bytes
-// behind it that may be read
+// The first "|" or line feed from `text` on. REQUIRES: there is one, and 15 more bytes after it
+// may be read
 inline const char* find_pipe_or_line_feed(const char* text) noexcept {
 #ifdef __SSE2__
   for (;; text += 16) {

@@ -4,8 +4,8 @@
 //   [compressed: float32 a[dimension] | float32 b[dimension]]
 //   frame | frame | ... [| uint16 checksum]
 //
-// Written big-endian, or as the machine had it. A value is a float32, or, compressed, an int16
-// that stands for (value + b) / a; the header then counts what a and b take as four frames.
+// Written big-endian, or in the machine's order. A value is a float32, or, compressed, an int16
+// that denotes (value + b) / a; the header then counts a and b as four frames.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,9 @@ struct HtkHeader {
   std::uint16_t kind = 0;
 };
 
-// The header of a file of `file_bytes`, whose size also tells its byte order. Throws DataError
-// when they do not fit each other in either, or the file holds no frames of floats.
+// The header of a file of `file_bytes`, whose size also determines its byte order. Throws
+// DataError when header and size do not match in either order, or the file holds no frames of
+// floats.
 HtkHeader parse_htk_header(std::span<const std::byte> head, std::uint64_t file_bytes);
 
 // How frames are stored.
@@ -42,9 +43,9 @@ struct HtkCoding {
 // The vectors a and b of a compressed file.
 std::vector<float> read_htk_scale(std::span<const std::byte> bytes, bool is_big_endian);
 
-// The frames of sequences of `lengths` that lie one behind the other in `bytes`, each between
-// `left` frames before it and `right` behind it. At the ends of a sequence its first or last
-// frame is repeated. Throws std::invalid_argument when the bytes are not as long as that.
+// The frames of consecutive sequences of `lengths` in `bytes`, each between `left` frames
+// before it and `right` after it. At the ends of a sequence its first or last frame is
+// repeated. Throws std::invalid_argument when the bytes have another length.
 std::vector<float> read_htk_frames(std::span<const std::byte> bytes, const HtkCoding& coding,
                                    std::span<const std::int64_t> lengths, std::uint64_t left,
                                    std::uint64_t right);

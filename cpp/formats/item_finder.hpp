@@ -1,6 +1,5 @@
 // Where items and lines of CNTK's text end: at every "|" and line feed, found 64 bytes at a
-// time. None of them waits for what was read before it, so that the processor reads several at
-// once.
+// time. None depends on the one before it, so the processor reads several at once.
 //
 //   7 |A 1:1 |# text |B 3:1 LF
 //     ^      ^       ^      ^
@@ -26,14 +25,14 @@ class ItemFinder {
   // From `text` on.
   explicit ItemFinder(const char* text) noexcept { look_at(text); }
 
-  // The first one at `text` or behind. REQUIRES: there is one, and kBlock more bytes behind it
+  // The first one at `text` or after it. REQUIRES: there is one, and kBlock more bytes after it
   // may be read; those before `text` were all returned
   [[gnu::always_inline]] const char* next(const char* text) noexcept {
     if (text - block_ >= kBlock) look_at(text);
     return next();
   }
 
-  // The first one behind those that were returned. REQUIRES: as above
+  // The first one after those that were returned. REQUIRES: as above
   [[gnu::always_inline]] const char* next() noexcept {
     while (found_ == 0) look_at(block_ + kBlock);
     const char* const at = block_ + std::countr_zero(found_);

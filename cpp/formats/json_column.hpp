@@ -27,8 +27,8 @@ class JsonColumn {
 
   void end_line();
 
-  // Whether all numbers are those of the text, or tell which of those that are wanted is the
-  // nearest. Looked at when all are read, to keep the way of each short.
+  // Whether all numbers are those of the text, or determine the nearest number of the declared
+  // type. Checked when all are read, to keep the path of each short.
   bool is_exact() const;
 
   // Its content, valid as long as it lives.

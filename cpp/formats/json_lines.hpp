@@ -27,14 +27,14 @@ struct JsonKey {
 // line lacks the key. Columns are of bool, int64 or float64, whichever holds all values, or
 // opaque for texts, in UTF-8.
 //
-// Null when something is not ordinary: what is no JSON, or not UTF-8; a value that is null, an
-// object, a list of lists, or of numbers and others; an integer of 19 digits or more, or among
-// floats one beyond those that the wanted ones all hold; a float out of range, or halfway
-// between two that are wanted; half a surrogate pair; a key twice, or written with an escape;
-// a key that is looked for in what is no object.
-// Whoever asks reads such lines another way, and finds what is wrong and where.
+// Null when anything is not ordinary: text that is no JSON, or not UTF-8; a value that is null,
+// an object, a list of lists, or of numbers and others; an integer of 19 digits or more, or
+// among floats one beyond those that the wanted ones all hold; a float out of range, or halfway
+// between two of the declared type; half a surrogate pair; a key twice, or written with an
+// escape; a key of a value that is no object. The caller then reads such lines in another way,
+// which finds the error and its place.
 //
-// REQUIRES: kJsonPadding zeros are behind `text`
+// REQUIRES: kJsonPadding zeros follow `text`
 std::shared_ptr<const Chunk> read_json_lines(const std::vector<JsonKey>& keys,
                                              std::span<const char> text);
 

@@ -1,5 +1,6 @@
-// The grammar of JSON (RFC 8259), token by token. Text ends with a zero byte, behind which a
-// few more can be read; what is not ordinary is a null pointer, and left to others.
+// The grammar of JSON (RFC 8259), token by token. Text ends with a zero byte, after which a few
+// more can be read; text that is not ordinary gives a null pointer, and is left to another
+// parser.
 #pragma once
 
 #include "formats/decimal.hpp"
@@ -17,7 +18,7 @@ inline const char* skip_whitespace(const char* text) noexcept {
   return text;
 }
 
-// Behind a word that stands at `text`; null if another does.
+// The end of `word` at `text`; null if the text differs.
 inline const char* skip_word(const char* text, std::string_view word) noexcept {
   return std::equal(word.begin(), word.end(), text) ? text + word.size() : nullptr;
 }
@@ -51,7 +52,7 @@ struct Escape {
   std::uint32_t code_point = 0;
 };
 
-// `text` is what follows the backslash.
+// `text` follows the backslash.
 Escape read_escape(const char* text) noexcept;
 
 // The end of a value that is skipped.

@@ -11,7 +11,7 @@ namespace sweephand {
 
 class LineBlocks {
  public:
-  // A line that goes on beyond `end` is cut there. `padding` line feeds may be read behind
+  // A line that continues beyond `end` is cut there. `padding` line feeds may be read after
   // every block. `file` must outlive the blocks.
   LineBlocks(const ByteSource& file, std::uint64_t begin, std::uint64_t end,
              std::uint64_t max_line_bytes, std::uint64_t padding);

@@ -1,4 +1,4 @@
-// The fields of a message of Protocol Buffers, one behind the other
+// The fields of a message of Protocol Buffers, one after the other
 // (https://protobuf.dev/programming-guides/encoding).
 //
 //   | varint number << 3 | type | value |    a value of bytes: | varint length | bytes |

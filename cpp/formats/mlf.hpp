@@ -1,5 +1,5 @@
-// Master label files of HTK (MLF), with what an aligner found: of every utterance the states of
-// its frames, run by run.
+// Master label files of HTK (MLF), with the result of an aligner: the states of the frames of
+// every utterance, run by run.
 //
 //   #!MLF!#
 //   "*/an4/cen5-fjam-b.lab"
@@ -40,8 +40,8 @@ struct MlfFormat {
   std::uint64_t frame_units = 100000;  // of 100 ns
 };
 
-// Throws DataError when there is no header, a line stands where a name should, or a name is
-// there twice.
+// Throws DataError when there is no header, a line is in the place of a name, or a name occurs
+// twice.
 MlfUtterances parse_mlf(std::span<const char> text, const MlfFormat& format);
 
 }  // namespace sweephand

@@ -30,8 +30,8 @@ bool append_as(std::span<const std::int64_t> integers, ColumnVector<T>& values) 
   return false;
 }
 
-// Adds integers to a variant of ColumnVectors, of the narrowest type that holds these and those
-// before: uint16, int32 or int64. It widens what there is.
+// Adds integers to a variant of ColumnVectors, of the narrowest type that holds these and the
+// earlier ones: uint16, int32 or int64. Widens the earlier ones.
 template <class Values>
 void append_narrow(std::span<const std::int64_t> integers, Values& values) {
   const auto append_widened = [&]<class T>(ColumnVector<T> wide) {

@@ -1,12 +1,12 @@
-// Runs of ordinary numbers in text. What is not ordinary ends a run, and is read by
+// Runs of ordinary numbers in text. Any other number ends a run, and is read by
 // formats/decimal.hpp, which gives the same bits.
 //
 //   |x 1.5 -2 0.25 1e9        |x 7:1.5 12:-2  30:1
 //     \__________/              \__________/
 //       numbers                     pairs
 //
-// Ordinary is one space, then a number as decimal::read_marked reads it; in a pair behind an
-// index of at most eight digits that is below the dimension.
+// Ordinary is one space, then a number as decimal::read_marked reads it; in a pair it follows
+// an index of at most eight digits that is below the dimension.
 #pragma once
 
 #include <concepts>
@@ -30,7 +30,7 @@ struct NumberRoom {
   std::size_t count = 0;
 };
 
-// REQUIRES: kNumberPadding bytes behind the text are readable, and before them a line ends
+// REQUIRES: kNumberPadding bytes after the text are readable, and a line ends before them
 template <std::floating_point T>
 NumberRun read_numbers(const char* text, NumberRoom<T> room) noexcept;
 

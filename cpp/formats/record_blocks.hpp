@@ -16,8 +16,8 @@ namespace sweephand {
 
 class RecordBlocks {
  public:
-  // Of the `size` bytes from `offset` on, which an index says are whole records. `padding` more
-  // bytes may be read behind every record. A block has `block_bytes`, or those of one record.
+  // Of the `size` bytes from `offset` on, which by an index are whole records. `padding` more
+  // bytes may be read after every record. A block has `block_bytes`, or those of one record.
   // `source` must outlive the blocks.
   RecordBlocks(const ByteSource& source, std::uint64_t offset, std::uint64_t size,
                std::uint64_t padding, std::uint64_t block_bytes = std::uint64_t{1} << 18)
@@ -31,7 +31,7 @@ class RecordBlocks {
   std::uint64_t consumed() const noexcept { return consumed_; }  // bytes before the next record
   bool is_done() const noexcept { return consumed_ == size_; }
 
-  // Reads what take() needs. Throws what the source does.
+  // Reads the data for take(). Throws the errors of the source.
   void prepare();
 
   // The next record, valid until prepare(). Throws as take_record does. REQUIRES: prepared

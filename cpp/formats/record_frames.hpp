@@ -20,16 +20,16 @@ inline constexpr std::uint64_t kRecordHead = 12;
 inline constexpr std::uint64_t kRecordTail = 4;
 inline constexpr std::uint64_t kRecordFrame = kRecordHead + kRecordTail;
 
-// Finds where records begin, in bytes that come piece by piece. Only heads are looked at: what
-// lies before the next one may be left out.
+// Finds the begins of records, in bytes that come piece by piece. Only heads are read: bytes
+// before the next one may be left out.
 class FrameFinder {
  public:
   // `file` is for errors.
   explicit FrameFinder(std::string file) : file_(std::move(file)) {}
 
   // Looks at the bytes from `offset` on. Throws DataError when the head of a record is damaged:
-  // what stands behind it cannot be found, and nothing must be fed any more.
-  // REQUIRES: offset is not beyond the bytes that are wanted
+  // later records cannot be found, and nothing must be fed any more. REQUIRES: offset is not
+  // beyond the needed bytes
   void feed(std::uint64_t offset, std::span<const std::byte> bytes);
 
   // Says that all has `size` bytes. Throws DataError when it ends within a record, which is

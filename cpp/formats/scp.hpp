@@ -1,5 +1,5 @@
-// Lists of HTK's feature files (SCP): a sequence a line, which is all frames of a file, or some
-// of an archive that holds many sequences one behind the other.
+// Lists of HTK's feature files (SCP): a sequence a line, which is all frames of a file, or a
+// range of an archive with many consecutive sequences.
 //
 //   line = path | key "=" path | key "=" path "[" first "," last "]"
 //

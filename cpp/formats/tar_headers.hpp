@@ -4,8 +4,8 @@
 //
 //   header: name 0-99, size 124-135, checksum 148-155, type 156, magic 257-262, prefix 345-499
 //
-// A header of type 'x' (pax) or 'L' (GNU) has the long name of the member behind it as its
-// content, and pax also a size beyond what 12 digits can say.
+// A header of type 'x' (pax) or 'L' (GNU) has the long name of the next member as its content,
+// and pax also a size of more than 12 digits.
 #pragma once
 
 #include "read/byte_source.hpp"
@@ -36,7 +36,7 @@ class TarWalk {
   explicit TarWalk(const ByteSource& source) : source_(source) {}
 
   // The next regular file; none at the end mark. Throws DataError where a header is damaged or
-  // the archive is cut: what stands behind cannot be found, and nothing must be asked any more.
+  // the archive is cut: later members cannot be found, and next must not be called again.
   std::optional<TarMember> next();
 
   // The first bytes of a member that was returned just now, `most` of them; valid until the

@@ -16,7 +16,7 @@
 
 namespace sweephand {
 
-// Where the content of one field of every sample lies.
+// The places of the content of one field in every sample.
 struct TarField {
   std::vector<std::uint64_t> offsets;  // 0 where a sample lacks it, as no content begins there
   std::vector<std::uint64_t> sizes;
@@ -25,7 +25,7 @@ struct TarField {
   std::vector<std::uint64_t> head_starts;
 };
 
-// What is wrong with a sample, but not with those behind it.
+// The fault of one sample, which does not affect later ones.
 struct TarFault {
   std::uint64_t sample = 0;
   std::uint64_t offset = 0;

@@ -1,13 +1,13 @@
-// Cells of a table of text as numbers, each by itself: what a cell becomes depends on its text
-// and on the type that is wanted, never on other cells.
+// Cells of a text table as numbers, each separately: the value of a cell depends on its text
+// and on the declared type, never on other cells.
 //
 //   integer  [ "+" | "-" ] digit+
 //   decimal  [ "+" | "-" ] ( digit+ [ "." digit* ] | "." digit+ ) [ ("e" | "E") [ "+" | "-" ]
 //            digit+ ], or nan, inf, infinity in any case, with a sign
 //   word     true, True, TRUE, false, False, FALSE
 //
-// Blanks and tabs around it are passed over. An integer is exact, also as a float; a decimal is
-// the float nearest to its text, and no integer.
+// Blanks and tabs around it are skipped. An integer is exact, also as a float; a decimal is the
+// float nearest to its text, and no integer.
 #pragma once
 
 #include "base/element.hpp"

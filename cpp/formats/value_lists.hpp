@@ -11,11 +11,11 @@
 namespace sweephand {
 
 // Each adds the values of a list message, and throws DataError when it is damaged. REQUIRES:
-// kVarintPadding more bytes behind `list` may be read
+// kVarintPadding more bytes after `list` may be read
 void append_list(std::span<const std::byte> list, ColumnVector<std::int64_t>& values);
 void append_list(std::span<const std::byte> list, ColumnVector<float>& values);
 
-// Adds the values of a list message as append_short_varints does, if they lie in one field.
+// Adds the values of a list message as append_short_varints does, if they are in one field.
 template <class T>
 bool append_short_list(std::span<const std::byte> list, ColumnVector<T>& values);
 

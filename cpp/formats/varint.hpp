@@ -26,7 +26,8 @@ struct Varint {
 Varint read_varint(std::span<const std::byte> bytes) noexcept;
 
 // Adds all varints of `bytes` to `values`. False when one is cut off or has more than 64 bits;
-// what was added then has no meaning. REQUIRES: kVarintPadding more bytes behind may be read
+// the added values are then undefined. REQUIRES: kVarintPadding more bytes after `bytes` may be
+// read
 bool append_varints(std::span<const std::byte> bytes, ColumnVector<std::int64_t>& values);
 
 // Adds all varints of `bytes` to `values` if they are short, T holds them, and this processor
@@ -35,9 +36,8 @@ bool append_varints(std::span<const std::byte> bytes, ColumnVector<std::int64_t>
 template <class T>
 bool append_short_varints(std::span<const std::byte> bytes, ColumnVector<T>& values);
 
-// Writes the `count` varints that lie one behind the other from `bytes` on, and returns where
-// they end; null when one has more than 64 bits. REQUIRES: kVarintPadding more bytes behind
-// them may be read
+// Writes the `count` consecutive varints from `bytes` on, and returns their end; null when one
+// has more than 64 bits. REQUIRES: kVarintPadding more bytes after them may be read
 using DecodeVarints = const std::byte* (*)(const std::byte* bytes, std::size_t count,
                                            std::int64_t* out);
 

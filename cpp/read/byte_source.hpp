@@ -1,4 +1,4 @@
-// Bytes of a file that are read by their place, wherever they lie.
+// Bytes of a file, read by their place from any storage.
 #pragma once
 
 #include "base/error.hpp"
@@ -22,8 +22,8 @@ class ByteSource {
   virtual const std::string& path() const noexcept = 0;  // for errors
   virtual std::uint64_t size() const noexcept = 0;
 
-  // Fills `out` from `offset` on. Throws DataError when the file ends before, and what the
-  // place of the bytes makes fail.
+  // Fills `out` from `offset` on. Throws DataError when the file ends before, and the errors of
+  // the storage.
   virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
 };
 

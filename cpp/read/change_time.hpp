@@ -1,30 +1,30 @@
-// The time of a file's last change, by which every later change shows.
+// The time of a file's last change, which reveals every later change.
 //
 // Size and time of modification do not show that a file was cut and written again: `utime` puts
 // the time back. The system's own time of the last change (st_ctime) cannot be set, and every
-// change of bytes or size moves it to the clock of the system. But that clock stands still for
-// a tick, and some file systems round it: what changes twice within a tick shows once. So a
-// time counts only when it is settled:
+// change of bytes or size moves it to the clock of the system. But that clock does not advance
+// within a tick, and some file systems round it: two changes within a tick show once. So a time
+// counts only when it is settled:
 //
 //   clock N, then a look that finds the time c, N a granule or more beyond c
 //     -> a change after the look is given a time of N or later, rounded down: not c
 //
-// A time that is not settled is waited for, which is over a tick after the last change, however
-// many files there are. Where a server's clock decides, and is ahead of ours, the same is known
-// from two looks that find the same c and are a granule and a tick of that clock apart: the
-// first came no earlier than c, so that the clock is beyond c at the second.
+// An unsettled time is waited for, until a tick after the last change, for any number of files.
+// Where a server's clock decides, and is ahead of ours, the same is known from two looks that
+// find the same c and are a granule and a tick of that clock apart: the first came no earlier
+// than c, so that the clock is beyond c at the second.
 //
 // So where a reader has c from a settled look that found the listed size and time of
 // modification, reads, looks again and finds all three, nothing was cut, written or put back
 // between the looks: a write and a truncation move c, and so does `utime`, without which the
 // time of modification would not be the listed one.
 //
-// c moves also where no byte changes: by chmod, chown, rename, a new or a lost link. What was
-// read is then read again, under the new c.
+// c also moves without a change of bytes: by chmod, chown, rename, a new or a lost link. The
+// data are then read again, under the new c.
 //
-// Not shown: stores of another process that has mapped the file for writing, which the system
-// dates when it likes; what another machine changes, on a file system that answers from memory
-// without asking its server; changes on a server whose clock is behind ours.
+// Not revealed: writes of another process that has mapped the file, which the system dates at
+// some later time; changes by another machine, on a file system that answers from memory
+// without asking its server; changes on a server whose clock is slow.
 #pragma once
 
 #include <chrono>

@@ -42,15 +42,15 @@ class ChunkCache {
   ChunkCache& operator=(const ChunkCache&) = delete;
   ~ChunkCache() { close(std::chrono::seconds::zero()); }
 
-  // The chunk, loaded if it is not here. Throws what the deserializer throws; a later call
-  // tries again.
+  // The chunk, loaded if it is not here. Throws the deserializer's errors; a later call tries
+  // again.
   std::shared_ptr<const Chunk> get(std::uint64_t chunk, const Poll& poll);
 
-  // Has the threads load those chunks that are not here: before those announced earlier,
-  // or after them. What goes wrong there, get() throws.
+  // Has the threads load those chunks that are not here: before those announced earlier, or
+  // after them. Their errors are thrown by get().
   void load_ahead(std::span<const std::uint64_t> chunks, bool at_once = true);
 
-  // Forgets what the retention lets go. Whoever has such a chunk keeps it.
+  // Drops the chunks that the retention releases. Holders of such a chunk keep it.
   void settle(const Demand& demand);
 
   // Waits so long for the threads to end, and returns whether they have, but for the caller

@@ -1,4 +1,4 @@
-// What a deserializer hands over: the sequences of one chunk, one column per stream.
+// The result of a deserializer: the sequences of one chunk, one column per stream.
 #pragma once
 
 #include "base/element.hpp"
@@ -49,7 +49,7 @@ struct Column {
                                      // they are delivered, and looked at for changes afterwards
   const MappedOffsets* mapped_offsets = nullptr;  // the file that sample_offsets lie in, which
                                                   // is looked at too: see read_offsets
-  // What is there: whatever the offsets say, nothing beyond is read.
+  // The existing elements: nothing beyond is read, whatever the offsets are.
   std::uint64_t num_sequences = 0;
   std::uint64_t num_samples = 0;
   std::uint64_t num_elements = 0;  // of samples that are not fixed

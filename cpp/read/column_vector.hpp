@@ -14,11 +14,11 @@
 
 namespace sweephand {
 
-// One of the process. It lives on when all else has ended, because chunks may too.
+// The pool of the process. It is never destroyed, because chunks may outlive everything else.
 BlockPool& column_pool();
 
 // New elements are not set to zero, and large vectors take their memory from a pool: in a
-// window, the next chunk lies where one was that left it.
+// window, the next chunk reuses the memory of one that left it.
 template <class T>
 struct ColumnAllocator : std::allocator<T> {
   template <class Other>
@@ -59,8 +59,8 @@ struct ColumnAllocator : std::allocator<T> {
 template <class T>
 using ColumnVector = std::vector<T, ColumnAllocator<T>>;
 
-// Bytes of any value, from the same memory. No vector: whoever makes or drops one goes through
-// its elements unless the compiler sees that there is nothing to do.
+// Bytes of any value, from the same memory. Not a vector, which visits its elements when it is
+// made or dropped unless the compiler sees that there is nothing to do.
 std::shared_ptr<std::uint8_t> take_bytes(std::size_t size);
 
 }  // namespace sweephand

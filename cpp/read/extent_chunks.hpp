@@ -1,5 +1,5 @@
-// Values that lie bare in files, read chunk by chunk: for a window, where reading one sequence
-// after the other would cost a call of the system for each.
+// Bare values in files, read chunk by chunk: for a window, where reading sequence by sequence
+// would cost a system call for each.
 #pragma once
 
 #include "read/deserializer.hpp"
@@ -12,7 +12,7 @@ namespace sweephand {
 
 class ExtentChunks final : public Deserializer {
  public:
-  // Chunk i is sequences [starts[i], starts[i + 1]) of `corpus`, whose columns lie in extents
+  // Chunk i is sequences [starts[i], starts[i + 1]) of `corpus`, whose columns are in extents
   // or are held. Throws std::invalid_argument when the starts do not ascend to its end.
   ExtentChunks(std::shared_ptr<const Chunk> corpus, std::vector<std::uint64_t> starts);
 

@@ -25,8 +25,8 @@ struct ListedFile {
 };
 
 // Fills `out` with one piece of each file, `sizes[i]` bytes from `offsets[i]` on, and `behind`
-// behind each. Throws std::out_of_range when `out` is not as large as that, StaleError when a
-// file is not what it was when it was listed.
+// after each. Throws std::out_of_range when `out` has another size, StaleError when a file has
+// changed since it was listed.
 void read_each(std::span<const ListedFile> files, std::span<const std::uint64_t> offsets,
                std::span<const std::uint64_t> sizes, std::byte behind,
                std::span<std::byte> out);
@@ -39,8 +39,8 @@ class FilePool {
 
   explicit FilePool(std::vector<ListedFile> files);
 
-  // The file: one that stays, or one that `keeper` keeps. Throws StaleError when it is not what
-  // it was.
+  // The file: one that stays open, or one that `keeper` keeps. Throws StaleError when it has
+  // changed.
   const File& open(std::uint64_t number, std::shared_ptr<const File>& keeper) {
     const File* const stays = staying_[number].load(std::memory_order_acquire);
     if (stays != nullptr && !stays->torn()) return *stays;
@@ -79,14 +79,15 @@ class Extents {
 
   std::uint64_t num_bytes() const noexcept { return starts_.back(); }
 
-  // The run in memory, if it is one extent of a file that is mapped; else null. Valid as long
-  // as this lives; what is read there counts only when Reader::check_unchanged has passed.
+  // The run in memory, if it is one extent of a file that is mapped; else null. Valid for the
+  // lifetime of this object; data read there count only when Reader::check_unchanged has
+  // passed.
   const std::byte* in_memory() const noexcept { return in_memory_; }
 
   // The same if all pieces are held: a part counts only when Reader::bring has passed.
   const std::byte* held() const noexcept { return held_->whole(); }
 
-  // What one thread reads at one time.
+  // The reader of one thread at a time.
   class Reader {
    public:
     explicit Reader(const Extents& extents) : extents_(extents) {}
@@ -94,7 +95,8 @@ class Extents {
     // Fills `out` from `offset` of the run on. REQUIRES: it ends within the run
     void read(std::uint64_t offset, std::span<std::byte> out);
 
-    // To be called some reads before one from `offset` on: asks for what says where that is.
+    // To be called a few reads before one from `offset` on: prefetches the entry with its
+    // place.
     void prefetch_place(std::uint64_t offset) const noexcept;
 
     // Where that is in memory, to be asked for ahead; null if it is not known to be there.
@@ -147,7 +149,7 @@ class Extents {
   const std::byte* in_memory_ = nullptr;
 };
 
-// Fills `out` with runs of bytes, one behind the other: run i is `sizes[i]` bytes from
+// Fills `out` with runs of bytes, one after the other: run i is `sizes[i]` bytes from
 // `offsets[i]` on; those that touch are read at once. Throws std::out_of_range when a run or
 // `out` ends too early, StaleError when a file changed.
 void gather(const Extents& extents, std::span<const std::uint64_t> offsets,

@@ -16,7 +16,7 @@
 
 namespace sweephand {
 
-// What tells that a file is still the one that was seen.
+// The identity of a file, by which a changed one is recognised.
 struct FileTag {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
@@ -25,7 +25,7 @@ struct FileTag {
   bool operator==(const FileTag&) const = default;
 };
 
-// What the system says of paths, column by column: zeros where it refuses.
+// The system's status of paths, column by column: zeros where it refuses.
 struct PathStatuses {
   std::vector<std::uint32_t> modes;
   std::vector<std::uint64_t> sizes;
@@ -37,8 +37,8 @@ struct PathStatuses {
 // Looks at paths, each of which ends with a zero byte.
 PathStatuses look_at_all(std::span<const std::uint8_t> paths);
 
-// The file was touched while it was read, and is the listed one all the same: what was read may
-// be of before and of between, and is to be read again.
+// The file was touched while it was read, but is still the listed one: the data may mix states
+// before and after, and must be read again.
 class TouchedError : public StaleError {
  public:
   explicit TouchedError(const std::string& path)
@@ -78,8 +78,8 @@ class File final : public ByteSource {
   // Maps the file into memory, if the system can: reads are then copies. Returns whether it is.
   bool map();
 
-  // The whole file in memory; empty if it is not mapped. What is read there counts only when
-  // check_unchanged has passed afterwards, since a time that was asked for before.
+  // The whole file in memory; empty if it is not mapped. Data read there count only when
+  // check_unchanged has passed afterwards, for a time that was requested before.
   std::span<const std::byte> mapped() const noexcept {
     return mapping_ ? mapping_->bytes() : std::span<const std::byte>();
   }
@@ -94,10 +94,10 @@ class File final : public ByteSource {
   // it changed since it was opened, filesystem_error when the system fails.
   void read(std::uint64_t offset, std::span<std::byte> out) const override;
 
-  // The parts of read, for a caller who reads many pieces before it looks once whether the file
-  // changed. The first returns the settled time of the last change (change_time.hpp), which the
-  // last one wants: it throws StaleError when the file changed, TouchedError when it may have
-  // and is what it was. A file that was changed this very moment is waited for, some ms.
+  // The parts of read, for a caller that reads many pieces before it checks once that the file
+  // is unchanged. The first returns the settled time of the last change (change_time.hpp),
+  // which the last one takes: it throws StaleError when the file changed, TouchedError when it
+  // was touched but may be unchanged. A file that was changed just now is waited for, a few ms.
   std::int64_t begin_reading() const;
   void read_unchecked(std::uint64_t offset, std::span<std::byte> out) const;
   void check_unchanged(std::int64_t since) const;

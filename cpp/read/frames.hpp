@@ -15,9 +15,9 @@ namespace sweephand {
 
 class FrameDeserializer final : public Deserializer {
  public:
-  // Takes the chunks of `sequences`, in which all streams must have equal lengths; `corpus`
-  // says what is in them. `names` are those of the streams, for errors. A sequence that has
-  // more or fewer samples than the corpus says goes to `report` and is skipped. Throws
+  // Takes the chunks of `sequences`, in which all streams must have equal lengths; `corpus` has
+  // their sizes. `names` are those of the streams, for errors. A sequence whose number of
+  // samples differs from the corpus goes to `report` and is skipped. Throws
   // std::invalid_argument when there are no chunks.
   FrameDeserializer(std::shared_ptr<Deserializer> sequences, std::vector<std::string> names,
                     Corpus corpus, Report report);

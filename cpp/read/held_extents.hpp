@@ -16,9 +16,9 @@ namespace sweephand {
 
 struct ListedFile;
 
-// Of many files those that are small are not looked at any more once they were read: to ask the
-// system whether one has changed takes longer than to copy what is wanted of it. They lie one
-// behind the other in one block. Safe for several threads.
+// If there are many files, small ones are not checked any more once they were read, as asking
+// the system whether one has changed takes longer than copying from it. They are stored one
+// after the other in one block. Thread-safe.
 class HeldExtents {
  public:
   static constexpr std::size_t kFew = 1024;
@@ -30,15 +30,15 @@ class HeldExtents {
   HeldExtents(std::span<const ListedFile> files, std::span<const std::uint64_t> numbers,
               std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> starts);
 
-  // Where a piece lies, or will lie once it was read; null if it is not held.
+  // The place of a piece, also before it is read; null if it is not held.
   const std::byte* place(std::size_t extent) const noexcept {
     if (holds_all_) return block_.get() + starts_[extent];
     return places_.empty() || places_[extent] == kNowhere ? nullptr
                                                           : block_.get() + places_[extent];
   }
 
-  // The same, and reads it if it is held and was not wanted yet. Throws StaleError when its
-  // file is not what it was when it was listed, as File::read does otherwise.
+  // The same, and reads it if it is held and was not read yet. Throws StaleError when its file
+  // has changed since it was listed, as File::read does otherwise.
   const std::byte* read(std::size_t extent) {
     const std::byte* const bytes = place(extent);
     if (bytes != nullptr && !is_there_[extent].load(std::memory_order_acquire)) fill(extent);

@@ -1,5 +1,5 @@
-// Offsets of sequences in a file that is mapped: of many a few are wanted, and to copy all
-// would take longer than what is done with them.
+// Offsets of sequences in a mapped file: few of many are needed, and copying all would take
+// longer than their use.
 #pragma once
 
 #include "index/sizes.hpp"
@@ -16,14 +16,14 @@
 
 namespace sweephand {
 
-// Any number of threads may read at once. The file may be cut or written at any time: what is
-// read may be anything then, and differ from what was read before, until a look at the file
-// refuses it. Whoever finds a place by an offset therefore reads it once and checks that value.
+// Any number of threads may read at once. The file may be cut or written at any time: then a
+// read may return any value, and differ from earlier reads, until a check of the file refuses
+// it. Callers that find a place by an offset must therefore read it once and check that value.
 class MappedOffsets {
  public:
   // `count` offsets from byte `begin` of a file on; null if the system cannot map it. Throws
-  // StaleError when the file is not the listed one, std::invalid_argument when they do not lie
-  // within it or are not aligned.
+  // StaleError when the file is not the listed one, std::invalid_argument when they are not
+  // within it or not aligned.
   static std::shared_ptr<MappedOffsets> map(const ListedFile& listed, std::uint64_t begin,
                                             std::uint64_t count);
 
@@ -40,8 +40,8 @@ class MappedOffsets {
     });
   }
 
-  // The same without a look at the file where nothing seems wrong: for who reads a few at a
-  // time, to plan what is read with a look before it is delivered.
+  // The same without a check of the file unless a value seems wrong: for planning, which reads
+  // a few at a time, of data that are read with a check before they are delivered.
   template <class Read>
   void peek(const Read& read) const {
     read_untouched([&] {
@@ -69,7 +69,7 @@ class MappedOffsets {
   std::span<const std::int64_t> offsets_;
 };
 
-// Calls `read`, which reads the sample offsets of a column, wherever they lie.
+// Calls `read`, which reads the sample offsets of a column in any storage.
 template <class Read>
 void read_offsets(const Column& column, const Read& read) {
   if (column.mapped_offsets == nullptr) return read();

@@ -8,10 +8,10 @@
 
 namespace sweephand {
 
-// The bytes of a file, mapped. The system answers a read of a page that is no longer there, as
-// the file was cut or its disk failed, by SIGBUS. A handler then puts zeros in the place of
-// that page and all behind it, and the mapping is torn: who copies looks at `torn` afterwards.
-// A SIGBUS elsewhere goes to the handler that was there before the first mapping.
+// The bytes of a file, mapped. The system answers a read of a page that no longer exists,
+// because the file was cut or its disk failed, by SIGBUS. A handler then puts zeros in the
+// place of that page and all later ones, and the mapping is torn: check `torn` after copying. A
+// SIGBUS elsewhere goes to the handler that was installed before the first mapping.
 class Mapping {
  public:
   // Maps the first `size` bytes. Throws system_error when the system refuses. REQUIRES: size >
@@ -23,10 +23,10 @@ class Mapping {
 
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
-  // Whether zeros have taken the place of some bytes. What was copied before is as it was.
+  // Whether zeros have replaced bytes. Data that were copied before are valid.
   bool torn() const noexcept;
 
-  // What the handler knows of a mapping.
+  // The handler's data of a mapping.
   struct Slot {
     std::atomic<bool> taken = false;
     std::atomic<std::uintptr_t> begin = 0;

@@ -14,8 +14,8 @@
 
 namespace sweephand {
 
-// How much memory it takes; 0 if it cannot be: values lie in files, or sequences are skipped,
-// which is to be reported once for each process.
+// The bytes of a packed chunk; 0 if it cannot be packed: values are in files, or sequences are
+// skipped, which must be reported once for each process.
 std::uint64_t packed_bytes(const Chunk& chunk);
 
 // REQUIRES: out.size() == packed_bytes(chunk) > 0

@@ -1,5 +1,5 @@
-// Data that lie in memory, or in files that are read sequence by sequence: one chunk, always
-// there.
+// Data in memory, or in files that are read sequence by sequence: one chunk that is always
+// loaded.
 #pragma once
 
 #include "read/deserializer.hpp"

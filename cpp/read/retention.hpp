@@ -8,9 +8,9 @@
 
 namespace sweephand {
 
-// What the blocks that are open or will be soon, and the minibatches that are being made, want
-// of the chunks of the corpus. The first member has the same; the other members are joined to
-// it.
+// The chunks of the corpus that are needed by blocks that are open or will be soon, and by
+// minibatches in progress. The first member has the same chunks; the other members are joined
+// to it.
 struct Demand {
   std::unordered_set<std::uint64_t> chunks;  // of the blocks that name theirs
   bool wants_all = false;                    // a block is the whole corpus
@@ -28,7 +28,7 @@ struct ChunkParts {
   std::vector<std::uint64_t> parts_of(std::span<const std::uint64_t> chunks) const;
 };
 
-// What a cache holds of a chunk, or of a part of one where parts are loaded.
+// A chunk in a cache, or a part of a chunk if parts are loaded.
 struct HeldChunk {
   std::uint64_t chunk = 0;
   std::uint64_t bytes = 0;

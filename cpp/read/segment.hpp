@@ -7,8 +7,8 @@
 
 namespace sweephand {
 
-// The first bytes of a memfd, mapped; what is written is seen by all who map it. The
-// descriptor may be closed at once.
+// The first bytes of a memfd, mapped and shared by all processes that map it. The descriptor
+// may be closed at once.
 class Segment {
  public:
   // Throws system_error when the system refuses. REQUIRES: size > 0, and the memory is as large

@@ -31,7 +31,7 @@ class BlockPool {
   // REQUIRES: take() of this pool gave it
   void give_back(Block block) noexcept;
 
-  // Forgets how much was in use at once before now, and frees what is held for that.
+  // Forgets the earlier peak of use, and frees the memory held for it.
   void shrink() noexcept;
 
   // Frees a block whose pool is no more.

@@ -5,8 +5,8 @@
 
 namespace sweephand {
 
-// How many forks lie between this process and the one that asked first. What was remembered
-// before a fork differs from it in the child.
+// The number of forks between this process and the first caller. A value stored before a fork
+// differs from it in the child.
 std::uint64_t fork_count() noexcept;
 
 }  // namespace sweephand

@@ -5,8 +5,8 @@
 
 namespace sweephand {
 
-// In bytes. What a file says is longer than this cannot be read into memory, whatever else is
-// there; to ask for it would end the process where the system promises more than it has.
+// In bytes. Data that a file declares to be longer than this cannot be read into memory;
+// requesting it would end the process on a system that promises more memory than it has.
 std::uint64_t physical_memory() noexcept;
 
 }  // namespace sweephand

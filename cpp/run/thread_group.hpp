@@ -11,8 +11,8 @@
 
 namespace sweephand {
 
-// Safe for several threads, those of the group too. Whoever destroys it waits for them without
-// a limit, and must not be one of them.
+// Thread-safe, also for threads of the group. The destructor waits for them without a limit,
+// and must not run in one of them.
 class ThreadGroup {
  public:
   ThreadGroup() = default;

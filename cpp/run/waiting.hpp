@@ -8,7 +8,7 @@
 
 namespace sweephand {
 
-// Called now and then while a caller waits, without any lock; what it throws ends the wait.
+// Called at intervals while a caller waits, without any lock; its exception ends the wait.
 using Poll = std::function<void()>;
 
 // Gives a lock away for a while, and takes it back whatever happens.

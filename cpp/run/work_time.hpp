@@ -18,7 +18,7 @@ struct WorkTime {
   }
 };
 
-// What is measured: the less, the less it costs.
+// The measured quantities: the fewer, the less it costs.
 enum class Watch : std::uint8_t {
   kTotal,  // the work waits for nothing: 50 ns
   kWaits,  // no wait is counted if the thread never gave up its processor: 1 us

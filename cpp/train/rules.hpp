@@ -1,4 +1,4 @@
-// The rules of optimizers: each says where it moves a weight to, and what it remembers.
+// The rules of optimizers: the move of a weight, and the state that each keeps.
 //
 // A rule is a struct of its constants, with their names and its own, and a line in AnyRule
 // below: from these its binding is made. on<T>() is its formula for weights of type T: a

@@ -17,13 +17,13 @@
 
 namespace sweephand {
 
-// `size` numbers that lie one behind the other and belong to the caller.
+// `size` contiguous numbers that belong to the caller.
 struct Tensor {
   void* data;
   std::size_t size;
   ElementType type;  // a float
 
-  // The elements as T. REQUIRES: T is what `type` says; uint16_t for the types of 16 bits
+  // The elements as T. REQUIRES: T is that of `type`; uint16_t for the types of 16 bits
   template <class T>
   T* as() const noexcept {
     return static_cast<T*>(data);

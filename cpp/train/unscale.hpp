@@ -29,8 +29,8 @@ struct UnscaleOptions {
 // and the values do not depend on num_threads, on `portable` or on the machine.
 Findings unscale(std::span<const Tensor> gradients, const UnscaleOptions& options);
 
-// The findings of the same pass, with nothing written: what would vanish only when rounded to
-// its own type is not small here, and counts are of quotients that were not rounded.
+// The findings of the same pass, with nothing written: an element that would vanish only when
+// rounded to its own type is not small here, and counts are of quotients that were not rounded.
 Findings examine(std::span<const Tensor> gradients, const UnscaleOptions& options);
 
 }  // namespace sweephand

@@ -26,8 +26,8 @@ std::vector<Slot> zip_slots(std::span<const Tensor> weights, std::span<const Ten
                             std::span<const Tensor> first_moments,
                             std::span<const Tensor> second_moments);
 
-// What surrounds every rule, with g the gradient and w the weight: g *= factor, so that mean,
-// loss scale and clipping cost no pass of their own; then w = decay * w - rate * rule(g).
+// Steps around every rule, with g the gradient and w the weight: g *= factor, so that mean,
+// loss scale and clipping cost no extra pass; then w = decay * w - rate * rule(g).
 struct UpdateOptions {
   double factor = 1.0;
   double decay = 1.0;
