@@ -3,9 +3,9 @@
 
 namespace sweephand {
 
-// Sets of instructions that some functions are made for besides being portable. Each such
-// function asks where it is called, `if (cpu().avx2) return move_avx2(...)`, and ends with the
-// portable one, which gives the same bits.
+// Instruction sets for which functions have a variant beside the portable one. Such a function
+// asks when it is called, `if (cpu().avx2) return move_avx2(...)`, and ends with the portable
+// variant, which gives the same bits.
 struct Cpu {
   bool crc32c = false;  // SSE4.2 and carry-less products
   bool f16c = false;    // halves to floats and back

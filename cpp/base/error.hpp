@@ -1,4 +1,4 @@
-// Errors that say where in the data.
+// Errors with their place in the data.
 #pragma once
 
 #include <cstdint>

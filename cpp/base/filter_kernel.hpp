@@ -1,4 +1,4 @@
-// How much each pixel of a row or column counts for those of another size.
+// The weights of the pixels of a row or column for a row or column of another size.
 #pragma once
 
 #include <cstddef>

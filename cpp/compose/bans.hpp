@@ -1,4 +1,4 @@
-// Sequences that are left out from some time on: docs/order.md, "Events".
+// Sequences that are left out from a time on: docs/order.md, "Events".
 #pragma once
 
 #include "order/block.hpp"

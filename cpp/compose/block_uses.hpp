@@ -1,4 +1,4 @@
-// Blocks that a plan comes back to, and from when until when.
+// Blocks that a plan returns to, and the spans of their use.
 #pragma once
 
 #include "order/block.hpp"

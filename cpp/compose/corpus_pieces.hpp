@@ -20,7 +20,7 @@ struct Holder {
   std::uint32_t corpus = 0;
 };
 
-// As Bands, of sizes alone: less memory, which is what they cost where corpora are many.
+// As Bands, of sizes alone: less memory, the main cost with many corpora.
 class SizesInSight {
  public:
   SizesInSight(std::span<const std::uint32_t> sizes, std::uint32_t row_length,

@@ -1,4 +1,4 @@
-// Plans along a timeline on which things happen: docs/order.md, "Events".
+// Plans along a timeline with events: docs/order.md, "Events".
 //
 //   0          cut       skip            leg 1
 //   |...........|.........xxxxxxxxxx......|...........

@@ -17,8 +17,7 @@ struct PackRange {
   std::uint64_t end = 0;
 };
 
-// Packs are planned when they are asked for, and held until let_go. Not for several threads at
-// once.
+// Packs are planned on demand, and held until let_go. Not thread-safe.
 class PackedSweep {
  public:
   // REQUIRES: check(packing)

@@ -1,4 +1,4 @@
-// How much of a global minibatch is delivered, as far as its plan knows.
+// The delivered part of a global minibatch, as far as its plan determines it.
 #pragma once
 
 #include "compose/bans.hpp"
@@ -10,8 +10,8 @@
 
 namespace sweephand {
 
-// Counts the pieces of a global minibatch, in the order of nominal time, but for those that are
-// banned when they begin.
+// Counts the pieces of a global minibatch, in the order of nominal time, except those that are
+// banned at their begin.
 class PieceCounter {
  public:
   // `masks` may be null: nothing is known of labels.

@@ -1,4 +1,5 @@
-// The share of a plan: which sequences of a minibatch are the worker's, and when they begin.
+// The share of a plan: the worker's sequences of a minibatch, and the times at which they
+// begin.
 #pragma once
 
 #include "compose/bans.hpp"

@@ -15,8 +15,8 @@ inline constexpr std::uint64_t kMaxCells = (std::uint64_t{1} << 31) - 1;
 // Where a timeline without an end ends.
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
-// One layout's way of composing minibatches. A place is one integer: seek(t) and next() again
-// and again give the same as planning from 0 with the same requests.
+// One layout's way of composing minibatches. A place is one integer: seek(t) and repeated
+// next() give the same as planning from 0 with the same requests.
 class Planner {
  public:
   Planner() = default;

@@ -1,4 +1,4 @@
-// Memory that minibatches are assembled in, used again when the last array on it is dropped.
+// Memory for assembling minibatches, reused when the last array over it is dropped.
 #pragma once
 
 #include "run/block_pool.hpp"

@@ -1,4 +1,5 @@
-// Sequences that come of other corpora: mapped when a minibatch wants them, or of a mixture.
+// Sequences that derive from other corpora: mapped when a minibatch needs them, or of a
+// mixture.
 #pragma once
 
 #include "compose/plan.hpp"

@@ -1,4 +1,4 @@
-// Sequences that are made of stored ones when a minibatch wants them.
+// Sequences that are made from stored ones when a minibatch needs them.
 //
 //   share of the plan   17 4 4 90     pieces of sequences of the corpus that is planned
 //   wanted              17 4 90       each once, of one sweep

@@ -40,7 +40,7 @@ struct Member {
   }
 };
 
-// Loads chunks, and keeps those that are wanted again. Safe for several threads.
+// Loads chunks, and keeps those that are needed again. Thread-safe.
 class Members {
  public:
   // A minibatch in the making: its chunks are kept meanwhile.

@@ -1,4 +1,4 @@
-// Sequences of a mixture: each is read where its own corpus has it.
+// Sequences of a mixture, each read from its own corpus.
 #pragma once
 
 #include "base/search.hpp"

@@ -9,7 +9,7 @@
 
 namespace sweephand {
 
-// Compares how long minibatches take by threads ahead and by the caller alone: some of each,
+// Compares how long minibatches take by threads ahead and by the caller alone: a few of each,
 // and again after a while, which doubles.
 class Trial {
  public:

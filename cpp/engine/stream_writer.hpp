@@ -1,4 +1,4 @@
-// Lays one stream of a share into buffers.
+// Writes one stream of a share to buffers.
 #pragma once
 
 #include "engine/assemble.hpp"

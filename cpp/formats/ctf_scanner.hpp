@@ -1,5 +1,5 @@
-// The one scanner of CNTK's text format: the index is made by it and the values are read by it,
-// so that both see the same sequences and the same errors.
+// The scanner of CNTK's text format: it makes the index and reads the values, so that both see
+// the same sequences and the same errors.
 //
 //   id     sample                 comment          undeclared
 //   7      |A 0.5   |B 3:1 9:4    |# any text      |other 1 2 3     a line, a row

@@ -1,4 +1,4 @@
-// Decimal text to numbers: each the one nearest to the text, ties to even.
+// Decimal text to numbers: each is the nearest to the text, ties to even.
 //
 //   real = [ "+" | "-" ] digit+ [ "." digit* ] [ ( "e" | "E" ) [ "+" | "-" ] digit+ ]
 //

@@ -1,4 +1,4 @@
-// Where the next byte of a kind is, sixteen bytes at a time where the machine can.
+// Finds the next byte of a kind, sixteen bytes at a time if the machine can.
 #pragma once
 
 #include <bit>

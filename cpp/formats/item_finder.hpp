@@ -1,4 +1,4 @@
-// Where items and lines of CNTK's text end: at every "|" and line feed, found 64 bytes at a
+// The ends of items and lines of CNTK's text, at every "|" and line feed, found 64 bytes at a
 // time. None depends on the one before it, so the processor reads several at once.
 //
 //   7 |A 1:1 |# text |B 3:1 LF

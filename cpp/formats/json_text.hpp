@@ -23,7 +23,7 @@ inline const char* skip_word(const char* text, std::string_view word) noexcept {
   return std::equal(word.begin(), word.end(), text) ? text + word.size() : nullptr;
 }
 
-// Behind a number by the grammar of JSON, and whether it has a fraction or an exponent.
+// The end of a number by the grammar of JSON, and whether it has a fraction or an exponent.
 struct NumberEnd {
   const char* end = nullptr;  // null: there is no number
   bool is_float = false;

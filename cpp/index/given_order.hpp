@@ -1,4 +1,4 @@
-// An order that belongs to the data, as a folder of another library has one.
+// The data's own order, as in the folder of another library.
 #pragma once
 
 #include <cstdint>

@@ -112,7 +112,7 @@ class StoredSizes final : public Sizes {
   std::vector<std::uint32_t> sizes_;
 };
 
-// Sizes that come again and again: that of sequence n is entry n, modulo how many there are.
+// Repeating sizes: that of sequence n is entry n modulo the number of entries.
 class RepeatedSizes final : public Sizes {
  public:
   // Throws std::invalid_argument when there are none.

@@ -1,4 +1,4 @@
-// All sizes of a corpus, in storage order, without holding them all.
+// Visits all sizes of a corpus in storage order, without holding them all.
 #pragma once
 
 #include "index/corpus.hpp"

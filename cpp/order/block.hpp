@@ -1,4 +1,4 @@
-// Chunks that are shuffled together, and where each of their sequences starts.
+// Chunks that are shuffled together, and the starts of their sequences.
 #pragma once
 
 #include "base/search.hpp"
@@ -35,8 +35,8 @@ struct Shuffle {
 void check_sizes(const Corpus& corpus, std::span<const std::uint64_t> chunks,
                  std::span<const std::uint32_t> sizes, std::uint64_t num_samples);
 
-// Its chunks are known at once, and to any thread; its list is made when it is first asked for,
-// by the thread that plans, and dealt as far as that asks. Up to Permutation::kTableSize
+// Its chunks are known from the start, and to any thread; its list is made when it is first
+// used, by the planning thread, and dealt as far as that needs. Up to Permutation::kTableSize
 // sequences, or where sizes are not in memory, the list holds 8 bytes for each; else 8 bytes
 // for every kStride of them. By score it holds 4 bytes more for each.
 class Block {

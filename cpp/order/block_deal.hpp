@@ -1,4 +1,4 @@
-// The list of a block, dealt as far as one of its places wants it and not kept.
+// The list of a block, dealt as far as one of its places needs it, and not kept.
 #pragma once
 
 #include "index/corpus.hpp"

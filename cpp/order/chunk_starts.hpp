@@ -1,4 +1,4 @@
-// Where the chunks of a shuffled sweep begin in its list, in samples.
+// The begins of the chunks of a shuffled sweep in its list, in samples.
 #pragma once
 
 #include "index/chunk_table.hpp"
@@ -10,7 +10,7 @@
 namespace sweephand {
 
 // Immutable. The samples of groups of neighbouring places are added up once, in a pass over the
-// chunks; the places of a group whenever one of them is asked for.
+// chunks; those within a group on demand.
 class ChunkStarts {
  public:
   // Linear in the number of chunks. `chunks` and `order`, which shuffles them, outlive it.

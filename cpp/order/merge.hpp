@@ -10,8 +10,8 @@
 
 namespace sweephand {
 
-// A counting sort by offset, which takes some ns a sequence, whatever the number of lanes: a
-// tournament of them takes a comparison per doubling, and waits for each.
+// A counting sort by offset, which takes a few ns a sequence for any number of lanes: a
+// tournament of lanes takes a comparison per doubling, and waits for each.
 class Merge {
  public:
   std::size_t size() const noexcept { return count_; }

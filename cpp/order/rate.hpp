@@ -1,4 +1,4 @@
-// How fast a mixture goes through one of its corpora: docs/order.md, "Mixtures".
+// The rate at which a mixture goes through one of its corpora: docs/order.md, "Mixtures".
 #pragma once
 
 #include "base/mix.hpp"

@@ -1,4 +1,4 @@
-// Where everything is on nominal time, without reading anything before it.
+// The places of everything on nominal time, found without reading anything before them.
 #pragma once
 
 #include "index/corpus.hpp"

@@ -1,4 +1,4 @@
-// Chunks that were loaded and are still wanted; read/retention.hpp says which.
+// Loaded chunks that are still needed, as decided by read/retention.hpp.
 #pragma once
 
 #include "read/deserializer.hpp"

@@ -31,8 +31,8 @@ void read_each(std::span<const ListedFile> files, std::span<const std::uint64_t>
                std::span<const std::uint64_t> sizes, std::byte behind,
                std::span<std::byte> out);
 
-// Opens files when they are wanted. Those that the system maps stay open if there are not too
-// many, else some of them. Safe for several threads.
+// Opens files on demand. Those that the system maps stay open, or a part of them if there are
+// too many. Thread-safe.
 class FilePool {
  public:
   static constexpr std::size_t kMaxMapped = 16384;  // far below the usual limit of 65530

@@ -1,4 +1,4 @@
-// A chunk in one piece of memory, which other processes can map.
+// A chunk in a single piece of memory, which other processes can map.
 //
 //   magic 8 | columns 8 | sequences 8 | bytes 8 | a head for each column | arrays, each at a
 //   multiple of 64: values, sample offsets, element offsets, indices of one column after

@@ -1,4 +1,4 @@
-// Which chunks stay in memory: the one place that decides.
+// The decision which chunks stay in memory.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Waits that hear when they are no longer wanted.
+// Waits that can be interrupted.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,5 @@
-// How long a thread works at something, and how much of that it waits: for a disk, a network or
-// a lock. To wait for a processor is not to wait here: where all are busy, nothing else is
-// slow.
+// The time of a thread's work, and the part of it that it waits: for a disk, a network or a
+// lock. To wait for a processor is not to wait here: where all are busy, nothing else is slow.
 #pragma once
 
 #include <cstdint>
