@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.read.http_store import HttpStore, serve
-from tests.read.node_cache import write_tokens
+from tests.read.node_cache import make_source, write_tokens
 
 from sweephand.files.node_cache import folder, reads
 
@@ -18,6 +18,26 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has what is shared may be held up by the machine, and is waited for."""
     monkeypatch.setattr(reads, "_PATIENCE", 60.0)
     monkeypatch.setattr(folder, "_TURN_SECONDS", 60.0)
+
+
+@pytest.fixture(name="web")
+def tokens(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[HttpStore]:
+    """A store with tokens of as many chunks as the module says."""
+    with serve_tokens(tmp_path, monkeypatch, request.module.NUM_CHUNKS) as found:
+        yield found
+
+
+@pytest.fixture(name="web")
+def indexed_tokens(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[HttpStore]:
+    """The same, and their index is built."""
+    with serve_tokens(tmp_path, monkeypatch, request.module.NUM_CHUNKS) as found:
+        make_source(found.url, None).close()
+        found.fetched.clear()
+        yield found
 
 
 @contextmanager

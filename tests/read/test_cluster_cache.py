@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.read.cached_store import patient, serve_tokens
+from tests.read.cached_store import indexed_tokens, patient
 from tests.read.cluster_nodes import ENTRY_BYTES, NUM_CHUNKS, Nodes, make_job, run, wanted
 from tests.read.http_store import HttpStore
-from tests.read.node_cache import CHUNK_BYTES, make_source
+from tests.read.node_cache import CHUNK_BYTES
 
 from sweephand.files.cluster import members
 from sweephand.files.cluster.members import Member, Owners
 
-__all__ = ["patient"]  # a fixture
-
-
-@pytest.fixture
-def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpStore]:
-    """A store with tokens of some chunks, whose index is built."""
-    with serve_tokens(tmp_path, monkeypatch, NUM_CHUNKS) as found:
-        make_source(found.url, None).close()
-        found.fetched.clear()
-        yield found
+__all__ = ["indexed_tokens", "patient"]  # fixtures
 
 
 # -- who is to hold what --

@@ -11,14 +11,14 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.read import bad_peer
-from tests.read.cached_store import patient, serve_tokens
+from tests.read.cached_store import indexed_tokens, patient
 from tests.read.cluster_nodes import (
     ENTRY_BYTES,
     HOST,
@@ -42,7 +42,7 @@ from sweephand.files.node_cache import folder
 from sweephand.files.node_cache.fetch_lock import FetchLock
 from sweephand.files.node_cache.marker import MARK
 
-__all__ = ["patient"]  # a fixture
+__all__ = ["indexed_tokens", "patient"]  # fixtures
 
 LIMIT = 0.3  # seconds
 
@@ -51,15 +51,6 @@ LIMIT = 0.3  # seconds
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process of a node sees soon that it is to serve."""
     monkeypatch.setattr(seat, "_LOOK_SECONDS", 0.02)
-
-
-@pytest.fixture
-def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpStore]:
-    """A store with tokens of some chunks, whose index is built."""
-    with serve_tokens(tmp_path, monkeypatch, NUM_CHUNKS) as found:
-        make_source(found.url, None).close()
-        found.fetched.clear()
-        yield found
 
 
 @pytest.mark.parametrize("behave", bad_peer.WRONG + bad_peer.SLOW, ids=lambda one: one.__name__)

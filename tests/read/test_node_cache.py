@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.read import format_corpora
-from tests.read.cached_store import patient, serve_tokens
+from tests.read.cached_store import patient, tokens
 from tests.read.http_store import HttpStore
 from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run, write_tokens
 from tests.read.test_remote import OPEN, store, upload
@@ -22,17 +21,10 @@ import sweephand as sh
 from sweephand.files.node_cache.belady import BeladySet
 from sweephand.files.node_cache.entries import HEAD_BYTES
 
-__all__ = ["patient", "store"]  # fixtures
+__all__ = ["patient", "store", "tokens"]  # fixtures
 
 NUM_CHUNKS = 60  # lanes begin with chunks, so that nothing is read twice
 ENTRY_BYTES = CHUNK_BYTES + HEAD_BYTES
-
-
-@pytest.fixture
-def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpStore]:
-    """A store with tokens of some chunks."""
-    with serve_tokens(tmp_path, monkeypatch, NUM_CHUNKS) as found:
-        yield found
 
 
 @given(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.read.cached_store import patient, serve_tokens
+from tests.read.cached_store import patient, tokens
 from tests.read.http_store import HttpStore
 from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run
 
@@ -19,18 +18,11 @@ from sweephand.files.node_cache.folder import CacheFolder
 from sweephand.files.node_cache.journal import Journal, JournalRecord
 from sweephand.files.node_cache.marker import MARK
 
-__all__ = ["patient"]  # a fixture
+__all__ = ["patient", "tokens"]  # fixtures
 
 KILLS = int(os.environ.get("SWEEPHAND_CACHE_KILLS", "20"))
 NUM_CHUNKS = 48
 ENTRY_BYTES = CHUNK_BYTES + HEAD_BYTES
-
-
-@pytest.fixture
-def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpStore]:
-    """A store with tokens of some chunks."""
-    with serve_tokens(tmp_path, monkeypatch, NUM_CHUNKS) as found:
-        yield found
 
 
 def job(web: HttpStore, tmp_path: Path, **more: Any) -> dict[str, Any]:

@@ -71,7 +71,8 @@ class Roster:
         names = [one.name for one in owners.members]
         if strays is None or self.own.name not in names:
             return np.zeros(len(self._uses.chunk_samples), bool)
-        return owners.owned_by(names.index(self.own.name)) & (strays == _NOBODY)
+        is_stray: NDArray[np.bool_] = strays != _NOBODY
+        return owners.owned_by(names.index(self.own.name)) & ~is_stray
 
     def stray(self, chunk: int) -> Member | None:
         """Return a member that held a chunk of another owner when the list changed."""

@@ -14,7 +14,6 @@ from sweephand.files.cluster.message import EntryRequest
 from sweephand.files.node_cache.entries import Key, head_of
 from sweephand.files.node_cache.fetch_lock import FetchLock
 from sweephand.files.node_cache.folder import Busy, CacheFolder
-from sweephand.files.node_cache.marker import MARK
 
 UNKNOWN_CHUNK = 2**64 - 1
 _MOST_CLAIMS = 256  # each has a descriptor
@@ -65,7 +64,7 @@ class Shelf:
         self.release_old()
         chunk = self._chunk_of(asked)
         try:
-            lock = FetchLock(self._folder.path / MARK, asked.key)
+            lock = self._folder.fetch_lock(asked.key)
             if not self._folder.try_to_take(lock):
                 lock.close()
                 return FoundEntry(self._read(asked))
@@ -92,7 +91,7 @@ class Shelf:
             lock, _ = self._claims.pop(given.key, (None, 0.0))
         with suppress(Busy, OSError):
             if lock is None:
-                lock = FetchLock(self._folder.path / MARK, given.key)
+                lock = self._folder.fetch_lock(given.key)
                 self._folder.try_to_take(lock)
             if lock.is_mine:
                 self._folder.store(self._chunk_of(given), content, lock, given.time)
@@ -128,11 +127,7 @@ class Shelf:
     def _read(self, asked: EntryRequest) -> NDArray[np.uint8] | None:
         """Return an entry with its head."""
         with suppress(Busy, OSError):
-            try:
-                content = self._folder.entries.read(asked.key, asked.size, 0)
-            except ValueError:
-                self._folder.remove(asked.key)
-                return None
+            content = self._folder.read(asked.key, asked.size, 0)
             if content is not None:
                 self._folder.note_use(asked.key, self._chunk_of(asked), asked.time)
             return content

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.files.node_cache.ahead_queue import DueChunk
+from sweephand.files.node_cache.chunk_reads import ChunkReads, Count, Fetched
 from sweephand.files.node_cache.entries import HEAD_BYTES, key_of
-from sweephand.files.node_cache.fetch_lock import FetchLock
 from sweephand.files.node_cache.folder import CacheFolder
 from sweephand.files.node_cache.loading import RequestedFile
-from sweephand.files.node_cache.marker import MARK
 
 Keep = Callable[[Callable[[], bool]], bool]
 """Keeps bytes, unless nothing is to be kept any more."""
@@ -24,8 +23,8 @@ class NotAhead(Exception):
     """A chunk is left to whoever needs it."""
 
 
-class AheadReads:
-    """Reads of one chunk while it is loaded ahead, by one thread or several.
+class AheadReads(ChunkReads):
+    """Reads of one chunk that is loaded ahead.
 
     Attributes
     ----------
@@ -33,16 +32,9 @@ class AheadReads:
         There was nothing to fetch ahead, or no room: nothing has failed.
     """
 
-    def __init__(
-        self,
-        folder: CacheFolder,
-        chunk: DueChunk,
-        keep: Keep,
-        count: Callable[[str, int], None],
-    ) -> None:
-        self._folder, self._chunk, self._keep, self._count = folder, chunk, keep, count
-        self._guard = threading.Lock()
-        self._fetched: list[tuple[RequestedFile, NDArray[np.uint8], FetchLock]] = []
+    def __init__(self, folder: CacheFolder, due: DueChunk, keep: Keep, count: Count) -> None:
+        super().__init__(due.number, count)
+        self._folder, self._due, self._keep_by = folder, due, keep
         self.is_left = False
 
     def fetch(
@@ -54,59 +46,33 @@ class AheadReads:
         if not file.tells_apart or size + HEAD_BYTES > self._folder.max_bytes:
             self._leave()
         key = key_of(file, offset, size)
-        try:
-            found = self._folder.entries.read(key, size, padding)
-        except ValueError:
-            self._folder.remove(key)
-            found = None
+        found = self._folder.read(key, size, padding)
         if found is not None:
             return found
-        lock = FetchLock(self._folder.path / MARK, key)
-        is_kept = False
+        lock = self._folder.fetch_lock(key)
         try:
             if not self._folder.try_to_take(lock) or not lock.is_mine:
                 self._leave()
-            found = file.request(offset, size, padding)
-            self._count("misses", 1)
-            self._count("bytes_fetched", size)
-            self._count("bytes_fetched_ahead", size)
-            with self._guard:
-                self._fetched.append((file, found[:size], lock))
-            is_kept = True
-            return found
-        finally:
-            if not is_kept:
-                lock.close()
-
-    def check_unchanged(self, file: RequestedFile) -> None:
-        """Check that an object is the listed one, and keep the bytes fetched from it."""
-        with self._guard:
-            mine = [one for one in self._fetched if one[0] == file]
-            self._fetched = [one for one in self._fetched if one[0] != file]
-        try:
-            if mine:
-                file.look()
-            for _, content, lock in mine:
-                if not self._keep(partial(self._store, content, lock)):
-                    self._leave()
-        finally:
-            for _, _, lock in mine:
-                lock.close()
-
-    def end(self) -> None:
-        """Release what was not checked."""
-        with self._guard:
-            left, self._fetched = self._fetched, []
-        for _, _, lock in left:
+            found = self._request(file, offset, size, padding)
+        except BaseException:
             lock.close()
+            raise
+        self._count("bytes_fetched_ahead", size)
+        self._hold(Fetched(file, found[:size], lock))
+        return found
 
-    def _store(self, content: NDArray[np.uint8], lock: FetchLock) -> bool:
-        number, due, limit = self._chunk
+    def _keep(self, fetched: Fetched) -> None:
+        if not self._keep_by(partial(self._store, fetched)):
+            self._leave()
+
+    def _store(self, fetched: Fetched) -> bool:
+        number, due, limit = self._due
+        content, lock = fetched.content, fetched.lock
         if not lock.is_waited_for:
             return self._folder.store_ahead(number, content, lock, due, limit)
         self._folder.store(number, content, lock)
         return True
 
-    def _leave(self) -> None:
+    def _leave(self) -> NoReturn:
         self.is_left = True
         raise NotAhead

@@ -54,6 +54,11 @@ class CacheFolder:
     owns : callable, optional
         Given in a cluster; see `NextUses`.
 
+    Attributes
+    ----------
+    evictions, damaged : int
+        Entries that left for others, and whose checksum was wrong.
+
     Raises
     ------
     ValueError
@@ -69,15 +74,15 @@ class CacheFolder:
     ) -> None:
         check_byte_locks()
         self._next_uses = NextUses(uses, owns)
-        self.path, self.uses, self.evictions = path, uses, 0
-        self.max_bytes = max_bytes
+        self.path, self.uses, self.max_bytes = path, uses, max_bytes
+        self.evictions = self.damaged = 0
         self._kept = BeladySet[Key](max_bytes)
         self._chunks: dict[Key, set[int]] = {}  # of this corpus, that an entry is a part of
         self._threads, self._standing = threading.Lock(), threading.Lock()
         self._shunned_until, self._is_closed = 0.0, False
         self._rank, self._has_moved = Rank(uses.timeline, 0, 1, 0), False
-        mark = prepare(path)
-        self._lock = ByteLocks(mark)
+        self._mark = prepare(path)
+        self._lock = ByteLocks(self._mark)
         self.entries = Entries(path / "entries")
         self._journal = Journal(path / "journal")
         self._ranks = Ranks(path / "ranks", self._lock)
@@ -85,20 +90,19 @@ class CacheFolder:
             raise ValueError(f"more than {MOST_RANKS} processes use the node cache {path}")
         self._number = self._ranks.number
         try:
-            with self._turn():
+            with self._turn() as num_records:
                 self.stand(0, 1, 0)
-                self._begin()
+                self._begin(num_records)
         except BaseException:
             self.close()
             raise
 
-    def _begin(self) -> None:
+    def _begin(self, num_records: int) -> None:
         """Take over the entries, and remove files that a killed process left."""
         for writer, path in self.entries.unfinished():
             if not self._ranks.lives(writer):
                 os.unlink(path)  # noqa: PTH108
         is_alone = not any(self._ranks.lives(number) for number in range(MOST_RANKS))
-        num_records = self._hear()
         there = self.entries.keys()
         for key in there - set(self._kept):
             self.entries.remove(key)
@@ -116,8 +120,10 @@ class CacheFolder:
         self._remove(self._kept.take_farthest())
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _turn(self) -> Iterator[int]:
         """Hold the folder's lock, and apply the records of the other processes.
+
+        Yields their number.
 
         Raises
         ------
@@ -139,7 +145,7 @@ class CacheFolder:
                 time.sleep(delay)
                 delay = min(2 * delay, 5e-3)
             try:
-                yield
+                yield self._hear()
             finally:
                 self._lock.unlock(_TURN)
         finally:
@@ -154,6 +160,19 @@ class CacheFolder:
         with self._standing:
             if not self._is_closed:
                 self._ranks.publish(self._rank)
+
+    def read(self, key: Key, size: int, padding: int) -> NDArray[np.uint8] | None:
+        """Return the content of an entry and zeros; None if it is absent, or damaged."""
+        try:
+            return self.entries.read(key, size, padding)
+        except ValueError:
+            self.damaged += 1
+            self.remove(key)
+            return None
+
+    def fetch_lock(self, key: Key) -> FetchLock:
+        """Return the lock on fetching an entry, not yet taken."""
+        return FetchLock(self._mark, key)
 
     def try_to_take(self, lock: FetchLock) -> bool:
         """Take a lock if it is free; return False where the entry is there already.
@@ -171,7 +190,6 @@ class CacheFolder:
     def note_use(self, key: Key, chunk: int, time: int | None = None) -> None:
         """Record the next use of an entry that was just used, by this node or at a time."""
         with self._turn():
-            self._hear()
             if key in self._kept:
                 size = self._kept.size_of(key)
                 self._kept.set(key, size, self._time_of_next(key, chunk, time))
@@ -180,7 +198,6 @@ class CacheFolder:
     def would_keep(self, key: Key, chunk: int, size: int, time: int) -> bool:
         """Return True if an entry would be kept that another node uses at a time."""
         with self._turn():
-            self._hear()
             self._look_again(time)
             wanted = self._time_of_next(key, chunk, time)
             return self._kept.has_room(size + HEAD_BYTES, wanted)
@@ -188,7 +205,6 @@ class CacheFolder:
     def held_chunks(self) -> list[int]:
         """Return the chunks of the corpus of which something is kept."""
         with self._turn():
-            self._hear()
             kept = [self._chunks.get(key, ()) for key in self._kept]
             return sorted({chunk for chunks in kept for chunk in chunks})
 
@@ -212,7 +228,6 @@ class CacheFolder:
         """
         key, size = lock.key, content.size + HEAD_BYTES
         with self._turn():
-            self._hear()
             self._look_again(time)
             now = self._rank.time if time is None else time
             wanted = now if lock.is_waited_for else self._time_of_next(key, chunk, time)
@@ -238,7 +253,6 @@ class CacheFolder:
             raise
         try:
             with self._turn():
-                self._hear()
                 if key in self._kept:  # it may have had to leave meanwhile
                     unfinished.finish()
         finally:
@@ -258,7 +272,6 @@ class CacheFolder:
     def held_sizes(self) -> tuple[list[int], int]:
         """Return the chunks that entries are held of for them alone, and all their bytes."""
         with self._turn():
-            self._hear()
             alone = {
                 key: next(iter(chunks))
                 for key, chunks in self._chunks.items()
@@ -269,7 +282,6 @@ class CacheFolder:
     def has_room_ahead(self, size: int, limit: int) -> bool:
         """Return True if what is needed only after a time leaves room."""
         with self._turn():
-            self._hear()
             self._look_again()
             return self._may_leave(size, limit) is not None
 
@@ -287,7 +299,6 @@ class CacheFolder:
         """
         key, size = lock.key, content.size + HEAD_BYTES
         with self._turn():
-            self._hear()
             self._look_again()
             leaving = self._may_leave(size, limit)
             if leaving is None or self.entries.holds(key):
@@ -309,7 +320,6 @@ class CacheFolder:
     def remove(self, key: Key) -> None:
         """Remove an entry, as it is damaged or could not be written."""
         with self._turn():
-            self._hear()
             self._remove([key], is_eviction=False)
 
     def close(self) -> None:

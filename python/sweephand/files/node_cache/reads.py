@@ -7,9 +7,9 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from sweephand.files.cluster.cluster_node import ClusterNode, ClusterPlan, PeerAnswer
 from sweephand.files.cluster.members import Member
 from sweephand.files.cluster.roster import Roster
+from sweephand.files.node_cache.chunk_reads import ChunkReads, Count, Fetched
 from sweephand.files.node_cache.entries import HEAD_BYTES, Key, key_of
 from sweephand.files.node_cache.fetch_ahead import FetchAhead, Loads
 from sweephand.files.node_cache.fetch_lock import FetchLock, Patience
 from sweephand.files.node_cache.folder import Busy, CacheFolder
 from sweephand.files.node_cache.loading import RequestedFile, entered
-from sweephand.files.node_cache.marker import MARK
 from sweephand.files.node_cache.next_uses import Uses
 
 Result = TypeVar("Result")
@@ -44,8 +44,6 @@ class CacheStats:
         Ranges that were there, and that were asked of the store.
     bytes_read, bytes_fetched, bytes_fetched_ahead : int
         From the disk, from the store, and of these before they were needed.
-    damaged : int
-        Entries whose checksum was wrong.
     peer_hits, bytes_from_peers : int
         Ranges that other nodes of the cluster had.
     bytes_to_peers, bytes_served : int
@@ -59,7 +57,6 @@ class CacheStats:
     bytes_read: int = 0
     bytes_fetched: int = 0
     bytes_fetched_ahead: int = 0
-    damaged: int = 0
     peer_hits: int = 0
     bytes_from_peers: int = 0
     bytes_to_peers: int = 0
@@ -141,7 +138,7 @@ class NodeReads:
 
     def load(self, load: Callable[[], Result], chunk: int) -> Result:
         """Load a chunk; its reads of objects may come from the cache."""
-        loading = ChunkReads(self, chunk)
+        loading = _CachedReads(self, chunk)
         try:
             with entered(loading):
                 return load()
@@ -153,7 +150,9 @@ class NodeReads:
         self._own()
         with self._guard:
             found = {f"cache_{name}": value for name, value in vars(self._stats).items()}
-        return {**found, "cache_evictions": self._folder.evictions if self._folder else 0}
+        folder = self._folder
+        found["cache_damaged"] = folder.damaged if folder else 0
+        return {**found, "cache_evictions": folder.evictions if folder else 0}
 
     def close(self) -> None:
         """Leave the folder; later reads come from the store."""
@@ -177,13 +176,8 @@ class NodeReads:
         if folder is None:
             return None
         try:
-            content = folder.entries.read(key, size, padding)
-        except ValueError:
-            self.count("damaged")
-            self._try(lambda: folder.remove(key))
-            return None
-        except OSError as error:
-            self._give_up(error)
+            content = self._or_busy(lambda: folder.read(key, size, padding))
+        except Busy:
             return None
         if content is not None:
             self.count("hits")
@@ -191,10 +185,12 @@ class NodeReads:
             self._try(lambda: folder.note_use(key, chunk))
         return content
 
-    def ask_peers(self, key: Key, chunk: int, size: int, padding: int) -> PeerAnswer | None:
-        """Ask the other nodes of the cluster for a range; None where there is no cluster."""
+    def ask_peers(self, key: Key, chunk: int, size: int, padding: int) -> PeerAnswer:
+        """Ask the other nodes of the cluster for a range."""
         self._own()
-        return None if self._cluster is None else self._cluster.ask(key, chunk, size, padding)
+        if self._cluster is None:
+            return PeerAnswer()
+        return self._cluster.ask(key, chunk, size, padding)
 
     def give(self, member: Member, key: Key, chunk: int, content: NDArray[np.uint8]) -> None:
         """Give a range to the node that is to hold it."""
@@ -210,7 +206,7 @@ class NodeReads:
         folder = self._own()
         if folder is None or self._takes_no_more:
             raise Busy
-        return self._or_busy(lambda: FetchLock(folder.path / MARK, key))
+        return self._or_busy(lambda: folder.fetch_lock(key))
 
     def try_to_take(self, lock: FetchLock) -> bool:
         """Take a lock if it is free; return False where the entry is there already.
@@ -254,36 +250,26 @@ class NodeReads:
         )
 
 
-@dataclass(eq=False)
-class _Fetched:
-    file: RequestedFile
-    content: NDArray[np.uint8]
-    lock: FetchLock
-    wanted_by: Member | None = None  # another node
+class _CachedReads(ChunkReads):
+    """Reads of one chunk that is needed."""
 
-
-@dataclass
-class ChunkReads:
-    """Reads of one chunk while it is loaded, by one thread or several."""
-
-    reads: NodeReads
-    chunk: int
-    _waiting: list[_Fetched] = field(default_factory=list)  # to be found unchanged, then kept
-    _asked: set[str] = field(default_factory=set)  # objects, since they were looked at
-    _guard: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, reads: NodeReads, chunk: int) -> None:
+        super().__init__(chunk, reads.count)
+        self._reads = reads
 
     def fetch(
         self, file: RequestedFile, offset: int, size: int, padding: int
     ) -> NDArray[np.uint8]:
         """Return bytes of an object: from the cache, or from the store and then for all."""
-        if not size or not file.tells_apart or size + HEAD_BYTES > self.reads.max_bytes:
+        reads = self._reads
+        if not size or not file.tells_apart or size + HEAD_BYTES > reads.max_bytes:
             return self._request(file, offset, size, padding)
         key = key_of(file, offset, size)
-        found = self.reads.read(key, self.chunk, size, padding)
+        found = reads.read(key, self._chunk, size, padding)
         if found is not None:
             return found
         try:
-            lock = self.reads.open_lock(key)
+            lock = reads.open_lock(key)
         except Busy:
             return self._request(file, offset, size, padding)
         is_kept = False
@@ -291,16 +277,14 @@ class ChunkReads:
             found = self._wait(lock, size, padding)
             if found is not None:
                 return found
-            answer = self.reads.ask_peers(key, self.chunk, size, padding)
-            if answer is not None and answer.content is not None:
-                self._pass_on(answer.content[:size], lock, answer.wanted_by)
+            answer = reads.ask_peers(key, self._chunk, size, padding)
+            if answer.content is not None:
+                self._keep(Fetched(file, answer.content[:size], lock, answer.wanted_by))
                 return answer.content
             found = self._request(file, offset, size, padding)
-            wanted_by = None if answer is None else answer.wanted_by
             is_kept = lock.is_mine
             if is_kept:
-                with self._guard:
-                    self._waiting.append(_Fetched(file, found[:size], lock, wanted_by))
+                self._hold(Fetched(file, found[:size], lock, answer.wanted_by))
             return found
         finally:
             if not is_kept:
@@ -308,11 +292,11 @@ class ChunkReads:
 
     def _wait(self, lock: FetchLock, size: int, padding: int) -> NDArray[np.uint8] | None:
         """Wait until the lock is one's own, or the entry is there, but not for long."""
-        end, delay = time.monotonic() + self.reads.patience.seconds, _FIRST_DELAY
+        end, delay = time.monotonic() + self._reads.patience.seconds, _FIRST_DELAY
         with suppress(Busy):
             while time.monotonic() < end:
-                if not self.reads.try_to_take(lock):
-                    found = self.reads.read(lock.key, self.chunk, size, padding)
+                if not self._reads.try_to_take(lock):
+                    found = self._reads.read(lock.key, self._chunk, size, padding)
                     if found is not None:
                         return found
                 elif lock.is_mine:
@@ -320,53 +304,23 @@ class ChunkReads:
                 self._keep_all()  # nobody waits while somebody waits for him
                 time.sleep(delay)
                 delay = min(2 * delay, _LAST_DELAY)
-            self.reads.patience.lose()
+            self._reads.patience.lose()
         return None
 
-    def check_unchanged(self, file: RequestedFile) -> None:
-        """Check that an object is the listed one, and keep the bytes fetched from it.
-
-        Nobody looks where all came from the cache: its entries are those of the listed object.
-        """
-        with self._guard:
-            if file.path not in self._asked:
-                return
-            self._asked.discard(file.path)
-            mine = [one for one in self._waiting if one.file == file]
-            self._waiting = [one for one in self._waiting if one not in mine]
-        try:
-            file.look()
-            for one in mine:
-                self._pass_on(one.content, one.lock, one.wanted_by)
-        finally:
-            _let_go(mine)
-
-    def _pass_on(
-        self, content: NDArray[np.uint8], lock: FetchLock, wanted_by: Member | None
-    ) -> None:
+    def _keep(self, fetched: Fetched) -> None:
         """Keep bytes of the listed object, and give them to the node that is to hold them."""
+        content, lock, wanted_by = fetched.content, fetched.lock, fetched.wanted_by
         if lock.is_mine:
-            self.reads.store(self.chunk, content, lock)
+            self._reads.store(self._chunk, content, lock)
             lock.close()
         if wanted_by is not None:
-            self.reads.give(wanted_by, lock.key, self.chunk, content)
-
-    def end(self) -> None:
-        """Release fetched bytes that were not checked."""
-        with self._guard:
-            left, self._waiting = self._waiting, []
-        _let_go(left)
+            self._reads.give(wanted_by, lock.key, self._chunk, content)
 
     def _request(
         self, file: RequestedFile, offset: int, size: int, padding: int
     ) -> NDArray[np.uint8]:
-        with self.reads.requesting():
-            content = file.request(offset, size, padding)
-        self.reads.count("misses")
-        self.reads.count("bytes_fetched", size)
-        with self._guard:
-            self._asked.add(file.path)
-        return content
+        with self._reads.requesting():
+            return super()._request(file, offset, size, padding)
 
     def _keep_all(self) -> None:
         with self._guard:
@@ -375,7 +329,7 @@ class ChunkReads:
             self.check_unchanged(file)
 
 
-def _counting(reads: NodeReads) -> Callable[[str, int], None]:
+def _counting(reads: NodeReads) -> Count:
     """Return the counting of reads, for threads that must not keep them alive."""
     find = weakref.WeakMethod(reads.count)
 
@@ -384,8 +338,3 @@ def _counting(reads: NodeReads) -> Callable[[str, int], None]:
             own(name, number)
 
     return count
-
-
-def _let_go(fetched: Sequence[_Fetched]) -> None:
-    for one in fetched:
-        one.lock.close()
