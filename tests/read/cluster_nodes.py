@@ -28,7 +28,7 @@ from tests.read.node_cache import CHUNK_BYTES, make_source, read_all
 from tests.read.node_cache import run as run_apart
 
 import sweephand as sh
-from sweephand.files.cluster import rests, seat
+from sweephand.files.cluster import calls, seat
 from sweephand.files.node_cache import folder, reads
 from sweephand.files.node_cache.entries import HEAD_BYTES
 
@@ -141,7 +141,7 @@ def _work(
 ) -> dict[str, Any]:
     # A rank that the machine holds up is waited for, unless that is what is tried.
     reads._PATIENCE = folder._TURN_SECONDS = job.get("patience", 60.0)
-    rests._FIRST_SECONDS = rests._MOST_SECONDS = job.get("rest", 0.5)
+    calls._FIRST_REST = calls._MOST_REST = job.get("rest", 0.5)
     seat._LOOK_SECONDS = 0.05
     node, count, index = rank
     begin = time.monotonic()

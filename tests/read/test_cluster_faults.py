@@ -33,7 +33,7 @@ from tests.read.http_store import HttpStore
 from tests.read.node_cache import make_source, read_all
 
 import sweephand as sh
-from sweephand.files.cluster import rests, seat
+from sweephand.files.cluster import calls, seat
 from sweephand.files.cluster.cluster_node import ClusterNode, ClusterPlan
 from sweephand.files.cluster.members import Member
 from sweephand.files.cluster.message import WANTED_HEADER, EntryRequest, PeerLimits
@@ -80,7 +80,7 @@ def test_a_node_that_answers_wrongly_or_late_costs_one_wait(
 def test_a_node_that_is_not_there_is_waited_for_once(
     web: HttpStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rests, "_FIRST_SECONDS", 1e-6)  # it is asked again and again
+    monkeypatch.setattr(calls, "_FIRST_REST", 1e-6)  # it is asked again and again
     nodes = Nodes(web, tmp_path, [NUM_CHUNKS, NUM_CHUNKS])
     cache = nodes.cache(0, peer_seconds=LIMIT)
     with make_source(web.url, cache, max_sweeps=3, num_threads=0) as source:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.streams import StreamInfo, Streams, name_of
+from sweephand.source.loops import FOR_TORCH, WRITE_LOOP
 from sweephand.source.sizes import Size, size_of
 
 if TYPE_CHECKING:
@@ -282,6 +283,21 @@ class Answers:
             "split_sequences": long.split_sequences,
             "split_samples": long.split_samples,
         }
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"a source is not iterated over by itself: {WRITE_LOOP}; {FOR_TORCH}")
+
+    def __next__(self) -> NoReturn:
+        raise TypeError(
+            "next(source): write source.next_minibatch(size), or next(iter(source.sweep(size)))"
+        )
+
+    def __len__(self) -> int:
+        raise TypeError(
+            "a source has no len(): it has source.num_sequences_per_sweep sequences of "
+            "source.num_samples_per_sweep samples, and len(source.sweep(size)) minibatches; "
+            f"{FOR_TORCH}"
+        )
 
     def __repr__(self) -> str:
         plan = self.timeline

@@ -77,7 +77,7 @@ def hint_at_imbalance(cursor: Cursor, hints: Hints, size: int, workers: int) -> 
     )
     can_tell = plan.shares_by_lanes or isinstance(plan.layout, Packed)
     is_small = plan.num_lanes <= _MOST_LANES and size != FULL_DATA_SWEEP
-    if workers < 2 or not (is_by_attention and can_tell and is_small):
+    if not (is_by_attention and can_tell and is_small):
         return
     if hints.has_seen(f"imbalance of {workers} workers"):
         return

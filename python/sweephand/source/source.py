@@ -20,7 +20,6 @@ from sweephand.source.foreign_methods import ON_SOURCE
 from sweephand.source.foreign_names import NEXT, SIZED, SOURCE
 from sweephand.source.hints import Hints
 from sweephand.source.loops import checked_size, hint_at_repetition, loop
-from sweephand.source.no_container import NoContainer
 from sweephand.source.options import SourceOptions, takes_arguments_of
 from sweephand.source.plan import Plan
 from sweephand.source.served_cursor import served_as_before
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from sweephand.source.sweep_loop import SweepLoop
 
 
-class MinibatchSource(AnswersForeignNames, Answers, NoContainer):
+class MinibatchSource(AnswersForeignNames, Answers):
     """Deliver minibatches in an order that is a pure function of corpus, seed and nominal time.
 
     Parameters

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
+import warnings
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sweephand.files.cluster.client import Answer, PeerClient, PeerError, checked
+from sweephand.files.cluster.client import PeerClient, PeerError, checked
 from sweephand.files.cluster.loop_thread import LoopThread
 from sweephand.files.cluster.members import Member
-from sweephand.files.cluster.message import EntryRequest, PeerLimits
-from sweephand.files.cluster.rests import Rests
+from sweephand.files.cluster.message import EntryRequest, FoundEntry, PeerLimits
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SLACK = 1.0  # seconds, for a loop that is not scheduled at once
+_FIRST_REST, _MOST_REST = 0.5, 30.0  # seconds
 
 
 class PeerCalls:
@@ -48,19 +50,19 @@ class PeerCalls:
         self._given: dict[Future[bool], int] = {}  # on their way, with their bytes
         self._guard = threading.Lock()
 
-    def get(self, member: Member, asked: EntryRequest, padding: int) -> Answer:
+    def get(self, member: Member, asked: EntryRequest, padding: int) -> FoundEntry:
         """Return the content of an entry of a member, checked, and with zeros behind it."""
         answer = self._call(member, lambda: self._client.get(member, asked, padding))
         if answer is None or answer.content is None:
-            return answer or Answer()
+            return answer or FoundEntry()
         try:
             content = checked(asked, answer.content)
         except PeerError as error:
             self._fail(member, error)
-            return Answer()
+            return FoundEntry()
         self._count("peer_hits", 1)
         self._count("bytes_from_peers", asked.size)
-        return Answer(content)
+        return FoundEntry(content)
 
     def put(self, member: Member, given: EntryRequest, make: Callable[[], bytes]) -> None:
         """Give an entry to a member, without waiting for it.
@@ -127,3 +129,45 @@ class PeerCalls:
     def _fail(self, member: Member, error: PeerError) -> None:
         self._count("peer_failures", 1)
         self._rests.fail(member, error)
+
+
+class Rests:
+    """Members of a cluster that failed, and are left alone for a while.
+
+    One that nobody can reach is asked again soon, and less and less often; one that is slow, or
+    answers in a wrong way, rests for the longest time at once.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[str, tuple[float, float]] = {}  # by name: its end, its length
+        self._told: set[str] = set()
+        self._guard = threading.Lock()
+
+    def is_asked(self, member: Member) -> bool:
+        """Return True if a member may be asked now."""
+        with self._guard:
+            return time.monotonic() >= self._until.get(member.name, (0.0, 0.0))[0]
+
+    def succeed(self, member: Member) -> None:
+        """Note that a member has answered."""
+        if member.name in self._until:
+            with self._guard:
+                self._until.pop(member.name, None)
+
+    def fail(self, member: Member, error: PeerError) -> None:
+        """Leave a member alone, and warn once; of one that is gone if it does not come back."""
+        with self._guard:
+            _, last = self._until.get(member.name, (0.0, 0.0))
+            first = _FIRST_REST if error.is_gone else _MOST_REST
+            seconds = min(max(2 * last, first), _MOST_REST)
+            self._until[member.name] = time.monotonic() + seconds, seconds
+            is_news = member.name not in self._told and (bool(last) or not error.is_gone)
+            if is_news:
+                self._told.add(member.name)
+        if is_news:
+            warnings.warn(
+                f"the node {member} is left alone for a while, and its part of the cluster's "
+                f"cache comes from the store: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )

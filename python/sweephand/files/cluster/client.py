@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.dataclass import dataclass
 from sweephand.files.cluster.flow import Flow, TooBusy
 from sweephand.files.cluster.members import Member
 from sweephand.files.cluster.message import (
@@ -19,6 +18,7 @@ from sweephand.files.cluster.message import (
     VERSION_HEADER,
     WANTED_HEADER,
     EntryRequest,
+    FoundEntry,
     PeerLimits,
 )
 from sweephand.files.node_cache.entries import HEAD_BYTES, head_of
@@ -44,22 +44,6 @@ class PeerError(Exception):
     def __init__(self, reason: str, *, is_gone: bool = False) -> None:
         super().__init__(reason)
         self.is_gone = is_gone
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a member says of an entry.
-
-    Attributes
-    ----------
-    content : ndarray of uint8, or None
-        Head and content, not checked; with zeros behind it.
-    is_wanted : bool
-        It is absent there, and would be kept.
-    """
-
-    content: NDArray[np.uint8] | None = None
-    is_wanted: bool = False
 
 
 def checked(asked: EntryRequest, content: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -94,8 +78,8 @@ class PeerClient:
         self._session: ClientSession | None = None
         self._met: set[str] = set()  # members that have answered, or were waited for
 
-    async def get(self, member: Member, asked: EntryRequest, padding: int) -> Answer:
-        """Ask a member for an entry.
+    async def get(self, member: Member, asked: EntryRequest, padding: int) -> FoundEntry:
+        """Ask a member for an entry: head and content, not checked, and zeros after it.
 
         Raises
         ------
@@ -103,9 +87,9 @@ class PeerClient:
             If it does not answer in time, or not as it should.
         """
 
-        async def read(response: ClientResponse) -> Answer:
+        async def read(response: ClientResponse) -> FoundEntry:
             if response.status == 404:
-                return Answer(is_wanted=WANTED_HEADER in response.headers)
+                return FoundEntry(is_wanted=WANTED_HEADER in response.headers)
             size = HEAD_BYTES + asked.size
             if response.content_length != size:
                 raise PeerError(f"it sent {response.content_length} bytes in place of {size}")
@@ -115,13 +99,13 @@ class PeerClient:
             async for part in response.content.iter_any():
                 content[at : at + len(part)] = np.frombuffer(part, np.uint8)
                 at += len(part)
-            return Answer(content)
+            return FoundEntry(content)
 
         try:
             async with self._flow.reserved(asked.size):
-                return await self._ask(member, asked.path, read) or Answer()
+                return await self._ask(member, asked.path, read) or FoundEntry()
         except TooBusy:
-            return Answer()
+            return FoundEntry()
 
     async def put(self, member: Member, given: EntryRequest, content: bytes) -> bool:
         """Give an entry to a member; return False where too much else is under way.

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_UNKNOWN_CHUNK = 2**64 - 1
+UNKNOWN_CHUNK = 2**64 - 1
 _MOST_UNITS = 1 << 20  # of more chunks, some that follow each other have one owner
 _FEW = 32  # more members have scores in groups, as each item has one of each
 _BLOCK = 1 << 12  # items at a time
@@ -80,7 +80,7 @@ class Owners:
 
     def of(self, key: bytes, chunk: int) -> Member:
         """Return the owner of a range that a chunk reads."""
-        if chunk != _UNKNOWN_CHUNK:
+        if chunk != UNKNOWN_CHUNK:
             return self.members[int(self._table[chunk // self._unit])]
         number = np.array([int.from_bytes(key[:8], "little")], np.uint64)
         return self.members[int(_scores(self.members, _mix(number)).argmax())]

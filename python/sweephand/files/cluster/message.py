@@ -14,6 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sweephand.dataclass import dataclass
 from sweephand.files.node_cache.entries import Key
 
@@ -82,8 +85,26 @@ class EntryRequest:
 
 
 @dataclass(frozen=True)
+class FoundEntry:
+    """Outcome of a search for an entry.
+
+    Attributes
+    ----------
+    content : ndarray of uint8, or None
+    is_wanted : bool
+        It is absent, and will be kept if the node that asked gives it.
+    is_coming : bool
+        It is absent, and somebody is fetching it.
+    """
+
+    content: NDArray[np.uint8] | None = None
+    is_wanted: bool = False
+    is_coming: bool = False
+
+
+@dataclass(frozen=True)
 class PeerLimits:
-    """PeerLimits of what members do for each other.
+    """Limits of what members do for each other.
 
     Attributes
     ----------

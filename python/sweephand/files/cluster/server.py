@@ -18,9 +18,10 @@ from sweephand.files.cluster.message import (
     VERSION_HEADER,
     WANTED_HEADER,
     EntryRequest,
+    FoundEntry,
     PeerLimits,
 )
-from sweephand.files.cluster.shelf import FoundEntry, Shelf
+from sweephand.files.cluster.shelf import Shelf
 from sweephand.files.node_cache.entries import HEAD_BYTES, head_of
 
 if TYPE_CHECKING:

@@ -9,32 +9,13 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass
-from sweephand.files.cluster.message import EntryRequest
+from sweephand.files.cluster.members import UNKNOWN_CHUNK
+from sweephand.files.cluster.message import EntryRequest, FoundEntry
 from sweephand.files.node_cache.entries import Key, head_of
 from sweephand.files.node_cache.fetch_lock import FetchLock
 from sweephand.files.node_cache.folder import Busy, CacheFolder
 
-UNKNOWN_CHUNK = 2**64 - 1
 _MOST_CLAIMS = 256  # each has a descriptor
-
-
-@dataclass(frozen=True)
-class FoundEntry:
-    """Outcome of a search.
-
-    Attributes
-    ----------
-    content : ndarray of uint8, or None
-    is_wanted : bool
-        It is absent, and will be kept if the node that asked gives it.
-    is_coming : bool
-        It is absent, and somebody is fetching it.
-    """
-
-    content: NDArray[np.uint8] | None = None
-    is_wanted: bool = False
-    is_coming: bool = False
 
 
 class Shelf:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import mmap
 import os
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -84,15 +83,11 @@ class DecodedChunks:
 
     def _wait(self, lock: FetchLock) -> Chunk | None:
         """Wait a little until another process has decoded a chunk, or has given up."""
-        delay, end = _FIRST_DELAY, time.monotonic() + self._patience.seconds
-        while time.monotonic() < end:
+        for _ in self._patience.attempts(_FIRST_DELAY, _LAST_DELAY):
             lock.take()
             chunk = self._map(lock.key)
             if chunk is not None or lock.is_mine:
                 return chunk
-            time.sleep(delay)
-            delay = min(2 * delay, _LAST_DELAY)
-        self._patience.lose()
         return None
 
     def _map(self, key: Key) -> Chunk | None:

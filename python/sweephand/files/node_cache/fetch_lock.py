@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from sweephand.files.node_cache.entries import Key
@@ -28,14 +29,18 @@ class Patience:
         self._most = most
         self._lost_until = 0.0
 
-    @property
-    def seconds(self) -> float:
-        """How long to wait now."""
-        lost = time.monotonic() < self._lost_until
-        return min(_LITTLE_PATIENCE, self._most) if lost else self._most
+    def attempts(self, first_delay: float, last_delay: float) -> Iterator[None]:
+        """Yield again and again, after growing delays, until there is no patience left.
 
-    def lose(self) -> None:
-        """Wait less for a while, as another process has not answered."""
+        Then there is little for a while, as another process has not answered.
+        """
+        begin, delay = time.monotonic(), first_delay
+        is_lost = begin < self._lost_until
+        end = begin + (min(_LITTLE_PATIENCE, self._most) if is_lost else self._most)
+        while time.monotonic() < end:
+            yield
+            time.sleep(delay)
+            delay = min(2 * delay, last_delay)
         self._lost_until = time.monotonic() + _HURRY
 
 

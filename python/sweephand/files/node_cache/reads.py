@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import warnings
 import weakref
 from collections.abc import Callable
@@ -292,9 +291,8 @@ class _CachedReads(ChunkReads):
 
     def _wait(self, lock: FetchLock, size: int, padding: int) -> NDArray[np.uint8] | None:
         """Wait until the lock is one's own, or the entry is there, but not for long."""
-        end, delay = time.monotonic() + self._reads.patience.seconds, _FIRST_DELAY
         with suppress(Busy):
-            while time.monotonic() < end:
+            for _ in self._reads.patience.attempts(_FIRST_DELAY, _LAST_DELAY):
                 if not self._reads.try_to_take(lock):
                     found = self._reads.read(lock.key, self._chunk, size, padding)
                     if found is not None:
@@ -302,9 +300,6 @@ class _CachedReads(ChunkReads):
                 elif lock.is_mine:
                     return None
                 self._keep_all()  # nobody waits while somebody waits for him
-                time.sleep(delay)
-                delay = min(2 * delay, _LAST_DELAY)
-            self._reads.patience.lose()
         return None
 
     def _keep(self, fetched: Fetched) -> None:
