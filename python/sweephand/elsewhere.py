@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, signature
@@ -10,7 +11,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_ROW = re.compile(r"((?:^\S.*\n)+)((?:^ .*\n)+)", re.MULTILINE)
 _IN_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def advice_by_name(table: str) -> dict[str, str]:
+    r"""Return what to write in place of each name of a table.
+
+    A row has names, and below them, indented, their advice.
+
+    Examples
+    --------
+    >>> advice_by_name("seed generator\n    it is randomization_seed\n")
+    {'seed': 'it is randomization_seed', 'generator': 'it is randomization_seed'}
+    """
+    found: dict[str, str] = {}
+    for names, advice in _ROW.findall(table):
+        found.update(dict.fromkeys(names.split(), advice.strip().replace("\n    ", " ")))
+    return found
 
 
 class AnswersForeignNames:
