@@ -269,8 +269,7 @@ def test_who_is_stopped_while_it_decodes_is_not_waited_for_long(
         os.kill(process, signal.SIGSTOP)
         mine = DecodedChunks(tmp_path / "node", 1 << 20)
         with monkeypatch.context() as patch:
-            for module in (decoded, fetch_lock):
-                patch.setattr(module, "time", clock)
+            patch.setattr(fetch_lock, "time", clock)
             for wait in (2.0, 0.1):  # once it did not come it is waited for less
                 begin = clock.now
                 assert values_of(mine.load(KEY, lambda: chunk_of([4, 5]))) == [4, 5]
