@@ -95,9 +95,8 @@ def read_through(
 
         for owner, reader in stored:
             _check_room(owner, reader, cache)
-        folder, options = Path(cache.folder), cache.cluster_options
-        cluster = None if options is None else options.plan(folder, cache.max_bytes)
-        reads = NodeReads(folder, cache.max_bytes, make_uses, cluster)
+        folder = Path(cache.folder)
+        reads = NodeReads(folder, cache.max_bytes, make_uses, cache.plan_cluster(folder))
     if cache.decoded_bytes and any(_is_decoded(reader) for _, reader in stored):
         made = digest_of(made_of)
     if made:
