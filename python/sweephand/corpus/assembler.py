@@ -29,7 +29,6 @@ def make_assembler(
 
     Parameters
     ----------
-    corpus : Corpus
     options : core object
         How minibatches are laid out.
     padding_of : callable

@@ -20,10 +20,8 @@ def describe_stream(
 
     Parameters
     ----------
-    name : str
     column : ColumnData
         All samples of the stream, or some that tell what all are like.
-    definition : StreamDef
     is_single : bool, optional
         Whether every sequence of the corpus has one sample; by default as in the column.
 

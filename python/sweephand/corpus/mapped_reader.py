@@ -41,7 +41,6 @@ class MappedOrigin:
 
     Attributes
     ----------
-    corpus : StoredCorpus
     numbers : ndarray of uint64, shape (sequences made,), or None
         The sequence of it that each is made of; None: that of the same number.
     make : callable

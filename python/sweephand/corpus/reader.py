@@ -128,7 +128,6 @@ class Reader(ABC):
             The corpus that this reads.
         chunks : slice
             The chunks in the plan that are those of the corpus, unless it has others.
-        change : callable
         """
 
     @abstractmethod

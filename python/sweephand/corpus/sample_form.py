@@ -35,12 +35,7 @@ Samples = dict[str, Any]
 
 
 class WrongSamples(ValueError):
-    """Values that are no samples of a stream.
-
-    Attributes
-    ----------
-    stream : str or None
-    """
+    """Values that are no samples of a stream."""
 
     def __init__(self, reason: str, stream: str | None = None) -> None:
         super().__init__(reason)

@@ -13,12 +13,7 @@ from sweephand.files.source_file import SourceFile
 
 @dataclass(frozen=True)
 class ContentFile(SourceFile):
-    """Content of a compressed file, of known size; it is as old as that file.
-
-    Attributes
-    ----------
-    content : InflatedFile
-    """
+    """Content of a compressed file, of known size; it is as old as that file."""
 
     content: InflatedFile = field(compare=False)
 

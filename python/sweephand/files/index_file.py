@@ -64,7 +64,6 @@ class Index:
 
     Attributes
     ----------
-    files : list of SourceFile
     facts : list of dict
         One per file.
     arrays : dict of ndarray

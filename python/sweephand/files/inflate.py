@@ -44,7 +44,6 @@ class InflatedFile:
 
     Parameters
     ----------
-    file : SourceFile
     compression : {"gzip", "zlib", "zstd"}
     max_expansion : int
         A file that unpacks to more than this many times its size is refused, as a zip bomb is;

@@ -157,7 +157,6 @@ def describe_objects(
 
     Parameters
     ----------
-    urls : sequence of str
     listing : dict, optional
         What a list of their folder says of some of them. Where it tells the size and a tag of
         the content, the object itself is not asked; times a list may write in another way.

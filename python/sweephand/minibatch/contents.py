@@ -50,7 +50,6 @@ class Contents:
         Of their streams.
     keys : dict
         Key of a stream to its number in the batch and its info.
-    layout : Layout
     ids : SequenceIds
         Of the sequences.
     origin : Origin, optional

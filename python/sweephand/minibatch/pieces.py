@@ -20,7 +20,6 @@ class Pieces:
         Of each piece its row and column, the samples of its sequence before it, and those of
         the whole sequence.
     sizes : ndarray of int64, shape (pieces,)
-    num_rows : int
     """
 
     def __init__(

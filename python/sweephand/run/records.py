@@ -93,7 +93,6 @@ class Block:
 
     Attributes
     ----------
-    label : bytes
     begin, payload_begin, end : int
         Its place in the file, in bytes.
     checksum : int

@@ -62,7 +62,6 @@ class _Delivery:
     ----------
     readers : sequence of Reader
         Those of the corpus of the plan, or they through the cache of the node.
-    cache_use : CacheUse
     call_locks : list of CallLock
         Of the user's objects that engines call.
     """

@@ -17,7 +17,6 @@ def first_times(
 
     Parameters
     ----------
-    plan : Plan
     numbers : sequence of sequence of int
         Sequences by their numbers in the corpus; what was made of one counts as one.
     end : int

@@ -42,8 +42,6 @@ class OpenCorpus:
         Sequences that the layout drops or splits.
     layout : Layout
         With everything decided that follows from lengths.
-    window : Window
-    scores : ScoredOrder or None
     ledger : Ledger
         Of damaged items.
     workers : MapWorkers

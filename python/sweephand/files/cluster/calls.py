@@ -30,7 +30,6 @@ class PeerCalls:
     ----------
     thread : LoopThread
         Where the client runs.
-    client : PeerClient
     limits : PeerLimits
         Those of the client.
     count : callable

@@ -65,10 +65,8 @@ class PeerClient:
 
     Parameters
     ----------
-    token : str
     tls : SSLContext, optional
         Where members have certificates.
-    limits : PeerLimits
     """
 
     def __init__(self, token: str, tls: ssl.SSLContext | None, limits: PeerLimits) -> None:

@@ -55,8 +55,6 @@ class ClusterPlan:
         This node; its address is bound.
     token : str
         Shared by all members.
-    server_tls, client_tls : SSLContext, optional
-    limits : PeerLimits
     """
 
     members: Callable[[], Sequence[Member]]
@@ -90,9 +88,6 @@ class ClusterNode:
 
     Parameters
     ----------
-    plan : ClusterPlan
-    roster : Roster
-    folder : CacheFolder
     count : callable
         Is given names of counts, and by how much they grow.
     """

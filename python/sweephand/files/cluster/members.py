@@ -28,8 +28,6 @@ class Member(NamedTuple):
 
     Attributes
     ----------
-    host : str
-    port : int
     max_bytes : int
         The room of its cache, by which it gets its part.
     name : str

@@ -34,7 +34,6 @@ class EntryRequest:
 
     Attributes
     ----------
-    key : bytes
     size : int
         Bytes of the content.
     corpus, timeline, chunk : int

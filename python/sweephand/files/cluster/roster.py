@@ -23,7 +23,6 @@ class Roster:
         Returns them as they are now.
     own : Member
         This node, which need not be one of them any more.
-    uses : Uses
     """
 
     def __init__(

@@ -25,12 +25,10 @@ class ServerSeat:
 
     Parameters
     ----------
-    folder : CacheFolder
     own : Member
         Its address is bound, and no other.
     make_server : callable
         Returns a server of the folder's entries.
-    tls : SSLContext, optional
     """
 
     def __init__(

@@ -38,10 +38,8 @@ class EntryServer:
 
     Parameters
     ----------
-    shelf : Shelf
     token : str
         Requests without it are denied.
-    limits : PeerLimits
     threads : Executor
         Where files are read and written.
     count : callable

@@ -27,7 +27,6 @@ class Shelf:
 
     Parameters
     ----------
-    folder : CacheFolder
     claim_seconds : float
         How long the lock is held for another node, which may have ended.
     """

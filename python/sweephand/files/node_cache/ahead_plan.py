@@ -55,7 +55,6 @@ def plan_ahead(
 
     Parameters
     ----------
-    uses : Uses
     now : int
         Nominal time.
     readers : sequence of (int, int)

@@ -31,8 +31,6 @@ class AheadQueue:
 
     Parameters
     ----------
-    folder : CacheFolder
-    uses : Uses
     own : callable, optional
         Returns of each chunk True if this node is to hold it: bool, shape (chunks,). All nodes
         need these; else it is what its own processes need.

@@ -39,7 +39,6 @@ class FetchAhead:
 
     Parameters
     ----------
-    folder : CacheFolder
     make_uses : callable
         Returns the future of the chunks, for a thread alone.
     own : callable, optional
@@ -196,10 +195,6 @@ class LoadPace:
     """How much is fetched at a time: more while no load gets slower, or takes long for a step.
 
     What is under way is in the way of what somebody comes to wait for.
-
-    Attributes
-    ----------
-    at_once : int
     """
 
     def __init__(self) -> None:

@@ -49,7 +49,6 @@ class FetchLock:
 
     Attributes
     ----------
-    key : bytes
     is_mine : bool
         Whether it is the right.
     """

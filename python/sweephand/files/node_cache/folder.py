@@ -48,9 +48,6 @@ class CacheFolder:
 
     Parameters
     ----------
-    path : Path
-    max_bytes : int
-    uses : Uses
     owns : callable, optional
         Given in a cluster; see `NextUses`.
 

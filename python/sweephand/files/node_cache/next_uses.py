@@ -65,7 +65,6 @@ class NextUses:
 
     Parameters
     ----------
-    uses : Uses
     owns : callable, optional
         Given in a cluster: what this node is to hold is needed by the readers of all nodes.
     """

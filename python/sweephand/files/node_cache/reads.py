@@ -70,8 +70,6 @@ class NodeReads:
 
     Parameters
     ----------
-    folder : Path
-    max_bytes : int
     make_uses : callable
         Returns the future of the chunks.
     cluster : ClusterPlan, optional
