@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 
 
 class CallLock:
@@ -52,19 +53,21 @@ class CallLock:
 
 _locks: weakref.WeakValueDictionary[int, CallLock] = weakref.WeakValueDictionary()
 _making = threading.RLock()
-_started: list[bool] = []
+
+
+@cache
+def _hook_forks() -> None:
+    os.register_at_fork(
+        before=_making.acquire,
+        after_in_parent=_making.release,
+        after_in_child=_forget_other_threads,
+    )
 
 
 def call_lock_of(one: object) -> CallLock:
     """Return the call lock of an object, shared by all its callers, which hold on to it."""
     with _making:
-        if not _started:
-            _started.append(True)
-            os.register_at_fork(
-                before=_making.acquire,
-                after_in_parent=_making.release,
-                after_in_child=_forget_other_threads,
-            )
+        _hook_forks()
         call_lock = _locks.get(id(one))
         if call_lock is None:
             call_lock = _locks[id(one)] = CallLock()

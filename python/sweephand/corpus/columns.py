@@ -124,7 +124,7 @@ Read = TypeVar("Read")
 
 
 def read_offsets(column: ColumnData, read: Callable[[], Read]) -> Read:
-    """Return what `read` returns, which reads the sample offsets, wherever they lie.
+    """Return the result of `read`, which reads sample offsets that a file may hold.
 
     Raises
     ------

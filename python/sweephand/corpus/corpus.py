@@ -63,7 +63,7 @@ class Corpus(ABC):
 
         @property
         def readers(self) -> Sequence[Reader]:
-            """What loads the streams: one, or several that are joined."""
+            """Readers of the streams: one, or several that are joined."""
 
         @property
         def ids(self) -> SequenceIds:

@@ -41,7 +41,7 @@ def make_column(
     data : array, list, (values, offsets), SciPy CSR, list of CSR, or torch tensor
         An array of shape (sequences, *shape) holds one sample per sequence; a list holds one
         sequence per entry, each of shape (samples, *shape); ``(values, offsets)`` holds samples
-        one behind the other and where each sequence begins. Entries that are ``bytes`` or
+        one after the other and where each sequence begins. Entries that are ``bytes`` or
         ``str`` are one sample each, lists of them are sequences.
     shape : tuple of int, optional
         Of one sample, if it is declared: arrays of this shape in a list are one sample each.

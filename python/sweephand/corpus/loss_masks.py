@@ -61,7 +61,7 @@ class LossMasks:
         return np.diff(self.offsets)
 
     def take(self, sequences: NDArray[np.integer]) -> LossMasks:
-        """Return those of some sequences, in the order of their numbers."""
+        """Return the masks of the given sequences, in the order of their numbers."""
         bounds = self.bounds[ranges(self.offsets, sequences)]
         return LossMasks(offsets_of(self.counts[sequences]), bounds)
 

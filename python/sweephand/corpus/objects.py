@@ -64,7 +64,7 @@ def object_text(value: object) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """Return what stands for a value that JSON has no form of."""
+    """Return the replacement for a value that JSON has no form of."""
     if isinstance(value, Unusable):
         raise ValueError(f"holds a member that {value.reason}")
     if isinstance(value, np.ndarray):

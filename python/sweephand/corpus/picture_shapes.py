@@ -38,5 +38,5 @@ def shape_of(value: Any) -> tuple[int, ...]:
     if not hasattr(value, "shape"):
         import numpy as np
 
-        value = np.asarray(value)  # of Pillow's: whether it has channels its mode tells
+        value = np.asarray(value)  # of Pillow's, whose mode decides if it has channels
     return tuple(int(extent) for extent in value.shape)

@@ -112,7 +112,7 @@ class Reader(ABC):
         return self
 
     def stored(self, wanted: str) -> StoredReader:
-        """Return the reader of stored chunks, for what is wanted; ValueError if it is none."""
+        """Return the reader of stored chunks; ValueError, naming the purpose, if it is none."""
         raise ValueError(
             f"{wanted} of what is stored, and these sequences are mapped when they are "
             "delivered; keep what the map makes by cache=True"
@@ -134,7 +134,7 @@ class Reader(ABC):
     def _loader(
         self, load_ahead: bool, led_by: int
     ) -> tuple[_core.read.Deserializer | None, _core.engine.MadeSequences | None]:
-        """Return what loads stored chunks, or what makes the sequences."""
+        """Return the loader of stored chunks, or the maker of the sequences."""
 
     def __repr__(self) -> str:
         return f"Reader({', '.join(info.brief for info in self.streams)})"

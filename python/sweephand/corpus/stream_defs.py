@@ -111,7 +111,7 @@ class StreamDef:
         for option, given in (("loss_mask", loss_mask), ("parts", parts)):
             if given is not None and not isinstance(given, str):
                 raise TypeError(f"{option} is the name of a stream, got {given!r:.60}")
-        # What is delivered lies as this machine has it.
+        # Elements are delivered in the byte order of this machine.
         stored = None if dtype is None else as_dtype(dtype).newbyteorder("=")
         values = {
             "field": field,

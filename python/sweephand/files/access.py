@@ -31,7 +31,7 @@ class Access:
         return self.local is not None
 
     def threads(self, here: int = 1, chunk_bytes: int | None = None) -> int:
-        """Return how many threads read: `here` of this machine, or one for each request.
+        """Return the number of threads that read: `here` for local files, else one per request.
 
         Requests may be more where the bytes of a chunk are known to be few.
         """
@@ -41,7 +41,7 @@ class Access:
 
 
 def access_to(files: Sequence[SourceFile]) -> Access:
-    """Return how files are read; one that is not here decides for all."""
+    """Return the access to files; a single remote one decides for all."""
     local = [file for file in files if isinstance(file, LocalFile)]
     asks = not all(file.is_here for file in files)
     return Access(local if len(local) == len(files) else None, asks)

@@ -115,8 +115,7 @@ class InflatedFile:
         places = self._places
         number = bisect_right(places, offset, key=lambda place: place.unpacked) - 1
         stream = InflatedStream(self, places[number], packed)
-        while stream.at < offset and stream.take(min(offset - stream.at, _READ_BYTES)):
-            pass
+        stream.seek(offset)
         return stream
 
     def new_state(self) -> Any:

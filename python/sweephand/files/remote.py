@@ -219,7 +219,7 @@ def list_folder(url: str) -> dict[str, Mapping[str, Any]]:
         if is_web or isinstance(error, FileNotFoundError):
             return {}
         raise
-    # Some write the names of folders with a slash behind them.
+    # Some write the names of folders with a slash at their end.
     return {store.unstrip_protocol(info["name"].rstrip("/")): info for info in found}
 
 

@@ -115,14 +115,16 @@ class RemotePath:
 
     @cached_property
     def _head(self) -> bytes:
+        return self._first_bytes(_HEAD_BYTES)
+
+    def _first_bytes(self, size: int) -> bytes:
         (file,) = describe_objects([self.url], {self.url: self.info}, trusted=True)
-        return file.fetch(0, min(file.size, _HEAD_BYTES)).tobytes()
+        return file.fetch(0, min(file.size, size)).tobytes()
 
     def head(self, size: int) -> bytes:
         """Return the first bytes of an object: of most formats those that were read before."""
         if size > len(self._head) == _HEAD_BYTES:
-            (file,) = describe_objects([self.url], {self.url: self.info}, trusted=True)
-            return file.fetch(0, min(file.size, size)).tobytes()
+            return self._first_bytes(size)
         return self._head[:size]
 
     def exists(self) -> bool:

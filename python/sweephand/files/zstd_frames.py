@@ -15,7 +15,7 @@ from typing import Any
 from sweephand.checks import OptionalModule
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
-_SKIPPABLE = b"\x2a\x4d\x18"  # behind a byte 50 to 5F
+_SKIPPABLE = b"\x2a\x4d\x18"  # after a byte 50 to 5F
 _RLE, _RESERVED = 1, 3
 
 if sys.version_info >= (3, 14):
@@ -38,7 +38,7 @@ class ZstdFrame:
     unused_data : bytes
         What follows the frame.
     unconsumed_tail : bytes
-        Before its end: what was not taken in, which is to be given again, with more behind it.
+        Before its end: what was not taken in, which is to be given again, with more after it.
     """
 
     def __init__(self) -> None:

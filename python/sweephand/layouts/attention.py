@@ -70,7 +70,7 @@ class Attention:
 
     @property
     def items_in_integers(self) -> Mapping[str, int]:
-        """What items of carried streams cost times `equal_at`, rounded."""
+        """Cost of items of carried streams times `equal_at`, rounded."""
         return {name: round(one * self.equal_at) for name, one in self.per_item}
 
     @property

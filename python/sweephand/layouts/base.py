@@ -190,7 +190,7 @@ class Layout:
 
     @property
     def over_limit(self) -> OverLimit:
-        """What happens to sequences that carry more."""
+        """Treatment of sequences that carry more."""
         return "error"
 
     def within(self, counts: Mapping[str, NDArray[np.uint32]]) -> Self:

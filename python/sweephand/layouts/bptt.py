@@ -45,7 +45,7 @@ class TruncatedBPTT(Layout):
 
     @classmethod
     def of_length(cls, length: int | None, size: int) -> TruncatedBPTT:
-        """Return the layout with so many columns."""
+        """Return the layout with a number of columns."""
         return cls(length or row_length_for(size))
 
     def __post_init__(self) -> None:

@@ -65,7 +65,7 @@ class Bucketed(GapLayout):
 
     @classmethod
     def of_length(cls, length: int | None, size: int) -> Bucketed:
-        """Return the layout with so many buckets."""
+        """Return the layout with a number of buckets."""
         return cls("auto", num_buckets=length or DEFAULT_NUM_BUCKETS)
 
     def __post_init__(self) -> None:
@@ -149,7 +149,7 @@ class Bucketed(GapLayout):
 
     @property
     def planner_choices(self) -> _core.compose.Bucketing:
-        """Which buckets there are, and how many sequences of one make a minibatch."""
+        """The buckets, and the number of sequences of each that make a minibatch."""
         boundaries = [int(boundary) for boundary in self.boundaries]
         return _core.compose.Bucketing(boundaries, self.num_sequences or 0)
 

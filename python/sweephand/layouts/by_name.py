@@ -1,4 +1,4 @@
-"""Layouts by their names, as in files and in what users write."""
+"""Layouts by their names, as files and users spell them."""
 
 from __future__ import annotations
 

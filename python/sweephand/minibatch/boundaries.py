@@ -228,5 +228,5 @@ class Boundaries(ServedStream):
 
     @property
     def sequence_parts(self) -> SequenceParts | None:
-        """The parts of the sequences, if they have some."""
+        """The parts of the sequences, if they have any."""
         return None

@@ -1,4 +1,4 @@
-"""Attributes and arguments of other libraries' batches, and what to write instead."""
+"""Attributes and arguments of other libraries' batches, and their counterparts here."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def next_tokens(
     pieces : Pieces, optional
         Of rows in which sequences may go on.
     beyond : ndarray, shape (pieces,), optional
-        The token behind each piece that goes on; without it their ends have no label.
+        The token after each piece that goes on; without it their ends have no label.
     """
     labels = np.full(mask.shape, ignore_index, np.int64)
     follows = mask[:, 1:] == VALID

@@ -57,7 +57,7 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
         contents: Contents | None = None,
         device: object = None,
     ) -> Self:
-        """Make one of what another is made of, or of all its data."""
+        """Make a minibatch of the parts of another, or of all its data."""
         parts = parts_of(batch) if contents is None else (batch, contents, device)
         return super().__new__(cls, *parts)
 

@@ -98,7 +98,7 @@ class MinibatchData(Boundaries):
 
     @lazy
     def sequence_parts(self) -> SequenceParts | None:
-        """Return the parts of the sequences, if they have some."""
+        """Return the parts of the sequences, if they have any."""
         told = self._beside(self.info.parts, "the parts of its sequences")
         return None if told is None else SequenceParts(told.values, told.offsets)
 
@@ -158,7 +158,7 @@ class MinibatchData(Boundaries):
             return is_label
         shape = self.mask.shape if self._is_grid else (self.num_samples,)
         tokens = np.broadcast_to(np.uint8(1), shape)
-        # Nothing is known of what lies behind a piece of a stream that is broadcast.
+        # Nothing is known of the sample after a piece of a stream that is broadcast.
         beyond = None if self.info.broadcast else np.ones(self.num_sequences, np.uint8)
         labels = self._labels_of(tokens, beyond, 0, shifted, self.sequence_parts)
         return labels.astype(np.bool_)

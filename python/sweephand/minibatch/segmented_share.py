@@ -58,7 +58,7 @@ class SegmentedShare(Share):
 
     @property
     def parts(self) -> NDArray[np.int64]:
-        """The sequence and the part of each segment, where a stream tells parts.
+        """The sequence and the part of each segment, where a stream has parts.
 
         Returns
         -------

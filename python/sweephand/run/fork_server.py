@@ -13,6 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ _TRIES = 3  # before it is no accident that it ends
 
 _peers: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 _servers: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
-_handlers: list[bool] = []
 
 
 class _ServerEnded(Exception):
@@ -170,12 +170,15 @@ class ForkServer:
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
     """Return two ends; a child of this process keeps none of the first ones."""
-    if not _handlers:
-        _handlers.append(True)
-        os.register_at_fork(after_in_child=_forget)
+    _hook_forks()
     own, other = message.socket_pair()
     _peers.add(own)
     return own, other
+
+
+@cache
+def _hook_forks() -> None:
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _forget() -> None:

@@ -11,7 +11,7 @@ class Task(Protocol):
 
     @property
     def name(self) -> str:
-        """What is called, for errors."""
+        """Name of the call, for errors."""
 
     @property
     def is_joint(self) -> bool:

@@ -15,8 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sweephand.run.descriptor import Descriptor
-
 try:
     import fcntl
 except ImportError:  # Windows
@@ -26,6 +24,28 @@ UNSUPPORTED = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 """Errors of file systems that have no locks."""
 
 _FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux: type, whence, start, length, process
+
+
+class Descriptor:
+    """Holds a descriptor of a file, and closes it at its own end at the latest."""
+
+    _fd = -1  # where opening fails
+
+    def __init__(self, path: Path, flags: int) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o666)
+
+    def fileno(self) -> int:
+        """Return the descriptor; -1 once it is closed."""
+        return self._fd
+
+    def close(self) -> None:
+        """Close the descriptor, which releases its locks."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class FileLock(Descriptor):

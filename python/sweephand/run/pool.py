@@ -159,7 +159,7 @@ class Pool:
                 self._close()
 
     def has_ended(self, seconds: float) -> bool:
-        """Wait up to `seconds` for what `close` lets end, and return True if it has.
+        """Wait up to `seconds` for the workers of a closed pool, and return True if they ended.
 
         Whoever asks does not wait for itself, nor anybody for what was given up.
         """
@@ -197,7 +197,7 @@ class Pool:
                 self._changed.notify_all()
 
     def _start_over(self) -> None:
-        """Have others do again what they had, after an interruption at any moment."""
+        """Hand the work to other workers, after an interruption at any moment."""
         for worker in self._workers:
             if worker.job is not None:
                 self._replace(worker, "was interrupted", is_lost=False).job = None

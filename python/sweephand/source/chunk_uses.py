@@ -38,20 +38,14 @@ class ChunkUses:
         self.timeline = _digest(
             repr((self.corpus, order)).encode(), (by_score + weights).encode()
         )
-        self._is_told = _is_told(plan)
+        self._is_known = _is_known(plan)
         self._uses = _core.order.ChunkUses(plan.order, plan.end, plan.shares_by_lanes)
         self._limit = plan.limit
         self._plan = plan
         self._prefetch = options.prefetch
 
     def asked_ahead(self, step: int) -> int:
-        """Return how far from its position a source asks for chunks, in nominal time.
-
-        Parameters
-        ----------
-        step : int
-            Samples of a minibatch.
-        """
+        """Return how far from its position a source asks for chunks, in nominal time."""
         return (self._prefetch + 1) * step + self._horizon
 
     @cached_property
@@ -68,24 +62,18 @@ class ChunkUses:
         *,
         skips_one: bool,
     ) -> NDArray[np.uint64]:
-        """Return when each chunk is read next; see `next` of ``_core.order.ChunkUses``.
-
-        Parameters
-        ----------
-        readers : sequence of (int, int)
-            How many workers there are, and which of them reads.
-        """
+        """Return when each chunk is read next; see `next` of ``_core.order.ChunkUses``."""
         later = time + self.sweep if time + self.sweep < self._limit else UNKNOWN_CHUNK
         times = np.full(len(chunks), later, np.uint64)
         known = chunks != UNKNOWN_CHUNK
-        known[known] = self._is_told[chunks[known]]
+        known[known] = self._is_known[chunks[known]]
         if known.any():
             lanes = [_core.order.LaneReader(*reader) for reader in readers]
             times[known] = self._uses.next(chunks[known], time, lanes, skips_one)
         return times
 
 
-def _is_told(plan: Plan) -> NDArray[np.bool_]:
+def _is_known(plan: Plan) -> NDArray[np.bool_]:
     """Return of each chunk True if its times are known.
 
     Where all chunks of a part are open all the time, or come in an order of their own, there is
@@ -96,11 +84,11 @@ def _is_told(plan: Plan) -> NDArray[np.bool_]:
     if not plan.options.randomize:
         opened = [part.open_chunks for part in parts]
     counts = [len(part.chunk_starts) for part in parts]
-    is_told = [
+    is_known = [
         part.order is None and num_open < count
         for part, num_open, count in zip(parts, opened, counts, strict=True)
     ]
-    return np.repeat(is_told, counts)
+    return np.repeat(is_known, counts)
 
 
 def _digest(*parts: bytes) -> int:

@@ -135,7 +135,7 @@ class Cursor(ServedCursor):
     """
 
     def __new__(cls, plan: Plan) -> Self:
-        """Make one that does not serve yet."""
+        """Make a cursor that does not serve yet."""
         return super().__new__(cls)
 
     def __init__(self, plan: Plan) -> None:
@@ -180,7 +180,7 @@ class Cursor(ServedCursor):
         *,
         crosses_sweeps: bool = True,
     ) -> _core.compose.Request:
-        """Return a request for a minibatch, checked unless it is the last one again."""
+        """Return a request for a minibatch, checked unless it repeats the last."""
         asked = size, num_partitions, partition_index
         request = self.last_request(*asked, crosses_sweeps)
         if request is None:

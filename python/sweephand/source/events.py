@@ -109,7 +109,7 @@ class Events(Sequence[Event]):
 
         Boundaries, shares, `Minibatch.global_num_samples` and `MinibatchSource.sequence_ids`
         are those of the plan without the ban; `Minibatch.ids` and `Minibatch.num_samples` are
-        what is delivered, and `Minibatch.banned_ids` the rest. In a row what is behind moves
+        what is delivered, and `Minibatch.banned_ids` the rest. In a row what follows moves
         up.
 
         Parameters

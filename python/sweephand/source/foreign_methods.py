@@ -1,4 +1,4 @@
-"""Methods that sources of other libraries have, and what to write instead."""
+"""Methods of sources of other libraries, and their counterparts here."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def room_error(room: str, name: str, names: Collection[str]) -> AttributeError:
 
 
 def hint_at(name: str, names: Collection[str]) -> str:
-    """Return what to write in place of a name that does not exist; "" if nobody knows.
+    """Return the advice on a name that does not exist; "" if there is none.
 
     Parameters
     ----------

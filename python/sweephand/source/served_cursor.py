@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # the generated stub knows no types of what is written in C
             num_partitions: int,
             partition_index: int,
         ) -> None:
-            """Remember what was asked for: the same is served without Python."""
+            """Remember a request: the same is served without Python from then on."""
 
         def serve(
             self,

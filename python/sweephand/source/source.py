@@ -242,7 +242,7 @@ class MinibatchSource(AnswersForeignNames, Answers):
         """Return one sweep from here, or the rest of one, to loop over.
 
         No minibatch reaches over the end of the sweep. The next loop is the next sweep; after a
-        ``break`` the next one goes on behind it. Limits of the source end it sooner.
+        ``break`` the next one goes on after it. Limits of the source end it sooner.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""One sweep to loop over."""
+"""A sweep as a loop over minibatches."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _FIRST_REST, _MOST_REST = 0.5, 30.0  # seconds
 
 
 class PeerCalls:
-    """Calls of members. None of them raises an error: what fails is as what is not there.
+    """Calls of members, which raise no errors: an entry that fails to come counts as absent.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class PeerCalls:
         self._guard = threading.Lock()
 
     def get(self, member: Member, asked: EntryRequest, padding: int) -> FoundEntry:
-        """Return the content of an entry of a member, checked, and with zeros behind it."""
+        """Return the content of an entry of a member, checked, with zeros after it."""
         answer = self._call(member, lambda: self._client.get(member, asked, padding))
         if answer is None or answer.content is None:
             return answer or FoundEntry()
@@ -78,18 +78,16 @@ class PeerCalls:
             is_full = sum(self._given.values()) + given.size > self._max_bytes
         if is_full or not self._rests.is_asked(member):
             return
-        action = self._client.put(member, given, make())
         try:
-            future = self._thread.begin(action)
+            future = self._thread.begin(self._client.put(member, given, make()))
         except RuntimeError:  # the loop has ended
-            action.close()
             return
         with self._guard:
             self._given[future] = given.size
         future.add_done_callback(partial(self._note_given, member, given.size))
 
     def finish(self) -> None:
-        """Wait until what was given has arrived, for a limited time."""
+        """Wait, for a limited time, until the given entries have arrived."""
         from concurrent.futures import wait  # only here, as it brings logging
 
         with self._guard:
@@ -154,7 +152,7 @@ class Rests:
                 self._until.pop(member.name, None)
 
     def fail(self, member: Member, error: PeerError) -> None:
-        """Leave a member alone, and warn once; of one that is gone if it does not come back."""
+        """Leave a member alone, and warn once; if it is gone, at its second failure."""
         with self._guard:
             _, last = self._until.get(member.name, (0.0, 0.0))
             first = _FIRST_REST if error.is_gone else _MOST_REST

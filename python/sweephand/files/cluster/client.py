@@ -47,7 +47,7 @@ class PeerError(Exception):
 
 
 def checked(asked: EntryRequest, content: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the content of an answer, with the zeros behind it.
+    """Return the content of an answer, with the zeros after it.
 
     Raises
     ------
@@ -150,7 +150,7 @@ class PeerClient:
         read: Callable[[ClientResponse], Awaitable[T]],
         given: bytes | None = None,
     ) -> T | None:
-        """Return what an answer says; None if the member has too much to do."""
+        """Return the content of an answer; None if the member has too much to do."""
         from aiohttp import ClientConnectionError, ClientError  # only here: few use it
 
         try:

@@ -18,7 +18,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,7 +72,7 @@ class PeerAnswer:
     Attributes
     ----------
     content : ndarray of uint8, or None
-        With the padding behind it.
+        With the padding after it.
     wanted_by : Member or None
         Who does not hold it, and would keep it.
     """
@@ -105,7 +105,8 @@ class ClusterNode:
         self._parts: _Parts | None = parts
         self._end = weakref.finalize(self, parts.close)  # of a source that is not closed
         self._has_stood = False
-        _note(self)
+        _nodes.add(self)
+        _hook_forks()
 
     def stand(self, time: int) -> None:
         """Note the nominal time of the source, and look who the members are now."""
@@ -155,7 +156,7 @@ class ClusterNode:
         self._end()
 
     def forget(self) -> None:
-        """Let go in a forked child of what its parent runs."""
+        """Release, in a forked child, the threads and sockets of its parent."""
         parts, self._parts = self._parts, None
         self._end.detach()
         if parts is not None:
@@ -166,7 +167,7 @@ class ClusterNode:
         return EntryRequest(key, size, uses.corpus, uses.timeline, chunk, self._time, wait)
 
     def _look_for_strays(self, parts: _Parts) -> None:
-        """Ask the members what they hold, for what the list of members moves to others."""
+        """Ask the members for the chunks they hold, which another list may give to others."""
         uses = self._folder.uses
         corpus, count = uses.corpus, len(uses.chunk_samples)
         held = {one.name: parts.calls.chunks(one, corpus, count) for one in self._roster.others}
@@ -215,7 +216,7 @@ class _Parts:
         self._files.shutdown()
 
     def forget(self) -> None:
-        """Close what a fork has copied, and keep the rest, whose end would be noticed."""
+        """Close copied sockets, and keep all else, whose end the parent would notice."""
         self._seat.forget()
         _inherited.append(self)
 
@@ -232,16 +233,12 @@ def _tell_failure(serving: Future[None]) -> None:
 
 _nodes: weakref.WeakSet[ClusterNode] = weakref.WeakSet()
 _inherited: list[_Parts] = []
-_is_hooked = False
 
 
-def _note(node: ClusterNode) -> None:
+@cache
+def _hook_forks() -> None:
     """Have forks close their copies, which would look like a server after its end."""
-    global _is_hooked
-    if not _is_hooked:
-        _is_hooked = True
-        os.register_at_fork(after_in_child=_forget_all)
-    _nodes.add(node)
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 def _forget_all() -> None:

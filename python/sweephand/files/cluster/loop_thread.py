@@ -41,11 +41,15 @@ class LoopThread:
         return threading.current_thread() is self._thread
 
     def begin(self, action: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine beside others."""
-        return asyncio.run_coroutine_threadsafe(action, self.loop)
+        """Run a coroutine beside others; RuntimeError if the thread has ended."""
+        try:
+            return asyncio.run_coroutine_threadsafe(action, self.loop)
+        except RuntimeError:
+            action.close()
+            raise
 
     def call(self, action: Coroutine[Any, Any, T], seconds: float) -> T:
-        """Return what a coroutine returns.
+        """Run a coroutine, and return its result.
 
         Raises
         ------
@@ -54,11 +58,7 @@ class LoopThread:
         RuntimeError
             If the thread has ended.
         """
-        try:
-            future = asyncio.run_coroutine_threadsafe(action, self.loop)
-        except RuntimeError:
-            action.close()
-            raise
+        future = self.begin(action)
         try:
             return future.result(seconds)
         except TimeoutError:

@@ -103,7 +103,7 @@ class FoundEntry:
 
 @dataclass(frozen=True)
 class PeerLimits:
-    """Limits of what members do for each other.
+    """Limits of the work of members for each other.
 
     Attributes
     ----------

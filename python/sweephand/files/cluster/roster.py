@@ -1,4 +1,4 @@
-"""The list of members as it is now, and what follows from it."""
+"""The current list of members, and the owners that follow from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOBODY = -1
 
 
 class Roster:
-    """The members of a cluster, who owns what, and who holds what another is to have.
+    """Members of a cluster, owners of entries, and members that hold entries of others.
 
     Parameters
     ----------

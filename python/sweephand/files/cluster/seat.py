@@ -80,7 +80,7 @@ class ServerSeat:
         self._lock.close()
 
     def forget(self) -> None:
-        """Let go in a forked child of what only its parent serves."""
+        """Release, in a forked child, the socket that its parent serves."""
         self._lock.close()
         if self._socket is not None:
             os.close(self._socket.detach())

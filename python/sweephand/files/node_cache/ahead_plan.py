@@ -24,7 +24,7 @@ _NEVER = 2**64 - 1  # the time of what is needed no more
 
 @dataclass(frozen=True)
 class AheadPlan:
-    """What a node may fetch ahead in a sweep.
+    """Chunks that a node may fetch ahead in a sweep.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ def plan_ahead(
     held: NDArray[np.bool_],
     room_samples: float,
 ) -> AheadPlan:
-    """Return what may be fetched ahead.
+    """Return the plan of the chunks that may be fetched ahead.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Chunks that wait to be fetched ahead, the one that is due first in front."""
+"""Queue of chunks to be fetched ahead, by the time they are due."""
 
 from __future__ import annotations
 

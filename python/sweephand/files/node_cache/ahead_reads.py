@@ -40,7 +40,7 @@ class AheadReads(ChunkReads):
     def fetch(
         self, file: RequestedFile, offset: int, size: int, padding: int
     ) -> NDArray[np.uint8]:
-        """Return bytes of an object from the store, or what is there already."""
+        """Return bytes of an object from the store, or from the folder."""
         if not size:
             return file.request(offset, size, padding)
         if not file.tells_apart or size + HEAD_BYTES > self._folder.max_bytes:

@@ -29,7 +29,7 @@ Chunk = _core.read.Chunk
 
 # How long one waits for what another process decodes; see `Patience`.
 _PATIENCE = 2.0
-_DIGEST_BYTES = 32  # behind a chunk: hexadecimal digits
+_DIGEST_BYTES = 32  # after a chunk: hexadecimal digits
 _FIRST_DELAY, _LAST_DELAY = 0.0005, 0.01
 
 

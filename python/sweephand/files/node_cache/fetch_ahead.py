@@ -160,7 +160,7 @@ class FetchAhead:
                 for load in self._loads.of(chunk.number):
                     load()
             is_whole = True
-        except Exception:  # whoever needs the chunk meets the error, and tells it
+        except Exception:  # whoever needs the chunk meets and reports the error
             pass
         reads.end()
         with self._changed:

@@ -9,7 +9,7 @@ from pathlib import Path
 from sweephand.files.node_cache.entries import Key
 from sweephand.run.locks import ByteLocks
 
-_FIRST = 1 << 22  # behind the bytes that are locked for other things; two for each key
+_FIRST = 1 << 22  # after the bytes that are locked for other things; two for each key
 
 
 # Once somebody was waited for in vain: how long for what others do, and until when.

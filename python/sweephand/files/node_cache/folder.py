@@ -277,7 +277,7 @@ class CacheFolder:
             return list(set(alone.values())), sum(map(self._kept.size_of, alone))
 
     def has_room_ahead(self, size: int, limit: int) -> bool:
-        """Return True if what is needed only after a time leaves room."""
+        """Return True if entries that are needed only after a time leave room."""
         with self._turn():
             self._look_again()
             return self._may_leave(size, limit) is not None

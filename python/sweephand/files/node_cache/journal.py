@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sweephand.files.node_cache.entries import Key
-from sweephand.run.descriptor import Descriptor
+from sweephand.run.locks import Descriptor
 from sweephand.run.records import RecordKind, pack_block, whole_blocks
 
 JOURNAL = RecordKind(b"SWEEPJRN", 1, "journal of a node cache", "delete the folder")

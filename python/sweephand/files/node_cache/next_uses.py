@@ -14,7 +14,7 @@ from sweephand.files.node_cache.ranks import Rank
 FOREIGN = 1 << 62
 """Added to the times of what another node is to hold: it leaves before all that is own."""
 
-_AT_ONCE = 64  # what this part of a sweep lies between is read at about the same time
+_AT_ONCE = 64  # readers closer than this part of a sweep read at about the same time
 ALL_LANES = (1, 0)
 """A reader of all lanes."""
 
@@ -44,7 +44,10 @@ class Uses(Protocol):
         *,
         skips_one: bool,
     ) -> NDArray[np.uint64]:
-        """Return when each is read next after a time; see ``_core.order.ChunkUses``."""
+        """Return when each is read next after a time; see ``_core.order.ChunkUses``.
+
+        Readers are pairs: how many workers there are, and which of them reads.
+        """
 
     def asked_ahead(self, step: int) -> int:
         """Return how far from its position a source asks for chunks, in nominal time.

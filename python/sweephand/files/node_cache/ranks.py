@@ -7,8 +7,7 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from sweephand.run.descriptor import Descriptor
-from sweephand.run.locks import ByteLocks
+from sweephand.run.locks import ByteLocks, Descriptor
 
 MOST_RANKS = 1024
 _FIRST = 1 << 21  # the bytes that are locked, one for each

@@ -116,7 +116,7 @@ def warmup(num_samples: int, start: float = 0.0) -> Formula:
     num_samples : int
         Samples since the beginning of the schedule at which it comes to 1.
     start : float
-        The value at 0 samples, in [0, 1]; behind another formula the value of that holds.
+        The value at 0 samples, in [0, 1]; after another formula the value of that holds.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def warmup(num_samples: int, start: float = 0.0) -> Formula:
 def cosine(num_samples: int, floor: float = 0.0) -> Formula:
     """Make a formula that falls to ``floor`` along half a cosine.
 
-    It falls from 1, or behind another formula from the value that it comes to.
+    It falls from 1, or after another formula from the value that it comes to.
 
     Parameters
     ----------
