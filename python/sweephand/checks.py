@@ -47,6 +47,20 @@ def check_flag(name: str, value: object) -> bool:
     return value
 
 
+def check_choice(name: str, value: object, *choices: object) -> None:
+    """Raise ValueError if a value is none of the choices, naming all.
+
+    Examples
+    --------
+    >>> check_choice("side", "top", "right", "left")
+    Traceback (most recent call last):
+    ValueError: side must be 'right' or 'left', got 'top'
+    """
+    if value not in choices:
+        *others, last = map(repr, choices)
+        raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {shown(value)}")
+
+
 def check_function(name: str, value: Function | None) -> Function | None:
     """Return a callable or None, or raise `ArgumentTypeError` if it is neither."""
     if value is not None and not callable(value):

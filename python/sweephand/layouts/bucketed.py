@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal, Self
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.checks import check_choice, check_int
 from sweephand.dataclass import dataclass, field, replace
 from sweephand.layouts.base import EXAMPLE, LengthLimit
-from sweephand.layouts.padding import GapLayout, PadValue, check_side
+from sweephand.layouts.padding import GapLayout, PadValue
 
 DEFAULT_NUM_BUCKETS = 16
 MOST_BUCKETS = 64
@@ -70,7 +70,7 @@ class Bucketed(GapLayout):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_side(self.side)
+        check_choice("side", self.side, "right", "left")
         if self.num_sequences is not None:
             check_int("num_sequences", self.num_sequences, 1, 2**31)
         if self.num_buckets is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.checks import check_choice, check_int
 from sweephand.dataclass import dataclass, field, replace
 from sweephand.layouts.base import (
     UNDESCRIBED,
@@ -109,16 +109,9 @@ class Packed(GapLayout):
         super().__post_init__()
         check_int("row_length", self.row_length, 1, 2**31 + 1)
         check_int("look_ahead", self.look_ahead, 1, 2**63)
-        if self.split_long not in ("error", "split", "drop"):
-            raise ValueError(
-                f"split_long must be 'error', 'split' or 'drop', got {self.split_long!r}"
-            )
-        if self.lanes not in ("together", "apart"):
-            raise ValueError(f"lanes must be 'together' or 'apart', got {self.lanes!r}")
-        if self.over_limit not in ("error", "drop", "alone"):
-            raise ValueError(
-                f"over_limit must be 'error', 'drop' or 'alone', got {self.over_limit!r}"
-            )
+        check_choice("split_long", self.split_long, "error", "split", "drop")
+        check_choice("lanes", self.lanes, "together", "apart")
+        check_choice("over_limit", self.over_limit, "error", "drop", "alone")
         if self.limits is not None:
             for name, most in dict(self.limits).items():
                 check_int(f"the limit of {name!r}", most, 1, 2**31 + 1)

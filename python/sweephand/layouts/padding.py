@@ -42,12 +42,6 @@ class GapLayout(Layout):
         return self.pad_value
 
 
-def check_side(side: object) -> None:
-    """Refuse a side that cannot be padded, with ValueError."""
-    if side not in ("right", "left"):
-        raise ValueError(f"side must be 'right' or 'left', got {side!r}")
-
-
 def pad_element(stream: str, dtype: np.dtype[Any], value: float) -> NDArray[Any]:
     """Return the value for gaps as an element of a stream: an array of shape () and its dtype.
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.checks import check_choice, check_int
 from sweephand.dataclass import dataclass
 from sweephand.layouts.base import Layout
-from sweephand.layouts.padding import GapLayout, PadValue, check_side
+from sweephand.layouts.padding import GapLayout, PadValue
 
 
 class WholeSequences(Layout):
@@ -95,7 +95,7 @@ class Padded(WholeSequences, GapLayout):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_side(self.side)
+        check_choice("side", self.side, "right", "left")
         check_int("multiple_of", self.multiple_of, 1, 2**31)
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweephand.checks import check_flag, check_int, check_number
+from sweephand.checks import check_choice, check_flag, check_int, check_number
 from sweephand.dataclass import dataclass
 from sweephand.errors import shown
 
@@ -90,8 +90,7 @@ class ByScore:
     until_sweep: int | None = None
 
     def __post_init__(self) -> None:
-        if self.over not in ("sweep", "window"):
-            raise ValueError(f"over must be 'sweep' or 'window', got {shown(self.over)}")
+        check_choice("over", self.over, "sweep", "window")
         check_flag("descending", self.descending)
         if self.default is not None and math.isnan(check_number("default", self.default)):
             raise ValueError("default must be a number, got nan")

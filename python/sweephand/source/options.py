@@ -8,7 +8,7 @@ from inspect import Parameter, signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
-from sweephand.checks import check_flag, check_int, check_number
+from sweephand.checks import check_choice, check_flag, check_int, check_number
 from sweephand.dataclass import dataclass, field, fields
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of
@@ -108,8 +108,7 @@ class SourceOptions:
         check_int("prefetch", self.prefetch, 0, 2**16)
         self._check_order()
         self._check_balance()
-        if self.missing not in ("error", "drop"):
-            raise ValueError(f"missing must be 'error' or 'drop', got {shown(self.missing)}")
+        check_choice("missing", self.missing, "error", "drop")
         if self.memory_limit is not None:
             check_int("memory_limit", self.memory_limit, 1, 2**63)
         self._check_node_cache()
@@ -118,9 +117,7 @@ class SourceOptions:
             check_int("num_threads", self.num_threads, 0, 2**10)
         if self.num_map_workers is not None:
             check_int("num_map_workers", self.num_map_workers, 0, 2**10)
-        if self.map_executor not in ("threads", "processes"):
-            given = shown(self.map_executor)
-            raise ValueError(f"map_executor must be 'threads' or 'processes', got {given}")
+        check_choice("map_executor", self.map_executor, "threads", "processes")
         if (
             self.map_timeout is not None
             and not check_number("map_timeout", self.map_timeout) > 0

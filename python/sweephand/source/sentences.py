@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.checks import check_choice, check_int
 from sweephand.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.source.sentence_buckets import fill_buckets, next_words, widths_of
@@ -144,8 +144,7 @@ class BucketSentenceIter:
     ) -> None:
         check_int("batch_size", batch_size, 1, 2**31)
         check_int("seed", seed, 0, 2**64)
-        if layout not in ("NT", "TN"):
-            raise ValueError(f"layout must be 'NT' or 'TN', got {layout!r}")
+        check_choice("layout", layout, "NT", "TN")
         self.batch_size = batch_size
         self.data_name, self.label_name = data_name, label_name
         self.invalid_label = invalid_label

@@ -8,13 +8,7 @@ from sweephand.source.plan import Plan
 
 
 class WholePlans:
-    """Minibatches of a plan for all workers together, from any place on.
-
-    Attributes
-    ----------
-    position : Position
-        Where the next minibatch begins.
-    """
+    """Minibatches of a plan for all workers together, from any place on."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

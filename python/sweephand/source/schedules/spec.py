@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from sweephand.checks import check_int
+from sweephand.checks import check_choice, check_int
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.schedules.formula import Formula
 from sweephand.source.schedules.schedule import (
@@ -30,8 +30,7 @@ def schedule_of(
     values = (
         _checked(spec, read) if isinstance(spec, Formula) else read_steps(spec, read, float)
     )
-    if follows not in ("applied", "consumed"):
-        raise ValueError(f"follows must be 'applied' or 'consumed', got {follows!r}")
+    check_choice("follows", follows, "applied", "consumed")
     if minibatch_size is not None and minibatch_size != 0:
         check_int("minibatch_size", minibatch_size)
     if epoch_size is not None:
