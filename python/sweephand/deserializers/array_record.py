@@ -6,10 +6,8 @@ https://github.com/google/riegeli): groups of records with a hash each, and a ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.array_record_reader import (
@@ -22,7 +20,7 @@ from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_row_runs
 from sweephand.deserializers.units.payloads import guess_payload, guess_streams, make_payload
 from sweephand.deserializers.units.row_ids import RowIds
-from sweephand.deserializers.units.unit_scan import UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
@@ -148,9 +146,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         scan.kinds = payload.kinds()
         return scan
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read the records of some units."""
         file.check_unchanged()  # the package opens it by its name
         first, stop = facts["units"][begin][0], facts["units"][end - 1][1]

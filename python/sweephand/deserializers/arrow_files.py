@@ -12,7 +12,7 @@ https://arrow.apache.org/docs/format/Columnar.html
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import OptionalModule
-from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.deserializers.units.arrow_units import (
     MAX_UNIT_BYTES,
@@ -31,7 +30,7 @@ from sweephand.deserializers.units.arrow_units import (
     streams_of,
 )
 from sweephand.deserializers.units.kept_scans import check_runs, require
-from sweephand.deserializers.units.unit_scan import UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.range_reader import open_to_scan
@@ -97,9 +96,7 @@ class ArrowFiles(ArrowUnits):
                     self._add_batch(scan, message, prefix, (begin, end), file)
                 advance(end - begin)
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read record batches."""
         first, stop = facts["record batch"][begin][0], facts["record batch"][end - 1][1]
         before = [one for one in facts["dictionary"] if one[0] < first]
@@ -116,9 +113,7 @@ class ArrowFiles(ArrowUnits):
         for file, facts, count in zip(index.files, index.facts, num_batches, strict=True):
             self._check_messages(file, facts, count)
 
-    def _check_messages(
-        self, file: SourceFile, facts: Mapping[str, Any], num_batches: int
-    ) -> None:
+    def _check_messages(self, file: SourceFile, facts: Facts, num_batches: int) -> None:
         schema, dictionaries, batches = (
             check_runs([facts["format"][name]], 2)[0]
             for name in ("schema", "dictionary", "record batch")

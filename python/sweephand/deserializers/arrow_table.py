@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.dataclass import dataclass
 from sweephand.deserializers.units.arrow_units import ArrowUnits, streams_of
 from sweephand.deserializers.units.row_ids import RowIds
-from sweephand.deserializers.units.unit_scan import UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, join_scans
 from sweephand.files.source_file import FileList, SourceFile
@@ -71,9 +69,7 @@ class ArrowTable(ArrowUnits):
             scan.num_bytes.append(batch.nbytes)
         return scan
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Take record batches as they are."""
         return self.to_columns(self._batches[begin:end], file.path)
 

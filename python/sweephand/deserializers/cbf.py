@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from sweephand.deserializers.cbf_header import CbfStream, can_be, read_header
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import require
 from sweephand.deserializers.units.row_ids import RowIds
-from sweephand.deserializers.units.unit_scan import UnitScan, known_fields
+from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan, known_fields
 from sweephand.errors import DataError, StaleError
 from sweephand.files.find import find_files
 from sweephand.files.index_file import Advance, Index
@@ -125,9 +124,7 @@ class CBFDeserializer(IndexedDeserializer):
         }
         return scan
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read some chunks of the file."""
         streams = [CbfStream(*one) for one in facts["streams"]]
         parts = [self._read_chunk(file, streams, one) for one in facts["chunks"][begin:end]]

@@ -22,7 +22,7 @@ from sweephand.deserializers.units.line_scan import LineConverter, LinePlace, re
 from sweephand.deserializers.units.line_units import LineUnits
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.text_numbers import guess_dtype, read_numbers
-from sweephand.deserializers.units.unit_scan import SampleType, known_fields
+from sweephand.deserializers.units.unit_scan import Columns, SampleType, known_fields
 from sweephand.errors import DataError
 from sweephand.files.contents import MAX_EXPANSION
 from sweephand.files.index_places import Keep
@@ -180,9 +180,7 @@ class _Rows:
             for name, dtype in self._types.items()
         }
 
-    def convert(
-        self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
         """Return the streams of rows, and the faults by row."""
         parts: list[list[ColumnData]] = []
         wrong: dict[int, tuple[str | None, str]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from sweephand.deserializers.htk_list import read_lists
 from sweephand.deserializers.htk_streams import HTKStreamDef, speech_streams
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import require
-from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
 from sweephand.files.index_file import Advance, Index
@@ -204,9 +204,7 @@ class _Features(IndexedDeserializer):
         advance(file.size)
         return scan
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read utterances; adjacent ones in one go."""
         header, scale = self._header(file)
         firsts, lengths = (one[begin:end] for one in self._ranges(file))

@@ -21,7 +21,7 @@ from sweephand.deserializers.jsonl_guess import guess_fields
 from sweephand.deserializers.units.line_scan import BOM, LineConverter, LinePlace
 from sweephand.deserializers.units.line_units import LineUnits
 from sweephand.deserializers.units.unit_loader import Piece
-from sweephand.deserializers.units.unit_scan import SampleType
+from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
 from sweephand.files.contents import PACKINGS, head_of_content
@@ -151,9 +151,7 @@ class JsonLines:
         """Return the streams of lines that hold nothing out of the ordinary; else None."""
         return read_ordinary(list(self._fields.values()), self._keys, padded)
 
-    def convert(
-        self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
         """Return the streams of lines, and the faults by row."""
         ordinary = self.read_ordinary(padded)
         if ordinary is not None:
@@ -166,7 +164,7 @@ class JsonLines:
         lines: Sequence[bytes],
         file: SourceFile,
         place: LinePlace,
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    ) -> Columns:
         """Parse lines of any other content, and find the errors in them."""
         offset = place.begin
         objects: list[dict[str, Any]] = []

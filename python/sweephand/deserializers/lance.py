@@ -11,10 +11,9 @@ https://lance.org/format
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.members import splits_of
@@ -34,7 +33,7 @@ from sweephand.deserializers.lance_reader import (
 from sweephand.deserializers.units.arrow_units import ArrowUnits, empty_batch, streams_of
 from sweephand.deserializers.units.kept_scans import check_row_runs
 from sweephand.deserializers.units.row_ids import RowIds
-from sweephand.deserializers.units.unit_scan import UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
@@ -192,9 +191,7 @@ class LanceDeserializer(ArrowUnits):
             advance(file.size * (end - begin) // num_rows)
         return scan
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read rows of a fragment."""
         file.check_unchanged()  # Lance opens it by its name
         first, stop = facts["units"][begin][0], facts["units"][end - 1][1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from sweephand.deserializers.parquet import ParquetDeserializer
 from sweephand.deserializers.units.arrow_units import read_schema, streams_of
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_first_rows, check_units, require
-from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
@@ -199,9 +198,7 @@ class LeRobotDeserializer(IndexedDeserializer):
                 found[name] = replace(rows[name], is_ragged=True)
         return found
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read row groups as episodes."""
         units = facts["units"]
         groups = units[begin][0], units[end - 1][1]

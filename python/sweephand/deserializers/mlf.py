@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from os import fsdecode
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_flag, check_int
-from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
@@ -26,7 +26,7 @@ from sweephand.deserializers.htk_streams import HTKStreamDef, speech_streams
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_array, require
 from sweephand.deserializers.units.placed import add_units
-from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
 from sweephand.files.index_arrays import stored_in, unpack_part
@@ -177,9 +177,7 @@ class HTKMLFDeserializer(IndexedDeserializer):
         advance(file.size)
         return scan
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Repeat the class of every run for its frames; all of it is in the index."""
         assert self._runs is not None
         num_runs, frames, classes = self._runs.of_units(file.path, begin, end)

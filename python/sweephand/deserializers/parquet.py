@@ -8,7 +8,6 @@ from pathlib import PurePath
 from typing import Any
 
 from sweephand.checks import OptionalModule
-from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups
 from sweephand.deserializers.units.arrow_units import (
@@ -20,7 +19,7 @@ from sweephand.deserializers.units.arrow_units import (
     read_schema,
     streams_of,
 )
-from sweephand.deserializers.units.unit_scan import UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance
 from sweephand.files.source_file import SourceFile
@@ -116,9 +115,7 @@ class ParquetDeserializer(ArrowUnits):
             advance(file.size // len(groups))
         return scan
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read row groups."""
         batches = self._read(file, range(begin, end), list(self.definitions))
         return self.to_columns(batches, file.path)

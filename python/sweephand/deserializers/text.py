@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.columns import ColumnData, bytes_column
+from sweephand.corpus.columns import bytes_column
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.foreign import is_named_as_document
@@ -16,8 +16,7 @@ from sweephand.deserializers.units.line_scan import LineConverter, LinePlace
 from sweephand.deserializers.units.line_units import LineUnits
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.tokens import one_stream
-from sweephand.deserializers.units.unit_scan import SampleType
-from sweephand.errors import DataError
+from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.files.contents import MAX_EXPANSION
 from sweephand.files.index_places import Keep
 from sweephand.files.paths import AnyPath
@@ -112,9 +111,7 @@ class _TextLines:
         """Return the type of lines."""
         return {self._stream: SampleType("bytes")}
 
-    def convert(
-        self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
         """Return the lines; there is nothing that may be wrong with them."""
         if self._are_whole:
             return [bytes_column(padded, np.array([0, len(padded)], np.int64))], {}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.tfrecord_runs import (
@@ -38,7 +37,7 @@ from sweephand.deserializers.units.tf_examples import (
     find_kinds,
     keys_of_records,
 )
-from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
 from sweephand.files.contents import FileContents, head_of_content
 from sweephand.files.index_file import Advance, Index
@@ -182,9 +181,7 @@ class TFRecordDeserializer(IndexedDeserializer):
             scan.add_error(error)  # what follows cannot be found
         return scan
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Decode the records of some units."""
         offset, _, first = facts["units"][begin]
         stop = facts["units"][end - 1][1]
@@ -247,7 +244,7 @@ class TFRecordDeserializer(IndexedDeserializer):
         run: Run,
         *,
         may_narrow: bool = False,
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    ) -> Columns:
         return decode_examples(
             example_fields(self.definitions, self.fields, kinds),
             run.records,

@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +44,7 @@ from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_array, require, spread
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.row_table import RowTable
-from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
@@ -122,9 +121,7 @@ class ArrayUnits(IndexedDeserializer):
         advance(file.size)
         return scan
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read sequences of one group."""
         first, stop = facts["starts"][begin], facts["starts"][end]
         with self._opened(file) as group:

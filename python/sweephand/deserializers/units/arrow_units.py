@@ -14,7 +14,7 @@ from sweephand.corpus.objects import OBJECT
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.units.arrow_columns import convert, pick
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, SampleType, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile
 from sweephand.files.paths import as_path, open_file
@@ -32,9 +32,7 @@ _PANDAS_INDEX = "__index_level_"
 class ArrowUnits(IndexedDeserializer):
     """Serve rows of record batches."""
 
-    def to_columns(
-        self, batches: Sequence[Any], path: str
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def to_columns(self, batches: Sequence[Any], path: str) -> Columns:
         """Return the streams of batches, and the faults by row."""
         wrong: dict[int, DataError] = {}
         columns = [

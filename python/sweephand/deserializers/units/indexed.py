@@ -31,6 +31,8 @@ from sweephand.deserializers.units.row_ids import RowIds, names_of_rows
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.deserializers.units.unit_loader import Piece, UnitLoader
 from sweephand.deserializers.units.unit_scan import (
+    Columns,
+    Facts,
     SampleType,
     UnitScan,
     common_types,
@@ -140,9 +142,7 @@ class IndexedDeserializer(SelfDescribed):
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Find the units of a file, reading it at most once."""
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read units ``[begin, end)`` of a file.
 
         Returns

@@ -9,8 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.columns import ColumnData
-from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
 from sweephand.files.inflate import Compression, InflatedStream
 from sweephand.files.source_file import SourceFile
@@ -47,9 +46,7 @@ class LineConverter(Protocol):
 
     padding: int
 
-    def convert(
-        self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
         """Return the streams of some whole lines; see `IndexedDeserializer.read_units`."""
 
     def kinds(self) -> dict[str, SampleType]:

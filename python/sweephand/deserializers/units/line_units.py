@@ -10,7 +10,6 @@ import numpy as np
 
 from sweephand.checks import check_int
 from sweephand.corpus import chunks
-from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import (
@@ -32,7 +31,7 @@ from sweephand.deserializers.units.line_scan import (
     whole_of,
 )
 from sweephand.deserializers.units.row_ids import RowIds
-from sweephand.deserializers.units.unit_scan import UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan
 from sweephand.errors import DataError, StaleError
 from sweephand.files.contents import (
     MAX_EXPANSION,
@@ -142,9 +141,7 @@ class LineUnits(IndexedDeserializer):
         scan.kinds = converter.kinds()
         return scan
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Convert the lines of some units."""
         first = LinePlace(*facts["units"][begin])
         stop = facts["units"][end - 1][1]
@@ -202,7 +199,7 @@ class LineUnits(IndexedDeserializer):
         require(bool(((sizes <= most) | packed).all()), "no units")
 
 
-def _check_members(facts: Mapping[str, Any], file: SourceFile) -> None:
+def _check_members(facts: Facts, file: SourceFile) -> None:
     if "compression" not in facts:
         return
     require(facts["compression"] in PACKINGS, "the compression")

@@ -21,15 +21,12 @@ from sweephand.deserializers.units.tf_examples import (
     find_kinds,
     keys_of_records,
 )
-from sweephand.deserializers.units.unit_scan import SampleType
+from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.errors import DataError
 from sweephand.files.source_file import SourceFile
 
 RECORD = "record"
 """The stream of a record that is served as its bytes."""
-
-Columns = tuple[list[ColumnData], dict[int, DataError]]
-"""Columns of some records, and what is wrong with which of them."""
 
 
 class Payload(Protocol):

@@ -13,7 +13,7 @@ from sweephand import _core
 from sweephand.corpus.columns import ColumnData, spread
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.dataclass import dataclass
-from sweephand.deserializers.units.unit_scan import SampleType
+from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile
 
@@ -77,7 +77,7 @@ def decode_examples(
     verify_checksums: bool = True,
     may_narrow: bool = False,
     offsets: NDArray[np.int64] | None = None,
-) -> tuple[list[ColumnData], dict[int, DataError]]:
+) -> Columns:
     """Decode consecutive records.
 
     Parameters
@@ -128,7 +128,7 @@ def decode_file_examples(
     first: int,
     verify_checksums: bool,
     may_narrow: bool,
-) -> tuple[list[ColumnData], dict[int, DataError]]:
+) -> Columns:
     """Decode the records in a range of a file, which is read block by block.
 
     See `decode_examples`.
@@ -153,7 +153,7 @@ def _to_columns(
     ledger: _core.formats.Ledger,
     file: str,
     first: int,
-) -> tuple[list[ColumnData], dict[int, DataError]]:
+) -> Columns:
     """Return what was decoded, and the items of the ledger by their records."""
     names = {field.key: field.name for field in fields}
     wrong = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -12,23 +12,21 @@ from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, blank_column, concat_columns, spread, take
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.units.row_table import RowTable
-from sweephand.deserializers.units.unit_scan import SampleType
+from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType
 from sweephand.errors import DataError, StaleError
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
 
 _NOT_INDEXED = "the rows are not those that the index was built of"
 
-Piece = tuple[SourceFile, Mapping[str, Any], int, int]
+Piece = tuple[SourceFile, Facts, int, int]
 """A file, what is known of it, and units of it."""
 
 
 class Units(Protocol):
     """Reader of units; see `IndexedDeserializer`."""
 
-    def read_units(
-        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read units of one file."""
 
     def read_together(self, pieces: Sequence[Piece]) -> list[ColumnData] | None:
@@ -149,7 +147,7 @@ class UnitLoader:
                 self._ledger.add(reason)
                 skipped.append(rows.start + row)
 
-    def _read(self, begin: int, end: int) -> tuple[list[ColumnData], dict[int, DataError]]:
+    def _read(self, begin: int, end: int) -> Columns:
         file, facts, first, stop = self._place(begin, end)
         columns, wrong = self._units.read_units(file, facts, first, stop)
         if not isinstance(file, LocalFile):  # which was looked at when it was read

@@ -19,6 +19,12 @@ _MOST_ERRORS = 10_000
 _MAX_NAMED = 20  # fields in a message
 _MOST_SAMPLES = 2**32 - 1
 
+Columns = tuple[list[ColumnData], dict[int, DataError]]
+"""A column for each stream, and the errors of rows, which are blank, by their numbers."""
+
+Facts = Mapping[str, Any]
+"""What an index keeps of a file beside arrays, as JSON."""
+
 
 @dataclass(frozen=True)
 class SampleType:
