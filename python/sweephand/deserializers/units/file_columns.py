@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,8 +34,7 @@ class FileColumn:
     files : sequence of SourceFile
         Those that the pieces are of.
     pieces : ndarray of uint64, shape (pieces, 3)
-        File number, byte where it begins, and size in bytes. One behind the other they are the
-        values.
+        File number, byte where it begins, and size in bytes. Consecutive, they are the values.
     stored : numpy.dtype, optional
         Of numbers of the other byte order, or of texts of a fixed width, which are converted
         when they are read; by default values lie in files as they are served.
@@ -116,36 +115,55 @@ def read_columns(
     """
     access = access_to([file for column in columns for file in column.files])
     known = {info.name: one.column for info, one in zip(infos, columns, strict=True)}
-    damaged = np.empty(0, np.int64) if skipped is None else skipped
-
-    def load(chunk: int) -> _core.read.Chunk:
-        first, end = chunks.bounds(chunk)
-        within = damaged[slice(*np.searchsorted(damaged, (first, end)))] - first
-        return make_chunk([one.load(first, end) for one in columns], skipped=within.tolist())
-
-    core: _core.read.Deserializer = _core.read.CallbackDeserializer(load)
-    chunked: _core.read.Deserializer | None = None
-    in_place = access.is_local and all(one.stored is None for one in columns)
-    if in_place:
-        placed = [one.in_place() for one in columns]
-        whole = make_chunk(placed, owned=False, skipped=damaged.tolist())
-        core = _core.read.ResidentDeserializer(whole)
-        chunked = _core.read.ExtentChunks(whole, chunks.offsets().view(np.uint64))
+    are_bare = access.is_local and all(one.stored is None for one in columns)
     num_bytes = sum(int(one.pieces[:, 2].sum()) for one in columns)
-    return StoredReader(
-        core=core,
+    sizing = sizing_streams({info.name: info for info in infos})
+    return bare_reader(
+        [one.in_place() for one in columns] if are_bare else None,
+        lambda first, end: [one.load(first, end) for one in columns],
+        skipped=np.empty(0, np.int64) if skipped is None else skipped,
         streams=infos,
         chunks=chunks,
-        measure=partial(
-            size_columns,
-            known,
-            chunks,
-            sizing_streams({info.name: info for info in infos}),
-            skipped=skipped,
-        ),
-        resident=in_place,
+        measure=partial(size_columns, known, chunks, sizing, skipped=skipped),
         sample_bytes=sample_bytes,
         load_threads=access.threads(chunk_bytes=num_bytes // max(1, len(chunks))),
         holds_stored=not access.is_local,
-        chunked=chunked,
+    )
+
+
+def bare_reader(
+    in_place: Sequence[ColumnData] | None,
+    load: Callable[[int, int], Sequence[ColumnData]],
+    *,
+    skipped: NDArray[np.int64],
+    chunks: _core.index.Starts,
+    **options: Any,
+) -> StoredReader:
+    """Return the reader of columns that lie in files as they are served, or nearly so.
+
+    Parameters
+    ----------
+    in_place : sequence of ColumnData, or None
+        The columns as the core reads them in local files; None if it cannot.
+    load : callable
+        Reads sequences ``[first, end)``.
+    skipped, chunks
+        See `read_columns`.
+    **options
+        All others of `StoredReader`.
+    """
+
+    def load_chunk(chunk: int) -> _core.read.Chunk:
+        first, end = chunks.bounds(chunk)
+        within = skipped[slice(*np.searchsorted(skipped, (first, end)))] - first
+        return make_chunk(load(first, end), skipped=within.tolist())
+
+    core: _core.read.Deserializer = _core.read.CallbackDeserializer(load_chunk)
+    chunked: _core.read.Deserializer | None = None
+    if in_place is not None:
+        whole = make_chunk(in_place, owned=False, skipped=skipped.tolist())
+        core = _core.read.ResidentDeserializer(whole)
+        chunked = _core.read.ExtentChunks(whole, chunks.offsets().view(np.uint64))
+    return StoredReader(
+        core=core, chunks=chunks, resident=in_place is not None, chunked=chunked, **options
     )

@@ -14,20 +14,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand import _core
 from sweephand.corpus import chunks
-from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, offsets_of, take
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import replace
+from sweephand.deserializers.units.file_columns import bare_reader
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_array, require, spread
 from sweephand.deserializers.units.row_table import RowTable
@@ -70,35 +70,23 @@ class PlacedDeserializer(IndexedDeserializer):
             sizes = pieces[number][:, 2]
             sizes[~rows.is_served] = 0
             columns.append(_column_of(kind, lengths, sizes))
-        starts = rows.unit_rows[rows.chunk_units]
-        skipped = np.flatnonzero(~rows.is_served)
         files = self.contents(rows.index)
         access = access_to(files)
-        local = access.local
-        core: _core.read.Deserializer
-        chunked: _core.read.Deserializer | None = None
-        if local is None:
-            core = _core.read.CallbackDeserializer(
-                _RemoteLoader(files, columns, pieces, starts, skipped).load
-            )
-        else:
+        if access.local is not None:
             for number, own in pieces.items():
                 filled = own[own[:, 2] > 0].astype(np.uint64)
-                extents = join_pieces(local, filled)
+                extents = join_pieces(access.local, filled)
                 columns[number] = replace(columns[number], extents=extents)
-            whole = make_chunk(columns, owned=False, skipped=skipped.tolist())
-            core = _core.read.ResidentDeserializer(whole)
-            chunked = _core.read.ExtentChunks(whole, starts.astype(np.uint64))
-        return StoredReader(
-            core=core,
+        return bare_reader(
+            columns if access.is_local else None,
+            partial(_load_rows, files, columns, pieces),
+            skipped=np.flatnonzero(~rows.is_served),
             streams=infos,
             chunks=rows.chunk_rows,
             measure=rows.measure,
-            resident=local is not None,
             sample_bytes=rows.sample_bytes,
             load_threads=access.threads(),
-            holds_stored=local is None,
-            chunked=chunked,
+            holds_stored=not access.is_local,
         )
 
     def check_facts(self, index: Index) -> None:
@@ -250,66 +238,54 @@ def _check_held(
             require(held == wanted and last - first == samples, "held bytes")
 
 
-class _RemoteLoader:
-    """Loads chunks of a store by few requests: the values of all their streams together."""
+def _load_rows(
+    files: Sequence[SourceFile],
+    columns: Sequence[ColumnData],
+    pieces: Mapping[int, Pieces],
+    first: int,
+    end: int,
+) -> list[ColumnData]:
+    """Load rows of a store by few requests: the values of all their streams together."""
+    rows = np.arange(first, end)
+    wanted = {number: own[first:end] for number, own in pieces.items()}
+    wanted = {number: own[own[:, 2] > 0] for number, own in wanted.items()}
+    found = dict(zip(wanted, _fetch(files, list(wanted.values())), strict=True))
+    loaded = []
+    for number, column in enumerate(columns):
+        part = take(column, rows)
+        if number in found:
+            values = found[number]
+            if not column.is_bytes:
+                values = values.view(column.dtype).reshape(-1, *column.shape)
+            part = replace(part, values=values)
+        loaded.append(part)
+    return loaded
 
-    def __init__(
-        self,
-        files: Sequence[SourceFile],
-        columns: Sequence[ColumnData],
-        pieces: Mapping[int, Pieces],
-        starts: NDArray[np.int64],
-        skipped: NDArray[np.int64],
-    ) -> None:
-        self._files = files
-        self._columns = columns
-        self._pieces = pieces
-        self._starts = starts
-        self._skipped = skipped
 
-    def load(self, chunk: int) -> _core.read.Chunk:
-        """Return a chunk."""
-        first, end = self._starts[chunk : chunk + 2].tolist()
-        rows = np.arange(first, end)
-        wanted = {number: own[first:end] for number, own in self._pieces.items()}
-        wanted = {number: own[own[:, 2] > 0] for number, own in wanted.items()}
-        found = iter(self._fetch(list(wanted.values())))
-        columns = []
-        for number, column in enumerate(self._columns):
-            part = take(column, rows)
-            if number in wanted:
-                values = next(found)
-                if not column.is_bytes:
-                    values = values.view(column.dtype).reshape(-1, *column.shape)
-                part = replace(part, values=values)
-            columns.append(part)
-        within = self._skipped[slice(*np.searchsorted(self._skipped, (first, end)))] - first
-        return make_chunk(columns, skipped=within.tolist())
-
-    def _fetch(self, wanted: Sequence[Pieces]) -> list[NDArray[np.uint8]]:
-        """Return the bytes of each run of pieces."""
-        every = np.concatenate([np.empty((0, 3), np.int64), *wanted])
-        order = np.lexsort((every[:, 1], every[:, 0]))
-        found: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)] * len(every)
-        number, begin, stop = -1, 0, 0
-        group: list[int] = []
-        for place in [*order.tolist(), None]:
-            if place is not None:
-                file, at, size = every[place].tolist()
-                if group and file == number and at <= stop + _MOST_GAP:
-                    group.append(place)
-                    stop = max(stop, at + size)
-                    continue
-            if group:
-                content = self._files[number].fetch(begin, stop - begin)
-                self._files[number].check_unchanged()
-                for one in group:
-                    inside = int(every[one, 1]) - begin
-                    found[one] = content[inside : inside + int(every[one, 2])]
-            if place is not None:
-                number, begin, stop, group = file, at, at + size, [place]
-        ends = offsets_of([len(one) for one in wanted]).tolist()
-        return [
-            np.concatenate([np.empty(0, np.uint8), *found[begin:end]])
-            for begin, end in pairwise(ends)
-        ]
+def _fetch(files: Sequence[SourceFile], wanted: Sequence[Pieces]) -> list[NDArray[np.uint8]]:
+    """Return the bytes of each run of pieces."""
+    every = np.concatenate([np.empty((0, 3), np.int64), *wanted])
+    order = np.lexsort((every[:, 1], every[:, 0]))
+    found: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)] * len(every)
+    number, begin, stop = -1, 0, 0
+    group: list[int] = []
+    for place in [*order.tolist(), None]:
+        if place is not None:
+            file, at, size = every[place].tolist()
+            if group and file == number and at <= stop + _MOST_GAP:
+                group.append(place)
+                stop = max(stop, at + size)
+                continue
+        if group:
+            content = files[number].fetch(begin, stop - begin)
+            files[number].check_unchanged()
+            for one in group:
+                inside = int(every[one, 1]) - begin
+                found[one] = content[inside : inside + int(every[one, 2])]
+        if place is not None:
+            number, begin, stop, group = file, at, at + size, [place]
+    ends = offsets_of([len(one) for one in wanted]).tolist()
+    return [
+        np.concatenate([np.empty(0, np.uint8), *found[begin:end]])
+        for begin, end in pairwise(ends)
+    ]
