@@ -212,7 +212,9 @@ class IndexedDeserializer(SelfDescribed):
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
     ) -> StoredReader:
         """Return the loader of rows."""
-        loader = UnitLoader(self, rows, self.kinds, ledger, owned=not self.is_resident)
+        loader = UnitLoader(
+            self.read_units, self.read_together, rows, self.kinds, ledger, not self.is_resident
+        )
         return StoredReader(
             core=_core.read.CallbackDeserializer(loader.load),
             streams=infos,

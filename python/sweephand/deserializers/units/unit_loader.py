@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, blank_column, concat_columns, spread, take
 from sweephand.corpus.ledger import Ledger
+from sweephand.dataclass import dataclass
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType
 from sweephand.errors import DataError, StaleError
@@ -23,75 +23,56 @@ Piece = tuple[SourceFile, Facts, int, int]
 """A file, what is known of it, and units of it."""
 
 
-class Units(Protocol):
-    """Reader of units; see `IndexedDeserializer`."""
-
-    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Read units of one file."""
-
-    def read_together(self, pieces: Sequence[Piece]) -> list[ColumnData] | None:
-        """Read units of several files, if that is quicker and nothing is wrong."""
-
-
+@dataclass(frozen=True)
 class UnitLoader:
     """Loads chunks of rows.
 
-    Parameters
+    Attributes
     ----------
-    units : Units
+    read_units, read_together : callable
+        See `IndexedDeserializer`.
     rows : RowTable
     kinds : dict of SampleType
         Per stream.
     ledger : Ledger
-        Where rows are counted that turn out to be damaged.
+        Counts rows that turn out to be damaged.
     owned : bool
-        Whether the memory of chunks counts as the source's.
+        True if the memory of chunks counts as the source's.
     """
 
-    def __init__(
-        self,
-        units: Units,
-        rows: RowTable,
-        kinds: Mapping[str, SampleType],
-        ledger: Ledger,
-        *,
-        owned: bool,
-    ) -> None:
-        self._units = units
-        self._owned = owned
-        self._rows = rows
-        self._kinds = kinds
-        self._ledger = ledger
+    read_units: Callable[[SourceFile, Facts, int, int], Columns]
+    read_together: Callable[[Sequence[Piece]], list[ColumnData] | None]
+    rows: RowTable
+    kinds: Mapping[str, SampleType]
+    ledger: Ledger
+    owned: bool
 
     def load(self, number: int) -> _core.read.Chunk:
         """Return a chunk or a unit; newly found damage is skipped."""
-        first, end = self._rows.load_units[number : number + 2].tolist()
+        first, end = self.rows.load_units[number : number + 2].tolist()
         parts: list[list[ColumnData]] = []
         skipped: list[int] = []  # rows
         pieces = list(self._pieces(first, end))
-        if len(pieces) > 1 and self._rows.are_all_served:
+        if len(pieces) > 1 and self.rows.are_all_served:
             together = self._read_together(pieces)
             if together is not None:
-                return make_chunk(together, owned=self._owned)
+                return make_chunk(together, owned=self.owned)
         for begin, stop in pieces:
             self._read_or_skip(begin, stop, parts, skipped)
         columns = [concat_columns(one) for one in zip(*parts, strict=True)]
-        first_row = int(self._rows.unit_rows[first])
-        return make_chunk(
-            columns,
-            owned=self._owned,
-            skipped=[row - first_row for row in skipped],
-        )
+        first_row = int(self.rows.unit_rows[first])
+        skipped = [row - first_row for row in skipped]
+        return make_chunk(columns, owned=self.owned, skipped=skipped)
 
     def _read_together(self, pieces: Sequence[tuple[int, int]]) -> list[ColumnData] | None:
         """Return units of several files; None if they are to be read one after the other."""
-        columns = self._units.read_together([self._place(*piece) for piece in pieces])
+        columns = self.read_together([self._place(*piece) for piece in pieces])
         if columns is None:
             return None
-        rows = self._rows.rows_of(pieces[0][0], pieces[-1][1])
-        for column, (name, kind) in zip(columns, self._kinds.items(), strict=True):
+        rows = self.rows.rows_of(pieces[0][0], pieces[-1][1])
+        for column, (name, kind) in zip(columns, self.kinds.items(), strict=True):
             is_so = SampleType.of(column) == kind and np.array_equal(
-                column.lengths, self._rows.lengths_of(name, rows)
+                column.lengths, self.rows.lengths_of(name, rows)
             )
             if not is_so:
                 return None
@@ -99,7 +80,7 @@ class UnitLoader:
 
     def _place(self, begin: int, end: int) -> Piece:
         """Return units of the corpus, all of one file, as they are numbered in it."""
-        index = self._rows.index
+        index = self.rows.index
         starts = index.starts["rows"]
         number = int(np.searchsorted(starts, begin, side="right")) - 1
         first = int(starts[number])
@@ -107,7 +88,7 @@ class UnitLoader:
 
     def _pieces(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """Cut a run of units at the borders of files."""
-        starts = self._rows.index.starts["rows"]
+        starts = self.rows.index.starts["rows"]
         while first < end:
             file = int(np.searchsorted(starts, first, side="right")) - 1
             stop = min(end, int(starts[file + 1]))
@@ -121,8 +102,8 @@ class UnitLoader:
 
         What the index knows to be damaged is skipped with what turns out to be.
         """
-        rows = self._rows.rows_of(begin, end)
-        known = (rows.start + np.flatnonzero(~self._rows.is_served[rows])).tolist()
+        rows = self.rows.rows_of(begin, end)
+        known = (rows.start + np.flatnonzero(~self.rows.is_served[rows])).tolist()
         if len(known) == rows.stop - rows.start:
             parts.append(self._blank(rows))
             skipped += known
@@ -136,41 +117,41 @@ class UnitLoader:
                 for unit in range(begin, end):
                     self._read_or_skip(unit, unit + 1, parts, skipped)
             else:
-                self._ledger.add(error)
+                self.ledger.add(error)
                 parts.append(self._blank(rows))
                 skipped += range(rows.start, rows.stop)
             return
         parts.append(columns)
         skipped += known
         for row, reason in wrong.items():
-            if self._rows.is_served[rows.start + row]:  # the index does not know
-                self._ledger.add(reason)
+            if self.rows.is_served[rows.start + row]:  # the index does not know
+                self.ledger.add(reason)
                 skipped.append(rows.start + row)
 
     def _read(self, begin: int, end: int) -> Columns:
         file, facts, first, stop = self._place(begin, end)
-        columns, wrong = self._units.read_units(file, facts, first, stop)
+        columns, wrong = self.read_units(file, facts, first, stop)
         if not isinstance(file, LocalFile):  # which was looked at when it was read
             file.check_unchanged()
-        rows = self._rows.rows_of(begin, end)
-        usable = np.flatnonzero(self._rows.is_served[rows])
+        rows = self.rows.rows_of(begin, end)
+        usable = np.flatnonzero(self.rows.is_served[rows])
         num_rows = rows.stop - rows.start
         checked = []
-        for column, (name, kind) in zip(columns, self._kinds.items(), strict=True):
+        for column, (name, kind) in zip(columns, self.kinds.items(), strict=True):
             if kind.is_ragged and len(usable) < num_rows == column.num_sequences:
                 column = spread(take(column, usable), usable, num_rows)
             if SampleType.of(column) != kind or column.num_sequences != num_rows:
                 raise StaleError(f"{_NOT_INDEXED}; delete the index", file.path, stream=name)
             lengths = column.lengths
-            for row in np.flatnonzero(lengths != self._rows.lengths_of(name, rows)).tolist():
+            for row in np.flatnonzero(lengths != self.rows.lengths_of(name, rows)).tolist():
                 found = f"the row has {lengths[row]} samples; {_NOT_INDEXED}"
-                at = self._rows.row_in_file(rows.start + row)
+                at = self.rows.row_in_file(rows.start + row)
                 wrong.setdefault(row, StaleError(found, file.path, stream=name, sequence=at))
             checked.append(column)
         return checked, wrong
 
     def _blank(self, rows: slice) -> list[ColumnData]:
         return [
-            blank_column(kind.to_column(), self._rows.lengths_of(name, rows))
-            for name, kind in self._kinds.items()
+            blank_column(kind.to_column(), self.rows.lengths_of(name, rows))
+            for name, kind in self.kinds.items()
         ]
