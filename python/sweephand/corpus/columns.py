@@ -153,6 +153,14 @@ def bytes_column(
     )
 
 
+def column_of_bytes(
+    samples: Sequence[bytes], sample_offsets: NDArray[np.int64] | None = None
+) -> ColumnData:
+    """Return byte strings as a column, each copied."""
+    content = np.frombuffer(b"".join(samples), np.uint8)
+    return bytes_column(content, offsets_of([len(one) for one in samples]), sample_offsets)
+
+
 def blank_column(column: ColumnData, lengths: NDArray[np.integer]) -> ColumnData:
     """Return sequences of these lengths, of the same kind as those of `column`, all zero."""
     num_samples = int(lengths.sum())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.casts import as_array, unmasked
-from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
 from sweephand.corpus.given_texts import (
     HOW_TO_FILL,
     NULLS,
@@ -188,9 +188,7 @@ def _offsets_of(sequences: Sequence[Any]) -> NDArray[np.int64]:
 
 
 def _from_bytes(name: str, samples: Sequence[object]) -> ColumnData:
-    encoded = to_bytes(f"stream {name!r}", samples)
-    values = np.frombuffer(b"".join(encoded), np.uint8)
-    return bytes_column(values, offsets_of([len(one) for one in encoded]))
+    return column_of_bytes(to_bytes(f"stream {name!r}", samples))
 
 
 def _from_csr(name: str, matrix: Any) -> ColumnData:

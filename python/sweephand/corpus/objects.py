@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.columns import ColumnData, column_of_bytes
 from sweephand.corpus.members import LACKING, Unusable
 from sweephand.dataclass import replace
 
@@ -78,9 +78,7 @@ def _plain(value: object) -> object:
 
 def objects_column(texts: Sequence[bytes]) -> ColumnData:
     """Return objects, a sample for each sequence, by their texts."""
-    content = np.frombuffer(b"".join(texts), np.uint8)
-    column = bytes_column(content, offsets_of([len(text) for text in texts]))
-    return replace(column, holds_objects=True)
+    return replace(column_of_bytes(texts), holds_objects=True)
 
 
 def column_of_values(values: Sequence[object]) -> tuple[ColumnData, dict[int, str]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
-from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.columns import ColumnData, column_of_bytes
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
@@ -178,10 +178,7 @@ class ImageFolder(SelfDescribed):
         self, contents: Sequence[bytes], labels: NDArray[np.int64]
     ) -> dict[str, ColumnData]:
         own = {
-            "image": bytes_column(
-                np.frombuffer(b"".join(contents), np.uint8),
-                offsets_of([len(one) for one in contents]),
-            ),
+            "image": column_of_bytes(contents),
             "label": ColumnData(labels, labels.dtype, (), len(labels)),
         }
         return {name: own[one.field or name] for name, one in self.definitions.items()}

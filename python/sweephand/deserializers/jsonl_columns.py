@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
 from sweephand.corpus.casts import cast, element_type, kinds_in, leaves
-from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.columns import ColumnData, bytes_column, column_of_bytes, offsets_of
 from sweephand.corpus.given_texts import IS_NULL
 from sweephand.corpus.members import LACKING, Unusable
 from sweephand.corpus.objects import OBJECT, column_of_values, is_nested
@@ -115,10 +115,7 @@ class JsonField:
             self._check_integers(rows, wrong)
         offsets = offsets_of([len(row) for row in rows])
         if self.dtype == _TEXT:
-            texts = [text for row in rows for text in row]
-            content = np.frombuffer(b"".join(texts), np.uint8)
-            begins = offsets_of([len(text) for text in texts])
-            return bytes_column(content, begins, offsets), wrong
+            return column_of_bytes([text for row in rows for text in row], offsets), wrong
         dtype = self.dtype or _FLOAT
         blank = np.empty((0, *self.shape), dtype)
         numbers = np.concatenate([blank, *(row for row in rows if len(row))]).astype(dtype)
@@ -147,7 +144,7 @@ class JsonField:
         if len(values):
             self._learn(values.dtype)
         if self.dtype == _TEXT:
-            return bytes_column(np.empty(0, np.uint8), np.zeros(1, np.int64), offsets)
+            return column_of_bytes([], offsets)
         dtype = self.dtype or _FLOAT
         numbers = cast(values, dtype) if len(values) else np.empty(0, dtype)
         return ColumnData(numbers, dtype, self.shape, len(numbers), offsets)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.checks import OptionalModule
-from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
 from sweephand.corpus.objects import object_text, objects_column
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
@@ -255,9 +255,7 @@ class LeRobotDeserializer(IndexedDeserializer):
             return objects_column(
                 [object_text(self._episodes.video(field, one)) for one in episodes]
             )
-        texts = [self._episodes.tasks[one][0].encode() for one in episodes]
-        content: NDArray[np.uint8] = np.frombuffer(b"".join(texts), np.uint8)
-        return bytes_column(content, offsets_of([len(one) for one in texts]))
+        return column_of_bytes([self._episodes.tasks[one][0].encode() for one in episodes])
 
     def check_facts(self, index: Index) -> None:
         """Refuse units that are not consecutive runs of row groups and of episodes."""

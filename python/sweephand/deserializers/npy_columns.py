@@ -12,7 +12,12 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.corpus.casts import element_type
-from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of, read_offsets
+from sweephand.corpus.columns import (
+    ColumnData,
+    column_of_bytes,
+    offsets_of,
+    read_offsets,
+)
 from sweephand.corpus.sizes import MANY_SEQUENCES, check_offsets
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.dataclass import replace
@@ -151,8 +156,7 @@ def _column_of(dtype: np.dtype[Any], header: NpyHeader) -> ColumnData:
     """Return samples of which only their number is known yet."""
     num_samples = header.shape[0]
     if dtype.hasobject:
-        empty = bytes_column(np.empty(0, np.uint8), np.zeros(1, np.int64))
-        return replace(empty, values=None, num_samples=num_samples)
+        return replace(column_of_bytes([]), values=None, num_samples=num_samples)
     return ColumnData(None, dtype, header.shape[1:], num_samples)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.casts import check_dtype
-from sweephand.corpus.columns import bytes_column, offsets_of
+from sweephand.corpus.columns import column_of_bytes
 from sweephand.corpus.members import LACKING, Unusable, member_at
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.deserializers.jsonl_columns import JsonField
@@ -58,7 +58,9 @@ class Members:
     def add(self, scan: UnitScan, name: str, faults: dict[int, DataError]) -> None:
         """Add the stream; errors of members become faults of their samples."""
         if self._decoding == "key":
-            add_held(scan, name, _texts(self._keys), is_known=bool(self._keys))
+            each: NDArray[np.int64] = np.arange(len(self._keys) + 1)
+            column = column_of_bytes(self._keys, each)
+            add_held(scan, name, column, is_known=bool(self._keys))
         elif self._decoding in ("number", "json"):
             self._add_parsed(scan, name, faults)
         elif self._decoding == "npy":
@@ -167,9 +169,3 @@ def _parse_object(text: bytes) -> Any:
 @lru_cache(maxsize=1024)  # most arrays of a corpus are alike
 def _npy_header(head: bytes, size: int) -> NpyHeader:
     return parse_header(io.BytesIO(head), size, "")
-
-
-def _texts(texts: Sequence[bytes]) -> Any:
-    content = np.frombuffer(b"".join(texts), np.uint8)
-    ones: NDArray[np.int64] = np.arange(len(texts) + 1)
-    return bytes_column(content, offsets_of([len(text) for text in texts]), ones)

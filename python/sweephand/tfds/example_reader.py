@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.casts import unmasked
 from sweephand.corpus.chunks import make_chunk
-from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.own_values import own_result
 from sweephand.dataclass import replace
@@ -108,14 +108,8 @@ class ExampleReader:
             ids = [
                 self._ids.of(*one) for one in zip(rows.tolist(), in_row.tolist(), strict=True)
             ]
-            columns.append(_to_bytes(ids))
+            columns.append(column_of_bytes([os.fsencode(one) for one in ids]))
         return columns, {at: locate(error) for at, error in wrong.items()}
-
-
-def _to_bytes(texts: Sequence[str]) -> ColumnData:
-    encoded = [os.fsencode(text) for text in texts]
-    values = np.frombuffer(b"".join(encoded), np.uint8)
-    return bytes_column(values, offsets_of([len(one) for one in encoded]))
 
 
 def _to_field(name: str, feature: Feature) -> ExampleField:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.casts import element_type
-from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
 from sweephand.dataclass import replace
 from sweephand.deserializers.units.unit_scan import SampleType
 
@@ -88,9 +88,7 @@ def column_of(values: NDArray[Any], kind: SampleType) -> ColumnData:
         If they are not of that kind.
     """
     if kind.dtype == "bytes":
-        texts = [_to_bytes(one) for one in values.tolist()]
-        content = np.frombuffer(b"".join(texts), np.uint8)
-        return bytes_column(content, offsets_of([len(one) for one in texts]))
+        return column_of_bytes([_to_bytes(one) for one in values.tolist()])
     dtype = np.dtype(kind.dtype)
     sample_offsets = None
     if values.dtype.hasobject:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.jsonl import JsonLines
 from sweephand.deserializers.jsonl_guess import guess_fields
@@ -151,8 +151,7 @@ class BytesPayload:
     def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
         """Return the stream of some records."""
         if self._dtype is None:
-            content = np.frombuffer(b"".join(records), np.uint8)
-            return [bytes_column(content, offsets_of([len(one) for one in records]))], {}
+            return [column_of_bytes(records)], {}
         wrong = {}
         blank: NDArray[Any] = np.empty((0, *self._shape), self._dtype)
         rows = [blank]
