@@ -19,8 +19,7 @@ from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.arrow_files import ArrowFiles
 from sweephand.deserializers.arrow_table import ArrowTable
 from sweephand.deserializers.data_in_memory import is_table, wrong_data
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import SelfDescribed, Wanted, the_only
+from sweephand.deserializers.formats import SelfDescribed
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files.index_places import Keep, check_keep
@@ -245,10 +244,3 @@ def is_arrow(path: AnyPath) -> bool:
     """Return True if a file begins like an Arrow IPC file, or is named as a stream."""
     is_stream = path.suffix == ".arrow" and begins_with(path, b"\xff\xff\xff\xff")
     return is_stream or begins_with(path, _ARROW)
-
-
-def open_saved(folders: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    """Return the corpus of a folder that `Dataset.save_to_disk` wrote."""
-    return wanted.open_files(
-        lambda one, *a, **b: ArrowDeserializer(the_only(one), *a, **b), folders
-    )

@@ -12,7 +12,7 @@ from typing import Any
 
 from sweephand.dataclass import dataclass
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Wanted
+from sweephand.deserializers.formats import Wanted, the_only
 from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.urls import swap_suffix
 
@@ -79,6 +79,8 @@ class Format:
         whichever of them is given, or their common prefix; `files` are those that have one.
     confirm : str
         ``module:function`` that returns whether a path with a sign of the format is of it.
+    is_alone : bool
+        True if a corpus is one path, so that several are refused before the class is called.
 
     Examples
     --------
@@ -95,6 +97,7 @@ class Format:
     holds: str = ""
     pairs: tuple[str, ...] = ()
     confirm: str = ""
+    is_alone: bool = False
 
     def is_at(self, look: Look) -> bool:
         """Return True if a path has this format, by its name and first bytes."""
@@ -105,9 +108,15 @@ class Format:
     def opener(self) -> Open:
         """Return a function that makes a corpus of such files, or of such a path."""
         reader = _find(self.reader)
-        if isinstance(reader, type):
-            return lambda paths, wanted: wanted.open_files(reader, paths)
-        return reader
+        if not isinstance(reader, type):
+            return reader
+
+        def open_files(paths: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+            files = the_only(paths) if self.is_alone else paths
+            opened: Deserializer = wanted.open_files(reader, files)
+            return opened
+
+        return open_files
 
     def _has_sign(self, look: Look) -> bool:
         if self.files and re.fullmatch(self.files, look.name, re.DOTALL):

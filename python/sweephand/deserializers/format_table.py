@@ -33,8 +33,9 @@ TEXT = Format(
 FORMATS = (
     Format(
         "Hugging Face folder",
-        f"{_OURS}.arrow:open_saved",
+        f"{_OURS}.arrow:ArrowDeserializer",
         holds=r"(state|dataset_dict)\.json/?",
+        is_alone=True,
     ),
     Format(
         "MDS",
@@ -45,16 +46,18 @@ FORMATS = (
     ),
     Format(
         "Lance",
-        f"{_OURS}.lance:open_table",
+        f"{_OURS}.lance:LanceDeserializer",
         holds="_versions/",
         confirm=f"{_OURS}.lance:is_lance",
+        is_alone=True,
     ),
     ZARR,
     Format(
         "LeRobot",
-        f"{_OURS}.lerobot:open_folder",
+        f"{_OURS}.lerobot:LeRobotDeserializer",
         holds="meta/",
         confirm=f"{_OURS}.lerobot:is_lerobot",
+        is_alone=True,
     ),
     Format(
         "pictures",

@@ -84,7 +84,9 @@ class Wanted:
         """Return the streams of arrays, which lack only the choice of the one that counts."""
         return self.mark(choose_streams(self.streams, partial(stream_per_name, names)))
 
-    def open_files(self, make: Callable[..., Described], files: Sequence[AnyPath]) -> Described:
+    def open_files(
+        self, make: Callable[..., Described], files: AnyPath | Sequence[AnyPath]
+    ) -> Described:
         """Return the deserializer of files that are cut into chunks by their bytes."""
         self._refuse_chunk_size()
         made = make(files, self.streams, index=self.index)

@@ -20,8 +20,6 @@ from sweephand.corpus.members import splits_of
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.dataclass import replace
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Wanted, the_only
 from sweephand.deserializers.lance_reader import (
     bytes_per_row,
     check_process,
@@ -229,10 +227,3 @@ class LanceDeserializer(ArrowUnits):
 def is_lance(path: AnyPath) -> bool:
     """Return True if a folder is a table."""
     return path.is_dir() and (path / "_versions").is_dir() and (path / "data").is_dir()
-
-
-def open_table(folders: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    """Return the corpus of a table."""
-    return wanted.open_files(
-        lambda one, *a, **b: LanceDeserializer(str(the_only(one)), *a, **b), folders
-    )

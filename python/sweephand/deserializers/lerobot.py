@@ -14,8 +14,6 @@ from sweephand.corpus.objects import object_text, objects_column
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.dataclass import replace
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Wanted, the_only
 from sweephand.deserializers.lerobot_episodes import Episodes, LeRobotInfo, read_info
 from sweephand.deserializers.parquet import ParquetDeserializer
 from sweephand.deserializers.units.arrow_units import read_schema, streams_of
@@ -286,10 +284,3 @@ def is_lerobot(path: AnyPath) -> bool:
         return "codebase_version" in read_info(info)
     except DataError:
         return False
-
-
-def open_folder(folders: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    """Return the corpus of a data set."""
-    return wanted.open_files(
-        lambda one, *a, **b: LeRobotDeserializer(str(the_only(one)), *a, **b), folders
-    )
