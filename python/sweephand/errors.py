@@ -105,10 +105,11 @@ class DataError(Exception):
         self.sequence = sequence
         self.line = line
 
-    def within(self, *, offset: int) -> Self:
+    def within(self, *, file: str | None = None, offset: int | None = None) -> Self:
         """Return the same error with facts of the caller added where they are unknown."""
-        reason, file, known, *rest = self.args
-        return type(self)(reason, file, offset if known is None else known, *rest)
+        reason, own_file, own_offset, *rest = self.args
+        file = file if own_file is None else own_file
+        return type(self)(reason, file, offset if own_offset is None else own_offset, *rest)
 
     def __str__(self) -> str:
         """Return place and reason as the C++ core writes them, with nothing unprintable."""

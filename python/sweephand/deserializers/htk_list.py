@@ -88,8 +88,7 @@ def _read_list(file: SourceFile, root: PathLike | None) -> HtkList:
     try:
         keys, paths, *ranges = _core.formats.parse_scp(file.read(0, file.size))
     except DataError as error:
-        reason, _, *place = error.args
-        raise DataError(reason, file.path, *place) from None
+        raise error.within(file=file.path) from None
     if not keys:
         raise DataError("the list names no frames: it is empty", file.path)
     folder, slash, _ = file.spec.rpartition("/")

@@ -155,8 +155,7 @@ class HTKMLFDeserializer(IndexedDeserializer):
                 file.read(0, file.size), self._states, self._num_classes, self._frame_period
             )
         except DataError as error:
-            reason, _, *place = error.args
-            raise DataError(reason, file.path, *place) from None
+            raise error.within(file=file.path) from None
         scan = UnitScan()
         starts = offsets_of(frames)[offsets_of(num_runs)]
         lengths = np.diff(starts)
