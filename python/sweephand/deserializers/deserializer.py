@@ -220,18 +220,26 @@ class Deserializer(AnswersForeignNames, NoDataset, ABC):
         return ""
 
 
-@dataclass(frozen=True, repr=False)
-class MappedDeserializer(Deserializer):
-    """A corpus whose sequences are mapped."""
-
-    whole: Deserializer
-    map_: SequenceMap
+class DerivedDeserializer(Deserializer):
+    """A corpus made of others, which are opened as a source asks for them."""
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
         from sweephand.maps.open_context import OpenContext
 
         return self.open_for(OpenContext(ledger))
+
+    @abstractmethod
+    def open_for(self, opening: OpenContext) -> Corpus:
+        """Return the corpus as a source asks for it."""
+
+
+@dataclass(frozen=True, repr=False)
+class MappedDeserializer(DerivedDeserializer):
+    """A corpus whose sequences are mapped."""
+
+    whole: Deserializer
+    map_: SequenceMap
 
     def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus as a source asks for it."""
@@ -244,17 +252,11 @@ class MappedDeserializer(Deserializer):
 
 
 @dataclass(frozen=True, repr=False)
-class FilteredDeserializer(Deserializer):
-    """A corpus of which only some sequences are kept."""
+class FilteredDeserializer(DerivedDeserializer):
+    """A corpus that keeps a part of the sequences of another."""
 
     whole: Deserializer
     filter_: SequenceMap
-
-    def open(self, ledger: Ledger) -> Corpus:
-        """Return the corpus, ready to be planned and read."""
-        from sweephand.maps.open_context import OpenContext
-
-        return self.open_for(OpenContext(ledger))
 
     def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus as a source asks for it."""

@@ -14,10 +14,9 @@ from sweephand.checks import check_int
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.join import join
-from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.deserializer import Deserializer, brief
+from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer, brief
 from sweephand.deserializers.formats import SelfDescribed, Wanted
 from sweephand.deserializers.htk_list import read_lists
 from sweephand.deserializers.htk_streams import HTKStreamDef, speech_streams
@@ -35,7 +34,7 @@ from sweephand.maps.open_context import OpenContext
 _CHUNK_FRAMES = 90_000  # 15 minutes, as CNTK has it
 
 
-class HTKFeatureDeserializer(SelfDescribed):
+class HTKFeatureDeserializer(DerivedDeserializer, SelfDescribed):
     r"""Serve frames of features from HTK's files, each utterance a sequence.
 
     Of each stream ``scp`` is a list whose lines are ``PATH``, ``KEY=PATH``, or, for frames of
@@ -107,10 +106,6 @@ class HTKFeatureDeserializer(SelfDescribed):
         self._streams = [
             _Features(name, one, root, chunk_frames, index) for name, one in chosen.items()
         ]
-
-    def open(self, ledger: Ledger) -> Corpus:
-        """Return the corpus, ready to be planned and read; the indexes are built if need be."""
-        return self.open_for(OpenContext(ledger))
 
     def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus for a source, its streams joined by the source's rule."""
@@ -312,8 +307,7 @@ def _read_header(file: SourceFile) -> _core.formats.HtkHeader:
     try:
         return _core.formats.parse_htk_header(head.tobytes(), file.size)
     except DataError as error:
-        reason, _, *place = error.args
-        raise DataError(reason, file.path, *place) from None
+        raise error.within(file=file.path) from None
 
 
 def _is_list(path: AnyPath) -> bool:

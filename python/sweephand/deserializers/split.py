@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from sweephand.checks import check_int
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.id_words import digests_of_names, id_words
-from sweephand.corpus.ledger import Ledger
 from sweephand.dataclass import dataclass
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer
 from sweephand.deserializers.source_data import SourceData, single_corpus
 from sweephand.deserializers.strata import parts_by_class
 from sweephand.elsewhere import names_ours
@@ -146,7 +145,7 @@ def _checked(shares: dict[str, float | Fraction]) -> dict[str, Fraction]:
 
 
 @dataclass(frozen=True, repr=False)
-class _Part(Deserializer):
+class _Part(DerivedDeserializer):
     """One part of a corpus."""
 
     whole: Deserializer
@@ -155,15 +154,9 @@ class _Part(Deserializer):
     seed: int
     by: GroupOf | str | None
 
-    def open(self, ledger: Ledger) -> Corpus:
-        """Open the corpus, and keep the sequences of this part."""
-        return self._part_of(self.whole.open(ledger), OpenContext(ledger))
-
     def open_for(self, opening: OpenContext) -> Corpus:
-        """Do the same as a source asks for it."""
-        return self._part_of(self.whole.open_for(opening), opening)
-
-    def _part_of(self, corpus: Corpus, opening: OpenContext) -> Corpus:
+        """Open the corpus, and keep the sequences of this part."""
+        corpus = self.whole.open_for(opening)
         if isinstance(self.by, str):
             kept = self._of_every_class(corpus, self.by, opening)
         else:
