@@ -216,7 +216,8 @@ def _advice_for_items(data: Any) -> str:
                 "rows are dicts: write sh.MapDeserializer([{'x': x, 'y': y} for x, y in data])"
             )
         if _are_columns(data):
-            columns = ", ".join(f"{name!r}: data[{i}]" for i, name in enumerate(_named(data)))
+            names = enumerate(names_for(len(data)))
+            columns = ", ".join(f"{name!r}: data[{number}]" for number, name in names)
             return f"write sh.ArrayDeserializer({{{columns}}}), with a name for every stream"
         return "write sh.ArrayDeserializer({'x': data}), with a name for every stream"
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
@@ -251,8 +252,9 @@ def _shown_path(path: Any) -> str:
     return f"{os.fspath(path)!r:.80}"
 
 
-def _named(data: Sequence[Any]) -> list[str]:
-    return ["x", "y"] if len(data) == 2 else [f"x{i}" for i in range(len(data))]
+def names_for(count: int) -> list[str]:
+    """Return the names of values that have none: x and y of two, else x0, x1, ..."""
+    return ["x", "y"] if count == 2 else [f"x{number}" for number in range(count)]
 
 
 def _names(data: object) -> set[str]:

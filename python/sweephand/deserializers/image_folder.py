@@ -147,7 +147,7 @@ class ImageFolder(SelfDescribed):
         chunks = _core.index.Starts.even(len(files), size)
         empty = self._columns([b""], np.zeros(1, np.int64))
         reader = StoredReader(
-            core=_core.read.FetchingDeserializer(_Fetcher(self, ledger).fetch),
+            core=_core.read.FetchingDeserializer(partial(self._fetch, ledger)),
             streams=[
                 describe_stream(name, column, self.definitions[name])
                 for name, column in empty.items()
@@ -160,19 +160,29 @@ class ImageFolder(SelfDescribed):
         names = [f"{self._path.name} {files.digest}"]
         return StoredCorpus([reader], self._ids, names, index=files.index)
 
-    def read(self, number: int) -> bytes | DataError:
-        """Return the bytes of a picture, or why it cannot be read."""
-        found = self._files.read(number)
-        if isinstance(found, DataError):
-            (name,) = self._ids.names(np.array([number]))
-            return DataError(found.reason, found.file, sequence=name)
-        return found
+    def _fetch(self, ledger: Ledger, numbers: NDArray[np.uint64]) -> _core.read.Chunk:
+        """Return the pictures of a share; unreadable ones are skipped in the budget."""
+        contents = [b""] * len(numbers)
+        skipped = []
+        if any((one.field or name) == "image" for name, one in self.definitions.items()):
+            at_once = _READ_AT_ONCE if len(numbers) >= 2 * _READ_AT_ONCE else 1
+            for place, found in enumerate(side_by_side(self._read, numbers.tolist(), at_once)):
+                if isinstance(found, DataError):
+                    ledger.add(found)
+                    skipped.append(place)
+                else:
+                    contents[place] = found
+        columns = self._columns(contents, self._files.labels[numbers])
+        return make_chunk(list(columns.values()), owned=False, skipped=skipped)
 
-    def columns(
-        self, contents: Sequence[bytes], numbers: NDArray[np.uint64]
-    ) -> list[ColumnData]:
-        """Return pictures as columns, one per stream."""
-        return list(self._columns(contents, self._files.labels[numbers]).values())
+    def _read(self, numbers: list[int]) -> list[bytes | DataError]:
+        """Return the bytes of pictures, or why one cannot be read."""
+        found = [self._files.read(number) for number in numbers]
+        for place, one in enumerate(found):
+            if isinstance(one, DataError):
+                (name,) = self._ids.names(np.array(numbers[place : place + 1]))
+                found[place] = DataError(one.reason, one.file, sequence=name)
+        return found
 
     def _columns(
         self, contents: Sequence[bytes], labels: NDArray[np.int64]
@@ -183,43 +193,9 @@ class ImageFolder(SelfDescribed):
         }
         return {name: own[one.field or name] for name, one in self.definitions.items()}
 
-    @property
-    def wants_pictures(self) -> bool:
-        """True if a stream holds pictures, and not only labels."""
-        return any((one.field or name) == "image" for name, one in self.definitions.items())
-
     def _description(self) -> str:
         what = [f"{len(self.classes)} classes", *self.definitions]
         return brief([str(self._path.name)], what, len(self._files))
-
-
-class _Fetcher:
-    """Reads the pictures of a share; those that cannot be read are skipped in the budget."""
-
-    def __init__(self, folder: ImageFolder, ledger: Ledger) -> None:
-        self._folder = folder
-        self._ledger = ledger
-
-    def fetch(self, numbers: NDArray[np.uint64]) -> _core.read.Chunk:
-        """Return the pictures with these numbers."""
-        found: list[bytes | DataError] = [b""] * len(numbers)
-        if self._folder.wants_pictures:
-            found = self._read(numbers.tolist())
-        skipped = []
-        for place, one in enumerate(found):
-            if isinstance(one, DataError):
-                self._ledger.add(one)
-                skipped.append(place)
-        contents = [b"" if isinstance(one, DataError) else one for one in found]
-        columns = self._folder.columns(contents, numbers)
-        return make_chunk(columns, owned=False, skipped=skipped)
-
-    def _read(self, numbers: list[int]) -> list[bytes | DataError]:
-        at_once = _READ_AT_ONCE if len(numbers) >= 2 * _READ_AT_ONCE else 1
-        return side_by_side(self._read_run, numbers, at_once)
-
-    def _read_run(self, numbers: list[int]) -> list[bytes | DataError]:
-        return [self._folder.read(number) for number in numbers]
 
 
 def holds_pictures(path: AnyPath) -> bool:

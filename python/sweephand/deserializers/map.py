@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sweephand import _core
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
-from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import ShardIds
@@ -21,9 +21,14 @@ from sweephand.corpus.sample_form import Samples
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.array import ArrayDeserializer
-from sweephand.deserializers.data_in_memory import arrays_of, is_map_style, wrong_data
+from sweephand.deserializers.data_in_memory import (
+    arrays_of,
+    is_map_style,
+    names_for,
+    wrong_data,
+)
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.map_items import MapDataset, MapItems, names_for
+from sweephand.deserializers.map_items import MapDataset, MapItems
 from sweephand.errors import DataError, StaleError
 from sweephand.files.local import open_regular
 from sweephand.files.source_file import spec_of
@@ -93,8 +98,8 @@ class MapDeserializer(Deserializer):
         name = name or type(dataset).__name__
         self._arrays: ArrayDeserializer | None = None
         if streams is None and lengths is None and (found := arrays_of(dataset)) is not None:
-            self._arrays = ArrayDeserializer(dict(zip(names_for(found), found, strict=True)),
-                                             name=name)  # fmt: skip
+            named = dict(zip(names_for(len(found)), found, strict=True))
+            self._arrays = ArrayDeserializer(named, name=name)
             return
         self._items = MapItems(dataset, streams, name)
         self._definitions = self._items.streams
@@ -109,9 +114,8 @@ class MapDeserializer(Deserializer):
         sizes = self._sizes(ledger)
         num_bytes = max(1, sum(column.num_bytes for column in first.values()))
         chunks = _core.index.Starts.even(items.count, sequences_per_chunk(1, num_bytes))
-        fetcher = _Fetcher(items, sizes, ledger)
         reader = StoredReader(
-            core=_core.read.FetchingDeserializer(fetcher.fetch),
+            core=_core.read.FetchingDeserializer(partial(_fetch, items, sizes, ledger)),
             streams=[
                 describe_stream(
                     stream,
@@ -179,39 +183,34 @@ class MapDeserializer(Deserializer):
         return lengths.astype(np.uint32)
 
 
-class _Fetcher:
-    """Reads the items of a share; those that cannot be served are skipped in the budget."""
+def _fetch(
+    items: MapItems,
+    sizes: NDArray[np.uint32] | None,
+    ledger: Ledger,
+    numbers: NDArray[np.uint64],
+) -> _core.read.Chunk:
+    """Return the items of a share; those that cannot be served are skipped in the budget."""
+    skipped = []
+    usable: list[Samples] = []
+    for place, item in enumerate(items.read(numbers.tolist())):
+        number = int(numbers[place])
+        wanted = 1 if sizes is None else int(sizes[number])
+        wrong = item if isinstance(item, DataError) else _compare(items, number, item, wanted)
+        if wrong is not None:
+            ledger.add(wrong)
+            skipped.append(place)
+        # In place of one that is skipped another, which is never delivered.
+        usable.append(items.first if isinstance(item, DataError) else item)
+    return make_chunk(list(items.to_columns(usable).values()), owned=False, skipped=skipped)
 
-    def __init__(
-        self, items: MapItems, sizes: NDArray[np.uint32] | None, ledger: Ledger
-    ) -> None:
-        self._items = items
-        self._sizes = sizes
-        self._ledger = ledger
 
-    def fetch(self, numbers: NDArray[np.uint64]) -> _core.read.Chunk:
-        """Return the items with these numbers."""
-        found = self._items.read(numbers.tolist())
-        skipped = []
-        usable: list[Samples] = []
-        for place, (number, item) in enumerate(zip(numbers.tolist(), found, strict=True)):
-            wrong = item if isinstance(item, DataError) else self._compare(number, item)
-            if wrong is not None:
-                self._ledger.add(wrong)
-                skipped.append(place)
-            # In place of one that is skipped another, which is never delivered.
-            usable.append(self._items.first if isinstance(item, DataError) else item)
-        columns: list[ColumnData] = list(self._items.to_columns(usable).values())
-        return make_chunk(columns, owned=False, skipped=skipped)
-
-    def _compare(self, number: int, samples: Samples) -> DataError | None:
-        wanted = 1 if self._sizes is None else int(self._sizes[number])
-        size = self._items.size(samples)
-        if size == wanted:
-            return None
-        return StaleError(
-            f"the item has {size} samples, {wanted} were expected; give the lengths of all "
-            "items, or measure them again",
-            self._items.name,
-            sequence=number,
-        )
+def _compare(items: MapItems, number: int, samples: Samples, wanted: int) -> DataError | None:
+    size = items.size(samples)
+    if size == wanted:
+        return None
+    return StaleError(
+        f"the item has {size} samples, {wanted} were expected; give the lengths of all "
+        "items, or measure them again",
+        items.name,
+        sequence=number,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from operator import getitem
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.deserializers.data_in_memory import names_for
 from sweephand.errors import DataError
 from sweephand.files.index_file import show_progress
 
@@ -80,7 +81,7 @@ class MapItems:
 
     def _guess_streams(self, item: Any) -> StreamDefs:
         """Return the fields of item 0."""
-        members = _as_mapping(item, names_for(item) if isinstance(item, tuple) else [])
+        members = _as_mapping(item, names_for(len(item)) if isinstance(item, tuple) else [])
         if members is None:
             raise DataError(_no_dict(item), self.name, sequence=0)
         return StreamDefs({str(name): StreamDef() for name in members})
@@ -148,7 +149,9 @@ class MapItems:
             if get_several is None or len(numbers) == 1:
                 return [self._get_one(number) for number in numbers]
             try:
-                items = _own_items(get_several, numbers)
+                found = own_result(get_several, numbers)
+                # Of an iterator each before it makes the next.
+                items = found if isinstance(found, list) else [copied(one) for one in found]
             except Exception:  # each by itself tells which one it was
                 return [self._get_one(number) for number in numbers]
         if len(items) != len(numbers):
@@ -174,12 +177,6 @@ class MapItems:
             return self._form.convert(members)
         except WrongSamples as error:
             return DataError(str(error), self.name, stream=error.stream, sequence=number)
-
-
-def _own_items(get_several: Callable[[list[int]], Any], numbers: list[int]) -> list[Any]:
-    """Return several items; of an iterator each before it makes the next."""
-    found = own_result(get_several, numbers)
-    return found if isinstance(found, list) else [copied(one) for one in found]
 
 
 def _as_mapping(item: Any, names: Sequence[str]) -> Mapping[Any, Any] | None:
@@ -211,8 +208,3 @@ def _no_dict(item: object) -> str:
         f"an item must be a dict, got {type(item).__name__}: wrap the dataset in one whose "
         "items are dicts, or give arrays to ArrayDeserializer"
     )
-
-
-def names_for(item: Sized) -> list[str]:
-    """Return the names of values that have none: x and y of two, else x0, x1, ..."""
-    return ["x", "y"] if len(item) == 2 else [f"x{number}" for number in range(len(item))]
