@@ -11,8 +11,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.dataclass import dataclass
-from sweephand.deserializers.foreign_methods import ON_CORPUS, ON_MAP
-from sweephand.deserializers.no_dataset import NoDataset
+from sweephand.deserializers.foreign_methods import ON_CORPUS, ON_MAP, NoDataset
 from sweephand.elsewhere import AnswersForeignNames, names_ours
 from sweephand.errors import printable
 
