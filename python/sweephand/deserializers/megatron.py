@@ -118,7 +118,7 @@ class MegatronDeserializer(Deserializer):
         )
 
     def _description(self) -> str:
-        return brief([file.name for file in self.files], self._streams or ["tokens"])
+        return brief([file.name for file in self.files], self._streams)
 
 
 def _beside(spec: str, suffix: str) -> str:

@@ -49,6 +49,13 @@ def read_header(file: SourceFile) -> NpyHeader:
         return parse_header(content, file.size, file.path)
 
 
+def header_if_npy(file: SourceFile) -> NpyHeader | None:
+    """Read the header of a ``.npy`` file; None if the first bytes are of another."""
+    size = min(file.size, len(npy_format.MAGIC_PREFIX))
+    is_npy = file.read(0, size).tobytes() == npy_format.MAGIC_PREFIX
+    return read_header(file) if is_npy else None
+
+
 def parse_header(content: BinaryIO, size: int, name: str) -> NpyHeader:
     """Parse the header of an array in a file or in a part of a file.
 

@@ -18,7 +18,7 @@ from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Wanted
-from sweephand.deserializers.npy_header import NpyHeader, read_header
+from sweephand.deserializers.npy_header import NpyHeader, header_if_npy
 from sweephand.deserializers.token_bounds import (
     check_cut,
     check_ends_of,
@@ -37,8 +37,6 @@ from sweephand.files.index_file import Index
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.paths import AnyPath
 from sweephand.files.source_file import Files, SourceFile
-
-_NPY_MAGIC = b"\x93NUMPY"
 
 
 class RawTokensDeserializer(Deserializer):
@@ -193,7 +191,7 @@ class RawTokensDeserializer(Deserializer):
         return np.append(begins, count)[1:] if count else begins
 
     def _description(self) -> str:
-        return brief([file.name for file in self.files], self._streams or ["tokens"])
+        return brief([file.name for file in self.files], self._streams)
 
     def _check(self, file: SourceFile, header: NpyHeader | None) -> None:
         if header is not None and header.dtype != self._dtype:
@@ -213,10 +211,9 @@ class RawTokensDeserializer(Deserializer):
 
 def _header_of(file: SourceFile) -> NpyHeader | None:
     """Return the header of a ``.npy`` file; None if the numbers are bare, as OLMo's are."""
-    is_npy = file.name.endswith(".npy") and file.size >= len(_NPY_MAGIC)
-    if not is_npy or file.read(0, len(_NPY_MAGIC)).tobytes() != _NPY_MAGIC:
+    header = header_if_npy(file) if file.name.endswith(".npy") else None
+    if header is None:
         return None
-    header = read_header(file)
     if len(header.shape) != 1 or header.dtype.kind not in "iuf" or not header.dtype.isnative:
         raise DataError(
             f"tokens are one row of numbers of native byte order, not {header.dtype} of shape "

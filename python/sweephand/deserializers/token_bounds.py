@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.checks import check_int
-from sweephand.deserializers.npy_header import read_header
+from sweephand.deserializers.npy_header import header_if_npy
 from sweephand.deserializers.units.kept_scans import all_follow, check_array, require
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, Scan, load_index
@@ -19,7 +19,6 @@ from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import SourceFile
 
 _BLOCK_TOKENS = 1 << 20
-_NPY_MAGIC = b"\x93NUMPY"
 _TOKEN_TYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -67,8 +66,8 @@ def read_ends(file: SourceFile) -> NDArray[np.int64]:
     """
     dtype: np.dtype[Any] = np.dtype("<u8")
     offset = 0
-    if file.size >= len(_NPY_MAGIC) and file.read(0, 6).tobytes() == _NPY_MAGIC:
-        header = read_header(file)
+    header = header_if_npy(file)
+    if header is not None:
         dtype, offset = np.dtype(header.dtype), header.offset
         if len(header.shape) != 1 or dtype.kind not in "iu" or not dtype.isnative:
             raise DataError(
