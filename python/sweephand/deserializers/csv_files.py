@@ -18,7 +18,7 @@ from sweephand.corpus.columns import ColumnData, concat_columns, spread
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.units.arrow_columns import convert
-from sweephand.deserializers.units.line_scan import LineConverter, LinePlace, records_of
+from sweephand.deserializers.units.line_scan import BOM, LineConverter, LinePlace, records_of
 from sweephand.deserializers.units.line_units import LineUnits
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.text_numbers import guess_dtype, read_numbers
@@ -34,7 +34,6 @@ pa_csv = OptionalModule("pyarrow.csv", extra="parquet")
 _HEAD_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 19  # that are parsed at a time
 _PREFIX = re.compile(r"CSV parse error: (Row #\d+: )?")
-_BOM = b"\xef\xbb\xbf"
 
 
 class CSVDeserializer(LineUnits):
@@ -126,7 +125,7 @@ class CSVDeserializer(LineUnits):
     def _columns(self) -> dict[str, str]:
         """Return the types of the columns of the first file, by their names."""
         if self._found is None:
-            head = self.head(_HEAD_BYTES).removeprefix(_BOM)
+            head = self.head(_HEAD_BYTES).removeprefix(BOM)
             header, _, rows = head.partition(b"\n")
             whole = rows[: rows.rfind(b"\n") + 1] or rows
             names = _names_in(header, self._separator, self.first_file)

@@ -157,15 +157,6 @@ class JsonLines:
         if ordinary is not None:
             return ordinary, {}
         lines = io.BytesIO(padded[: place.end - place.begin].data).readlines()
-        return self._convert_one_by_one(lines, file, place)
-
-    def _convert_one_by_one(
-        self,
-        lines: Sequence[bytes],
-        file: SourceFile,
-        place: LinePlace,
-    ) -> Columns:
-        """Parse lines of any other content, and find the errors in them."""
         offset = place.begin
         objects: list[dict[str, Any]] = []
         texts: list[bytes] = []

@@ -10,11 +10,11 @@ import numpy as np
 
 from sweephand.corpus.objects import is_nested
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.deserializers.units.line_scan import BOM
 from sweephand.errors import DataError
 
 _HEAD_BYTES = 1 << 20
 _LINE_BYTES = 64 << 20  # of a first line that is longer than the head
-_BOM = b"\xef\xbb\xbf"
 _PLAIN = {int, float, str, bool}
 _RAGGED = (-1,)  # lists of no one length make no samples
 
@@ -75,7 +75,7 @@ def _first_lines(read_head: Callable[[int], bytes]) -> list[bytes]:
         head = read_head(size)
     if len(head) == size and b"\n" in head:
         head = head[: head.rindex(b"\n")]  # the last line is not whole
-    return [line for line in head.removeprefix(_BOM).splitlines() if line.strip()]
+    return [line for line in head.removeprefix(BOM).splitlines() if line.strip()]
 
 
 def _refusal(value: object) -> str | None:

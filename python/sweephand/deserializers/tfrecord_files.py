@@ -173,7 +173,16 @@ class TFRecordDeserializer(IndexedDeserializer):
             size = None if compression else file.size
             with self._contents.open(file, compression) as content:
                 for run in find_runs(content, file, size, advance):
-                    self._add_unit(scan, file, run)
+                    scan.kinds = find_kinds(
+                        self.definitions,
+                        self.fields,
+                        run.records,
+                        scan.kinds,
+                        verify_checksums=self._verify,
+                    )
+                    columns, wrong = self._decode(file, scan.kinds, run)
+                    scan.add_faults(wrong, run.first)
+                    scan.add_unit(dict(zip(self.definitions, columns, strict=True)))
                     units.append((run.begin, run.end, run.first))
         except StaleError:
             raise
@@ -223,19 +232,8 @@ class TFRecordDeserializer(IndexedDeserializer):
         if self._compression != "auto":
             return self._compression
         head = file.read(0, min(file.size, HEAD)).tobytes()
-        return None if is_record_head(head) else _packing_of(head)
-
-    def _add_unit(self, scan: UnitScan, file: SourceFile, run: Run) -> None:
-        scan.kinds = find_kinds(
-            self.definitions,
-            self.fields,
-            run.records,
-            scan.kinds,
-            verify_checksums=self._verify,
-        )
-        columns, wrong = self._decode(file, scan.kinds, run)
-        scan.add_faults(wrong, run.first)
-        scan.add_unit(dict(zip(self.definitions, columns, strict=True)))
+        found = None if is_record_head(head) else compression_by_head(head)
+        return found if found in _PACKINGS else None
 
     def _decode(
         self,
@@ -254,11 +252,6 @@ class TFRecordDeserializer(IndexedDeserializer):
             verify_checksums=self._verify,
             may_narrow=may_narrow,
         )
-
-
-def _packing_of(head: bytes) -> Compression | None:
-    found = compression_by_head(head)
-    return found if found in _PACKINGS else None
 
 
 def is_tfrecord(path: AnyPath) -> bool:
