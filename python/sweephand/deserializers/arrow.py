@@ -177,7 +177,9 @@ def _with_nan(table: Any, frame: Any) -> Any:
     """
     for number, name in enumerate(table.schema.names[: frame.shape[1]]):
         column = frame.iloc[:, number]
-        has_nulls = table.column(number).null_count or _is_nested(table.column(number).type)
+        has_nulls = table.column(number).null_count or pa.types.is_nested(
+            table.column(number).type
+        )
         if (
             not has_nulls
             or not isinstance(column.dtype, np.dtype)
@@ -190,10 +192,6 @@ def _with_nan(table: Any, frame: Any) -> Any:
             continue  # texts beside NaN
         table = table.set_column(number, name, values)
     return table
-
-
-def _is_nested(kind: Any) -> bool:
-    return bool(pa.types.is_nested(kind))
 
 
 def _files_of(path: str) -> str | list[str]:

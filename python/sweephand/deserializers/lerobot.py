@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweephand.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
@@ -102,7 +101,9 @@ class LeRobotDeserializer(IndexedDeserializer):
         super().__init__(self._list_files(), streams, index=index, ids=self._episodes.names)
         self.definitions = self._with_shapes(self.definitions)
         own = {name: one for name, one in self.definitions.items() if self._is_row(name)}
-        hidden = _free_name(own)
+        hidden = _EPISODE
+        while hidden in own:
+            hidden = f"_{hidden}"
         self._row_streams = list(own)
         self._rows = ParquetDeserializer(
             FileList(self.files, []),
@@ -166,14 +167,10 @@ class LeRobotDeserializer(IndexedDeserializer):
         scan.kinds = self._kinds(rows.kinds, file)
         scan.rows = np.diff(of_episode).tolist()
         scan.num_bytes = np.diff(group_bytes[of_group]).tolist()
-        places = [
-            of_group[:-1],
-            of_group[1:],
-            of_episode[:-1],
-            of_episode[1:],
-        ]
+        places = [of_group[:-1], of_group[1:], of_episode[:-1], of_episode[1:]]
         scan.facts = {"units": np.stack(places, 1).tolist()}
-        scan.damaged_rows = _episodes_of(rows.damaged_rows, episodes)
+        damaged = np.searchsorted(episodes, rows.damaged_rows, side="right") - 1
+        scan.damaged_rows = np.unique(damaged).tolist()
         for name, kind in scan.kinds.items():
             if kind.is_ragged:
                 scan.lengths[name] = [self._episodes.lengths[begin:end]]
@@ -214,29 +211,7 @@ class LeRobotDeserializer(IndexedDeserializer):
             int(np.searchsorted(offsets, row, side="right")) - 1: error
             for row, error in reversed(wrong_rows.items())
         }
-        self._compare(numbers, first, stop, wrong, file)
-        by_name = {
-            name: replace(column, sample_offsets=offsets)
-            for name, column in zip(self._row_streams, own, strict=True)
-        }
-        return [
-            by_name[name] if name in by_name else self._once(name, range(first, stop))
-            for name in self.definitions
-        ], wrong
-
-    def _compare(
-        self,
-        numbers: ColumnData,
-        first: int,
-        stop: int,
-        wrong: dict[int, DataError],
-        file: SourceFile,
-    ) -> None:
-        """Compare the episode that each row names with the one that it should be of."""
-        wanted = np.repeat(
-            self._episodes.numbers[first:stop], self._episodes.lengths[first:stop]
-        )
-        offsets = offsets_of(self._episodes.lengths[first:stop])
+        wanted = np.repeat(self._episodes.numbers[first:stop], lengths)
         for row in np.flatnonzero(numbers.values != wanted).tolist():
             episode = int(np.searchsorted(offsets, row, side="right")) - 1
             reason = (
@@ -245,6 +220,14 @@ class LeRobotDeserializer(IndexedDeserializer):
             )
             name = self._episodes.names[first + episode]
             wrong.setdefault(episode, DataError(reason, file.path, sequence=name))
+        by_name = {
+            name: replace(column, sample_offsets=offsets)
+            for name, column in zip(self._row_streams, own, strict=True)
+        }
+        return [
+            by_name[name] if name in by_name else self._once(name, range(first, stop))
+            for name in self.definitions
+        ], wrong
 
     def _once(self, name: str, episodes: Sequence[int]) -> ColumnData:
         """Return a stream that has one sample in every episode."""
@@ -260,19 +243,6 @@ class LeRobotDeserializer(IndexedDeserializer):
         units, _ = check_units(index, 4)
         require(np.array_equal(units[:, 3] - units[:, 2], index.arrays["rows"]), "units")
         check_first_rows(index, units[:, 2])
-
-
-def _episodes_of(rows: Sequence[int], offsets: NDArray[np.int64]) -> list[int]:
-    """Return the episodes that rows are of, each once."""
-    found: list[int] = np.unique(np.searchsorted(offsets, rows, side="right") - 1).tolist()
-    return found
-
-
-def _free_name(names: Mapping[str, StreamDef]) -> str:
-    name = _EPISODE
-    while name in names:
-        name = f"_{name}"
-    return name
 
 
 def is_lerobot(path: AnyPath) -> bool:

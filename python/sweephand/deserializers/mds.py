@@ -100,10 +100,6 @@ class MDSDeserializer(PlacedDeserializer):
         for name, field in self.fields.items():
             self._column(field, name)
 
-    def is_held(self, stream: str) -> bool:
-        """Return False: all values are read in place."""
-        return False
-
     def guess_streams(self) -> StreamDefs:
         """Return the columns that can be served."""
         refused = {one.name: one.refusal for one in self._columns}
@@ -141,21 +137,14 @@ class MDSDeserializer(PlacedDeserializer):
         return scan
 
     def _column(self, field: str, stream: str) -> MdsColumn:
-        for column in self._columns:
-            if column.name == field:
-                if column.refusal is not None:
-                    raise DataError(
-                        f"the column {field!r} cannot be served: {column.refusal}",
-                        self.files[0].path,
-                        stream=stream,
-                    )
-                return column
-        known = ", ".join(one.name for one in self._columns)
-        raise DataError(
-            f"there is no field {field!r}, there are: {known}",
-            self.files[0].path,
-            stream=stream,
-        )
+        by_name = {one.name: one for one in self._columns}
+        column = by_name.get(field)
+        if column is not None and column.refusal is None:
+            return column
+        reason = f"there is no field {field!r}, there are: {', '.join(by_name)}"
+        if column is not None:
+            reason = f"the column {field!r} cannot be served: {column.refusal}"
+        raise DataError(reason, self.files[0].path, stream=stream)
 
     def _samples(
         self,

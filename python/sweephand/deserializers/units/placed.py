@@ -12,7 +12,6 @@ small and had to be parsed for the index is held there: it costs no reading.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -47,9 +46,9 @@ Pieces = NDArray[np.int64]
 class PlacedDeserializer(IndexedDeserializer):
     """Serve rows of bare values in files; a scan adds its streams by `add_placed`."""
 
-    @abstractmethod
     def is_held(self, stream: str) -> bool:
         """Return True if the index holds the values of a stream, rather than their places."""
+        return False
 
     def contents(self, index: Index) -> Sequence[SourceFile]:
         """Return the files that places refer to: the content of those that are compressed."""
