@@ -164,11 +164,6 @@ class IndexedDeserializer(SelfDescribed):
         """
         return None
 
-    @property
-    def load_threads(self) -> int:
-        """Threads that load chunks ahead."""
-        return access_to(self.files).threads(2)
-
     def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         index = self.load_index()
@@ -188,11 +183,9 @@ class IndexedDeserializer(SelfDescribed):
             in_parts=self.in_parts,
             chunk_bytes=self.chunk_bytes(),
         )
-        names = (
-            None
-            if self.ids is None
-            else names_of_rows(self.ids, rows, self.order, self._open_ids)
-        )
+        names = None
+        if self.ids is not None:
+            names = names_of_rows(self.ids, rows, self.order, self._open_ids)
         infos = [replace(info, is_single=rows.is_single(info.name)) for info in infos]
         return StoredCorpus(
             [self.make_reader(rows, infos, ledger)],
@@ -226,7 +219,7 @@ class IndexedDeserializer(SelfDescribed):
             sample_bytes=rows.sample_bytes,
             is_parsed=True,
             float_bytes=self.float_bytes,
-            load_threads=self.load_threads,
+            load_threads=access_to(self.files).threads(2),
             holds_stored=True,
         )
 

@@ -54,8 +54,6 @@ class RowTable:
     ----------
     unit_rows : ndarray of int64, shape (units + 1,)
         The first row of every unit, and the end.
-    chunk_units : ndarray of int64, shape (chunks + 1,)
-        The first unit of every chunk, and the end.
     is_served : ndarray of bool, shape (rows,)
         False for those that are damaged or empty: one sample each, and skipped.
     are_all_served : bool
@@ -87,27 +85,43 @@ class RowTable:
         num_bytes = index.arrays["num_bytes"]
         self.index = index
         self.unit_rows = offsets_of(index.arrays["rows"])
-        self.chunk_units = (
+        chunk_units = (
             np.arange(len(num_bytes) + 1)
             if chunk_per_unit
             else cut_chunks(num_bytes, chunk_bytes)
         )
-        self.load_units = self.chunk_units
+        self.chunk_rows = chunks_between(self.unit_rows[chunk_units])
+        self.load_units = chunk_units
         self.parts: _core.index.Starts | None = None
         if in_parts:
-            self.load_units = cut_parts(num_bytes, self.chunk_units)
+            self.load_units = cut_parts(num_bytes, chunk_units)
             self.parts = chunks_between(self.unit_rows[self.load_units])
         self._num_rows = int(self.unit_rows[-1])
         self._file_rows = self.unit_rows[index.starts["rows"]]
         self.lengths = dict(lengths)
         self.is_served = np.ones(self._num_rows, np.bool_)
-        self.is_served[self._damaged()] = False
+        damaged = np.diff(index.starts["damaged_rows"])
+        firsts = np.repeat(self._file_rows[:-1], damaged)
+        self.is_served[firsts + index.arrays["damaged_rows"]] = False
         self._sizing = sizing
         self._leave_out_empty(ledger)
         self.are_all_served = bool(self.is_served.all())
+        if not self.is_served.any():
+            raise DataError("the corpus is empty: no sequences", index.files[0].path)
         if not self.are_all_served:
-            self.lengths = {name: self._only_served(own) for name, own in lengths.items()}
-        self._choose(order)
+            self.lengths = {
+                name: None if own is None else np.where(self.is_served, own, np.uint32(0))
+                for name, own in lengths.items()
+            }
+        names = [file.name for file in index.files]
+        self.numbers: NDArray[np.uint64] | None = None
+        self.chunks = self.chunk_rows
+        self.ids: SequenceIds = ShardIds(names, self._file_rows.tolist())
+        if order is not None:
+            self.ids = ShardIds(names[:1], [0, len(order)])
+            size = -(-len(order) // len(self.chunk_rows))
+            self.chunks = _core.index.Starts.even(len(order), size)
+            self.numbers = order.astype(np.uint64)
 
     def measure(self) -> Sizing:
         """Return the sizes of all rows."""
@@ -149,10 +163,6 @@ class RowTable:
         """Return the number of each row's file."""
         return np.repeat(np.arange(len(self._file_rows) - 1), np.diff(self._file_rows))
 
-    def _damaged(self) -> NDArray[np.int64]:
-        counts = np.diff(self.index.starts["damaged_rows"])
-        return np.repeat(self._file_rows[:-1], counts) + self.index.arrays["damaged_rows"]
-
     def _sizes(self, streams: Sequence[str]) -> NDArray[np.uint32] | None:
         """Return the sizes of all rows; None: one sample each."""
         sizes = self._samples(streams)
@@ -184,25 +194,6 @@ class RowTable:
                 )
             )
         self.is_served[empty] = False
-
-    def _only_served(self, lengths: NDArray[np.uint32] | None) -> NDArray[np.uint32] | None:
-        return None if lengths is None else np.where(self.is_served, lengths, np.uint32(0))
-
-    def _choose(self, order: NDArray[np.int64] | None) -> None:
-        """Find the order and the chunks of the sequences, and how they are called."""
-        self.chunk_rows = chunks_between(self.unit_rows[self.chunk_units])
-        if not self.is_served.any():
-            raise DataError("the corpus is empty: no sequences", self.index.files[0].path)
-        names = [file.name for file in self.index.files]
-        self.numbers: NDArray[np.uint64] | None = None
-        self.chunks = self.chunk_rows
-        self.ids: SequenceIds = ShardIds(names, self._file_rows.tolist())
-        if order is None:
-            return
-        self.ids = ShardIds(names[:1], [0, len(order)])
-        size = -(-len(order) // len(self.chunk_rows))
-        self.chunks = _core.index.Starts.even(len(order), size)
-        self.numbers = order.astype(np.uint64)
 
 
 def cut_chunks(
