@@ -169,7 +169,7 @@ def test_a_key_of_zarr_beyond_the_store_is_not_read(key: str, tmp_path: Path) ->
     pytest.importorskip("zarr")
     import asyncio
 
-    from sweephand.deserializers.zarr_folder import open_folder
+    from sweephand.deserializers.zarr_stores import open_folder
 
     store = open_folder(tmp_path)
     with pytest.raises(sh.DataError, match="outside of it"):

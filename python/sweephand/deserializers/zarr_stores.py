@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,15 @@ from sweephand.deserializers.units.array_group import ArrayGroup, Offsets
 from sweephand.deserializers.units.array_units import ArrayUnits
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import SampleType
-from sweephand.deserializers.zarr_folder import open_folder
 from sweephand.errors import DataError, StaleError, printable
 from sweephand.files.find import list_paths
+from sweephand.files.local import refuse_irregular
 from sweephand.files.paths import AnyPath, as_path, folders_like, is_glob, read_file
 from sweephand.files.remote_path import RemotePath
 from sweephand.files.source_file import FileList, Files, PathLike, SourceFile
 
 zarr = OptionalModule("zarr", extra="zarr")
+_storage = OptionalModule("zarr.storage", extra="zarr")
 
 _METADATA = ("zarr.json", ".zgroup", ".zarray")
 _ROOT = "values"  # what the array is called of a store that is one
@@ -184,6 +186,53 @@ class _Group(ArrayGroup):
     def element(self, array: StoredArray, definition: StreamDef) -> SampleType:
         """Return the type of an element: a number or a text."""
         return TEXT if array.dtype.hasobject else element_of(array.dtype)
+
+
+def open_folder(path: Path) -> Any:
+    """Return a read-only zarr store over a folder that checks the files it reads.
+
+    A file that changed since it was first read is a StaleError, one that is no regular file a
+    DataError, as is one outside of the folder that metadata name. What was absent counts as a
+    file: a chunk without one holds the fill value.
+    """
+    return _kind()(_storage.LocalStore(path, read_only=True))
+
+
+@cache
+def _kind() -> Any:
+    class Folder(_storage.WrapperStore):  # type: ignore[misc, name-defined]
+        def __init__(self, store: Any) -> None:
+            super().__init__(store)
+            self._seen: dict[str, int] = {}
+
+        async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
+            self._look_at(key)
+            found = await super().get(key, prototype, byte_range)
+            self._look_at(key)
+            return found
+
+        async def get_partial_values(self, prototype: Any, key_ranges: Any) -> Any:
+            return [await self.get(key, prototype, part) for key, part in key_ranges]
+
+        def _look_at(self, key: str) -> None:
+            path = self._store.root / key
+            if key.startswith("/") or ".." in key.split("/"):
+                raise DataError(f"the store names {key!r}, which is outside of it", str(path))
+            tag = _tag_of(path)
+            if self._seen.setdefault(key, tag) != tag:
+                raise StaleError("the file changed since it was first read", str(path))
+
+    return Folder
+
+
+def _tag_of(path: Path) -> int:
+    """Return a fingerprint of a file."""
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    refuse_irregular(str(path), status.st_mode)
+    return hash((status.st_size, status.st_mtime_ns, status.st_ino))
 
 
 def open_stores(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
