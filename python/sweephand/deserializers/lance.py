@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from sweephand.corpus.corpus import StoredCorpus
@@ -178,14 +179,9 @@ class LanceDeserializer(ArrowUnits):
         units = [[at, min(at + step, num_rows)] for at in range(0, num_rows, step)]
         scan.facts = {"units": units}
         for begin, end in units:
-            if streams:
-                try:
-                    batches = self._read(file, begin, end, streams)
-                    self.add_rows(scan, batches, streams, file.path)
-                except DataError as error:
-                    self.add_lost_rows(scan, end - begin, error)
-            scan.rows.append(end - begin)
-            scan.num_bytes.append(int(row_bytes * (end - begin)))
+            size = end - begin, int(row_bytes * (end - begin))
+            read = partial(self._read, file, begin, end)
+            self.add_unit(scan, size, streams, read, file.path)
             advance(file.size * (end - begin) // num_rows)
         return scan
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import PurePath
 from typing import Any
 
@@ -103,15 +103,8 @@ class ParquetDeserializer(ArrowUnits):
             or any(group.columns[i].may_have_nulls for group in groups for i in leaves[name])
         ]
         for number, group in enumerate(groups):
-            num_bytes = _check_group(group, leaves, file, number)
-            if streams:
-                try:
-                    batches = self._read(file, [number], streams)
-                    self.add_rows(scan, batches, streams, file.path)
-                except DataError as error:
-                    self.add_lost_rows(scan, group.num_rows, error)
-            scan.rows.append(group.num_rows)
-            scan.num_bytes.append(num_bytes)
+            size = group.num_rows, _check_group(group, leaves, file, number)
+            self.add_unit(scan, size, streams, partial(self._read, file, [number]), file.path)
             advance(file.size // len(groups))
         return scan
 

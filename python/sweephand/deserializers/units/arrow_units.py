@@ -47,6 +47,24 @@ class ArrowUnits(IndexedDeserializer):
         for name in self.definitions:
             scan.kinds[name] = SampleType.of(self._convert(name, empty, path)[0])
 
+    def add_unit(
+        self,
+        scan: UnitScan,
+        size: tuple[int, int],
+        streams: Sequence[str],
+        read: Callable[[Sequence[str]], Sequence[Any]],
+        path: str,
+    ) -> None:
+        """Add a unit of some rows and bytes, whose batches are read if streams must be."""
+        num_rows, num_bytes = size
+        if streams:
+            try:
+                self.add_rows(scan, read(streams), streams, path)
+            except DataError as error:
+                self.add_lost_rows(scan, num_rows, error)
+        scan.rows.append(num_rows)
+        scan.num_bytes.append(num_bytes)
+
     def add_rows(
         self, scan: UnitScan, batches: Sequence[Any], streams: Sequence[str], path: str
     ) -> None:
