@@ -114,7 +114,7 @@ def test_what_is_written_is_read(path: Path) -> None:
     ]
     assert found[1][2] == []
     assert found[2][3] == [["\u00e9".encode()]]
-    assert not path.with_name(path.name + ".tmp").exists()
+    assert list(path.parent.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zlib"])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.casts import as_array, cast
 from sweephand.files.source_file import spec_of
+from sweephand.run.writing import replaced_file
 
 Feature = bool | int | float | bytes | str | Sequence[object] | NDArray[np.generic]
 """What one key of an example holds: numbers, bytes or text, one or a list of them."""
@@ -212,23 +213,18 @@ def write(
     """
     if compression not in (None, "gzip", "zlib"):
         raise ValueError(f"compression must be None, 'gzip' or 'zlib', got {compression!r}")
-    path = Path(spec_of(path))
-    unfinished = path.with_name(path.name + ".tmp")
     count = 0
-    try:
-        with unfinished.open("wb") as file:
-            # No name and time in the file: equal records give equal bytes.
-            writer: BinaryIO | gzip.GzipFile | _ZlibWriter = file
-            if compression == "gzip":
-                writer = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
-            elif compression == "zlib":
-                writer = _ZlibWriter(file)
-            for example in examples:
-                data = example if isinstance(example, bytes) else encode_example(example)
-                writer.write(encode_record(data))
-                count += 1
+    with replaced_file(Path(spec_of(path))) as file:
+        # No name and time in the file: equal records give equal bytes.
+        writer: BinaryIO | gzip.GzipFile | _ZlibWriter = file
+        if compression == "gzip":
+            writer = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+        elif compression == "zlib":
+            writer = _ZlibWriter(file)
+        for example in examples:
+            data = example if isinstance(example, bytes) else encode_example(example)
+            writer.write(encode_record(data))
+            count += 1
+        if writer is not file:
             writer.close()
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
     return count
