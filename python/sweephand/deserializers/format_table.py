@@ -7,6 +7,7 @@ from sweephand.deserializers.format import Format
 _OURS = "sweephand.deserializers"
 _GZIP = rb"\x1f\x8b"
 _ZSTD = rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"
+_PACKED = _GZIP + b"|" + _ZSTD
 _ZLIB = b"|".join(  # the first byte has 8 in its lower half, and 31 divides the two
     b"\\x%02x\\x%02x" % divmod(head, 256)
     for head in range(0, 1 << 15, 31)
@@ -112,28 +113,21 @@ FORMATS = (
     Format(
         "WebDataset",
         f"{_OURS}.webdataset:WebDatasetDeserializer",
-        magic=rb"(?=.{512})[^\0].{147}(?:" + _CHECKSUM + b")|" + _GZIP + b"|" + _ZSTD,
+        magic=rb"(?=.{512})[^\0].{147}(?:" + _CHECKSUM + b")|" + _PACKED,
         confirm=f"{_OURS}.webdataset:is_tar",
     ),
     Format(
         "JSON lines",
         f"{_OURS}.jsonl:JSONLDeserializer",
-        magic=b"(?:" + _BOM + rb")?\s*\{|" + _GZIP + b"|" + _ZSTD,
+        magic=b"(?:" + _BOM + rb")?\s*\{|" + _PACKED,
         confirm=f"{_OURS}.jsonl:is_jsonl",
     ),
     Format(
         "CNTK text",
         f"{_OURS}.ctf:CTFDeserializer",
-        magic=b"(?:"
-        + _BOM
-        + b")?(?:"
-        + _BLANKS
-        + rb"\d+"
-        + _BLANKS
-        + rb")?\|[a-zA-Z]|"
-        + _GZIP
-        + b"|"
-        + _ZSTD,
+        magic=b"(?:%b)?(?:%b)?" % (_BOM, _BLANKS + rb"\d+" + _BLANKS)
+        + rb"\|[a-zA-Z]|"
+        + _PACKED,
         confirm=f"{_OURS}.ctf:is_ctf",
     ),
     Format("MLF", f"{_OURS}.mlf:open_labels", magic=b"(?:" + _BOM + b")?#!MLF!#"),

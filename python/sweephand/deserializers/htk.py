@@ -182,7 +182,14 @@ class _Features(IndexedDeserializer):
             scan.num_bytes = [0] * len(firsts)
             scan.lengths[self._name] = [np.zeros(len(firsts), np.int64)]
             return scan
-        self._refuse_dimension(header.dimension, file)
+        if self._dimension not in (None, (header.dimension,)):
+            raise DataError(
+                f"a frame has {header.dimension} values, and the stream's shape is "
+                f"{self._dimension}: declare shape={header.dimension}, that of what is stored, "
+                "and frames beside it by context=",
+                file.path,
+                stream=self._name,
+            )
         lengths = _whole(lengths, firsts, header.num_frames)
         for row in np.flatnonzero(firsts + lengths > header.num_frames).tolist():
             last = firsts[row] + lengths[row] - 1
@@ -273,16 +280,6 @@ class _Features(IndexedDeserializer):
         number = self._numbers[file.path]
         rows = slice(*self._starts[number : number + 2].tolist())
         return self._firsts[rows], self._lengths[rows]
-
-    def _refuse_dimension(self, found: int, file: SourceFile) -> None:
-        if self._dimension in (None, (found,)):
-            return
-        raise DataError(
-            f"a frame has {found} values, and the stream's shape is {self._dimension}: declare "
-            f"shape={found}, that of what is stored, and frames beside it by context=",
-            file.path,
-            stream=self._name,
-        )
 
 
 def _whole(

@@ -187,8 +187,8 @@ class JsonField:
             raise ValueError("holds an integer that does not fit 64 bits")
         if "b" in kinds and len(kinds) > 1:
             raise ValueError("holds true or false among numbers")
-        if "f" in kinds:
-            _check_finite(array)
+        if "f" in kinds and not np.isfinite(array).all():
+            raise ValueError("holds a number that is beyond float64")
         if "i" in kinds and "f" in kinds:
             self._check_integers_in(value)
         if array.ndim == len(self.shape):
@@ -244,11 +244,6 @@ class JsonField:
             raise ValueError(f"holds {_words(dtype)}, and {_words(known)} in other rows")
         elif dtype != _TEXT:
             self.dtype = np.promote_types(known, dtype)
-
-
-def _check_finite(array: NDArray[Any]) -> None:
-    if not np.isfinite(array).all():
-        raise ValueError("holds a number that is beyond float64")
 
 
 def _words(dtype: np.dtype[Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -241,9 +241,18 @@ def files_in_map(path: Path) -> PictureFiles:
     names: list[bytes] = []
     labels: list[int] = []
     with open_regular(path) as file:
-        for name, label in _lines(file, str(path)):
-            names.append(name)
-            labels.append(label)
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            entry = parse_line(line)
+            if entry is None:
+                raise DataError(
+                    f"line {number} is not path<TAB>label, with a label from 0 on: "
+                    f"{line[:60].decode(errors='replace')!r}",
+                    str(path),
+                )
+            names.append(entry[0])
+            labels.append(entry[1])
     if not names:
         raise DataError("the map file lists no picture", str(path))
     return PictureFiles(
@@ -253,20 +262,6 @@ def files_in_map(path: Path) -> PictureFiles:
         np.array(labels, np.int64),
         [str(label) for label in range(max(labels) + 1)],
     )
-
-
-def _lines(file: Iterator[bytes], path: str) -> Iterator[tuple[bytes, int]]:
-    for number, line in enumerate(file, 1):
-        if not line.strip():
-            continue
-        entry = parse_line(line)
-        if entry is None:
-            raise DataError(
-                f"line {number} is not path<TAB>label, with a label from 0 on: "
-                f"{line[:60].decode(errors='replace')!r}",
-                path,
-            )
-        yield entry
 
 
 def parse_line(line: bytes) -> tuple[bytes, int] | None:

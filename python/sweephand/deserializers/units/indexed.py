@@ -36,7 +36,6 @@ from sweephand.deserializers.units.unit_scan import (
     SampleType,
     UnitScan,
     common_types,
-    lengths_in,
     list_errors,
 )
 from sweephand.errors import DataError
@@ -175,7 +174,10 @@ class IndexedDeserializer(SelfDescribed):
         ]
         rows = RowTable(
             index,
-            {name: lengths_in(index, name, kind) for name, kind in kinds.items()},
+            {
+                name: index.arrays[f"lengths of {name}"] if kind.is_ragged else None
+                for name, kind in kinds.items()
+            },
             sizing_streams({info.name: info for info in infos}),
             ledger,
             order=self.order,

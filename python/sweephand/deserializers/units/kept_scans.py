@@ -54,10 +54,8 @@ def check_index(index: Index, streams: Collection[str]) -> None:
 
 
 def _check_damaged(index: Index, num_rows: NDArray[np.float64]) -> None:
-    damaged, starts = (
-        check_array(index, "damaged_rows", np.int64),
-        index.starts["damaged_rows"],
-    )
+    damaged = check_array(index, "damaged_rows", np.int64)
+    starts = index.starts["damaged_rows"]
     is_rising = all_follow(damaged[1:] > damaged[:-1], starts)
     require(_is_within(damaged, spread(num_rows - 1, starts)) and is_rising, "damaged rows")
     for number in np.flatnonzero(np.diff(starts)).tolist():

@@ -171,11 +171,6 @@ def known_fields(guess: Callable[[], Iterable[str]]) -> str:
     return f", there are: {listed}{', ...' if len(names) > _MAX_NAMED else ''}"
 
 
-def lengths_in(index: Index, name: str, kind: SampleType) -> NDArray[np.uint32] | None:
-    """Return the samples of every row in a stream; None: one each."""
-    return index.arrays[f"lengths of {name}"] if kind.is_ragged else None
-
-
 def list_errors(index: Index, ledger: Ledger) -> None:
     """Count the damaged items of the files."""
     for file, facts in zip(index.files, index.facts, strict=True):
