@@ -19,15 +19,7 @@ from sweephand.files.source_file import FileList, SourceFile
 
 
 class ArrowTable(ArrowUnits):
-    """Serve the rows of a table; every record batch is a unit, and a chunk.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    streams : StreamDefs, dict of StreamDef, list of str, or None
-    order : ndarray of int64, optional
-        The row that each sequence is; by default the rows one after the other.
-    """
+    """Serve the rows of a pyarrow.Table; every record batch is a unit, and a chunk."""
 
     format = "table"
 

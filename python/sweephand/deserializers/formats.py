@@ -67,11 +67,6 @@ class Wanted:
     def choose(self, guess: Callable[[], StreamDefs]) -> StreamDefs:
         """Return the streams of files that are cut into chunks by their bytes.
 
-        Parameters
-        ----------
-        guess : callable
-            Returns the streams that the files tell.
-
         Raises
         ------
         ValueError

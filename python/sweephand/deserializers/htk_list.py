@@ -43,18 +43,7 @@ class HtkList:
 def read_lists(scp: Files, root: PathLike | None) -> HtkList:
     """Read lists one after the other; a feature file among them is one sequence.
 
-    Parameters
-    ----------
-    scp : path, glob, URL, or sequence of them
-    root : path or URL, optional
-        The folder that relative paths are relative to; by default that of each list.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such list.
-    DataError
-        If a line names no frames, or no line is there.
+    Relative paths are those in the folder `root`, by default in that of each list.
     """
     files = find_files(scp, as_given=True).files
     lists = [_alone(file) if is_features(file) else _read_list(file, root) for file in files]

@@ -93,9 +93,8 @@ class JsonField:
         Returns
         -------
         column : ColumnData
-            Of the dtype that is known now.
         wrong : dict
-            Row to what is wrong with it; such a row is empty.
+            The faults by row; such a row is empty.
         """
         if self._are_objects(values):
             return column_of_values(values)
@@ -255,13 +254,7 @@ def read_ordinary(
 ) -> list[ColumnData] | None:
     """Return the fields of lines that hold nothing out of the ordinary; else None.
 
-    Parameters
-    ----------
-    fields : sequence of JsonField
-    keys : sequence of str
-        Of each field.
-    padded : ndarray of uint8
-        Whole lines, and `PADDING` zeros.
+    `padded` is whole lines, and `PADDING` zeros.
     """
     if any(field.shape or field.is_object for field in fields) or len(set(keys)) < len(keys):
         return None

@@ -63,17 +63,7 @@ class LeRobotInfo:
 
     @classmethod
     def of(cls, folder: Path) -> LeRobotInfo:
-        """Read it.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is none.
-        ValueError
-            If the data set is of another version.
-        DataError
-            If it is damaged.
-        """
+        """Read it; ValueError if the data set is of another version."""
         path = folder / "meta" / "info.json"
         content = read_info(path)
         version = content.get("codebase_version")
@@ -144,13 +134,7 @@ class Episodes:
 
     @classmethod
     def of(cls, info: LeRobotInfo) -> Episodes:
-        """Read the files of ``meta/episodes``.
-
-        Raises
-        ------
-        DataError
-            If one is damaged, lacks a column, or contradicts itself.
-        """
+        """Read the files of ``meta/episodes``, which must not contradict themselves."""
         folder = info.folder / "meta" / "episodes"
         paths = sorted(folder.glob("*/*.parquet"))
         if not paths:

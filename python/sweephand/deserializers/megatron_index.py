@@ -119,15 +119,6 @@ def read_index(
 ) -> MegatronIndex:
     """Read an index and check every number in it before it is used.
 
-    Parameters
-    ----------
-    file, data : SourceFile
-        The ``.idx`` and the ``.bin`` file.
-    ledger : Ledger
-        Where damaged sequences are counted.
-    any_order : bool
-        Sequences may lie in any order in ``.bin``.
-
     Raises
     ------
     DataError

@@ -42,13 +42,10 @@ _UNCOMPRESSED = 0
 
 @dataclass(frozen=True)
 class ColumnChunk:
-    """One column in one row group.
+    """One column in one row group; its type is as pyarrow calls it.
 
     Attributes
     ----------
-    path : str
-    physical_type : str
-        As pyarrow calls it.
     num_values : int
         Of all rows, with nulls; of lists, their elements.
     num_bytes : int
@@ -69,13 +66,7 @@ class ColumnChunk:
 
 @dataclass(frozen=True)
 class RowGroup:
-    """One row group.
-
-    Attributes
-    ----------
-    num_rows : int
-    columns : list of ColumnChunk
-    """
+    """One row group."""
 
     num_rows: int
     columns: list[ColumnChunk]

@@ -25,16 +25,8 @@ def parts_by_class(
     ----------
     words : ndarray of uint64, shape (sequences,)
         The random words of the ids.
-    classes : SequenceClasses
     shares : sequence of Fraction
         Of the parts; the last one gets the rest.
-    seed : int
-        For the order of the classes.
-
-    Returns
-    -------
-    ndarray of int64, shape (sequences,)
-        The part of each sequence.
     """
     in_order = np.argsort(id_words(digests_of_names(classes.names), seed), kind="stable")
     rank = np.argsort(in_order)[classes.numbers]

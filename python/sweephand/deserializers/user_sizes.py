@@ -16,16 +16,8 @@ from sweephand.errors import DataError, StaleError
 class UserSizes:
     """Sequences and samples of every chunk, and the lengths of sequences on request.
 
-    Parameters
-    ----------
-    name : str
-        Of the user's class, for errors.
-    chunks : core object
-        The first sequence of every chunk.
-    samples : core object
-        The samples of every chunk.
-    ask : callable
-        Returns the lengths of sequences that the user's code has for chunks: one array each.
+    `ask` returns the lengths of sequences that the user's code has for chunks, one array each;
+    `name` is that of the user's class, for errors.
     """
 
     def __init__(

@@ -90,12 +90,7 @@ class SidecarSamples:
 def read_sidecar(file: SourceFile, heads: Mapping[str, int]) -> SidecarSamples | None:
     """Return the samples in the index beside an archive; None if the index is of no use.
 
-    Parameters
-    ----------
-    file : SourceFile
-        The archive.
-    heads : dict of int
-        The fields whose first bytes are wanted, and how many.
+    `heads` are the fields whose first bytes are wanted, and how many.
 
     Warns
     -----

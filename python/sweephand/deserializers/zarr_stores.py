@@ -236,11 +236,7 @@ def _tag_of(path: Path) -> int:
 
 
 def open_stores(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    """Return the corpus of stores."""
-
-    def make(
-        files: Sequence[AnyPath], streams: StreamsLike | None, index: object
-    ) -> ZarrDeserializer:
-        return ZarrDeserializer(files, streams)
-
-    return wanted.open_files(make, files)
+    """Return the corpus of stores, which need no index."""
+    return wanted.open_files(
+        lambda stores, streams, index: ZarrDeserializer(stores, streams), files
+    )

@@ -54,13 +54,7 @@ _UNIT_BYTES = 1 << 17
 
 
 class ArrayUnits(IndexedDeserializer):
-    """Serve arrays of one group, or of several that are alike.
-
-    Parameters
-    ----------
-    offsets : str or dict of str, optional
-        See `Offsets`; by default what is called as an array with "_offsets" behind it.
-    """
+    """Serve arrays of one group, or of several that are alike."""
 
     def __init__(
         self,

@@ -51,26 +51,15 @@ _NO_LIMIT = 2**62
 class IndexedDeserializer(SelfDescribed):
     """Serve the rows of files, each a sequence, by reading runs of units.
 
-    Parameters
-    ----------
-    files : str, path, or sequence of them, or FileList
-        Paths, globs or URLs.
-    streams : StreamDefs, dict of StreamDef or list of str, optional
-        What is wanted of every row; by default all that the first file tells.
-    index : {"auto", "cache", None}
-        Where the index is kept; see `load_index`.
-    ids : str, or sequence of str or int, optional
-        Ids of the sequences, by which they are joined: a field, which is read whenever the
-        corpus is opened, or one for each of them.
-
     Attributes
     ----------
     order : ndarray of int64 or None
         The row that each sequence is; None: the rows one after the other.
     is_resident : bool
-        The rows lie in memory already: every unit is a chunk that costs nothing.
+        The rows are in memory already: every unit is a chunk that costs nothing.
     in_parts : bool
-        Chunks are loaded in parts, when a sequence in them is wanted.
+        Chunks are loaded in parts, when a sequence in them is wanted: a large unit, or
+        adjacent small ones.
     left_out : dict
         What of the first file cannot be served by itself, and why.
     options : dict

@@ -49,13 +49,7 @@ _MOST_HEADER = 1 << 20
 
 
 class LineUnits(IndexedDeserializer):
-    """Serve lines of files, about a MiB of them at a time.
-
-    Parameters
-    ----------
-    max_expansion : int
-        See `InflatedFile`.
-    """
+    """Serve lines of files, about a MiB of them at a time."""
 
     float_bytes = 8  # numbers of text
 

@@ -25,14 +25,8 @@ def names_of_rows(
 ) -> list[str]:
     """Return the id of every sequence.
 
-    Parameters
-    ----------
-    ids : str, or sequence of str or int
-        The field of integers or texts, one for each row, or one id for each sequence.
-    order : ndarray of int64 or None
-        The row that each sequence is; None: the rows one after the other.
-    open_ids : callable
-        Returns the rows with one field alone; called where `ids` is a field.
+    `ids` is a field of one integer or text in every row, whose rows `open_ids` opens, or one id
+    for each sequence.
 
     Raises
     ------

@@ -39,16 +39,11 @@ class RowTable:
     sizing : sequence of str
         The streams whose longest is the size.
     ledger : Ledger
-        Where rows without samples are counted.
-    order : ndarray of int64, optional
-        The row that each sequence is; by default the rows one after the other.
+        Counts rows without samples.
+    order, in_parts, chunk_bytes
+        See `IndexedDeserializer`.
     chunk_per_unit : bool
         Units are not joined to chunks.
-    in_parts : bool
-        Chunks are loaded in parts, when a sequence in them is wanted: a large unit, or small
-        ones that lie together.
-    chunk_bytes : int, optional
-        About what a chunk holds; by default `CHUNK_BYTES`.
 
     Attributes
     ----------
@@ -56,7 +51,6 @@ class RowTable:
         The first row of every unit, and the end.
     is_served : ndarray of bool, shape (rows,)
         False for those that are damaged or empty: one sample each, and skipped.
-    are_all_served : bool
     load_units : ndarray of int64, shape (loads + 1,)
         The first unit of all that is loaded at a time, and the end: of a chunk or a part.
     chunk_rows : core object
@@ -66,8 +60,7 @@ class RowTable:
     chunks : core object
         The first sequence of every chunk of the corpus.
     numbers : ndarray of uint64, or None
-        The row that each sequence is; None: the rows one after the other.
-    ids : SequenceIds
+        The order as the core takes it.
     """
 
     def __init__(

@@ -41,20 +41,8 @@ _MOST_SHOWN = 40  # bytes of a text
 def read_numbers(texts: ColumnData, dtype: np.dtype[Any]) -> tuple[ColumnData, dict[int, str]]:
     """Return texts as numbers, and the faults by text.
 
-    Parameters
-    ----------
-    texts : ColumnData
-        One for each row.
-    dtype : numpy.dtype
-        That the numbers become. Floats of 16 bits come as float64, and are rounded when they
-        are delivered.
-
-    Returns
-    -------
-    column : ColumnData
-        Zero where a text is wrong.
-    wrong : dict
-        Row to what is wrong with it, as the end of a sentence.
+    Numbers are zero where a text is wrong, and a fault is the end of a sentence. Floats of 16
+    bits come as float64, and are rounded when they are delivered.
     """
     values, faults = _read(texts, dtype)
     wrong = {}

@@ -82,24 +82,15 @@ def decode_examples(
 
     Parameters
     ----------
-    fields : sequence of ExampleField
     records : ndarray of uint8
         Whole records, and `PADDING` more bytes of any value.
     file, offset, first
-        Where they come from: the file, the byte where they begin in it, and the number of the
-        first record.
+        Their file, the byte where they begin in it, and the number of the first record.
     may_narrow : bool
-        Whether integers may come in the narrowest type that holds them all; `ColumnData.dtype`
-        says int64 nevertheless.
+        Integers may come in the narrowest type that holds them all; `ColumnData.dtype` is int64
+        nevertheless.
     offsets : ndarray of int64, shape (records + 1,), optional
         Where each begins, and the end, of bare records; by default they lie in frames.
-
-    Returns
-    -------
-    columns : list of ColumnData
-        One per field, a sequence per record. Those of damaged records are empty, or zero.
-    wrong : dict
-        What is wrong with such a record, counted from the first one here.
 
     Raises
     ------
@@ -204,16 +195,8 @@ def find_kinds(
 ) -> dict[str, SampleType]:
     """Return the types of streams by the first records that have values of them.
 
-    Parameters
-    ----------
-    streams : mapping of StreamDef
-        What is known of them.
-    fields : mapping of str
-        The key of each.
-    known : mapping of SampleType
-        The types that earlier records gave.
-    records, verify_checksums, offsets
-        See `decode_examples`.
+    `fields` has the key of each, and `known` the types that earlier records gave; for the
+    others see `decode_examples`.
     """
     lacking = [name for name in streams if name not in known]
     if not lacking:

@@ -38,8 +38,6 @@ def open_tokens(
 
     Parameters
     ----------
-    streams : StreamDefs
-        One stream; see `one_stream`.
     files, pieces
         See `FileColumn`.
     offsets : ndarray of int64, shape (sequences + 1,)

@@ -27,17 +27,8 @@ Piece = tuple[SourceFile, Facts, int, int]
 class UnitLoader:
     """Loads chunks of rows.
 
-    Attributes
-    ----------
-    read_units, read_together : callable
-        See `IndexedDeserializer`.
-    rows : RowTable
-    kinds : dict of SampleType
-        Per stream.
-    ledger : Ledger
-        Counts rows that turn out to be damaged.
-    owned : bool
-        True if the memory of chunks counts as the source's.
+    It reads by the methods of `IndexedDeserializer`, and counts rows that prove to be damaged
+    in its ledger; the memory of chunks that are `owned` counts as the source's.
     """
 
     read_units: Callable[[SourceFile, Facts, int, int], Columns]
