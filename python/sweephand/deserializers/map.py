@@ -192,8 +192,9 @@ def _fetch(
     """Return the items of a share; those that cannot be served are skipped in the budget."""
     skipped = []
     usable: list[Samples] = []
-    for place, item in enumerate(items.read(numbers.tolist())):
-        number = int(numbers[place])
+    wanted_numbers = numbers.tolist()
+    found = zip(wanted_numbers, items.read(wanted_numbers), strict=True)
+    for place, (number, item) in enumerate(found):
         wanted = 1 if sizes is None else int(sizes[number])
         wrong = item if isinstance(item, DataError) else _compare(items, number, item, wanted)
         if wrong is not None:

@@ -14,7 +14,7 @@ from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, offsets_of, read_offsets
 from sweephand.corpus.reader import StoredReader
-from sweephand.corpus.sizes import size_columns
+from sweephand.corpus.sizes import Sizing, size_columns
 from sweephand.corpus.streams import StreamInfo, sizing_streams
 from sweephand.dataclass import dataclass, replace
 from sweephand.deserializers.units.array_elements import TEXT, column_of
@@ -136,10 +136,14 @@ def bare_reader(
     load: Callable[[int, int], Sequence[ColumnData]],
     *,
     skipped: NDArray[np.int64],
+    streams: Sequence[StreamInfo],
     chunks: _core.index.Starts,
-    **options: Any,
+    measure: Callable[[], Sizing],
+    sample_bytes: float,
+    load_threads: int,
+    holds_stored: bool,
 ) -> StoredReader:
-    """Return the reader of columns that lie in files as they are served, or nearly so.
+    """Return the reader of columns that are stored as they are served, or nearly so.
 
     Parameters
     ----------
@@ -147,10 +151,8 @@ def bare_reader(
         The columns as the core reads them in local files; None if it cannot.
     load : callable
         Reads sequences ``[first, end)``.
-    skipped, chunks
-        See `read_columns`.
-    **options
-        All others of `StoredReader`.
+    skipped : ndarray of int64
+        See `read_columns`; for all others see `StoredReader`.
     """
 
     def load_chunk(chunk: int) -> _core.read.Chunk:
@@ -165,5 +167,13 @@ def bare_reader(
         core = _core.read.ResidentDeserializer(whole)
         chunked = _core.read.ExtentChunks(whole, chunks.offsets().view(np.uint64))
     return StoredReader(
-        core=core, chunks=chunks, resident=in_place is not None, chunked=chunked, **options
+        core=core,
+        streams=streams,
+        chunks=chunks,
+        measure=measure,
+        resident=in_place is not None,
+        sample_bytes=sample_bytes,
+        load_threads=load_threads,
+        holds_stored=holds_stored,
+        chunked=chunked,
     )
