@@ -136,14 +136,12 @@ class ArrayDeserializer(Deserializer):
             resident=True,
             sample_bytes=delivered / max(1, num_samples),
         )
-        keys = None if self._given is None else self._keys
+        given = self._given
+        keys = None if given is None else lambda: [str(key) for key in given]
         return StoredCorpus([reader], self._ids, [self._name], keys=keys)
 
     def _description(self) -> str:
         return brief([self._name], self._infos, self._num_sequences)
-
-    def _keys(self) -> list[str]:
-        return [str(key) for key in self._given or []]
 
 
 def check_same_sequences(columns: Mapping[str, ColumnData], hint: str = "") -> None:
@@ -153,5 +151,6 @@ def check_same_sequences(columns: Mapping[str, ColumnData], hint: str = "") -> N
         listed = [f"{stream!r} has {count}" for stream, count in counts.items()]
         if len(listed) > _MOST_LISTED:
             listed[_MOST_LISTED:] = [f"and so on: {len(counts)} streams in all"]
-        told = ", ".join(listed)
-        raise ValueError(f"streams must have the same number of sequences: {told}{hint}")
+        raise ValueError(
+            f"streams must have the same number of sequences: {', '.join(listed)}{hint}"
+        )

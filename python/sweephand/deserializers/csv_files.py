@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -154,29 +155,22 @@ class CSVDeserializer(LineUnits):
         return _Rows(list(columns), self.fields, types, self._separator)
 
 
+@dataclass
 class _Rows:
-    """Parses rows of text."""
+    """Parser of rows of text."""
 
-    padding = 0
-
-    def __init__(
-        self,
-        columns: list[str],
-        fields: Mapping[str, str],
-        types: Mapping[str, np.dtype[Any] | None],
-        between: str,
-    ) -> None:
-        self._columns = columns
-        self._fields = fields
-        self._types = types
-        self._between = between
+    columns: list[str]
+    fields: Mapping[str, str]
+    types: Mapping[str, np.dtype[Any] | None]
+    between: str
+    padding: int = 0
 
     def kinds(self) -> dict[str, SampleType]:
         """Return the types of the streams."""
         empty = convert(pa.nulls(0, pa.binary()))[0]
         return {
             name: SampleType.of(empty if dtype is None else read_numbers(empty, dtype)[0])
-            for name, dtype in self._types.items()
+            for name, dtype in self.types.items()
         }
 
     def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
@@ -195,7 +189,7 @@ class _Rows:
             parts.append(columns)
         is_plain = num_lines == num_rows
         # One after the other, so that no more than one is there twice.
-        columns = [concat_columns([part.pop(0) for part in parts]) for _ in self._fields]
+        columns = [concat_columns([part.pop(0) for part in parts]) for _ in self.fields]
         return columns, {
             row: DataError(
                 reason,
@@ -215,14 +209,14 @@ class _Rows:
         wrong: dict[int, tuple[str | None, str]] = {}
         table = None
         if text.strip(b"\r\n"):
-            fields = list(dict.fromkeys(self._fields.values()))
-            table = _read(text, self._columns, self._between, fields)
-        for name, field in self._fields.items():
+            fields = list(dict.fromkeys(self.fields.values()))
+            table = _read(text, self.columns, self.between, fields)
+        for name, field in self.fields.items():
             array = pa.nulls(0, pa.binary())
             if table is not None:
                 array = _whole(table.column(field))
             column = convert(array)[0]
-            dtype = self._types[name]
+            dtype = self.types[name]
             if dtype is not None:
                 column, reasons = read_numbers(column, dtype)
                 for row, reason in reasons.items():
@@ -254,7 +248,7 @@ class _Rows:
 
 
 def _pieces_of(text: NDArray[np.uint8]) -> Iterator[bytes]:
-    """Cut text at ends of lines, as a parser holds several times what it is given.
+    """Cut text at ends of lines, as a parser holds several times the size of its input.
 
     From a quote on it stays whole, as a line may end within a value there.
     """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
@@ -37,7 +38,9 @@ def decode_streams(corpus: Corpus, opening: OpenContext) -> Corpus:
         decoder = _decoder(name, definition)
         definitions = StreamDefs(
             {
-                info.name: _after(definition) if info.name == name else _as_it_is(info)
+                info.name: _plain(definition, definition.shape, definition.dtype)
+                if info.name == name
+                else _plain(info)
                 for info in corpus.streams
             }
         )
@@ -63,22 +66,15 @@ def _decoder(name: str, definition: StreamDef) -> KnownMap:
     return image(name, shape[1:], mode=_MODES[shape[0]])
 
 
-def _after(definition: StreamDef) -> StreamDef:
-    """Return the definition of the decoded stream."""
+def _plain(
+    stream: StreamDef | StreamInfo, shape: Any = None, dtype: DTypeLike | None = None
+) -> StreamDef:
+    """Return the definition of a stream without a decoder."""
     return StreamDef(
-        shape=definition.shape,
-        dtype=definition.dtype,
-        defines_mb_size=definition.defines_mb_size,
-        transforms=definition.transforms,
-        broadcast=definition.broadcast,
-        carried=definition.carried,
-    )
-
-
-def _as_it_is(info: StreamInfo) -> StreamDef:
-    return StreamDef(
-        defines_mb_size=info.defines_mb_size,
-        transforms=info.transforms,
-        broadcast=info.broadcast,
-        carried=info.carried,
+        shape=shape,
+        dtype=dtype,
+        defines_mb_size=stream.defines_mb_size,
+        transforms=stream.transforms,
+        broadcast=stream.broadcast,
+        carried=stream.carried,
     )

@@ -127,7 +127,7 @@ class JsonLines:
             name: JsonField(
                 definition.sample_shape or (),
                 definition.dtype,
-                _dtype_of(kinds[name]) if kinds else None,
+                ("object" if kinds[name].are_bytes else kinds[name].dtype) if kinds else None,
                 is_object=bool(kinds) and kinds[name].dtype == "objects",
             )
             for name, definition in definitions.items()
@@ -191,10 +191,6 @@ class JsonLines:
             )
             for row, (reason, stream) in sorted(reasons.items())
         }
-
-
-def _dtype_of(kind: SampleType) -> str:
-    return "object" if kind.are_bytes else kind.dtype
 
 
 def _parse(line: bytes, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:

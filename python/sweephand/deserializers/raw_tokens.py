@@ -223,19 +223,14 @@ def _header_of(file: SourceFile) -> NpyHeader | None:
     return header
 
 
-def _index_of(path: AnyPath) -> AnyPath:
-    return path.with_name(f"{path.name}.index")
-
-
-def _tokens_of(path: AnyPath) -> AnyPath:
-    return path.with_name(path.stem) if path.suffix == ".index" else path
-
-
 def open_numbers(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     """Return the corpus of files of bare numbers, cut into documents."""
     streams = wanted.choose(partial(one_stream, None))
-    files = list(dict.fromkeys(map(_tokens_of, files)))  # of pairs one each
-    have_index = all(file.suffix == ".ds" and _index_of(file).exists() for file in files)
+    files = [file.with_name(file.stem) if file.suffix == ".index" else file for file in files]
+    files = list(dict.fromkeys(files))  # of pairs one each
+    have_index = all(
+        file.suffix == ".ds" and file.with_name(f"{file.name}.index").exists() for file in files
+    )
     if have_index and not wanted.are_documents:
         return RawTokensDeserializer(files, wanted.dtype, streams=streams, offsets=".index")
     if wanted.dtype is None or not wanted.are_documents:

@@ -20,7 +20,7 @@ from sweephand.files.index_file import Advance
 from sweephand.files.source_file import SourceFile
 
 UNIT_BYTES = 1 << 20
-HEAD, TAIL = 12, 4  # bytes before and behind the data of a record
+HEAD, TAIL = 12, 4  # bytes before and after the data of a record
 MOST_RECORD_BYTES = 1 << 30  # a whole record is in memory at a time
 
 
@@ -49,7 +49,11 @@ def find_runs(
     pieces: list[bytes] = []  # from `begin` on
     begin = num_records = at = reported = 0
     while piece := read_some(content, UNIT_BYTES):
-        fault = _feed(finder, at, piece)
+        fault: DataError | None = None  # of a record's head, after whole records
+        try:
+            finder.feed(at, np.frombuffer(piece, np.uint8))
+        except DataError as error:
+            fault = error
         at += len(piece)
         pieces.append(piece)
         num_whole = finder.num_whole(at)
@@ -85,15 +89,6 @@ def messages_in(content: bytes) -> Iterator[bytes]:
             return
         yield content[begin:end]
         at = end + TAIL
-
-
-def _feed(finder: _core.formats.FrameFinder, offset: int, piece: bytes) -> DataError | None:
-    """Feed the next bytes; return the fault of a record's head, or None."""
-    try:
-        finder.feed(offset, np.frombuffer(piece, np.uint8))
-    except DataError as error:
-        return error
-    return None
 
 
 def _check_length(

@@ -169,9 +169,9 @@ class _Opening:
 
     def _bytes_of(self, data: ChunkData) -> int:
         """Return the bytes of a chunk, or of its delivered streams if those are more."""
-        return max(
-            data.num_bytes, sum(map(delivered_bytes, data.columns.values(), self._infos))
-        )
+        columns = data.columns.values()
+        stored = sum(column.num_bytes for column in columns)
+        return max(stored, sum(map(delivered_bytes, columns, self._infos)))
 
     def _declared(self, num_chunks: int) -> NDArray[np.uint64] | None:
         declared = self._chunks.call("chunk_infos")

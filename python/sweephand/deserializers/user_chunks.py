@@ -51,11 +51,6 @@ class ChunkData:
     columns: dict[str, ColumnData]
     sizes: NDArray[np.int64]
 
-    @property
-    def num_bytes(self) -> int:
-        """Of its columns."""
-        return sum(column.num_bytes for column in self.columns.values())
-
 
 @dataclass
 class _Call:
@@ -102,7 +97,7 @@ class UserChunks:
         return sizes
 
     def _lengths_of(self, chunks: NDArray[np.int64]) -> list[NDArray[np.integer]] | None:
-        """Return what one call says of them all, or None if it says nothing."""
+        """Return the sizes from one call for all chunks, or None if it returned None."""
         if self._asks_each:
             return None
         call = f"{self.name}.sequence_lengths_of({len(chunks)} chunks)"

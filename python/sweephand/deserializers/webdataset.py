@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from io import BufferedReader, BytesIO
 from os import fsdecode
@@ -121,10 +121,13 @@ class WebDatasetDeserializer(PlacedDeserializer):
         file = self.first_file
         _refuse_compressed(file)
         compression = compression_of(file)
+        walked: AbstractContextManager[Any]
         if compression is None:
             walked = _walk(file, {})
         else:
-            walked = _walk_head(file, self._contents.head(file, compression, _GUESSED_BYTES))
+            # As if the archive ended there.
+            head = self._contents.head(file, compression, _GUESSED_BYTES)
+            walked = nullcontext(_samples_in(BytesIO(head), file.path, len(head), {}))
         with walked as samples:
             try:
                 while samples.walk(samples.at + 1) and len(samples.keys) <= _GUESSED_SAMPLES:
@@ -198,12 +201,6 @@ def _walk(file: SourceFile, heads: dict[str, int]) -> Iterator[Any]:
         return
     with open_to_scan(file) as stream:
         yield _samples_in(stream, file.path, file.size, heads)
-
-
-@contextmanager
-def _walk_head(file: SourceFile, head: bytes) -> Iterator[Any]:
-    """Go over the headers in the first bytes of an archive, as if it ended there."""
-    yield _samples_in(BytesIO(head), file.path, len(head), {})
 
 
 def _samples_in(

@@ -176,7 +176,9 @@ class LineUnits(IndexedDeserializer):
         """Refuse units that are not runs of lines that fill the files."""
         packed = np.array(["compression" in facts["format"] for facts in index.facts], np.bool_)
         for file, facts in zip(index.files, index.facts, strict=True):
-            _check_members(facts["format"], file)
+            if "compression" in facts["format"]:
+                require(facts["format"]["compression"] in PACKINGS, "the compression")
+                check_members(facts["format"]["members"], file.size)
         units, starts = check_units(index, 4)
         begins, ends, lines, first_rows = units.T
         check_first_rows(index, first_rows)
@@ -191,10 +193,3 @@ class LineUnits(IndexedDeserializer):
         sizes[filled] = 0
         most = _MOST_HEADER if self.has_header else len(BOM)
         require(bool(((sizes <= most) | packed).all()), "no units")
-
-
-def _check_members(facts: Facts, file: SourceFile) -> None:
-    if "compression" not in facts:
-        return
-    require(facts["compression"] in PACKINGS, "the compression")
-    check_members(facts["members"], file.size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -78,32 +79,27 @@ def make_payload(
     return BytesPayload(definitions)
 
 
+@dataclass
 class ExamplePayload:
     """Messages of ``tf.train.Example`` or ``SequenceExample``."""
 
-    def __init__(
-        self,
-        definitions: StreamDefs,
-        fields: Mapping[str, str],
-        kinds: Mapping[str, SampleType],
-    ) -> None:
-        self._definitions = definitions
-        self._fields = fields
-        self._kinds = dict(kinds)
+    definitions: StreamDefs
+    fields: Mapping[str, str]
+    known: Mapping[str, SampleType]
 
     def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
         """Return the streams of some records."""
         offsets = offsets_of([len(one) for one in records])
         content = np.frombuffer(b"".join(records) + bytes(PADDING), np.uint8)
-        self._kinds = find_kinds(
-            self._definitions, self._fields, content, self._kinds, offsets=offsets
+        self.known = find_kinds(
+            self.definitions, self.fields, content, self.known, offsets=offsets
         )
-        fields = example_fields(self._definitions, self._fields, self._kinds)
+        fields = example_fields(self.definitions, self.fields, self.known)
         return decode_examples(fields, content, file=file.path, first=first, offsets=offsets)
 
     def kinds(self) -> dict[str, SampleType]:
         """Return the types of the streams that have had values."""
-        return self._kinds
+        return dict(self.known)
 
 
 class JsonPayload:

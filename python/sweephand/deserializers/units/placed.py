@@ -65,10 +65,17 @@ class PlacedDeserializer(IndexedDeserializer):
             if self.is_held(name):
                 columns.append(_held_column(rows.index, name, kind, lengths))
                 continue
-            pieces[number] = _pieces_of(rows.index, name, rows.files_of_rows())
-            sizes = pieces[number][:, 2]
-            sizes[~rows.is_served] = 0
-            columns.append(_column_of(kind, lengths, sizes))
+            sizes = np.where(rows.is_served, rows.index.arrays[f"sizes of {name}"], 0)
+            begins = rows.index.arrays[f"begins of {name}"]
+            pieces[number] = np.stack([rows.files_of_rows(), begins, sizes], axis=1)
+            column = replace(
+                kind.to_column(),
+                values=None,
+                num_samples=int(lengths.sum(dtype=np.int64)),
+                sample_offsets=_offsets(lengths),
+                element_offsets=offsets_of(sizes[lengths > 0]) if kind.are_bytes else None,
+            )
+            columns.append(column)
         files = self.contents(rows.index)
         access = access_to(files)
         if access.local is not None:
@@ -197,26 +204,8 @@ def _held_column(
     return replace(column, values=numbers)
 
 
-def _column_of(
-    kind: SampleType, lengths: NDArray[np.integer], sizes: NDArray[np.int64]
-) -> ColumnData:
-    """Return a column all but the values."""
-    return replace(
-        kind.to_column(),
-        values=None,
-        num_samples=int(lengths.sum(dtype=np.int64)),
-        sample_offsets=_offsets(lengths),
-        element_offsets=offsets_of(sizes[lengths > 0]) if kind.are_bytes else None,
-    )
-
-
 def _offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64] | None:
     return None if bool((lengths == 1).all()) else offsets_of(lengths)
-
-
-def _pieces_of(index: Index, name: str, files: NDArray[np.int64]) -> Pieces:
-    begins, sizes = index.arrays[f"begins of {name}"], index.arrays[f"sizes of {name}"]
-    return np.stack([files, begins, sizes], axis=1)
 
 
 def _check_held(
