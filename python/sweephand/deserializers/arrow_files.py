@@ -40,7 +40,7 @@ pa = OptionalModule("pyarrow", extra="parquet")
 ipc = OptionalModule("pyarrow.ipc", extra="parquet")
 
 _FILE_MAGIC = b"ARROW1"
-_FILE_BEGIN = 8  # where the stream begins in a file, behind the magic
+_FILE_BEGIN = 8  # where the stream begins in a file, after the magic
 _END_MARK = 8  # bytes
 _OTHERS = {
     b"\x1f\x8b": "gzip",
@@ -126,7 +126,7 @@ class ArrowFiles(ArrowUnits):
         require(bool((messages[:, 1] > messages[:, 0]).all()), "messages")
         require(np.array_equal(messages[1:, 0], messages[:-1, 1]), "messages")
         if len(messages):
-            # A file's stream begins behind the magic; an end mark follows, unless it is cut.
+            # A file's stream begins after the magic; an end mark follows, unless it is cut.
             room = file.size - int(messages[-1, 1])
             is_file = messages[0, 0] == _FILE_BEGIN
             is_cut = bool(facts["errors"])

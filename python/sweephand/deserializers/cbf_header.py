@@ -17,7 +17,7 @@ from sweephand.files.source_file import SourceFile
 
 MAGIC = struct.pack("<Q", 0x636E746B5F62696E)
 _VERSION = 1
-_BEGIN = 12  # behind magic and version
+_BEGIN = 12  # after magic and version
 _DTYPES = ("float32", "float64")
 _CHUNK = np.dtype([("offset", "<i8"), ("sequences", "<u4"), ("samples", "<u4")])
 

@@ -120,7 +120,7 @@ def check_dict(wanted: str, data: object) -> None:
 
 
 def advice_for_several(given: Sequence[Any]) -> str:
-    """Return what to write in place of several arguments that should be a single one."""
+    """Return advice for several arguments that should be a single one."""
     if all(isinstance(one, Deserializer) for one in given):
         return "those that are joined come in a list, sh.MinibatchSource([a, b])"
     if isinstance(given[1], int):
@@ -133,7 +133,7 @@ def advice_for_several(given: Sequence[Any]) -> str:
 
 
 def advice_for_named(given: Mapping[str, Any]) -> str:
-    """Return what to write in place of data that were given by names; "" if they are none."""
+    """Return advice for data that were given by names; "" if they are none."""
     if not all(map(_are_data, given.values())):
         return ""
     if any(isinstance(one, Deserializer) for one in given.values()):
@@ -226,7 +226,7 @@ def _advice_for_items(data: Any) -> str:
 
 
 def _are_columns(data: Sequence[Any]) -> bool:
-    """Return whether a few arrays are streams side by side, and not sequences of a stream."""
+    """Return True if a few arrays are streams, and not sequences of a stream."""
     is_tuple = isinstance(data, tuple)  # such as (X, y); a list of lists is of sequences
     shapes: list[tuple[int, ...]] = [
         (len(one),) if is_tuple and isinstance(one, list) else getattr(one, "shape", ())
@@ -237,7 +237,7 @@ def _are_columns(data: Sequence[Any]) -> bool:
 
 
 def _are_rows(data: Sequence[Any]) -> bool:
-    """Return whether the first of a list are pairs, as of `zip(X, y)`."""
+    """Return True if the first items of a list are pairs, as of `zip(X, y)`."""
     first = data[:3]
     are_tuples = all(isinstance(one, tuple) and len(one) == 2 for one in first)
     return isinstance(data, list) and bool(first) and are_tuples

@@ -1,4 +1,4 @@
-"""Uses of corpora as data sets of other libraries, and what to write instead."""
+"""Uses of corpora as data sets of other libraries, and advice for each."""
 
 from __future__ import annotations
 

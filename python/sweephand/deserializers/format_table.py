@@ -79,7 +79,7 @@ FORMATS = (
     ),
     Format("CNTK binary", f"{_OURS}.cbf:CBFDeserializer", magic=b"nib_ktnc"),
     Format("Parquet", f"{_OURS}.parquet:ParquetDeserializer", magic=b"PAR1"),
-    Format(  # behind a block of the user's the first bytes are others
+    Format(  # after a block of the user's the first bytes are others
         "HDF5",
         f"{_OURS}.hdf5:HDF5Deserializer",
         files=r"(?i).+\.(h5|hdf5|hdf)",

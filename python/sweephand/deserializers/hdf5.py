@@ -175,7 +175,7 @@ class _Group(ArrayGroup):
             return None
         made = array.id.get_create_plist()
         width = array.dtype.itemsize * math.prod(array.shape[1:])
-        # An address may count from behind a block of the user's.
+        # An address may count from the end of a block of the user's.
         if self._file.userblock_size or made.get_nfilters() or not len(array):
             return None
         if array.chunks is None:

@@ -68,7 +68,7 @@ class HTKStreamDef(StreamDef):
         return cls(**_common(definition), scp=scp, mlf=mlf)
 
     def plain(self) -> StreamDef:
-        """Return the definition without what HTK's files need; nor a shape, which they have."""
+        """Return the definition without options of HTK's files, and without a shape."""
         return StreamDef(**_common(self) | {"shape": None})
 
     @property

@@ -26,7 +26,7 @@ REPEATED = Unusable("is there twice")
 CoreColumn = tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64] | None, object]
 
 PADDING = _core.formats.JSON_PADDING
-"""Zeros behind the text that `read_ordinary` needs."""
+"""Zeros after the text that `read_ordinary` needs."""
 
 _TEXT = np.dtype(object)
 _BOOL, _INT, _FLOAT = np.dtype(bool), np.dtype(np.int64), np.dtype(np.float64)
@@ -121,7 +121,7 @@ class JsonField:
         return ColumnData(numbers, dtype, self.shape, len(numbers), offsets), wrong
 
     def _are_objects(self, values: Sequence[Any]) -> bool:
-        """Return True if values are objects, by what is known or by the first of them."""
+        """Return True if values are objects, by their known type or by the first of them."""
         if self.dtype is None and not (self.shape or self._num_rows):
             held = (one for one in values if one is not LACKING and one != [])
             self.is_object = is_nested(next(held, None))

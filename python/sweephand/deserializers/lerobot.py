@@ -112,7 +112,7 @@ class LeRobotDeserializer(IndexedDeserializer):
         )
 
     def _list_files(self) -> FileList:
-        """Return the files of rows; `_spans` tells the episodes of each."""
+        """Return the files of rows, and set the `_spans` of their episodes."""
         files: list[SourceFile] = []
         self._spans: dict[str, tuple[int, int]] = {}
         for (chunk, number), span in self._episodes.starts.items():

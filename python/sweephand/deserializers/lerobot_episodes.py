@@ -1,4 +1,4 @@
-"""The episodes of a LeRobot data set, version 3: where the rows and videos of each lie.
+"""The episodes of a LeRobot data set, version 3: the place of the rows and videos of each.
 
 ::
 
@@ -42,7 +42,7 @@ _MOST_FRAMES = 2**32 - 1
 
 @dataclass(frozen=True)
 class LeRobotInfo:
-    """What ``meta/info.json`` says.
+    """Content of ``meta/info.json``.
 
     Attributes
     ----------

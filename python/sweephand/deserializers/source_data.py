@@ -42,7 +42,7 @@ _THEN = {
 
 
 def single_corpus(data: object, wanted: str) -> Deserializer:
-    """Return the single deserializer of what is to be cut in parts, data in hand included.
+    """Return the single deserializer of data to be cut in parts, in memory or not.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from sweephand.files.source_file import spec_of
 from sweephand.run.writing import replaced_file
 
 Feature = bool | int | float | bytes | str | Sequence[object] | NDArray[np.generic]
-"""What one key of an example holds: numbers, bytes or text, one or a list of them."""
+"""Value of a key of an example: numbers, bytes or text, one or a list of them."""
 
 
 def _varint(value: int) -> bytes:

@@ -29,7 +29,7 @@ _HEAD_BYTES = {"npy": 1024, "json": 16 << 20, "number": 64}  # that are looked a
 
 
 def is_held(field: str) -> bool:
-    """Return whether the values of a field are in the index, rather than their places."""
+    """Return True if the index holds the values of a field, rather than their places."""
     return _decoding_of(field)[1] in ("key", "number", "json")
 
 

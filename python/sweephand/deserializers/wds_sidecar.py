@@ -30,7 +30,7 @@ from sweephand.files.urls import is_signed
 
 _VERSION = "v1.2"
 _BLOCK = 512
-_MOST_END = 64 << 10  # bytes of zeros behind the last member
+_MOST_END = 64 << 10  # bytes of zeros after the last member
 _LOOKED_AT = 64  # headers of a local archive; of one in a store the first and the last
 
 

@@ -18,7 +18,7 @@ from sweephand.errors import DataError
 from sweephand.files.local import LocalFile
 
 PADDING = _core.formats.EXAMPLE_PADDING
-"""Bytes behind records that the decoder may read."""
+"""Bytes after records that the decoder may read."""
 
 KINDS = {
     _core.formats.FeatureKind.int64: "int64",
@@ -145,7 +145,7 @@ def _to_columns(
     file: str,
     first: int,
 ) -> Columns:
-    """Return what was decoded, and the items of the ledger by their records."""
+    """Return decoded columns, and the items of the ledger by their records."""
     names = {field.key: field.name for field in fields}
     wrong = {}
     for item in ledger.items:

@@ -20,7 +20,7 @@ from sweephand.files.source_file import SourceFile
 _NOT_INDEXED = "the rows are not those that the index was built of"
 
 Piece = tuple[SourceFile, Facts, int, int]
-"""A file, what is known of it, and units of it."""
+"""A file, its facts, and the first and the end of some of its units."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ Columns = tuple[list[ColumnData], dict[int, DataError]]
 """A column for each stream, and the errors of rows, which are blank, by their numbers."""
 
 Facts = Mapping[str, Any]
-"""What an index keeps of a file beside arrays, as JSON."""
+"""Facts of a file that an index keeps beside arrays, as JSON."""
 
 
 @dataclass(frozen=True)
