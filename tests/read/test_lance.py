@@ -49,12 +49,11 @@ def in_order(corpus: sh.Deserializer, **options: Any) -> list[int]:
         return labels(source)
 
 
-@pytest.mark.filterwarnings("ignore:.*left out.*:UserWarning")
 def test_columns_are_streams_as_of_parquet(path: str) -> None:
     write(path, 0, 7, max_rows_per_file=3)
     corpus = sh.open(path)
     assert isinstance(corpus, sh.LanceDeserializer)
-    assert list(corpus.definitions) == ["tokens", "box", "label", "text"]
+    assert list(corpus.definitions) == ["tokens", "box", "label", "text", "at"]
     with sh.MinibatchSource(corpus, randomize=False) as source:
         minibatch = source.next_minibatch(6)
     assert [one.tolist() for one in minibatch["tokens"].as_sequences()] == [
