@@ -41,7 +41,7 @@ from sweephand.deserializers.units.array_group import (
 )
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.kept_scans import check_array, require, spread
+from sweephand.deserializers.units.kept_scans import check_places, require, spread
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
@@ -145,13 +145,8 @@ class ArrayUnits(IndexedDeserializer):
             own = rows[slice(*index.starts["rows"][number : number + 2])]
             require(facts["format"]["starts"] == offsets_of(own).tolist(), "units")
         for name in self.definitions:
-            begins = check_array(index, f"begins of {name}", np.int64)
-            own = check_array(index, f"sizes of {name}", np.int64)
-            starts = index.starts[f"begins of {name}"]
-            require(np.array_equal(index.starts[f"sizes of {name}"], starts), "pieces")
-            most = spread(sizes, starts)
-            are_there = (begins >= 0) & (own > 0) & (own <= most) & (begins <= most - own)
-            require(bool(are_there.all()), "the places of pieces")
+            own = check_places(index, name, sizes, index.starts[f"begins of {name}"])
+            require(bool((own > 0).all()), "pieces of no bytes")
 
     @contextmanager
     def _opened(self, file: SourceFile) -> Iterator[ArrayGroup]:

@@ -147,6 +147,23 @@ def check_first_rows(index: Index, first_rows: NDArray[np.int64]) -> None:
     require(np.array_equal(first_rows, own), "units")
 
 
+def check_places(
+    index: Index, stream: str, file_bytes: NDArray[np.int64], starts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the sizes of values in files, which must be within their file.
+
+    `starts` is the first entry of each file, and the end.
+    """
+    begins = check_array(index, f"begins of {stream}", np.int64)
+    sizes = check_array(index, f"sizes of {stream}", np.int64)
+    for one in ("begins", "sizes"):
+        require(np.array_equal(index.starts[f"{one} of {stream}"], starts), one)
+    most = spread(file_bytes, starts)
+    are_there = (begins >= 0) & (sizes >= 0) & (sizes <= most) & (begins <= most - sizes)
+    require(bool(are_there.all()), "the places of values")
+    return sizes
+
+
 def check_members(members: Any, size: int) -> None:
     """Refuse members of a compressed file of some size that cannot be: where each begins."""
     found, _ = check_runs([members], 2)

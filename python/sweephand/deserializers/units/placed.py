@@ -28,7 +28,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import replace
 from sweephand.deserializers.units.file_columns import bare_reader
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.kept_scans import check_array, require, spread
+from sweephand.deserializers.units.kept_scans import check_array, check_places, require, spread
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.files.access import access_to
@@ -113,13 +113,7 @@ class PlacedDeserializer(IndexedDeserializer):
             if self.is_held(name):
                 _check_held(index, name, lengths, width)
                 continue
-            begins = check_array(index, f"begins of {name}", np.int64)
-            own = check_array(index, f"sizes of {name}", np.int64)
-            for one in ("begins", "sizes"):
-                require(np.array_equal(index.starts[f"{one} of {name}"], starts), one)
-            most = spread(sizes, starts)
-            is_there = (begins >= 0) & (own >= 0) & (own <= most) & (begins <= most - own)
-            require(bool(is_there.all()), "the places of values")
+            own = check_places(index, name, sizes, starts)
             require(bool((lengths[width == 0] <= 1).all()), "several values in one")
             require(bool((own[lengths == 0] == 0).all()), "values of no sample")
             numbers = width > 0
