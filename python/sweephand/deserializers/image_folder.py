@@ -166,7 +166,9 @@ class ImageFolder(SelfDescribed):
         skipped = []
         if any((one.field or name) == "image" for name, one in self.definitions.items()):
             at_once = _READ_AT_ONCE if len(numbers) >= 2 * _READ_AT_ONCE else 1
-            for place, found in enumerate(side_by_side(self._read, numbers.tolist(), at_once)):
+            for place, found in enumerate(
+                side_by_side(self._read_run, numbers.tolist(), at_once)
+            ):
                 if isinstance(found, DataError):
                     ledger.add(found)
                     skipped.append(place)
@@ -175,13 +177,15 @@ class ImageFolder(SelfDescribed):
         columns = self._columns(contents, self._files.labels[numbers])
         return make_chunk(list(columns.values()), owned=False, skipped=skipped)
 
-    def _read(self, numbers: list[int]) -> list[bytes | DataError]:
-        """Return the bytes of pictures, or why one cannot be read."""
-        found = [self._files.read(number) for number in numbers]
-        for place, one in enumerate(found):
-            if isinstance(one, DataError):
-                (name,) = self._ids.names(np.array(numbers[place : place + 1]))
-                found[place] = DataError(one.reason, one.file, sequence=name)
+    def _read_run(self, numbers: list[int]) -> list[bytes | DataError]:
+        return [self.read(number) for number in numbers]
+
+    def read(self, number: int) -> bytes | DataError:
+        """Return the bytes of a picture, or why it cannot be read."""
+        found = self._files.read(number)
+        if isinstance(found, DataError):
+            (name,) = self._ids.names(np.array([number]))
+            return DataError(found.reason, found.file, sequence=name)
         return found
 
     def _columns(
