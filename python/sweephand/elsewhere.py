@@ -25,6 +25,8 @@ def advice_by_name(table: str) -> dict[str, str]:
     >>> advice_by_name("seed generator\n    it is randomization_seed\n")
     {'seed': 'it is randomization_seed', 'generator': 'it is randomization_seed'}
     """
+    if left := _ROW.sub("", table).strip():
+        raise ValueError(f"names need their advice in lines below them, indented: {left!r}")
     found: dict[str, str] = {}
     for names, advice in _ROW.findall(table):
         found.update(dict.fromkeys(names.split(), advice.strip().replace("\n    ", " ")))
