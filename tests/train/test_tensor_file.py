@@ -8,18 +8,13 @@ import pytest
 from tests.extent import sample
 
 import sweephand as sh
-from sweephand.train.checkpoint.safetensors_file import (
-    array_of_tensor,
-    read_tensors,
-    tensor_of_array,
-    write_tensors,
-)
+from sweephand.train.checkpoint.safetensors_file import SavedTensors
 
 
 class TestTensorFile:
     def write(self, path: Path, arrays: dict[str, Any]) -> None:
         with path.open("wb") as file:
-            write_tensors({name: tensor_of_array(a) for name, a in arrays.items()}, file)
+            SavedTensors.of_arrays(arrays).write(file)
 
     def arrays(self) -> dict[str, Any]:
         ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -37,10 +32,10 @@ class TestTensorFile:
     def test_arrays_come_back_as_they_were(self, tmp_path: Path) -> None:
         arrays = self.arrays()
         self.write(tmp_path / "file", arrays)
-        found = read_tensors(tmp_path / "file")
+        found = SavedTensors.read(tmp_path / "file").arrays()
         assert found.keys() == arrays.keys()
         for name, array in arrays.items():
-            back = array_of_tensor(found[name])
+            back = found[name]
             assert (back.dtype, back.shape) == (array.dtype, array.shape)
             assert back.tobytes() == array.tobytes()
 
@@ -50,11 +45,11 @@ class TestTensorFile:
         self.write(tmp_path / "ours", arrays)
         theirs = reference.load_file(tmp_path / "ours")
         reference.save_file(arrays, tmp_path / "theirs", {"a": "b"})
-        ours = read_tensors(tmp_path / "theirs")
+        ours = SavedTensors.read(tmp_path / "theirs").arrays()
         for name, array in arrays.items():
             assert theirs[name].tobytes() == array.tobytes()
-            assert theirs[name].shape == array_of_tensor(ours[name]).shape == array.shape
-            assert array_of_tensor(ours[name]).tobytes() == array.tobytes()
+            assert theirs[name].shape == ours[name].shape == array.shape
+            assert ours[name].tobytes() == array.tobytes()
 
     def test_every_truncation_and_many_lies_are_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
@@ -63,7 +58,7 @@ class TestTensorFile:
         for length in sample(range(len(good)), 64):
             path.write_bytes(good[:length])
             with pytest.raises(sh.StateError, match="no safetensors file"):
-                read_tensors(path)
+                SavedTensors.read(path)
         for lie in (
             good + b"x",
             good.replace(b'"a"', b'"b"'),
@@ -77,9 +72,9 @@ class TestTensorFile:
         ):
             path.write_bytes(lie)
             with pytest.raises(sh.StateError, match="no safetensors file"):
-                read_tensors(path)
+                SavedTensors.read(path)
 
     def test_a_dtype_without_a_name_is_refused(self) -> None:
         for array in (np.array(["a"]), np.ones(1, ">f4"), np.array([None])):
             with pytest.raises(TypeError, match="cannot be saved"):
-                tensor_of_array(array)
+                SavedTensors.of_arrays({"a": array})

@@ -22,7 +22,7 @@ from sweephand.torch.train.sharded_state import (
     optimizer_states,
     parts_like,
 )
-from sweephand.train.checkpoint.saved_tensors import SavedTensors
+from sweephand.train.checkpoint.safetensors_file import SavedTensors
 from sweephand.train.loss_scale.saved_scales import check_scales, restore_scales
 from sweephand.train.trainer.coverage import check_coverage
 from sweephand.train.trainer.trained_model import SavedFiles

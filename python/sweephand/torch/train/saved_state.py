@@ -13,9 +13,8 @@ from torch import Tensor
 from sweephand.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.torch.train.sharded_state import whole
-from sweephand.train.checkpoint.regular_file import open_regular
-from sweephand.train.checkpoint.safetensors_file import ITEM_BYTES, Sink, TensorBytes
-from sweephand.train.checkpoint.saved_tensors import SavedTensors
+from sweephand.train.checkpoint.checkpoint_file import Sink, open_regular
+from sweephand.train.checkpoint.safetensors_file import ITEM_BYTES, SavedTensors, TensorBytes
 
 DTYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",

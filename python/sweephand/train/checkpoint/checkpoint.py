@@ -10,13 +10,13 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 from sweephand.errors import StateError
 from sweephand.run.strict_json import of_json
 from sweephand.run.writing import new_file, sync_folder
-from sweephand.train.checkpoint.regular_file import open_regular
-from sweephand.train.checkpoint.safetensors_file import Sink, unique
+from sweephand.train.checkpoint.checkpoint_file import HashingSink, Sink, open_regular
+from sweephand.train.checkpoint.safetensors_file import unique
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -83,36 +83,15 @@ class Checkpoint:
         return state
 
 
-class _DigestingFile:
-    """A file that computes the size and SHA-256 of all bytes written to it."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._digest = hashlib.sha256()
-        self._size = 0
-
-    def write(self, data: Any) -> int:
-        self._file.write(data)
-        self._digest.update(data)
-        size = memoryview(data).nbytes
-        self._size += size
-        return size
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def entry(self) -> dict[str, Any]:
-        return {"size": self._size, "sha256": self._digest.hexdigest()}
-
-
 def write_files(folder: Path, contents: Contents, run: str) -> None:
     """Write the files of a checkpoint and its manifest, and sync them."""
     files = {}
     for name, write in contents.items():
         with new_file(folder / name) as file:
-            digesting = _DigestingFile(file)
-            write(digesting)
-            files[name] = digesting.entry()
+            digest = hashlib.sha256()
+            sink = HashingSink(digest, file)
+            write(sink)
+            files[name] = {"size": sink.size, "sha256": digest.hexdigest()}
     manifest: dict[str, Any] = {"format": FORMAT, "sweephand": _version()}
     manifest |= {"run": run, "files": files}
     manifest["sha256"] = _digest(manifest)

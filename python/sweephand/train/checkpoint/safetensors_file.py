@@ -11,14 +11,14 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.dataclass import dataclass
 from sweephand.errors import StateError
-from sweephand.train.checkpoint.regular_file import open_regular
+from sweephand.train.checkpoint.checkpoint_file import Sink, open_regular
 
 ITEM_BYTES = {
     "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "C64": 8,
@@ -29,7 +29,7 @@ DTYPES = {
     "complex64": "C64", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
     "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
-NUMPY_NAMES = {tag: name for name, tag in DTYPES.items()}
+_NUMPY_NAMES = {tag: name for name, tag in DTYPES.items()}
 
 _LARGEST_HEADER = 100_000_000
 _ALIGNMENT = 8
@@ -47,59 +47,73 @@ class TensorBytes:
     data: NDArray[np.uint8]
 
 
-class Sink(Protocol):
-    """Where bytes are written to."""
+@dataclass(frozen=True)
+class SavedTensors:
+    """The content of a safetensors file, held in main memory."""
 
-    def write(self, data: Any, /) -> object:
-        """Write all of them."""
+    tensors: Mapping[str, TensorBytes]
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Make them of arrays, over the same memory where that is C-contiguous."""
+        return cls({name: _tensor_of(array) for name, array in arrays.items()})
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file, as views of one array, or raise StateError."""
+        with open_regular(path) as file:
+            content = np.fromfile(file, np.uint8)
+        try:
+            return cls(dict(_parse(content)))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise StateError(f"{path} is no safetensors file: {error}") from error
+
+    def write(self, sink: Sink) -> None:
+        """Write the file, widest elements first, which aligns them all."""
+        tensors = self.tensors
+        order = sorted(tensors, key=lambda name: (-ITEM_BYTES[tensors[name].dtype], name))
+        header = {}
+        end = 0
+        for name in order:
+            begin, end = end, end + tensors[name].data.nbytes
+            header[name] = {
+                "dtype": tensors[name].dtype,
+                "shape": list(tensors[name].shape),
+                "data_offsets": [begin, end],
+            }
+        text = json.dumps(header, allow_nan=False).encode()
+        text += b" " * (-len(text) % _ALIGNMENT)
+        sink.write(len(text).to_bytes(8, "little") + text)
+        for name in order:
+            sink.write(tensors[name].data.data)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return arrays over the same memory, or raise StateError if NumPy lacks a dtype."""
+        return {name: _array_of(tensor) for name, tensor in self.tensors.items()}
+
+    def check(self, what: str, wanted: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
+        """Raise StateError if names, dtypes or shapes are not the wanted ones.
+
+        Parameters
+        ----------
+        what : str
+            What they are, for the error.
+        wanted : mapping from name to (dtype, shape)
+        """
+        found = {name: (tensor.dtype, tensor.shape) for name, tensor in self.tensors.items()}
+        differing = [
+            f"{name} is {_text(wanted.get(name))} here and {_text(found.get(name))} there"
+            for name in sorted(wanted.keys() | found.keys())
+            if wanted.get(name) != found.get(name)
+        ]
+        if differing:
+            more = f"; and {len(differing) - 5} more" if len(differing) > 5 else ""
+            raise StateError(
+                f"the checkpoint is of another {what}: {'; '.join(differing[:5])}{more}"
+            )
 
 
-def write_tensors(tensors: Mapping[str, TensorBytes], sink: Sink) -> None:
-    """Write tensors by name, widest elements first, which aligns them all."""
-    order = sorted(tensors, key=lambda name: (-ITEM_BYTES[tensors[name].dtype], name))
-    header = {}
-    end = 0
-    for name in order:
-        begin, end = end, end + tensors[name].data.nbytes
-        header[name] = {
-            "dtype": tensors[name].dtype,
-            "shape": list(tensors[name].shape),
-            "data_offsets": [begin, end],
-        }
-    text = json.dumps(header, allow_nan=False).encode()
-    text += b" " * (-len(text) % _ALIGNMENT)
-    sink.write(len(text).to_bytes(8, "little") + text)
-    for name in order:
-        sink.write(tensors[name].data.data)
-
-
-def read_tensors(path: Path) -> dict[str, TensorBytes]:
-    """Read tensors by name as views of one array, or raise StateError."""
-    with open_regular(path) as file:
-        content = np.fromfile(file, np.uint8)
-    try:
-        return dict(_parse(content))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StateError(f"{path} is no safetensors file: {error}") from error
-
-
-def tensor_of_array(array: NDArray[Any]) -> TensorBytes:
-    """Return an array as it is stored in a file: the same memory if it is C-contiguous."""
-    name = array.dtype.name
-    if name not in DTYPES or not array.dtype.isnative:
-        raise TypeError(f"arrays of {array.dtype} cannot be saved")
-    memory = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return TensorBytes(DTYPES[name], array.shape, memory)
-
-
-def array_of_tensor(tensor: TensorBytes) -> NDArray[Any]:
-    """Return a tensor as an array over the same memory; StateError if NumPy lacks its dtype."""
-    if tensor.dtype not in NUMPY_NAMES:
-        raise StateError(f"NumPy has no dtype for {tensor.dtype}")
-    return tensor.data.view(numpy_dtype(NUMPY_NAMES[tensor.dtype])).reshape(tensor.shape)
-
-
-def numpy_dtype(name: str) -> np.dtype[Any]:
+def _numpy_dtype(name: str) -> np.dtype[Any]:
     """Return the dtype of a name, including the bfloat16 of ml_dtypes."""
     if name != "bfloat16":
         return np.dtype(name)
@@ -111,6 +125,21 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         ) from None
     dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return dtype
+
+
+def _tensor_of(array: NDArray[Any]) -> TensorBytes:
+    name = array.dtype.name
+    if name not in DTYPES or not array.dtype.isnative:
+        raise TypeError(f"arrays of {array.dtype} cannot be saved")
+    memory = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return TensorBytes(DTYPES[name], array.shape, memory)
+
+
+def _array_of(tensor: TensorBytes) -> NDArray[Any]:
+    if tensor.dtype not in _NUMPY_NAMES:
+        raise StateError(f"NumPy has no dtype for {tensor.dtype}")
+    dtype = _numpy_dtype(_NUMPY_NAMES[tensor.dtype])
+    return tensor.data.view(dtype).reshape(tensor.shape)
 
 
 def _parse(content: NDArray[np.uint8]) -> list[tuple[str, TensorBytes]]:
@@ -146,3 +175,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         raise ValueError("a key comes twice")
     return made
+
+
+def _text(kind: tuple[str, tuple[int, ...]] | None) -> str:
+    return "absent" if kind is None else f"{kind[0]} {list(kind[1])}"

@@ -7,8 +7,8 @@ from sweephand.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.run.strict_json import to_json
 from sweephand.train.checkpoint.checkpoint import STATE, Checkpoint, Contents
-from sweephand.train.checkpoint.safetensors_file import Sink
-from sweephand.train.trainer.trained_model import SavedFile, TrainedModel
+from sweephand.train.checkpoint.checkpoint_file import SavedFile, Sink
+from sweephand.train.trainer.trained_model import TrainedModel
 
 
 @dataclass(frozen=True)

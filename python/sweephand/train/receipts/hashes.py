@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from sweephand import _core
 from sweephand.events.event_list import digest_of
 from sweephand.minibatch.content_digest import sum_of_digests
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.run.strict_json import to_json
 from sweephand.source.plan import Plan
+from sweephand.train.checkpoint.checkpoint_file import HashingSink, SavedFile
+from sweephand.train.checkpoint.safetensors_file import SavedTensors
 from sweephand.train.receipts.receipt import NO_CONTROL, NO_EVENTS
-from sweephand.train.trainer.trained_model import SavedFile
 
 # The description of each part in the header, for readers who have only the file.
 PART_DESCRIPTIONS = {
@@ -69,24 +72,19 @@ def hash_control(control: Mapping[str, Any] | None) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=4).digest()
 
 
-class _Hash:
-    """A file that is hashed in place of being written."""
-
-    def __init__(self) -> None:
-        self._found = hashlib.blake2b(digest_size=4)
-
-    def write(self, data: Any, /) -> object:
-        """Add bytes."""
-        self._found.update(data)
-        return None
-
-    def digest(self) -> bytes:
-        """Return the hash of all bytes."""
-        return self._found.digest()
-
-
 def hash_parameters(parameters: SavedFile) -> bytes:
     """Return the hash of the file of parameters of a checkpoint."""
-    found = _Hash()
-    parameters.write(found)
+    found = hashlib.blake2b(digest_size=4)
+    parameters.write(HashingSink(found))
     return found.digest()
+
+
+def file_of_tensors(parameters: Mapping[str, Any]) -> SavedTensors:
+    """Return arrays, or tensors of torch, as ``model.safetensors`` holds them."""
+    if any(hasattr(one, "detach") for one in parameters.values()):
+        from sweephand.torch.train.saved_state import save_tensors
+
+        return save_tensors(parameters)
+    return SavedTensors.of_arrays(
+        {name: np.asarray(array) for name, array in parameters.items()}
+    )

@@ -18,6 +18,7 @@ from sweephand.train.ledger.step_log import StepLog, file_of_worker
 from sweephand.train.progress.observer import TakenStep
 from sweephand.train.receipts.audit import audit
 from sweephand.train.receipts.hashes import (
+    file_of_tensors,
     hash_content,
     hash_control,
     hash_events,
@@ -34,7 +35,6 @@ from sweephand.train.receipts.receipt import (
 )
 from sweephand.train.receipts.receipt_file import ReceiptFile
 from sweephand.train.receipts.report import ReceiptAudit
-from sweephand.train.receipts.tensors import file_of_tensors
 
 if TYPE_CHECKING:
     from sweephand.train.trainer.workers import Workers

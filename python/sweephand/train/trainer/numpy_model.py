@@ -10,8 +10,7 @@ import numpy as np
 
 from sweephand.errors import ArgumentTypeError, StateError, shown
 from sweephand.train.checkpoint.random_state import capture_random_state, restore_random_state
-from sweephand.train.checkpoint.safetensors_file import DTYPES, array_of_tensor, tensor_of_array
-from sweephand.train.checkpoint.saved_tensors import SavedTensors
+from sweephand.train.checkpoint.safetensors_file import DTYPES, SavedTensors
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.core_array import Array, core_array
 from sweephand.train.learners.finite_check import check_gradients
@@ -111,13 +110,12 @@ class NumpyModel:
 
     def parameters(self) -> SavedTensors:
         """Return the file of parameters, over their memory."""
-        return _saved(self._arrays)
+        return SavedTensors.of_arrays(self._arrays)
 
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return copies of parameters and learners."""
-        return {
-            name: _saved(arrays) for name, arrays in self.tensors().items()
-        }, self.describe()
+        files = {name: SavedTensors.of_arrays(some) for name, some in self.tensors().items()}
+        return files, self.describe()
 
     def describe(self) -> dict[str, Any]:
         """Return all but arrays, as JSON can hold it."""
@@ -136,7 +134,7 @@ class NumpyModel:
 
     def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Continue from the results of `tensors` and `describe`."""
-        files = {name: _saved(tensors[name]) for name in (WEIGHTS, LEARNERS)}
+        files = {name: SavedTensors.of_arrays(tensors[name]) for name in (WEIGHTS, LEARNERS)}
         self.check(files, state)
         self.restore(files, state)
 
@@ -156,9 +154,9 @@ class NumpyModel:
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state."""
-        for name, tensor in files[WEIGHTS].tensors.items():
-            self._arrays[name][...] = array_of_tensor(tensor)
-        saved = {name: array_of_tensor(t) for name, t in files[LEARNERS].tensors.items()}
+        for name, array in files[WEIGHTS].arrays().items():
+            self._arrays[name][...] = array
+        saved = files[LEARNERS].arrays()
         for i, learner in enumerate(self.learners):
             prefix = f"{i}/"
             arrays = {
@@ -325,10 +323,6 @@ def _by_learner(arrays: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
 
 def _place(array: Array) -> tuple[int, int]:
     return array.ctypes.data, array.nbytes
-
-
-def _saved(arrays: Mapping[str, Array]) -> SavedTensors:
-    return SavedTensors({name: tensor_of_array(array) for name, array in arrays.items()})
 
 
 def _kinds(arrays: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...]]]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from sweephand.errors import shown
+from sweephand.train.checkpoint.checkpoint_file import HashingSink, SavedFile
 from sweephand.train.checkpoint.checkpoint_store import find
-from sweephand.train.receipts.tensors import file_of_tensors
+from sweephand.train.receipts.hashes import file_of_tensors
 from sweephand.train.trainer.numpy_model import WEIGHTS
-from sweephand.train.trainer.trained_model import SavedFile
 from sweephand.train.trainer.trainer import Trainer
 
 
@@ -51,7 +51,10 @@ def parameter_digest(model: Trainer | Mapping[str, Any] | str | PathLike[str]) -
     False
     """
     if isinstance(model, str | PathLike):
-        return _digest_of_checkpoint(Path(model).expanduser())
+        checkpoint = find(Path(model).expanduser())
+        if checkpoint is None:
+            raise FileNotFoundError(f"there is no checkpoint in {model}")
+        return checkpoint.sha256(WEIGHTS)
     file: SavedFile
     if isinstance(model, Mapping):
         file = file_of_tensors(model)
@@ -63,27 +66,6 @@ def parameter_digest(model: Trainer | Mapping[str, Any] | str | PathLike[str]) -
             "parameter_digest takes a trainer, arrays or tensors by name, or the path of a "
             f"checkpoint, got {shown(model)}"
         )
-    digesting = _Digesting()
-    file.write(digesting)
-    return digesting.digest()
-
-
-class _Digesting:
-    """A file of which nothing is kept but the SHA-256."""
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-
-    def write(self, data: Any, /) -> object:
-        self._digest.update(data)
-        return None
-
-    def digest(self) -> str:
-        return self._digest.hexdigest()
-
-
-def _digest_of_checkpoint(path: Path) -> str:
-    checkpoint = find(path)
-    if checkpoint is None:
-        raise FileNotFoundError(f"there is no checkpoint in {path}")
-    return checkpoint.sha256(WEIGHTS)
+    digest = hashlib.sha256()
+    file.write(HashingSink(digest))
+    return digest.hexdigest()

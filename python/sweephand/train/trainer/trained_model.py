@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, SupportsFloat, TypeAlias
 
-from sweephand.train.checkpoint.safetensors_file import Sink
+from sweephand.train.checkpoint.checkpoint_file import SavedFile
 from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
@@ -36,13 +36,6 @@ class Outcome(NamedTuple):
     results: list[StepResult | None]
     losses: Sequence[tuple[Data, Any]] = ()
     norms: PartNorms | None = None
-
-
-class SavedFile(Protocol):
-    """The content of one file of a checkpoint, held in main memory."""
-
-    def write(self, sink: Sink, /) -> None:
-        """Write it."""
 
 
 # Files of a checkpoint by name. Their content is known to the model that made them alone.
