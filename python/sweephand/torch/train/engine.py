@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 LIMIT = 540.0
 
 
-class Engine(Protocol):
-    """Engine that averages the gradients of processes.
+class Engine:
+    """Engine that averages the gradients of processes; this one has a single process.
 
     Attributes
     ----------
@@ -31,55 +31,35 @@ class Engine(Protocol):
         Processes whose gradients it averages.
     group : ProcessGroup or None
         All that train together; None is all of ``torch.distributed``.
+    mesh : DeviceMesh or None
+        The processes over which it shards parameters, if it does.
     """
-
-    num_averaged: int
-    group: dist.ProcessGroup | None
-
-    @property
-    def mesh(self) -> DeviceMesh | None:
-        """The processes over which it shards parameters, if it does."""
-
-    def workers(self) -> Control:
-        """Return the processes, as they share data."""
-
-    def syncing(self, *, is_last: bool) -> AbstractContextManager[None]:
-        """Return a context for a backward, in which gradients are exchanged if it is last."""
-
-    def leaves(self, parameters: Iterable[Tensor]) -> list[Tensor]:
-        """Return the tensors to which a backward gives gradients, after the forward."""
-
-
-class Alone:
-    """Nothing: there is one process."""
 
     num_averaged = 1
     group: dist.ProcessGroup | None = None
-    mesh = None
+    mesh: DeviceMesh | None = None
 
     def workers(self) -> Control:
-        """Return the only one."""
+        """Return the processes, as they share data."""
         return Control(LIMIT)
 
     def syncing(self, *, is_last: bool) -> AbstractContextManager[None]:
-        """Return a context that does nothing."""
+        """Return a context for a backward, in which gradients are exchanged if it is last."""
         return nullcontext()
 
     def leaves(self, parameters: Iterable[Tensor]) -> list[Tensor]:
-        """Return the parameters."""
+        """Return the tensors to which a backward gives gradients, after the forward."""
         return list(parameters)
 
 
-class Replicas:
+class Replicas(Engine):
     """A `DistributedDataParallel`: every process has the whole module."""
-
-    mesh = None
 
     def __init__(self, replicated: DistributedDataParallel) -> None:
         self._replicated = replicated
         group: dist.ProcessGroup = replicated.process_group
         self.num_averaged = group.size()
-        self.group: dist.ProcessGroup | None = None if group is dist.group.WORLD else group
+        self.group = None if group is dist.group.WORLD else group
 
     def workers(self) -> Control:
         """Return the processes that have replicas."""
@@ -92,19 +72,13 @@ class Replicas:
         waiting: AbstractContextManager[None] = self._replicated.no_sync()
         return waiting
 
-    def leaves(self, parameters: Iterable[Tensor]) -> list[Tensor]:
-        """Return the parameters."""
-        return list(parameters)
 
-
-class Shards:
+class Shards(Engine):
     """Modules under ``fully_shard`` (FSDP2): every process has a part of each."""
-
-    group: dist.ProcessGroup | None = None
 
     def __init__(self, sharded: FSDPModule, mesh: DeviceMesh) -> None:
         self._sharded = sharded
-        self.mesh = mesh
+        self.mesh: DeviceMesh = mesh
         self.num_averaged = mesh.size()
 
     def workers(self) -> Control:
@@ -152,7 +126,7 @@ def unwrapped(model: nn.Module) -> tuple[nn.Module, Engine]:
             f"{num_processes()} workers need the model in a DistributedDataParallel or under "
             f"fully_shard, or they train apart; it is a {type(model).__name__}"
         )
-    return module, engine or Alone()
+    return module, engine or Engine()
 
 
 def _shards_of(module: nn.Module) -> Shards | None:
