@@ -11,7 +11,7 @@ import pytest
 from tests.extent import sample
 
 import sweephand as sh
-from sweephand.train.ledger import ledger_file
+from sweephand.train.ledger import ledger_file, step_file
 from sweephand.train.ledger.blocks import LEDGER, Kind, blocks_of
 
 Row = dict[str, Any]
@@ -142,7 +142,7 @@ def test_rows_are_written_when_they_are_many_or_old(
     with sh.LossLedger(tmp_path) as ledger:
         record(ledger, 1, 1)
         assert rows_of(tmp_path) == []
-        monkeypatch.setattr(ledger_file, "_MOST_SECONDS", 0.0)
+        monkeypatch.setattr(step_file, "_MOST_SECONDS", 0.0)
         record(ledger, 2, 2)
         assert len(rows_of(tmp_path)) == 6
         monkeypatch.undo()

@@ -12,35 +12,19 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from sweephand.checks import check_flag, check_int
 from sweephand.errors import ArgumentTypeError
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.train.arguments import check_path
 from sweephand.train.checkpoint.read_state import check_keys, read_count, reading
+from sweephand.train.ledger.step_file import StepFile
 from sweephand.train.progress.observer import Observer
 from sweephand.train.progress.record import Record
 
 if TYPE_CHECKING:
     from sweephand.train.trainer.workers import Workers
-
-
-class StepFile(Protocol):
-    """The file of one worker."""
-
-    @property
-    def last_step(self) -> int:
-        """The last step that it holds, those that wait to be written included; 0 if none."""
-
-    def rewind(self, step: int) -> None:
-        """Drop all records after a step; after step 0 all records."""
-
-    def flush(self, *, to_disk: bool = False) -> None:
-        """Write waiting records, to the disk on request."""
-
-    def close(self) -> None:
-        """Write waiting records, and close the file."""
 
 
 File = TypeVar("File", bound=StepFile)
