@@ -10,18 +10,12 @@ import pytest
 from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
 
 import sweephand as sh
-from sweephand.train.session.stages import StageClock
+from sweephand.train.session.stages import limiting_stage
 from sweephand.train.trainer import stopwatch
 
 NOTHING = dict.fromkeys(
     ("waited_seconds", "read_seconds", "decode_seconds", "assemble_seconds"), 0.0
 )
-
-
-def clock_of(seconds: float, waited: float) -> StageClock:
-    clock = StageClock()
-    clock.update(sh.train.Step(1, 4, 4, 1.0, None, True, seconds, waited))
-    return clock
 
 
 @pytest.mark.parametrize(
@@ -42,13 +36,13 @@ def clock_of(seconds: float, waited: float) -> StageClock:
 def test_the_verdict_is_by_the_figures(
     waited: float, spent: dict[str, float], says: str
 ) -> None:
-    verdict = clock_of(10.0, waited).verdict(NOTHING, NOTHING | spent)
+    verdict = limiting_stage(10.0, waited, NOTHING, NOTHING | spent)
     assert verdict is not None
     assert verdict.startswith(says)
 
 
 def test_without_a_step_there_is_no_verdict() -> None:
-    assert StageClock().verdict(NOTHING, NOTHING) is None
+    assert limiting_stage(0.0, 0.0, NOTHING, NOTHING) is None
 
 
 class Slow(sh.UserDeserializer):

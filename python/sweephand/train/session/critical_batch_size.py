@@ -8,8 +8,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from sweephand.checks import check_int, check_number
 from sweephand.dataclass import dataclass
+from sweephand.source.schedules.schedule import StepSchedule
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
+from sweephand.train.session.activity import Activity
 from sweephand.train.session.frequency import Frequency, FrequencySpec
 from sweephand.train.session.minibatch_feed import MinibatchFeed
 from sweephand.train.session.preemption import Preemption
@@ -240,3 +242,41 @@ class CriticalBatchSize:
 
     def _rate_factor(self, growth: float) -> float:
         return growth if self.learning_rate_rule == "linear" else math.sqrt(growth)
+
+
+class Branching(Activity):
+    """Measure the critical batch size, and report it.
+
+    Attributes
+    ----------
+    branches : BatchSizeBranches or None
+        The last measurement.
+    """
+
+    name = "critical batch size"
+    is_optional = True
+    is_final = True
+
+    def __init__(
+        self, run: TrainingRun, critical: CriticalBatchSize, sizes: StepSchedule[int]
+    ) -> None:
+        super().__init__(run.count, Frequency.parse("frequency", critical.frequency))
+        critical.check(run.trainer, max(size for _, size in sizes.steps))
+        self._run = run
+        self._critical = critical
+        self._sizes = sizes
+        self.branches: BatchSizeBranches | None = None
+
+    def act(self) -> None:
+        """Measure from the present moment."""
+        run = self._run
+        scheduled = self._sizes.at(run.count("sample"), run.count("sweep"))
+        self.branches = self._critical.branch(run, run.size or scheduled)
+        self.done()
+        size = self.branches.critical_batch_size
+        if size is not None:
+            run.trainer.report("change", {"critical_batch_size": size})
+        if self.branches.branches[0].num_steps:
+            run.announce(str(self.branches))
+        else:
+            run.announce("no data are left to measure the critical batch size with")

@@ -1,12 +1,17 @@
-"""Averages of loss and metric over validation or test data."""
+"""Cross-validation and the final test of a session."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from sweephand.checks import check_flag
 from sweephand.source.source import MinibatchSource
-from sweephand.train.session.minibatch_feed import MinibatchFeed
+from sweephand.train.checkpoint.read_state import read_optional, read_text
+from sweephand.train.session.activity import NEVER, Activity
+from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
+from sweephand.train.session.frequency import Frequency
 from sweephand.train.session.preemption import Preempted
-from sweephand.train.trainer.trainer import Trainer
+from sweephand.train.session.training_run import TrainingRun
 
 
 class Evaluation(NamedTuple):
@@ -26,16 +31,13 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    feed: MinibatchFeed,
-    trainer: Trainer,
-    source: MinibatchSource,
-    size: int,
-    max_samples: int | None,
+    run: TrainingRun, source: MinibatchSource, size: int, max_samples: int | None
 ) -> Evaluation:
     """Evaluate a model, and restore the source to where it was.
 
     Of so many label samples at most, or of None to the end of the source.
     """
+    feed, trainer = run.feed, run.trainer
     stood = source.get_checkpoint_state()
     loss, metric = 0.0, None
     seen = minibatches = 0
@@ -60,3 +62,86 @@ def evaluate(
     if not seen:
         return Evaluation(math.nan, None, 0, minibatches)
     return Evaluation(loss / seen, None if metric is None else metric / seen, seen, minibatches)
+
+
+class Validation(Activity):
+    """Validate, and ask the callback for the end of training."""
+
+    name = "validation"
+    is_final = True
+
+    def __init__(self, run: TrainingRun, config: CrossValidationConfig | None) -> None:
+        often = NEVER if config is None else Frequency.parse("frequency", config.frequency)
+        super().__init__(run.count, often)
+        self._run = run
+        self._config = config
+        self._source = None if config is None else config.minibatch_source
+
+    def act(self) -> None:
+        """Validate; a callback of any worker may end training."""
+        result = self._evaluate() or Evaluation(0.0, None, 0, 0)
+        index = self.done()
+        callback = None if self._config is None else self._config.callback
+        if callback is None:
+            return
+        error = result.loss if result.metric is None else result.metric
+        answer = callback(index, error, result.num_samples, result.num_minibatches)
+        if self._run.feed.agree(answer is False):
+            self.ended = "the callback of a validation asked for it"
+
+    def epoch_loss(self) -> float:
+        """Return the validation loss, or without validation data the training loss."""
+        step, loss = self._run.validated or (None, math.nan)
+        if self._source is not None and step == self._run.count("minibatch"):
+            return loss
+        result = self._evaluate()
+        return self._run.averages["epoch"].average_loss if result is None else result.loss
+
+    def session_state(self) -> dict[str, Any]:
+        """Return why training ends."""
+        return {"ended": self.ended}
+
+    def load_session_state(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state."""
+        self.ended = read_optional(read_text, "ended", state["ended"])
+
+    def _evaluate(self) -> Evaluation | None:
+        """Return the averages over the validation data; None if there are none."""
+        config, source, run = self._config, self._source, self._run
+        if config is None or source is None:
+            return None
+        size = config.minibatch_size
+        result = evaluate(run, source, size, config.max_samples)
+        run.validated = run.count("minibatch"), result.loss
+        run.trainer.report("validation", result.figures())
+        return result
+
+
+class FinalTest(Activity):
+    """Test the model at the end, unless it was tested since the last step."""
+
+    def __init__(self, run: TrainingRun, config: TestConfig | None) -> None:
+        super().__init__(run.count)
+        self._run = run
+        self._config = config
+
+    def is_due_at_end(self) -> bool:
+        """Return True if there is a model that was not tested yet."""
+        is_tested = self._run.is_tested or not self._run.count("minibatch")
+        return self._config is not None and not is_tested
+
+    def act(self) -> None:
+        """Test the model."""
+        assert self._config is not None
+        source, size = self._config.minibatch_source, self._config.minibatch_size
+        result = evaluate(self._run, source, size, None)
+        self._run.is_tested = True
+        self._run.trainer.report("test", result.figures())
+
+    def session_state(self) -> dict[str, Any]:
+        """Return True if the model was tested."""
+        return {"is_tested": self._run.is_tested}
+
+    def load_session_state(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state."""
+        self._run.is_tested = check_flag("is_tested", state["is_tested"])

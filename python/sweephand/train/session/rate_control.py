@@ -9,11 +9,11 @@ from typing import Any
 from sweephand.checks import check_flag, check_number
 from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
 from sweephand.train.session.activity import NEVER, Activity
+from sweephand.train.session.evaluation import Validation
 from sweephand.train.session.frequency import Frequency
 from sweephand.train.session.learning_rate_control import LearningRateControl, RateController
 from sweephand.train.session.saving import MemorySaving
 from sweephand.train.session.training_run import TrainingRun
-from sweephand.train.session.validation import Validation
 from sweephand.train.trainer.trainer import Trainer
 
 

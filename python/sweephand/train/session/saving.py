@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NoReturn
 
+from sweephand.errors import StateError
 from sweephand.train.checkpoint.checkpoint import Checkpoint
 from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
+from sweephand.train.checkpoint.folder_lock import FolderLock, refuse_file
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.session.activity import NEVER, Activity
 from sweephand.train.session.checkpoint_config import CheckpointConfig
+from sweephand.train.session.first_checkpoint import first_checkpoint
 from sweephand.train.session.frequency import Frequency
 from sweephand.train.session.preemption import PREEMPTED_EXIT_CODE
-from sweephand.train.session.saver import Saver
 from sweephand.train.session.step_guard import StepGuard
 from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.trainer.workers import on_first
+
+logger = logging.getLogger("sweephand")
 
 
 class MemorySaving(Activity):
@@ -81,41 +89,52 @@ class MemorySaving(Activity):
 
 
 class Saving(MemorySaving):
-    """Save checkpoints, and begin with one."""
+    """Save checkpoints, which worker 0 writes while training goes on, and begin with one.
+
+    Attributes
+    ----------
+    store : CheckpointStore
+        The store that it saves to.
+    """
 
     def __init__(self, run: TrainingRun, config: CheckpointConfig) -> None:
         super().__init__(run, Frequency.parse("frequency", config.frequency))
-        self._saver = Saver(config, run.trainer.model.workers, self._report)
-        self._store: CheckpointStore | None = None  # of whose checkpoints all are ours
+        assert config.filename is not None
+        keep_last = None if config.preserve_all else config.keep_last or 1
+        folder = Path(config.filename).expanduser()
+        self.store = CheckpointStore(folder, keep_last, config.keep_every)
+        self._config = config
+        self._workers = run.trainer.model.workers
+        self._lock = FolderLock(folder)
+        self._writing: Future[Checkpoint] | None = None
+        self._is_store_ours = False  # with all of its checkpoints
         self._is_of_tested = False  # the last checkpoint
-
-    @property
-    def store(self) -> CheckpointStore:
-        """The store that it saves to."""
-        return self._saver.store
 
     def restore_first(self, prepare: Callable[[Snapshot], None]) -> None:
         """Restore the checkpoint to begin with, if there is one.
 
-        ``prepare`` is called with its snapshot before.
+        ``prepare`` is called with its snapshot before. The folder is locked from here to
+        `close`, or it raises if another run saves there.
         """
-        saver, run = self._saver, self._run
-        checkpoint = saver.begin_with(run.source.events, run.announce)
-        self._store = saver.store
+        run, restore, folder = self._run, self._config.restore, self.store.folder
+        refuse_file(folder)
+        on_first(self._workers, self._lock.acquire)
+        self.store, checkpoint = first_checkpoint(
+            self.store, restore, run.source.events, run.announce
+        )
+        self._is_store_ours = checkpoint is None or checkpoint.folder.parent == folder
         if checkpoint is not None:
             snapshot = Snapshot.read(checkpoint, run.trainer.model)
             prepare(snapshot)
             run.restore_session(snapshot)
             run.announce(f"going on from {checkpoint.folder}")
-            if checkpoint.folder.parent != saver.store.folder:
-                self._store = None  # its other checkpoints are not ours
-        elif saver.restores:
-            run.announce(f"no checkpoint in {saver.store.folder}: starting afresh")
+        elif restore is not False:
+            run.announce(f"no checkpoint in {folder}: starting afresh")
 
     def act(self) -> None:
         """Begin to save the present moment."""
-        self._saver.wait()
-        number = self._saver.next_number()
+        self._wait()
+        number = self._next_number()
         self._accept(number)
         self.done()
         self._is_of_tested = self._run.is_tested
@@ -124,7 +143,7 @@ class Saving(MemorySaving):
     def finish(self) -> None:
         """Save the end of training, and wait until it is durable."""
         super().finish()
-        self._saver.wait()
+        self._wait()
 
     def is_due_at_end(self) -> bool:
         """Return True if training has changed, or was tested, since the last checkpoint."""
@@ -137,31 +156,39 @@ class Saving(MemorySaving):
         number = self.accepted
         if not isinstance(number, int):
             return True
-        return self._store is not None and self._store.path(number).exists()
+        return self._is_store_ours and self.store.path(number).exists()
 
     def recall(self) -> Snapshot:
         """Return the last accepted epoch, read again if it is a checkpoint."""
         if not isinstance(self.accepted, int):
             return super().recall()
-        self._saver.wait()
-        checkpoint = Checkpoint(self._saver.store.path(self.accepted))
+        self._wait()
+        checkpoint = Checkpoint(self.store.path(self.accepted))
         return Snapshot.read(checkpoint, self._run.trainer.model)
 
     def watch(self) -> None:
         """Report a checkpoint that has become durable, or raise why it could not be saved."""
-        self._saver.watch()
+        if self._writing is not None and (
+            self._writing.done() or not self._config.asynchronous
+        ):
+            self._wait()
 
     def close(self) -> None:
-        """Finish the write in progress, and unlock the folder."""
-        self._saver.close()
+        """Wait for the write in progress, logging a failure, and unlock the folder."""
+        try:
+            self._written()
+        except (OSError, StateError) as error:
+            logger.error("%s", error)
+        finally:
+            self._lock.release()
 
     def leave(self) -> NoReturn:
         """Save and exit after a signal; due activities are done after the restore."""
         run = self._run
-        self._saver.wait()
+        self._wait()
         snapshot = self.guard.last_healthy or run.capture_session()
-        self._write(self._saver.next_number(), snapshot)
-        self._saver.wait()
+        self._write(self._next_number(), snapshot)
+        self._wait()
         run.announce(f"preempted at {run.count('sample')} samples, all is saved")
         sys.exit(PREEMPTED_EXIT_CODE)
 
@@ -169,9 +196,32 @@ class Saving(MemorySaving):
         """Continue from a state."""
         self._is_of_tested = bool(state["is_tested"])
 
-    def _write(self, number: int, snapshot: Snapshot) -> None:
-        pinned = self.accepted if isinstance(self.accepted, int) else None
-        self._saver.save(number, snapshot, pinned)
+    def _next_number(self) -> int:
+        """Return the number of the next checkpoint, the same on all workers."""
+        number = self.store.next_number() if self._workers.rank == 0 else 0
+        return self._workers.sum([number])[0]
 
-    def _report(self, checkpoint: Checkpoint) -> None:
-        self._run.trainer.report("event", {"message": f"saved {checkpoint.folder}"})
+    def _write(self, number: int, snapshot: Snapshot) -> None:
+        """Begin to write a snapshot; REQUIRES that the one before was waited for."""
+        if self._workers.rank == 0:
+            pinned = (self.accepted,) if isinstance(self.accepted, int) else ()
+            # Its thread ends with the checkpoint; the interpreter waits for it before it exits.
+            executor = ThreadPoolExecutor(1, "sweephand checkpoint")
+            self._writing = executor.submit(
+                self.store.write, number, snapshot.contents(), pinned
+            )
+            executor.shutdown(wait=False)
+
+    def _wait(self) -> None:
+        """Wait for the checkpoint that is being written, then do as `watch`."""
+        if (checkpoint := self._written()) is not None:
+            self._run.trainer.report("event", {"message": f"saved {checkpoint.folder}"})
+
+    def _written(self) -> Checkpoint | None:
+        """Return the checkpoint that was being written, if any, or raise why it failed."""
+        writing = self._writing
+        if writing is None:
+            return None
+        writing.exception()  # waits; after an interrupt of it `close` waits again
+        self._writing = None
+        return writing.result()

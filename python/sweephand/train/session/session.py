@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sweephand.checks import check_int
 from sweephand.corpus.streams import StreamInfo
 from sweephand.elsewhere import names_ours
 from sweephand.errors import LossScaleError
@@ -14,25 +15,25 @@ from sweephand.source.schedules.schedule import Schedule
 from sweephand.source.schedules.spec import Spec
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
-from sweephand.train.session.branching import Branching
 from sweephand.train.session.checkpoint_config import CheckpointConfig
-from sweephand.train.session.critical_batch_size import BatchSizeBranches, CriticalBatchSize
+from sweephand.train.session.critical_batch_size import (
+    BatchSizeBranches,
+    Branching,
+    CriticalBatchSize,
+)
+from sweephand.train.session.evaluation import FinalTest, Validation
 from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
 from sweephand.train.session.frequency import Frequency, FrequencySpec
-from sweephand.train.session.input_map import checked_inputs
 from sweephand.train.session.learning_rate_control import LearningRateControl
-from sweephand.train.session.minibatch_feed import MinibatchFeed
-from sweephand.train.session.minibatch_growth import MinibatchGrowth
-from sweephand.train.session.minibatch_scaling import MinibatchScaling
+from sweephand.train.session.minibatch_feed import MinibatchFeed, checked_inputs
+from sweephand.train.session.minibatch_scaling import MinibatchGrowth, MinibatchScaling
+from sweephand.train.session.minibatch_size import SizeRequest, session_sizes
 from sweephand.train.session.preemption import Preempted, Preemption
 from sweephand.train.session.rate_control import RateControl
 from sweephand.train.session.saving import MemorySaving, Saving
-from sweephand.train.session.session_settings import SessionSettings
-from sweephand.train.session.stage_verdict import StageVerdict
+from sweephand.train.session.stages import StageVerdict
 from sweephand.train.session.summaries import EpochEnds, Summaries
-from sweephand.train.session.testing import FinalTest
 from sweephand.train.session.training_run import TrainingRun
-from sweephand.train.session.validation import Validation
 from sweephand.train.spikes.rollback import Spiked, SpikeRollback
 from sweephand.train.spikes.spike_policy import SpikePolicy
 from sweephand.train.spikes.spike_report import SpikeReport
@@ -135,36 +136,38 @@ class TrainingSession:
         check_kind("trainer", trainer, Trainer)
         check_source("mb_source", mb_source)
         input_map = checked_inputs(model_inputs_to_streams, mb_source, trainer.label_stream)
-        settings = SessionSettings(
-            mb_size=mb_size,
-            max_samples=max_samples,
-            epoch_size=epoch_size,
-            progress_frequency=progress_frequency,
-            checkpoint_config=checkpoint_config,
-            cv_config=cv_config,
-            lr_control=lr_control,
-            mb_scaling=mb_scaling,
-            critical_batch_size=critical_batch_size,
-            spike_policy=spike_policy,
-            test_config=test_config,
-            cut_minibatch_at=cut_minibatch_at,
-        )
+        check_kind("checkpoint_config", checkpoint_config, CheckpointConfig, optional=True)
+        check_kind("cv_config", cv_config, CrossValidationConfig, optional=True)
+        check_kind("lr_control", lr_control, LearningRateControl, optional=True)
+        check_kind("mb_scaling", mb_scaling, MinibatchScaling, optional=True)
+        check_kind("critical_batch_size", critical_batch_size, CriticalBatchSize, optional=True)
+        check_kind("spike_policy", spike_policy, SpikePolicy, optional=True)
+        check_kind("test_config", test_config, TestConfig, optional=True)
+        if cut_minibatch_at is not None:
+            check_int("cut_minibatch_at", cut_minibatch_at)
         self._trainer = trainer
         self._source = mb_source
-        self._request = settings.request()
+        self._request = SizeRequest(
+            session_sizes(mb_size, check_int("epoch_size", epoch_size)),
+            check_int("max_samples", max_samples),
+            cut_minibatch_at,
+        )
         if mb_source.is_infinite and max_samples == INFINITELY_REPEAT:
             raise ValueError(
                 "training would never end: give max_samples, or give the source max_samples or "
                 "max_sweeps"
             )
-        self._preemption = Preemption(is_wanted=settings.saves)
+        saves = checkpoint_config is not None and checkpoint_config.filename is not None
+        self._preemption = Preemption(is_wanted=saves)
         feed = MinibatchFeed(trainer, self._preemption, lambda: self._saving.watch(), input_map)
-        self._run = run = TrainingRun(trainer, mb_source, feed, settings.epoch())
-        self._listeners = [run.averages.update]
+        epoch = Frequency.parse("epoch_size", epoch_size)
+        self._run = run = TrainingRun(trainer, mb_source, feed, epoch)
+        verdict = StageVerdict(run)
+        self._listeners = [run.update_averages, verdict.update]
         sizes = self._request.sizes
         folder = None
         self._saving = MemorySaving(run)
-        if checkpoint_config is not None and settings.saves:
+        if checkpoint_config is not None and saves:
             self._saving = saving = Saving(run, checkpoint_config)
             folder = saving.store.folder
         validation = Validation(run, cv_config)
@@ -189,7 +192,7 @@ class TrainingSession:
             FinalTest(run, test_config),
             self._saving,
             self._guard,
-            StageVerdict(run),
+            verdict,
         ]
 
     @property

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from sweephand.train.progress.record import Step
+from sweephand.train.session.activity import Activity
+from sweephand.train.session.training_run import TrainingRun
+
+logger = logging.getLogger("sweephand")
 
 _LITTLE = 0.1  # of the time; a loader that keeps ahead lets the model wait so much at most
 _LOADER = {
@@ -14,53 +19,75 @@ _LOADER = {
 }
 
 
-class StageClock:
-    """Adds up the time of steps, for a verdict in the end.
+class StageVerdict(Activity):
+    """Measure where the time of training goes, and report it at the end."""
 
-    Attributes
-    ----------
-    seconds, waited_seconds : float
-        Of all steps since it was made, and how much passed outside of the trainer.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.waited_seconds = 0.0
+    def __init__(self, run: TrainingRun) -> None:
+        super().__init__(run.count)
+        self._run = run
+        self._stats: Mapping[str, float] | None = None  # when training began
+        self._seconds = self._waited_seconds = 0.0  # of all steps, and outside of the trainer
 
     def update(self, step: Step) -> None:
-        """Add a step."""
-        self.seconds += step.seconds
-        self.waited_seconds += step.waited_seconds
+        """Add the time of a step."""
+        self._seconds += step.seconds
+        self._waited_seconds += step.waited_seconds
 
-    def verdict(self, before: Mapping[str, float], after: Mapping[str, float]) -> str | None:
-        """Return a line with the limiting stage and its figures; None without steps.
+    def begin(self) -> None:
+        """Begin to measure, once."""
+        if self._stats is None:
+            self._stats = self._run.source.stats()
 
-        Parameters
-        ----------
-        before, after : dict
-            The counts of the source's `stats` at the beginning and in the end.
-        """
-        if self.seconds <= 0:
-            return None
-        waited = self.waited_seconds / self.seconds
-        if waited < _LITTLE:
-            return (
-                f"the model limits: it took {1 - waited:.0%} of the time, and waited for data "
-                f"{waited:.0%}"
-            )
-        spent = {name: after[name] - before[name] for name in after}
-        if spent["waited_seconds"] < self.waited_seconds / 2:
-            return (
-                f"what is done between steps limits: {waited:.0%} of the time passed outside "
-                f"of the model, and less than half of that was waiting for data"
-            )
-        stages = {stage: spent[name] for stage, (name, _) in _LOADER.items()}
-        total = sum(stages.values()) or 1.0
-        limit = max(stages, key=lambda stage: stages[stage])
-        shares = ", ".join(
-            f"{words} {stages[stage] / total:.0%}" for stage, (_, words) in _LOADER.items()
-        )
+    def is_due_at_end(self) -> bool:
+        """Return True if there is a verdict: always."""
+        return True
+
+    def act(self) -> None:
+        """Report the stage that has limited training."""
+        assert self._stats is not None
+        stats = self._run.source.stats()
+        verdict = limiting_stage(self._seconds, self._waited_seconds, self._stats, stats)
+        if verdict is not None:
+            self._run.trainer.report("event", {"message": verdict})
+            logger.info("%s", verdict)
+
+
+def limiting_stage(
+    seconds: float,
+    waited_seconds: float,
+    before: Mapping[str, float],
+    after: Mapping[str, float],
+) -> str | None:
+    """Return a line with the limiting stage and its figures; None without steps.
+
+    Parameters
+    ----------
+    seconds, waited_seconds : float
+        Of all steps, and how much of it passed outside of the trainer.
+    before, after : dict
+        The counts of the source's `stats` at the beginning and in the end.
+    """
+    if seconds <= 0:
+        return None
+    waited = waited_seconds / seconds
+    if waited < _LITTLE:
         return (
-            f"{limit} limits: the model waited {waited:.0%} of the time for data; of the "
-            f"{total:.1f} s that the loader worked, {shares}"
+            f"the model limits: it took {1 - waited:.0%} of the time, and waited for data "
+            f"{waited:.0%}"
         )
+    spent = {name: after[name] - before[name] for name in after}
+    if spent["waited_seconds"] < waited_seconds / 2:
+        return (
+            f"what is done between steps limits: {waited:.0%} of the time passed outside "
+            f"of the model, and less than half of that was waiting for data"
+        )
+    stages = {stage: spent[name] for stage, (name, _) in _LOADER.items()}
+    total = sum(stages.values()) or 1.0
+    limit = max(stages, key=lambda stage: stages[stage])
+    shares = ", ".join(
+        f"{words} {stages[stage] / total:.0%}" for stage, (_, words) in _LOADER.items()
+    )
+    return (
+        f"{limit} limits: the model waited {waited:.0%} of the time for data; of the "
+        f"{total:.1f} s that the loader worked, {shares}"
+    )

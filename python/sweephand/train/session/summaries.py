@@ -20,8 +20,8 @@ class Summaries(Activity):
         """Write a summary, and begin the next one."""
         self.done()
         averages = self._run.averages
-        self._run.trainer.report("summary", averages.summary.figures())
-        averages.summary = Averages()
+        self._run.trainer.report("summary", averages["summary"].figures())
+        averages["summary"] = Averages()
 
 
 class EpochEnds(Activity):
@@ -36,4 +36,4 @@ class EpochEnds(Activity):
     def act(self) -> None:
         """Begin new averages."""
         self.done()
-        self._run.averages.epoch = Averages()
+        self._run.averages["epoch"] = Averages()

@@ -22,7 +22,6 @@ from sweephand.train.progress.record import Step
 from sweephand.train.session.activity import Activity
 from sweephand.train.session.frequency import Frequency, FrequencyUnit
 from sweephand.train.session.minibatch_feed import MinibatchFeed
-from sweephand.train.session.stages import StageClock
 from sweephand.train.trainer.trainer import Trainer
 
 logger = logging.getLogger("sweephand")
@@ -35,8 +34,8 @@ class TrainingRun:
     ----------
     activities : list of Activity
         What a session does between minibatches, in this order.
-    averages : SessionAverages
-        Averages since the last epoch and the last summary.
+    averages : dict
+        Averages of steps since the last "epoch", and since the last "summary".
     size : int or None
         Samples of a minibatch, once scaling has chosen it.
     has_label_per_sequence : bool
@@ -60,7 +59,7 @@ class TrainingRun:
         self.source = source
         self.feed = feed
         self.activities: list[Activity] = []
-        self.averages = SessionAverages()
+        self.averages = {"epoch": Averages(), "summary": Averages()}
         self.size: int | None = None
         self.has_label_per_sequence = False
         self.validated: tuple[int, float] | None = None
@@ -83,6 +82,11 @@ class TrainingRun:
             case "epoch":
                 epoch = self._epoch
                 return self.count(epoch.unit) // epoch.count if epoch.count else 0
+
+    def update_averages(self, step: Step) -> None:
+        """Add a step to the averages."""
+        for one in self.averages.values():
+            one.update(step)
 
     def announce(self, message: str) -> None:
         """Write a message to the progress writers, or to the log if none of them shows it."""
@@ -119,7 +123,7 @@ class TrainingRun:
         snapshot.state["source"] = self.source.get_checkpoint_state()
         snapshot.state["run"] = {
             "actions": {one.name: one.state_dict() for one in self.activities if one.name},
-            "figures": self.averages.state_dict(),
+            "figures": {name: one.state_dict() for name, one in self.averages.items()},
             "size": self.size,
             "has_label_per_sequence": self.has_label_per_sequence,
             "validated": self.validated,
@@ -145,7 +149,8 @@ class TrainingRun:
             for activity in self.activities:
                 if activity.name:
                     activity.load_state_dict(run["actions"].get(activity.name))
-            self.averages.load_state_dict(run["figures"])
+            figures = {name: Averages.of_state(run["figures"][name]) for name in self.averages}
+            self.averages |= figures
         self.size, self.has_label_per_sequence, self.validated = size, has_label, validated
 
     def capture_session(self) -> Snapshot:
@@ -189,38 +194,6 @@ class TrainingRun:
                 yield
         finally:
             self.restore(before)
-
-
-class SessionAverages:
-    """Averages of the steps of a session.
-
-    Attributes
-    ----------
-    epoch, summary : Averages
-        Since the last epoch, and since the last summary.
-    stages : StageClock
-        Since the session was made.
-    """
-
-    def __init__(self) -> None:
-        self.epoch = Averages()
-        self.summary = Averages()
-        self.stages = StageClock()
-
-    def update(self, step: Step) -> None:
-        """Add a step."""
-        self.epoch.update(step)
-        self.summary.update(step)
-        self.stages.update(step)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return both averages."""
-        return {"epoch": self.epoch.state_dict(), "summary": self.summary.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore both averages."""
-        epoch, summary = (Averages.of_state(state[name]) for name in ("epoch", "summary"))
-        self.epoch, self.summary = epoch, summary
 
 
 def _read_validated(state: Any) -> tuple[int, float] | None:
