@@ -1,11 +1,8 @@
 """Learners for models whose parameters are NumPy arrays."""
 
-from sweephand.train.learners.adadelta import AdaDelta
-from sweephand.train.learners.adagrad import AdaGrad
 from sweephand.train.learners.adam import Adam, AdaMax, AdamW
+from sweephand.train.learners.adaptive import AdaDelta, AdaGrad, Lion, RMSProp
 from sweephand.train.learners.array_learner import ArrayLearner as Learner
-from sweephand.train.learners.lion import Lion
-from sweephand.train.learners.rmsprop import RMSProp
 from sweephand.train.learners.sgd import SGD, MomentumSGD, Nesterov
 
 __all__ = [

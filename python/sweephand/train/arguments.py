@@ -1,8 +1,10 @@
-"""Checks of the objects that callers pass in."""
+"""Checks of the objects and numbers that callers pass in."""
 
+import math
 from os import PathLike
 from typing import Any, TypeVar
 
+from sweephand.checks import check_number
 from sweephand.errors import ArgumentTypeError
 
 T = TypeVar("T")
@@ -35,3 +37,19 @@ def check_path(name: str, value: object) -> None:
     """Raise `ArgumentTypeError` unless a value is a path."""
     if not isinstance(value, str | PathLike) or value == "":
         raise ArgumentTypeError(f"{name} must be a path, got {value!r:.100}")
+
+
+def check_rate(name: str, value: object) -> float:
+    """Return a finite number of at least 0, or raise TypeError or ValueError."""
+    number = check_number(name, value)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
+    return number
+
+
+def check_decay(name: str, value: object) -> float:
+    """Return a number of [0, 1), or raise TypeError or ValueError."""
+    number = check_number(name, value)
+    if not 0 <= number < 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
+    return number

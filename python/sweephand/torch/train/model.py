@@ -33,6 +33,9 @@ class TorchModel(LearnedModule):
     train apart.
     """
 
+    capture_random_state = staticmethod(capture_random_state)
+    restore_random_state = staticmethod(restore_random_state)
+
     def __init__(
         self,
         model: nn.Module,
@@ -133,14 +136,6 @@ class TorchModel(LearnedModule):
             samples += num_samples
         self._clear()
         return norms, _squared_norm(total) / max(samples, 1) ** 2
-
-    def capture_random_state(self) -> dict[str, Any]:
-        """Return the states of Python's, NumPy's and torch's generators."""
-        return capture_random_state()
-
-    def restore_random_state(self, state: Mapping[str, Any]) -> None:
-        """Set Python's, NumPy's and torch's generators."""
-        restore_random_state(state)
 
     @property
     def _scale(self) -> float:

@@ -1,10 +1,9 @@
 """The hyperparameters of optimizers: their names and their ranges."""
 
-import math
 from typing import Any, TypeAlias
 
-from sweephand.checks import check_number
 from sweephand.source.schedules.schedule import Schedule
+from sweephand.train.arguments import check_decay, check_rate
 
 RATES = {"lr", "learning_rate", "weight_decay", "eps", "epsilon"}
 DECAYS = {"momentum", "rho", "beta_1", "beta_2"}
@@ -24,20 +23,10 @@ def check_hyperparameter(name: str, value: object) -> None:
             raise TypeError(f"betas must be a pair of numbers, got {value!r}")
         check_hyperparameter("beta_1", value[0])
         check_hyperparameter("beta_2", value[1])
-    if name not in RATES | DECAYS:
-        return
-    if name in RATES:
+    elif name in RATES:
         check_rate(name, value)
-    elif not 0 <= check_number(name, value) < 1:
-        raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
-
-
-def check_rate(name: str, value: object) -> float:
-    """Return a finite number of at least 0, or raise as `check_hyperparameter`."""
-    number = check_number(name, value)
-    if not 0 <= number < math.inf:
-        raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
-    return number
+    elif name in DECAYS:
+        check_decay(name, value)
 
 
 Decay: TypeAlias = float | Schedule[float]

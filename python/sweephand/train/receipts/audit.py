@@ -13,14 +13,13 @@ from sweephand.train.receipts.hashes import hash_events, hash_ids, sum_contents
 from sweephand.train.receipts.header import order_of
 from sweephand.train.receipts.read_receipts import Link, ReceiptsOfWorker, read_receipts
 from sweephand.train.receipts.receipt import BYTES, NO_CONTENT, TO_SWEEP_END, Receipt
-from sweephand.train.receipts.replay import DataReplay, PlanReplay, Replay
+from sweephand.train.receipts.replay import Replay
 from sweephand.train.receipts.report import ReceiptAudit, ReceiptMismatch, wrong
 
 _IDS_SHOWN = 5
 # A request is not believed that asks for more, and for so many times what came of it.
 _MANY_SAMPLES = 1 << 24
 _MOST_PER_SAMPLE = 64
-Position = Position
 
 
 def audit(
@@ -36,14 +35,11 @@ def audit(
 ) -> ReceiptAudit:
     """Derive receipts again; see `Receipts.audit`."""
     first, *others = read_receipts(folder)
-    streams = first.header.streams
-    if content and streams is None:
+    if content and first.header.streams is None:
         raise ValueError(
             "these receipts have no content: they were not written with content=True"
         )
-    replay = (
-        DataReplay(source, streams) if content and streams is not None else PlanReplay(source)
-    )
+    replay = Replay(source, first.header.streams if content else None)
     auditor = _Auditor(first, others, source, replay)
     auditor.only, auditor.allow_jumps = step, allow_jumps
     auditor.allow_unsealed = allow_unsealed
@@ -191,7 +187,7 @@ class _Auditor:
         }
         if self._file.header.streams is None:
             pairs["content"] = NO_CONTENT, receipt.content
-        elif isinstance(self._replay, DataReplay):
+        elif self._replay.streams is not None:
             pairs["content"] = content, self._content_of(receipt)
         if self.replayed is not None:
             other = self.replayed.by_step.get(receipt.step)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import NamedTuple, Protocol
 
 from sweephand import _core
 from sweephand.minibatch.position import Position
@@ -13,47 +12,38 @@ from sweephand.train.receipts.hashes import hash_content
 from sweephand.train.receipts.receipt import NO_CONTENT, Receipt
 
 
-class ReplayedMinibatch(NamedTuple):
-    """Minibatch that a step should have had: its plan, and its content if it was read."""
+class Replay:
+    """Deriver of the minibatches of steps: by their plans alone, or with their content.
 
-    plan: _core.compose.Plan | _core.engine.Batch
-    content: bytes = NO_CONTENT
+    Parameters
+    ----------
+    source : MinibatchSource
+        It stays where it is.
+    streams : list of str, optional
+        Those whose data are read; None: nothing is.
+    """
 
-
-class Replay(Protocol):
-    """Deriver of the minibatches of steps."""
-
-    def at(self, position: Position, receipt: Receipt) -> ReplayedMinibatch:
-        """Return the minibatch that begins at a place; ValueError for an invalid request."""
-
-
-class PlanReplay:
-    """Plans steps again; nothing is read."""
-
-    def __init__(self, source: MinibatchSource) -> None:
+    def __init__(self, source: MinibatchSource, streams: list[str] | None) -> None:
+        # At a place of its own.
+        self._source = source if streams is None else copy.copy(source)
         self._plans = WholePlans(source.timeline)
+        self.streams = streams
 
-    def at(self, position: Position, receipt: Receipt) -> ReplayedMinibatch:
-        """Return the minibatch that begins at a place."""
+    def at(
+        self, position: Position, receipt: Receipt
+    ) -> tuple[_core.compose.Plan | _core.engine.Batch, bytes]:
+        """Return the plan of the minibatch that begins at a place, and the hash of its content.
+
+        ValueError is raised for an invalid request.
+        """
         samples, crosses_sweeps = receipt.asked
-        self._plans.go_to(position)
-        return ReplayedMinibatch(self._plans.next(samples, crosses_sweeps=crosses_sweeps))
-
-
-class DataReplay:
-    """Reads steps again, with a selection of their streams."""
-
-    def __init__(self, source: MinibatchSource, streams: list[str]) -> None:
-        self._source = copy.copy(source)  # at a place of its own
-        self._streams = streams
-
-    def at(self, position: Position, receipt: Receipt) -> ReplayedMinibatch:
-        """Return the minibatch that begins at a place."""
-        source, (samples, crosses_sweeps) = self._source, receipt.asked
+        if self.streams is None:
+            self._plans.go_to(position)
+            return self._plans.next(samples, crosses_sweeps=crosses_sweeps), NO_CONTENT
+        source = self._source
         if source.position != position:
             source.position = position
         request = source.timeline.whole_request(samples, crosses_sweeps=crosses_sweeps)
         minibatch = source.cursor.next(request)
-        if not minibatch:
-            return ReplayedMinibatch(minibatch.planned)
-        return ReplayedMinibatch(minibatch.planned, hash_content(minibatch, self._streams))
+        content = hash_content(minibatch, self.streams) if minibatch else NO_CONTENT
+        return minibatch.planned, content

@@ -1,13 +1,12 @@
 """Schedules of learning rates."""
 
-import math
 from enum import Enum
 
-from sweephand.checks import check_number
 from sweephand.errors import ArgumentTypeError
 from sweephand.source.schedules.formula import Formula
 from sweephand.source.schedules.schedule import Follows, Schedule
 from sweephand.source.schedules.spec import Spec, schedule_of
+from sweephand.train.arguments import check_rate
 
 
 def learning_parameter_schedule(
@@ -152,7 +151,4 @@ def _reference_of(unit: object) -> int | None:
 
 
 def _rate(value: object) -> float:
-    rate = check_number("a learning rate", value)
-    if not 0 <= rate < math.inf:
-        raise ValueError(f"a learning rate must be finite and at least 0, got {value!r}")
-    return rate
+    return check_rate("a learning rate", value)

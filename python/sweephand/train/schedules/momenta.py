@@ -2,10 +2,10 @@
 
 import math
 
-from sweephand.checks import check_number
 from sweephand.source.schedules.formula import Formula
 from sweephand.source.schedules.schedule import Follows, Schedule
 from sweephand.source.schedules.spec import Spec, schedule_of
+from sweephand.train.arguments import check_decay, check_rate
 
 
 def momentum_schedule(
@@ -95,14 +95,9 @@ def momentum_as_time_constant_schedule(
 
 
 def _momentum(value: object) -> float:
-    momentum = check_number("a momentum", value)
-    if not 0 <= momentum < 1:
-        raise ValueError(f"a momentum must lie in [0, 1), got {value!r}")
-    return momentum
+    return check_decay("a momentum", value)
 
 
 def _momentum_of_time_constant(value: object) -> float:
-    constant = check_number("a time constant", value)
-    if not 0 <= constant < math.inf:
-        raise ValueError(f"a time constant must be finite and at least 0, got {value!r}")
+    constant = check_rate("a time constant", value)
     return math.exp(-1 / constant) if constant > 0 else 0.0

@@ -1,13 +1,13 @@
 """Schedules as JSON holds them in the state of a learner."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sweephand.checks import check_int, check_number
+from sweephand.checks import check_int
 from sweephand.source.schedules.formula import Formula
 from sweephand.source.schedules.schedule import FormulaSchedule, Schedule, StepSchedule
+from sweephand.train.arguments import check_rate
 from sweephand.train.checkpoint.read_state import read_optional
 
 
@@ -30,16 +30,10 @@ def read_schedule(state: Mapping[str, Any]) -> Schedule[float]:
         formula = Formula.of_dict(state["formula"])
         return FormulaSchedule(formula, minibatch_size, state["follows"])
     steps = tuple(
-        (check_int("the number of epochs", epochs), _finite("a value", value))
+        (check_int("the number of epochs", epochs), check_rate("a value", value))
         for epochs, value in state["steps"]
     )
     if not steps:
         raise ValueError(f"it holds the schedule {dict(state)}")
     epoch_size = read_optional(check_int, "epoch_size", state["epoch_size"])
     return StepSchedule(steps, epoch_size, minibatch_size, state["follows"])
-
-
-def _finite(name: str, value: object) -> float:
-    if not 0 <= check_number(name, value) < math.inf:
-        raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
-    return value  # type: ignore[return-value]

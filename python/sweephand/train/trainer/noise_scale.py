@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self, SupportsFloat
 
 from sweephand.checks import check_int, check_number
 from sweephand.dataclass import dataclass
+from sweephand.train.arguments import check_decay
 from sweephand.train.checkpoint.read_state import check_keys, reading
 
 
@@ -56,8 +57,7 @@ class GradientNoiseScale:
     frequency: int = 1
 
     def __post_init__(self) -> None:
-        if not 0 <= check_number("decay", self.decay) < 1:
-            raise ValueError(f"decay must lie in [0, 1), got {self.decay!r}")
+        check_decay("decay", self.decay)
         check_int("frequency", self.frequency)
 
 

@@ -41,6 +41,9 @@ class NumpyModel:
     learner has others.
     """
 
+    capture_random_state = staticmethod(capture_random_state)
+    restore_random_state = staticmethod(restore_random_state)
+
     def __init__(
         self,
         model: object,
@@ -166,14 +169,6 @@ class NumpyModel:
             }
             learner.load_state_dict(state["learners"][i] | {"arrays": arrays})
         restore_scales(self.loss_scales, state["loss_scales"])
-
-    def capture_random_state(self) -> dict[str, Any]:
-        """Return the states of Python's and NumPy's generators."""
-        return capture_random_state()
-
-    def restore_random_state(self, state: Mapping[str, Any]) -> None:
-        """Set Python's and NumPy's generators."""
-        restore_random_state(state)
 
     def _sum(
         self,
