@@ -14,8 +14,8 @@ from .progress.progress_bar import ProgressBar as ProgressBar
 from .progress.record import ProgressWriter as ProgressWriter
 from .progress.record import Record as Record
 from .progress.record import Step as Step
-from .progress.tensorboard_writer import TensorBoardProgressWriter as TensorBoardProgressWriter
 from .progress.tracker_writers import MLflowProgressWriter as MLflowProgressWriter
+from .progress.tracker_writers import TensorBoardProgressWriter as TensorBoardProgressWriter
 from .progress.tracker_writers import WandbProgressWriter as WandbProgressWriter
 from .receipts.receipts import Receipts as Receipts
 from .receipts.report import ReceiptAudit as ReceiptAudit

@@ -3,19 +3,55 @@
 import logging
 import math
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sweephand.checks import check_number
 from sweephand.source.schedules.schedule import Schedule, mean_gradient_rate, minibatch_momentum
-from sweephand.train.checkpoint.read_state import (
-    check_keys,
-    reading,
-)
-from sweephand.train.learners.clock import Clock, Clocks
+from sweephand.train.checkpoint.read_state import check_keys, read_counts, reading
 from sweephand.train.schedules.learning_rates import as_schedule, learning_parameter_schedule
 from sweephand.train.schedules.schedule_state import read_schedule, schedule_state
 
 logger = logging.getLogger("sweephand")
+
+
+@dataclass
+class Clock:
+    """Counts of one clock."""
+
+    steps: int = 0
+    samples: int = 0
+    sweeps: int = 0
+
+
+class Clocks:
+    """A clock that moves with every step, and one only with those that change parameters.
+
+    Sweeps that end in a skipped step are not lost: the next applied step counts them.
+    """
+
+    def __init__(self) -> None:
+        self.consumed = Clock()
+        self.applied = Clock()
+
+    def advance(self, num_samples: int, sweeps_ended: int, *, applied: bool) -> None:
+        """Count one step."""
+        self.consumed.steps += 1
+        self.consumed.samples += num_samples
+        self.consumed.sweeps += sweeps_ended
+        if applied:
+            self.applied.steps += 1
+            self.applied.samples += num_samples
+            self.applied.sweeps = self.consumed.sweeps
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return both as JSON can hold them."""
+        return {"consumed": asdict(self.consumed), "applied": asdict(self.applied)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state; a malformed one raises and changes nothing."""
+        clocks = (read_counts(Clock, state[name]) for name in ("consumed", "applied"))
+        self.consumed, self.applied = clocks
 
 
 class Pace(Clocks):
@@ -57,7 +93,9 @@ class Pace(Clocks):
     @property
     def least_change(self) -> float:
         """The change of the scheduled rate that is worth a line in a log."""
-        return 0.0 if self.is_last_rate else self.factor * self._least_change()
+        if self.schedule is None or self.is_last_rate:
+            return 0.0
+        return self.factor * self.schedule.least_change
 
     @property
     def is_last_rate(self) -> bool:
@@ -130,9 +168,6 @@ class Pace(Clocks):
                 self.schedule,
             )
         self._origin, self.schedule, self.factor = origin, schedule, factor
-
-    def _least_change(self) -> float:
-        return 0.0 if self.schedule is None else self.schedule.least_change
 
     @property
     def reference_size(self) -> int | None:

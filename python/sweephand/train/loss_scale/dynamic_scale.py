@@ -73,9 +73,7 @@ class DynamicScale:
             return "none"
         self.counter = 0
         self.credit = self.settings.hysteresis
-        grown = min(
-            as_float32(self.scale * self.settings.growth_factor), self.settings.max_scale
-        )
+        grown = as_float32(self.scale * self.settings.growth_factor)
         return self._move(min(grown, self.settings.max_scale), "growth")
 
     def _back_off(self) -> Change:

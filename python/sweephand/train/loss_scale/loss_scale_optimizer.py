@@ -7,10 +7,9 @@ from sweephand.checks import check_flag, check_function, check_int
 from sweephand.train.learners.finite_check import Cause
 from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.forwarded_hyperparameters import ForwardsHyperparameters
-from sweephand.train.loss_scale.loss_scale import Stage
+from sweephand.train.loss_scale.loss_scale import LossScale, Stage
 from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
 from sweephand.train.loss_scale.scale_settings import OnNan, Refill, check_settings
-from sweephand.train.loss_scale.scaled_gradients import ScaledGradients
 from sweephand.train.loss_scale.step_log import Hook, ScaleLog
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.worker_agreement import Reduce
@@ -20,7 +19,7 @@ Optimizer = TypeVar("Optimizer")
 T = TypeVar("T")
 
 
-class LossScaleOptimizer(ForwardsHyperparameters, ScaledGradients, Generic[Optimizer]):
+class LossScaleOptimizer(ForwardsHyperparameters, LossScale, Generic[Optimizer]):
     """An optimizer of gradients from a loss that was multiplied by a scale.
 
     Small gradients vanish in float16. So the loss is multiplied by a scale, and the gradients
@@ -279,7 +278,7 @@ class LossScaleOptimizer(ForwardsHyperparameters, ScaledGradients, Generic[Optim
         """
         self._expect(Stage.SCALED, "update")
         with self._discarding_on_error():
-            self._judge_all(self._inner.hold_scaled(gradient_sums, self.loss_scale))
+            self._judge(self._inner.hold_scaled(gradient_sums, self.loss_scale))
         return self.finish(self._inner, num_samples, sweeps_ended, minibatch_ids)
 
     def finish(

@@ -1,15 +1,68 @@
-"""Progress as experiment trackers show it: Weights & Biases and MLflow."""
+"""Progress as experiment trackers show it: TensorBoard, Weights & Biases and MLflow."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from sweephand.train.progress.periodic_writer import PeriodicWriter
 from sweephand.train.progress.record import Record
-from sweephand.train.progress.tensorboard_writer import tag_of
+
+_TAGS = {"loss": "avg_loss", "metric": "avg_metric"}
+_PREFIXES = {
+    "training": "minibatch/",
+    "summary": "summary/",
+    "validation": "summary/validation_",
+    "test": "summary/test_",
+}
+
+
+class TensorBoardProgressWriter(PeriodicWriter):
+    """Write summaries for TensorBoard, with training steps on the x-axis.
+
+    Averages of minibatches are ``minibatch/avg_loss`` and ``minibatch/avg_metric``, summaries
+    ``summary/avg_loss`` and so on, those of validation and test data
+    ``summary/validation_avg_loss`` and ``summary/test_avg_loss``. Changing values have their
+    own name.
+
+    Parameters
+    ----------
+    freq : int or None
+        Minibatches that are averaged.
+    log_dir : path
+        The folder of the event file.
+    rank : int, optional
+        This worker's number, which may be any: it writes. By default worker 0 alone writes.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> writer = sh.TensorBoardProgressWriter(freq=10, log_dir="runs/first")  # doctest: +SKIP
+    >>> trainer = sh.Trainer(model, criterion, learner, [writer])  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, freq: int | None = None, log_dir: str | Path = ".", rank: int | None = None
+    ) -> None:
+        super().__init__(freq)
+        self.every_worker = rank is not None
+        self._writer = _event_file_writer(Path(log_dir).expanduser(), rank)
+
+    def write(self, record: Record) -> None:
+        """Write the figures of a record; events are left out."""
+        if record.kind == "event":
+            return
+        for tag, value in _figures_of(record).items():
+            self._writer.add_event(_event(tag, value, record.step))
+        if record.kind != "training":
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Write waiting summaries, and close the file."""
+        self._writer.close()
 
 
 class _TrackerWriter(PeriodicWriter):
@@ -17,11 +70,7 @@ class _TrackerWriter(PeriodicWriter):
 
     def write(self, record: Record) -> None:
         """Give the figures of a record to the tracker; events are left out."""
-        figures = {
-            tag_of(record.kind, name): value
-            for name, value in record.figures.items()
-            if not isinstance(value, str)
-        }
+        figures = _figures_of(record)
         if figures:
             self._log(figures | {"samples": record.samples}, record.step)
 
@@ -100,3 +149,33 @@ def _module(name: str, writer: object) -> Any:
         raise ImportError(
             f"{type(writer).__name__} needs {name}: pip install 'sweephand[{name}]'"
         ) from None
+
+
+def _figures_of(record: Record) -> dict[str, float | int]:
+    """Return the numbers of a record, by the names under which trackers show them."""
+    prefix = _PREFIXES.get(record.kind, "")
+    return {
+        prefix + _TAGS.get(name, name): value
+        for name, value in record.figures.items()
+        if not isinstance(value, str)
+    }
+
+
+def _event_file_writer(folder: Path, rank: int | None) -> Any:
+    try:
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+    except ImportError:
+        raise ImportError(
+            "TensorBoardProgressWriter needs TensorBoard: pip install 'sweephand[tensorboard]'"
+        ) from None
+    return EventFileWriter(str(folder), filename_suffix="" if rank is None else f".rank{rank}")
+
+
+def _event(tag: str, value: float, step: int) -> Any:
+    import time
+
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
+    return Event(wall_time=time.time(), step=step, summary=summary)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
-from sweephand.train.learners.clock import Clock
+from sweephand.train.learners.learning_rate import Clock
 from sweephand.train.progress.observer import StepListener, TakenStep, as_observer
 from sweephand.train.progress.record import Figures, Record, RecordKind, Step
 from sweephand.train.trainer.mean_criterion import MeanDetector

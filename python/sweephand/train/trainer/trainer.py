@@ -15,7 +15,7 @@ from sweephand.errors import ArgumentTypeError, LossScaleError, shown
 from sweephand.source.foreign_names import TRAINER
 from sweephand.train.arguments import check_kind
 from sweephand.train.checkpoint.stateful import Stateful
-from sweephand.train.learners.clock import Clock
+from sweephand.train.learners.learning_rate import Clock
 from sweephand.train.progress.observer import Observer
 from sweephand.train.progress.record import Figures, ProgressWriter, RecordKind, Step
 from sweephand.train.trainer.checkpoints import Checkpoints

@@ -16,7 +16,7 @@ from sweephand.train.checkpoint.stateful import (
     check_stateful,
     restore_states,
 )
-from sweephand.train.learners.clock import Clocks
+from sweephand.train.learners.learning_rate import Clocks
 from sweephand.train.trainer.noise_scale import SmoothedNoiseScale
 from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.trained_model import TrainedModel
