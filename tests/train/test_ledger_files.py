@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 def begins_of(content: bytes, kind: Kind = Kind.VISITS) -> list[int]:
     found = blocks_of(memoryview(content), "")
-    return [block.begin for block in found if block.kind == kind]
+    return [block.frame.begin for block in found if block.kind == kind]
 
 
 def test_a_file_cut_at_any_byte_of_its_last_block_loses_no_more_than_that(folder: Path) -> None:
@@ -169,7 +169,7 @@ def test_numbers_beyond_32_bits_are_kept(tmp_path: Path) -> None:
     step = StepRows(7, 2**50, numbers, np.array([1, 2], np.uint32), np.float32([0.5, 2]))
     content = memoryview(LEDGER.head + pack_rows([step]))
     [block] = blocks_of(content, "")
-    visits = unpack_rows(block, block.payload(content), "")
+    visits = unpack_rows(block, block.frame.payload(content), "")
     assert visits.numbers.tolist() == numbers.tolist()
     assert visits.times.tolist() == [2**50] * 2
 

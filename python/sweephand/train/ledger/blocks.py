@@ -23,7 +23,7 @@ from enum import IntEnum
 from sweephand.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.run import records
-from sweephand.run.records import Block, RecordKind, pack_block
+from sweephand.run.records import Block, RecordKind
 
 LEDGER = RecordKind(
     b"SWEEPLSS",
@@ -57,44 +57,32 @@ class LedgerBlock:
         Of its rows; of other kinds both are the last step before it.
     number_bytes, num_steps, num_rows : int
         Of visits; else 0.
-    frame : Block, optional
-        Its place in its file, if it was read.
+    frame : Block
+        Its place in its file.
     """
 
     kind: Kind
     first_step: int
     last_step: int
-    number_bytes: int = 0
-    num_steps: int = 0
-    num_rows: int = 0
-    frame: Block | None = None
+    number_bytes: int
+    num_steps: int
+    num_rows: int
+    frame: Block
 
-    @property
-    def begin(self) -> int:
-        """Offset of the block in its file."""
-        return 0 if self.frame is None else self.frame.begin
 
-    @property
-    def end(self) -> int:
-        """Offset of its end."""
-        return 0 if self.frame is None else self.frame.end
-
-    def packed(self, payload: bytes = b"") -> bytes:
-        """Return the bytes of a block with this payload."""
-        label = _LABEL.pack(
-            self.kind, self.number_bytes, 0, self.num_steps, self.num_rows, self.first_step,
-            self.last_step,
-        )  # fmt: skip
-        return pack_block(label, payload)
-
-    def payload(self, content: memoryview) -> memoryview:
-        """Return the payload in the bytes of the file, not checked."""
-        assert self.frame is not None
-        return self.frame.payload(content)
-
-    def is_whole(self, content: memoryview) -> bool:
-        """Return True if the payload has its checksum."""
-        return self.frame is not None and self.frame.is_whole(content)
+def pack_block(
+    kind: Kind,
+    first_step: int,
+    last_step: int,
+    payload: bytes = b"",
+    *,
+    number_bytes: int = 0,
+    num_steps: int = 0,
+    num_rows: int = 0,
+) -> bytes:
+    """Return the bytes of a block, as `LedgerBlock` describes it."""
+    label = _LABEL.pack(kind, number_bytes, 0, num_steps, num_rows, first_step, last_step)
+    return records.pack_block(label, payload)
 
 
 def blocks_of(content: memoryview, path: str) -> list[LedgerBlock]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sweephand.corpus.ids import SequenceIds
-from sweephand.train.ledger.blocks import LEDGER, Kind, LedgerBlock, blocks_of
+from sweephand.train.ledger.blocks import LEDGER, Kind, LedgerBlock, blocks_of, pack_block
 from sweephand.train.ledger.loss_rows import StepRows, pack_rows
 from sweephand.train.ledger.sequence_names import MetNames
 from sweephand.train.ledger.step_file import StepFile
@@ -29,9 +29,9 @@ class LedgerFile(StepFile):
         names = MetNames()
         for block in blocks:
             if block.kind in (Kind.NAMES, Kind.SHARDS):
-                names.read(block, block.payload(content), str(self.path))
+                names.read(block, block.frame.payload(content), str(self.path))
         self._names = names
-        self._file.end = blocks[-1].end if blocks else 0
+        self._file.end = blocks[-1].frame.end if blocks else 0
         self.last_step = last_step(blocks)
 
     def add(self, visits: StepRows, ids: SequenceIds) -> None:
@@ -58,10 +58,10 @@ class LedgerFile(StepFile):
         self.flush()
         blocks = blocks_of(self._file.content(), str(self.path))
         kept = list(_until(blocks, step)) if step else []
-        self._file.cut(kept[-1].end if kept else 0)
+        self._file.cut(kept[-1].frame.end if kept else 0)
         self._find_end(step)
-        if self.last_step > step:  # the last block goes on behind the step
-            self._file.append(LedgerBlock(Kind.REWIND, step, step).packed())
+        if self.last_step > step:  # the last block goes on after the step
+            self._file.append(pack_block(Kind.REWIND, step, step))
             self.last_step = step
         self.flush(to_disk=True)
 

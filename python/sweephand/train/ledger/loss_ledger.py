@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sweephand.checks import OptionalModule
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.train.arguments import check_path
 from sweephand.train.ledger.ledger_file import LedgerFile
-from sweephand.train.ledger.ledger_table import to_table, write_parquet
 from sweephand.train.ledger.loss_rows import StepRows
-from sweephand.train.ledger.read_ledger import SUFFIX, read_ledger
+from sweephand.train.ledger.read_ledger import SUFFIX, read_ledger, to_table
 from sweephand.train.ledger.sequence_losses import sequence_losses
 from sweephand.train.ledger.step_log import StepLog
 from sweephand.train.progress.observer import TakenStep
@@ -20,6 +20,8 @@ from sweephand.train.progress.record import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+pq = OptionalModule("pyarrow.parquet", extra="parquet")
 
 
 class LossLedger(StepLog[LedgerFile]):
@@ -80,7 +82,7 @@ class LossLedger(StepLog[LedgerFile]):
             array, flat or not, the last column of which may be missing. Those of a sequence are
             added up in float64 and kept in float32.
         step : int, optional
-            From 1, and not below that of the last call; by default the one behind it. Parts of
+            From 1, and not below that of the last call; by default the next one. Parts of
             a minibatch have the same.
 
         Raises
@@ -133,7 +135,7 @@ class LossLedger(StepLog[LedgerFile]):
     def to_parquet(self, path: str | Path) -> None:
         """Write `table` to a Parquet file."""
         check_path("path", path)
-        write_parquet(self.table(), Path(path).expanduser())
+        pq.write_table(self.table(), Path(path).expanduser())
 
     @cached_property
     def _waiting(self) -> dict[int, Sequence[tuple[Any, Any]]]:

@@ -1,4 +1,4 @@
-"""LossRows of sequences: which one, when, and with which loss."""
+"""Rows of a ledger: the sequence, the step, and the loss."""
 
 from __future__ import annotations
 
@@ -10,18 +10,12 @@ from numpy.typing import NDArray
 
 from sweephand.dataclass import dataclass
 from sweephand.errors import DataError
-from sweephand.train.ledger.blocks import Kind, LedgerBlock
+from sweephand.train.ledger.blocks import Kind, LedgerBlock, pack_block
 
 _NUMBERS: dict[int, np.dtype[Any]] = {4: np.dtype("<u4"), 8: np.dtype("<u8")}
-_STEP: tuple[np.dtype[Any], ...] = (
-    np.dtype("<u8"),
-    np.dtype("<u8"),
-    np.dtype("<u4"),
-)  # step, nominal time, rows
-_ROW: tuple[np.dtype[Any], ...] = (
-    np.dtype("<u4"),
-    np.dtype("<f4"),
-)  # samples, loss; a number stands before them
+# Of a step: its number, nominal time and rows. Of a row, after a number: samples and loss.
+_STEP: tuple[np.dtype[Any], ...] = (np.dtype("<u8"), np.dtype("<u8"), np.dtype("<u4"))
+_ROW: tuple[np.dtype[Any], ...] = (np.dtype("<u4"), np.dtype("<f4"))
 
 
 class StepRows(NamedTuple):
@@ -45,7 +39,7 @@ class StepRows(NamedTuple):
 
 @dataclass(frozen=True)
 class LossRows:
-    """LossRows of many steps, each column an array of shape (visits,).
+    """Rows of many steps, each column an array of shape (visits,).
 
     Attributes
     ----------
@@ -66,7 +60,7 @@ class LossRows:
 
     @classmethod
     def joined(cls, parts: Sequence[LossRows]) -> LossRows:
-        """Return all rows of several visits, in the order of steps."""
+        """Return all rows of several parts, in the order of steps."""
         empty = cls(*(np.empty(0, dtype) for dtype in ("i8", "i8", "u8", "u4", "f4")))
         columns = [
             np.concatenate(column)
@@ -98,10 +92,15 @@ def pack_rows(steps: Sequence[StepRows]) -> bytes:
         np.concatenate([one.samples for one in steps]).astype(_ROW[0]),
         np.concatenate([one.losses for one in steps]).astype(_ROW[1]),
     ]
-    block = LedgerBlock(
-        Kind.VISITS, steps[0].step, steps[-1].step, width, len(steps), len(numbers)
+    return pack_block(
+        Kind.VISITS,
+        steps[0].step,
+        steps[-1].step,
+        b"".join(column.tobytes() for column in columns),
+        number_bytes=width,
+        num_steps=len(steps),
+        num_rows=len(numbers),
     )
-    return block.packed(b"".join(column.tobytes() for column in columns))
 
 
 def _columns(dtypes: Sequence[np.dtype[Any]], rows: Any) -> list[NDArray[Any]]:
@@ -132,7 +131,7 @@ def unpack_rows(block: LedgerBlock, payload: memoryview, path: str) -> LossRows:
         or not block.num_rows
         or int(columns[2].sum(dtype=np.int64)) != block.num_rows
     ):
-        raise DataError("this block of the ledger has other columns", path, block.begin)
+        raise DataError("this block of the ledger has other columns", path, block.frame.begin)
     steps, times, rows, numbers, samples, losses = columns
     return LossRows(
         np.repeat(steps.astype(np.int64), rows),

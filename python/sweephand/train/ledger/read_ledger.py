@@ -1,17 +1,28 @@
-"""Content of a ledger, of all its workers."""
+"""Content of a ledger, of all its workers, and the same as an Arrow table."""
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.checks import OptionalModule
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular
 from sweephand.train.ledger.blocks import Kind, blocks_of
 from sweephand.train.ledger.loss_rows import LossRows, unpack_rows
 from sweephand.train.ledger.sequence_names import SequenceNames
 from sweephand.train.ledger.step_log import worker_files
+
+if TYPE_CHECKING:
+    import pyarrow
+
+pa = OptionalModule("pyarrow", extra="parquet")
 
 SUFFIX = ".losses"
 
@@ -36,19 +47,35 @@ def read_ledger(folder: Path) -> tuple[LossRows, SequenceNames]:
     return LossRows.joined(parts), names
 
 
+def to_table(visits: LossRows, names: SequenceNames) -> pyarrow.Table:
+    """Return visits as a table; see `LossLedger.table`."""
+    numbers, places = np.unique(visits.numbers, return_inverse=True)
+    ids, corpora = names.of(numbers)
+    return pa.table(
+        {
+            "id": pa.DictionaryArray.from_arrays(places.astype(np.int32), _texts(ids)),
+            "step": visits.steps,
+            "nominal_time": visits.times,
+            "corpus": _corpora(corpora, places),
+            "loss": visits.losses,
+            "num_samples": visits.samples,
+        }
+    )
+
+
 def _read_file(path: Path, names: SequenceNames) -> list[LossRows]:
     parts: list[LossRows] = []
     with open_regular(path) as file:
         content = memoryview(file.read())  # no map: its writer may shorten the file
     for block in blocks_of(content, str(path)):
-        if not block.is_whole(content):
-            raise DataError("this block of the ledger is damaged", str(path), block.begin)
+        if not block.frame.is_whole(content):
+            raise DataError("this block of the ledger is damaged", str(path), block.frame.begin)
         if block.kind == Kind.VISITS:
-            parts.append(unpack_rows(block, block.payload(content), str(path)))
+            parts.append(unpack_rows(block, block.frame.payload(content), str(path)))
         elif block.kind == Kind.REWIND:
             _rewind(parts, block.last_step)
         else:
-            names.read(block, block.payload(content), str(path))
+            names.read(block, block.frame.payload(content), str(path))
     return parts
 
 
@@ -58,3 +85,20 @@ def _rewind(parts: list[LossRows], step: int) -> None:
         left = parts.pop().up_to(step)
         if left.steps.size:
             parts.append(left)
+
+
+def _corpora(corpora: Sequence[str], places: NDArray[np.intp]) -> pyarrow.DictionaryArray:
+    """Return the corpus of each row; null where there is none."""
+    names = sorted(set(corpora) - {""})
+    number = {name: i for i, name in enumerate(names)} | {"": -1}
+    found = np.array([number[name] for name in corpora], np.int32)[places]
+    indices = pa.array(found, mask=found < 0)
+    return pa.DictionaryArray.from_arrays(indices, _texts(names))
+
+
+def _texts(texts: Sequence[str]) -> pyarrow.Array:
+    """Return texts as Arrow has them: in UTF-8, which names of files need not be."""
+    valid = [
+        text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for text in texts
+    ]
+    return pa.array(valid, pa.string())

@@ -22,25 +22,9 @@ _TOLERANCE = 1e-6  # of the sum of magnitudes, that may lie in gaps
 def sequence_losses(minibatch: Minibatch, losses: Any) -> NDArray[np.float32]:
     """Return the loss of each sequence of a minibatch, or of each piece in its rows.
 
-    Parameters
-    ----------
-    minibatch : Minibatch
-    losses : array_like, or torch tensor
-        One for each sequence (in layouts of rows, for each piece, in the order of
-        ``minibatch.ids``); for each sample of a stream, as in `MinibatchData.values`; or for
-        each cell of its dense array, flat or not, of which the last column may be missing, as
-        where the first tokens predict the next ones. Streams are tried in turn, ``labels``
-        first. A single number is the loss of a share of one sequence.
-
-    Returns
-    -------
-    ndarray of float32, shape (sequences,)
-        Added up in float64.
-
-    Raises
-    ------
-    ValueError
-        If losses have another shape, or those in the gaps of a dense array are not 0.
+    Losses are those of `LossLedger.record`. Streams are tried in turn, ``labels`` first; a
+    single number is the loss of a share of one sequence. Sums are made in float64. ValueError
+    is raised if losses have another shape, or those in the gaps of a dense array are not 0.
     """
     values = _as_array(losses)
     if _are_of_sequences(minibatch, values.shape):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.errors import DataError
-from sweephand.train.ledger.blocks import Kind, LedgerBlock
+from sweephand.train.ledger.blocks import Kind, LedgerBlock, pack_block
 
 
 class MetNames:
@@ -47,9 +47,7 @@ class MetNames:
             "names": ids.names(fresh),
             "corpora": ids.corpora(fresh),
         }
-        return LedgerBlock(Kind.NAMES, step, step).packed(
-            json.dumps(fields, allow_nan=False).encode()
-        )
+        return _pack(Kind.NAMES, step, fields)
 
     def _meet_shards(self, ids: ShardIds, step: int) -> bytes:
         known, self._shards = self._shards, ids
@@ -60,9 +58,7 @@ class MetNames:
         ):
             return b""
         fields = {"shards": ids.shards, "starts": ids.starts.tolist()}
-        return LedgerBlock(Kind.SHARDS, step, step).packed(
-            json.dumps(fields, allow_nan=False).encode()
-        )
+        return _pack(Kind.SHARDS, step, fields)
 
     def _mark(self, numbers: NDArray[np.uint64]) -> None:
         self._reserve(numbers)
@@ -113,6 +109,10 @@ class SequenceNames:
             found[i] = pair
 
 
+def _pack(kind: Kind, step: int, fields: dict[str, Any]) -> bytes:
+    return pack_block(kind, step, step, json.dumps(fields, allow_nan=False).encode())
+
+
 def _parse(
     block: LedgerBlock, payload: memoryview, path: str
 ) -> ShardIds | dict[int, tuple[str, str]]:
@@ -124,4 +124,4 @@ def _parse(
         pairs = zip(fields["names"], fields["corpora"], strict=True)
         return dict(zip(fields["numbers"], pairs, strict=True))
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"no names of sequences: {error}", path, block.begin) from error
+        raise DataError(f"no names of sequences: {error}", path, block.frame.begin) from error

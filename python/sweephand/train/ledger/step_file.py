@@ -17,25 +17,14 @@ _KEPT = "what it had before stays, and what waits is written when there is room"
 class StepFile(ABC):
     """A file of records of steps that is open to be written to, by one process.
 
-    Parameters
-    ----------
-    path : Path
-        It is made if need be.
-    kind, what : str
-        The class that users know, and what it writes, for errors.
+    OSError is raised if it cannot be written to, or another process does so; DataError if it is
+    damaged. `kind` is the class that users know, and `what` its content, for errors.
 
     Attributes
     ----------
     path : Path
     last_step : int
         The last step that it has, those that wait to be written included; 0 if none.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written to, or another process does so.
-    DataError
-        If it is damaged.
     """
 
     def __init__(self, path: Path, kind: str, what: str) -> None:

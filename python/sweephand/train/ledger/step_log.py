@@ -33,15 +33,7 @@ File = TypeVar("File", bound=StepFile)
 class StepLog(Observer, ABC, Generic[File]):
     """Log of every step of a run, in a folder with a file for each worker.
 
-    Parameters
-    ----------
-    path : path
-        The folder, whatever its name. It is made when the first step comes.
-    overwrite : bool
-        What a start at step 1 does with steps that are there: drop them, or be refused. A run
-        that is restored goes on with them in any case.
-    num_data_partitions, partition_index : int
-        How many workers there are, and which one this is. A `Trainer` tells it its own.
+    The arguments are those of `LossLedger`.
     """
 
     suffix: ClassVar[str]  # of its files
