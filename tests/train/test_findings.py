@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from sweephand.train.learners.core_array import core_array
-from sweephand.train.learners.finite_check import ArrayFindings, Cause, check_gradients
+from sweephand.train.learners.finite_check import (
+    ArrayFindings,
+    Cause,
+    check_gradients,
+    core_array,
+)
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 SCALES = [1.0, 1024.0, 2.0**15, 3.0, 0.25, 41.0]

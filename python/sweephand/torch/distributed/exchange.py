@@ -32,14 +32,7 @@ SIZE = 16  # integers that one sum has room for
 
 
 class Exchange:
-    """Small sums, maxima and objects over ranks, which wait no longer than a limit.
-
-    Parameters
-    ----------
-    seconds : float
-        The limit.
-    group : ProcessGroup, optional
-        The ranks; by default all.
+    """Small sums, maxima and objects over the ranks of a group, within a limit in seconds.
 
     Attributes
     ----------

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from sweephand import _core
-from sweephand.train.learners.core_array import Array
-from sweephand.train.learners.finite_check import Cause, Findings, check_gradients
+from sweephand.train.learners.finite_check import Array, Cause, Findings, check_gradients
 
 SMALLEST_NORMAL_FLOAT16 = 2.0**-14
 

@@ -33,15 +33,7 @@ WEIGHTS = "model.safetensors"
 class LearnedModule:
     """A module and its learners: their names, their saved state, and its restore.
 
-    Attributes
-    ----------
-    learners : sequence of TorchLearner
-    loss_scales : list of LossScaleOptimizer
-
-    Raises
-    ------
-    ValueError
-        If a parameter has no learner or several, or a learner has others.
+    ValueError is raised if a parameter has no learner or several, or a learner has others.
     """
 
     def __init__(self, module: nn.Module, learners: Sequence[TorchLearner]) -> None:

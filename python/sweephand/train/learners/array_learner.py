@@ -11,8 +11,7 @@ from sweephand.checks import check_int
 from sweephand.errors import StateError
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.train.checkpoint.read_state import check_keys, reading
-from sweephand.train.learners.core_array import Array
-from sweephand.train.learners.finite_check import finite_norm
+from sweephand.train.learners.finite_check import Array, finite_norm
 from sweephand.train.learners.hyperparameters import (
     HYPERPARAMETERS,
     PARTS,

@@ -8,7 +8,7 @@ import numpy as np
 from sweephand import _core
 from sweephand.errors import StateError
 from sweephand.train.checkpoint.read_state import check_keys
-from sweephand.train.learners.core_array import Array, core_array
+from sweephand.train.learners.finite_check import Array, core_array
 
 
 class LearnedArrays:

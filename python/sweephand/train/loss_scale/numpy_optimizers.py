@@ -8,8 +8,7 @@ import numpy as np
 from sweephand.checks import check_number
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.learners.array_learner import ArrayLearner
-from sweephand.train.learners.core_array import Array, core_array
-from sweephand.train.learners.finite_check import Findings, check_gradients
+from sweephand.train.learners.finite_check import Array, Findings, check_gradients, core_array
 from sweephand.train.loss_scale.optimizers import Optimizers
 
 

@@ -146,21 +146,8 @@ def source_of(
 ) -> MinibatchSource:
     """Return a source over a corpus, with the options of a header.
 
-    Parameters
-    ----------
-    header : Header
-    corpus : Deserializer
-    seed : int, optional
-        In place of that of the header.
-    order : ByScore, optional
-        Scores are in no header.
-    events : Path, optional
-        Nor are events.
-
-    Raises
-    ------
-    ValueError
-        If the header has options that no source has.
+    A seed is taken in place of that of the header. Scores and events are in no header.
+    ValueError is raised if the header has options that no source has.
     """
     options = dict(header.options)
     try:

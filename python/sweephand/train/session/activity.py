@@ -17,22 +17,17 @@ class Activity:
 
     It is due when progress has passed one or several multiples of the frequency since it was
     done, once for all of them; and if it is final at the end, unless it was just done.
-    Minibatches are not cut at the multiples.
-
-    Parameters
-    ----------
-    count : callable
-        Returns the progress of training in a unit.
-    frequency : Frequency
+    Minibatches are not cut at the multiples. `count` returns the progress of training in a
+    unit.
 
     Attributes
     ----------
     name : str
         Its name in checkpoints; empty if they hold no place of it.
     is_optional : bool
-        Whether it may be missing in a checkpoint.
+        True if it may be missing in a checkpoint.
     is_final : bool
-        Whether it is done at the end of training, too.
+        True if it is done at the end of training, too.
     index : int
         How many multiples were passed when it was last done.
     ended : str or None

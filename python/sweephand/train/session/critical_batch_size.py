@@ -245,13 +245,7 @@ class CriticalBatchSize:
 
 
 class Branching(Activity):
-    """Measure the critical batch size, and report it.
-
-    Attributes
-    ----------
-    branches : BatchSizeBranches or None
-        The last measurement.
-    """
+    """Measure the critical batch size, and report it; `branches` is the last measurement."""
 
     name = "critical batch size"
     is_optional = True

@@ -123,20 +123,7 @@ class MinibatchScaling:
 
 
 class MinibatchGrowth(Activity):
-    """Choose the size of minibatches for the next epochs.
-
-    Parameters
-    ----------
-    run : TrainingRun
-    scaling : MinibatchScaling or None
-    sizes : Schedule of int
-        The sizes before any choice.
-
-    Raises
-    ------
-    ValueError
-        If rates are set by others, or would change their meaning with the size.
-    """
+    """Choose the size of minibatches for the next epochs, after the sizes of the schedule."""
 
     name = "scaling"
 

@@ -18,21 +18,9 @@ from sweephand.train.trainer.trainer import Trainer
 
 
 class RateControl(Activity):
-    """Judge each epoch, go back to the last accepted one, and change the rates.
+    """Judge each epoch by its validation loss, and change the rates.
 
-    Parameters
-    ----------
-    run : TrainingRun
-    settings : LearningRateControl or None
-    validation : Validation
-        Gives the loss of an epoch.
-    saving : MemorySaving
-        Holds the last accepted epoch.
-
-    Raises
-    ------
-    ValueError
-        If rates are set by others.
+    Rejected epochs go back to the last accepted one, which `saving` holds.
     """
 
     name = "control"

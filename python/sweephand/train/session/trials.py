@@ -31,13 +31,8 @@ def trial_branch(
 ) -> tuple[int, float]:
     """Train some label samples with minibatches of a size, and return steps and loss.
 
-    Parameters
-    ----------
-    growth, rate_factor : float
-        By how much the size is larger than the present one, and the rates of mean gradients.
-    smoothing : float
-        Label samples after which a loss counts 1/e in the smoothed one. That is NaN if training
-        fails.
+    The size and the rates of mean gradients grow by factors. The loss is smoothed over label
+    samples, and NaN if training fails.
     """
     window = SmoothedLoss(smoothing)
     with run.without_trace(window.update):

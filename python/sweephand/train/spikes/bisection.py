@@ -45,20 +45,8 @@ def find_spiking(
 
     One after the other is found by halving what is left: log2 n looks lead to the worst
     sequence, one more may be needed to see it alone, and one shows what the rest does. If there
-    are several, each is put back in once.
-
-    Parameters
-    ----------
-    ids : sequence of str
-        Those of the minibatch, which spikes.
-    whole : TrialResult
-        What the minibatch has shown when it was trained.
-    look : callable
-        Trains some of them, without trace.
-    score : callable
-        Returns the z-score of a loss sum over label samples.
-    threshold : float
-        The z-score above which something spikes.
+    are several, each is put back in once. `look` trains some of the sequences without trace,
+    `score` returns the z-score of a loss sum over label samples.
     """
     rest = list(ids)
     found: list[str] = []

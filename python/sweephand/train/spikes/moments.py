@@ -9,15 +9,9 @@ from sweephand.train.checkpoint.snapshot import Snapshot
 
 
 class Moment(NamedTuple):
-    """Where training can go back to.
+    """Moment that training can go back to, after `step` steps.
 
-    Attributes
-    ----------
-    step : int
-        Steps done so far.
-    snapshot : Snapshot
-    accepted : int, Snapshot or None
-        What a rejected epoch goes back to from there.
+    `accepted` is what a rejected epoch goes back to from there.
     """
 
     step: int
@@ -26,19 +20,16 @@ class Moment(NamedTuple):
 
 
 class StepPlace(NamedTuple):
-    """StepPlace of a step's minibatch in the source.
+    """Place of a step's minibatch in the source.
 
     Attributes
     ----------
     step : int
         From 1.
-    begin : Position
-        Where the source stood before it.
+    begin, end : Position
+        Of the source before it and after it.
     size : int
-        What was requested, in samples.
-    nominal_time : int
-    end : Position
-        Where it stood after it.
+        Requested samples.
     num_samples : int
         Label samples over all workers.
     """
@@ -52,17 +43,7 @@ class StepPlace(NamedTuple):
 
 
 class Moments:
-    """The last two moments that were kept, and the places of all steps since the first.
-
-    Parameters
-    ----------
-    every : int
-        Steps between them.
-
-    Attributes
-    ----------
-    places : list of StepPlace
-    """
+    """The last two moments that were kept, and the places of all steps since the first."""
 
     def __init__(self, every: int) -> None:
         self._every = every

@@ -54,24 +54,8 @@ class Suspicion(NamedTuple):
 class SpikeRollback(StepGuard):
     """Loss-spike rollback: sees spikes, goes back, and leaves out their causes.
 
-    Parameters
-    ----------
-    run : TrainingRun
-    policy : SpikePolicy
-    next_size : callable
-        Returns the size of the next minibatch.
-    saving : MemorySaving
-        Holds the last accepted epoch.
-    folder : Path or None
-        Of the checkpoints.
-
-    Attributes
-    ----------
-    moments : Moments
-        Where it can go back to.
-    watch : SpikeWatch
-        A progress writer.
-    report : SpikeReport
+    `next_size` returns the size of the next minibatch, and the report goes to the folder of the
+    checkpoints unless the policy names another.
     """
 
     def __init__(

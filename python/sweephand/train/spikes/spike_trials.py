@@ -21,26 +21,11 @@ CALM = 0.5  # of the threshold: what is healthy for sure, and no border of anoth
 
 
 class SpikeTrials:
-    """Trains minibatches without trace, and looks at their figures.
+    """Trials of minibatches in a row, which leave no trace.
 
-    REQUIRES that the run stands where the first of the places begins. The last one is the
-    first that was out of the band; any of them may be the cause.
-
-    Parameters
-    ----------
-    run, watch, policy
-        What is trained, and what says how it is.
-    next_size : callable
-        Returns the size of the next minibatch.
-    places : sequence of StepPlace
-        Minibatches in a row.
-    needs_updates : bool
-        Whether a step that a loss scale skips is out of the band.
-
-    Attributes
-    ----------
-    num_trials : int
-        Minibatches trained so far.
+    REQUIRES that the run is where the first of the places begins. The last one is the first
+    that was out of the band; any of them may be the cause. With `needs_updates` a step that a
+    loss scale skips is out of the band, too. `num_trials` counts trained minibatches.
     """
 
     def __init__(
@@ -69,16 +54,7 @@ class SpikeTrials:
         return next(filter(self._recovers_without, reversed(self._places)), None)
 
     def find_spiking(self, cause: StepPlace, ids: Sequence[str], seen: Seen) -> list[str]:
-        """Return the sequences of a minibatch that spike alone; see `find_spiking`.
-
-        Parameters
-        ----------
-        cause : StepPlace
-        ids : sequence of str
-            Its sequences.
-        seen : Seen
-            What was seen at the last of the places.
-        """
+        """Return the sequences of a minibatch that spike alone; see `find_spiking`."""
         index = self._places.index(cause)
         behind = self._places[index + 1 :]
 

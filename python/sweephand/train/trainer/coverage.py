@@ -11,14 +11,8 @@ def check_coverage(
 ) -> None:
     """Raise ValueError unless learners cover a model, and name the parameters at fault.
 
-    Parameters
-    ----------
-    parameters : mapping from name to identity
-        Of the model: those that want a learner.
-    learned : sequence of identities
-        The parameters of all learners.
-    frozen : collection of identities
-        Further parameters of the model, which may have a learner.
+    Each parameter of the model wants one learner; frozen ones may have one. They are compared
+    by identity.
     """
     times = Counter(learned)
     uncovered = [name for name, identity in parameters.items() if not times[identity]]

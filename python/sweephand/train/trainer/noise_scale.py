@@ -161,19 +161,9 @@ class SmoothedNoiseScale:
 def noise_scale(squared_norms: Sequence[float], sizes: Sequence[int], together: float) -> float:
     """Return the minibatch size at which noise and gradient are equally strong.
 
-    Parameters
-    ----------
-    squared_norms : sequence of float
-        Of the mean gradient of each minibatch.
-    sizes : sequence of int
-        Their label samples.
-    together : float
-        The squared norm of the mean gradient of all samples.
-
-    Returns
-    -------
-    float
-        Infinite if no gradient is left without the noise; NaN if a norm is not finite.
+    It takes the squared norms of the mean gradients of minibatches, their label samples, and
+    the squared norm of all of them together. It is infinite if no gradient is left without the
+    noise, and NaN if a norm is not finite.
 
     Examples
     --------

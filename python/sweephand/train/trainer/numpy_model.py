@@ -12,8 +12,7 @@ from sweephand.errors import ArgumentTypeError, StateError, shown
 from sweephand.train.checkpoint.random_state import capture_random_state, restore_random_state
 from sweephand.train.checkpoint.safetensors_file import DTYPES, SavedTensors
 from sweephand.train.learners.array_learner import ArrayLearner
-from sweephand.train.learners.core_array import Array, core_array
-from sweephand.train.learners.finite_check import check_gradients
+from sweephand.train.learners.finite_check import Array, check_gradients, core_array
 from sweephand.train.ledger.sequence_losses import check_losses
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.saved_scales import check_scales, restore_scales

@@ -12,26 +12,11 @@ def split(
 ) -> Sequence[Mapping[Any, Any]]:
     """Cut a minibatch of a source into parts with equal numbers of rows, up to one.
 
-    Parameters
-    ----------
-    minibatch : Minibatch
-        Packed rows stay whole; in other layouts each sequence is a row.
-    num_parts : int
-        Where there are fewer rows, there is a part for each of them.
-    is_padded : bool
-        Whether there are so many parts all the same: the last ones are empty then.
-
-    Returns
-    -------
-    list of Minibatch
-        Each says of its sequences what a minibatch of their own would say; what is said of the
-        global minibatch stays that. Their arrays share the memory of the whole.
-
-    Raises
-    ------
-    TypeError
-        If it is no minibatch of a source, or its rows go on in the next minibatch, in which
-        they must stand where they stood.
+    Packed rows stay whole; in other layouts each sequence is a row. Where there are fewer rows
+    than parts, there is a part for each of them, and if padded, empty parts after them. Each
+    has the figures of its own sequences; those of the global minibatch stay. Their arrays share
+    the memory of the whole. TypeError is raised if it is no minibatch of a source, or its rows
+    go on in the next minibatch, in which they must keep their places.
     """
     if num_parts == 1:
         return [minibatch]

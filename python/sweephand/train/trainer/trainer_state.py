@@ -25,18 +25,7 @@ logger = logging.getLogger("sweephand")
 
 
 class TrainerState:
-    """Clocks, and the state that a trainer saves with them.
-
-    Parameters
-    ----------
-    model : TrainedModel
-    reporter : StepReporter
-        Its observers have states, too.
-    stateful : mapping from name to object
-        What the user wants to be saved as well.
-    noise : SmoothedNoiseScale, optional
-        If it is measured.
-    """
+    """Clocks, and the state that a trainer saves with them: that of observers, too."""
 
     def __init__(
         self,

@@ -59,16 +59,8 @@ class Workers:
     ) -> Agreement:
         """Return sums over the workers, or raise the error of any of them, on all.
 
-        Parameters
-        ----------
-        counts : sequence of int
-            To be summed over the workers.
-        error : Exception, optional
-            Why this worker cannot go on.
-        stop : bool
-            Whether it was asked to stop.
-        minibatch : Minibatch, optional
-            Its share of what they are to train on: all must have shares of the same.
+        A worker gives an error if it cannot go on, `stop` if it was asked to stop, and its
+        share of the minibatch that is next: all must have shares of the same.
         """
         if error is not None:
             raise error
