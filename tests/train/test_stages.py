@@ -10,7 +10,7 @@ import pytest
 from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
 
 import sweephand as sh
-from sweephand.train.session.stages import limiting_stage
+from sweephand.train.session.reports import limiting_stage
 from sweephand.train.trainer import stopwatch
 
 NOTHING = dict.fromkeys(

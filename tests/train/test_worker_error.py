@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import sweephand as sh
-from sweephand.train.trainer.worker_error import ErrorMessage, WorkerError
+from sweephand.train.trainer.workers import ErrorMessage, WorkerError
 
 
 def told(error: Exception) -> Exception:

@@ -4,7 +4,7 @@ from sweephand.torch.distributed.control import Control
 from sweephand.torch.distributed.coordinate import coordinate
 from sweephand.torch.distributed.elastic import ElasticSteps
 from sweephand.torch.distributed.guard import guard
-from sweephand.train.trainer.worker_error import WorkerError
+from sweephand.train.trainer.workers import WorkerError
 
 __all__ = ["Control", "ElasticSteps", "WorkerError", "coordinate", "guard"]
 

@@ -16,9 +16,7 @@ from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.distributed.coordinate import coordinate, has_group
 from sweephand.torch.distributed.exchange import Exchange, is_broken
-from sweephand.torch.distributed.minibatch_place import place_of, share_of, words_of
-from sweephand.train.trainer.worker_error import ErrorMessage, WorkerError
-from sweephand.train.trainer.workers import Agreement, Workers
+from sweephand.train.trainer.workers import Agreement, ErrorMessage, WorkerError, Workers
 
 if TYPE_CHECKING:
     from sweephand.torch.distributed.coordinate import GroupOrMesh
@@ -132,7 +130,7 @@ class Control(Workers):
             If a rank is gone or late, or the ranks stand at different places.
         Exception
             What the source of any rank has raised, on all of them, naming the rank. The source
-            of each then stands where it stood.
+            of each is then where it was.
         """
         stood = source.position
         minibatch, error = None, None
@@ -153,7 +151,7 @@ class Control(Workers):
         """Iterate over this worker's shares until the end of data, or until all stop.
 
         All ranks get the same number of shares. When one was asked to stop, the loop ends on
-        all of them, `is_stopped` is true, and the source stands behind the last minibatch that
+        all of them, `is_stopped` is true, and the source is after the last minibatch that
         was handed out.
         """
         stops = self.is_stopped
@@ -185,7 +183,7 @@ class Control(Workers):
         error : Exception, optional
             Why this rank cannot go on.
         stop : bool
-            Whether it was asked to stop.
+            True if it was asked to stop.
         minibatch : Minibatch, optional
             Its share of what they are to train on: all must have shares of the same.
         """
@@ -193,14 +191,14 @@ class Control(Workers):
         if self._exchange is None:
             self.is_stopped = stop
             return super().agree(counts, error=error, stop=stop)
-        place = place_of(minibatch)
+        place = _place_of(minibatch)
         of_all, of_alike = self._weights
         failed, stops, apart, alike_apart, *sums = self._exchange.sum(
             [
                 error is not None,
                 stop,
                 hash(place) % _DIGESTS * of_all,
-                crc32(share_of(minibatch)) * of_alike if of_alike else 0,
+                crc32(_share_of(minibatch)) * of_alike if of_alike else 0,
                 *(counts if self.counts else [0] * len(counts)),
             ]
         )
@@ -270,7 +268,7 @@ class Control(Workers):
         others = [rank for rank, one in enumerate(places) if one != places[0]]
         reason = "ranks of one worker have different shares of a minibatch"
         if others:
-            here, there = words_of(places[0]), words_of(places[others[0]])
+            here, there = _words_of(places[0]), _words_of(places[others[0]])
             reason = f"rank {others[0]} is to train on {there}, rank 0 on {here}"
         advice = "make all sources alike, as guard(source) checks, and ask for the same sizes"
         raise exchange.known(WorkerError(f"{reason}: {advice}", tuple(others)))
@@ -291,3 +289,30 @@ def _check(coordinates: Sequence[tuple[int, int]], count: int) -> None:
 def _balance(ranks: Sequence[int], rank: int) -> int:
     """Return a factor for each rank, such that equal numbers times it sum to 0."""
     return 1 - len(ranks) if rank == ranks[0] else 1
+
+
+def _place_of(minibatch: object) -> tuple[int, ...]:
+    """Return the place of a minibatch in integers, which hash alike on all ranks."""
+    plan = getattr(minibatch, "_plan", None)
+    if plan is None:
+        return ()
+    if plan.end_of_data:
+        return (plan.nominal_time,)
+    return (plan.nominal_time, plan.num_samples, *plan.next.progress)
+
+
+def _words_of(place: tuple[int, ...]) -> str:
+    """Return the same in words."""
+    if not place:
+        return "what is no minibatch of a source"
+    time, *rest = place
+    if not rest:
+        return f"nothing, as its data end at nominal time {time}"
+    progress = f", with progress {rest[1:]}" if rest[1:] else ""
+    return f"{rest[0]} samples at nominal time {time}{progress}"
+
+
+def _share_of(minibatch: object) -> bytes:
+    """Return which sequences a share has."""
+    plan = getattr(minibatch, "_plan", None)
+    return b"" if plan is None else plan.sequences().tobytes()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sweephand.torch.distributed.notice_board import NoticeBoard
-from sweephand.train.trainer.worker_error import ErrorMessage, WorkerError
+from sweephand.train.trainer.workers import ErrorMessage, WorkerError
 
 # What the errors of collectives say whose other end is gone.
 _BROKEN = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from sweephand.errors import some_of
 from sweephand.layouts.attention import Attention
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.distributed.control import Control
@@ -75,12 +76,7 @@ def differences(fingerprints: list[dict[str, Any]]) -> str:
                 how = f"{name} is {there!r} there and {here!r} on rank 0"
                 apart.setdefault(how, []).append(rank)
     said = [
-        f"rank{'s' * (len(ranks) > 1)} {_some(ranks)}: {how}"
+        f"rank{'s' * (len(ranks) > 1)} {some_of(ranks, _MOST)}: {how}"
         for how, ranks in list(apart.items())[:_MOST]
     ]
     return "; ".join(said)
-
-
-def _some(ranks: list[int]) -> str:
-    more = f" and {len(ranks) - _MOST} more" if len(ranks) > _MOST else ""
-    return ", ".join(map(str, ranks[:_MOST])) + more

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from sweephand.train.trainer.worker_error import ErrorMessage
+from sweephand.train.trainer.workers import ErrorMessage
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

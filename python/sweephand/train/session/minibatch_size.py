@@ -73,7 +73,7 @@ def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> StepSc
 def _up_to(run: TrainingRun, num_labels: int, size: int) -> int:
     """Return the size of a minibatch with at most that many label samples.
 
-    With one label a sequence the plan tells; else there is about one a sample.
+    With one label a sequence the plan has the number; else there is about one a sample.
     """
     if size <= num_labels or not run.has_label_per_sequence:
         return min(size, num_labels)

@@ -35,7 +35,7 @@ class MemorySaving(Activity):
         The last accepted epoch, to which a rejected one goes back: the number of a checkpoint,
         or a snapshot.
     is_to_accept : bool
-        Whether that becomes the present moment, once it is saved.
+        True if that becomes the present moment, once it is saved.
     guard : StepGuard
         A moment that is not healthy is not saved.
     """

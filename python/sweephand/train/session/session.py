@@ -30,9 +30,8 @@ from sweephand.train.session.minibatch_scaling import MinibatchGrowth, Minibatch
 from sweephand.train.session.minibatch_size import SizeRequest, session_sizes
 from sweephand.train.session.preemption import Preempted, Preemption
 from sweephand.train.session.rate_control import RateControl
+from sweephand.train.session.reports import EpochEnds, StageVerdict, Summaries
 from sweephand.train.session.saving import MemorySaving, Saving
-from sweephand.train.session.stages import StageVerdict
-from sweephand.train.session.summaries import EpochEnds, Summaries
 from sweephand.train.session.training_run import TrainingRun
 from sweephand.train.spikes.rollback import Spiked, SpikeRollback
 from sweephand.train.spikes.spike_policy import SpikePolicy

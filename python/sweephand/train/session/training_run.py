@@ -39,13 +39,13 @@ class TrainingRun:
     size : int or None
         Samples of a minibatch, once scaling has chosen it.
     has_label_per_sequence : bool
-        Whether the last minibatch had as many label samples as sequences.
+        True if the last minibatch had as many label samples as sequences.
     validated : (int, float) or None
         The step after which was validated last, and the loss.
     first_rate : float
         The learning rate of the first epoch; NaN before.
     is_tested : bool
-        Whether the model was tested since the last step.
+        True if the model was tested since the last step.
     """
 
     def __init__(

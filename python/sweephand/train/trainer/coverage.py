@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
+from sweephand.errors import some_of
+
 
 def check_coverage(
     parameters: Mapping[str, Hashable],
@@ -17,18 +19,13 @@ def check_coverage(
     times = Counter(learned)
     uncovered = [name for name, identity in parameters.items() if not times[identity]]
     if uncovered:
-        raise ValueError(f"no learner has the parameters {_some(uncovered)}")
+        raise ValueError(f"no learner has the parameters {some_of(uncovered)}")
     repeated = [name for name, identity in parameters.items() if times[identity] > 1]
     if repeated:
-        raise ValueError(f"more than one learner has the parameters {_some(repeated)}")
+        raise ValueError(f"more than one learner has the parameters {some_of(repeated)}")
     foreign = times.keys() - set(parameters.values()) - set(frozen)
     if foreign:
         raise ValueError(
             f"the learners have {len(foreign)} parameters that are not the model's; the model "
-            f"has {_some(list(parameters))}"
+            f"has {some_of(list(parameters))}"
         )
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more

@@ -14,7 +14,7 @@ def count_label_samples(minibatch: Data, label_stream: str | StreamInfo) -> int:
     ValueError is raised if there is no such stream.
     """
     labels = minibatch.get(label_stream)
-    if labels is None:  # a plain dict does not know what an info stands for
+    if labels is None:  # a plain dict does not know infos of streams
         labels = minibatch.get(name_of(label_stream))
     if labels is None:
         found: int | None = getattr(minibatch, "num_label_samples", None)

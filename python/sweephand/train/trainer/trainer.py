@@ -178,7 +178,7 @@ class Trainer(Checkpoints):
     def gradient_noise_scale(self) -> float:
         """The noise scale of the steps up to now, in label samples.
 
-        NaN before the first one that tells it; infinite while no gradient is seen in the noise.
+        NaN before the first measurement; infinite while no gradient is seen in the noise.
 
         Raises
         ------
