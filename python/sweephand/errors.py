@@ -1,6 +1,7 @@
 """Errors, with their place in the data, and foreign text made safe to print in them."""
 
 import re
+from collections.abc import Sequence
 from typing import Self
 
 # Control characters, which may move the cursor, ring, or retitle a terminal; marks that turn
@@ -57,6 +58,12 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple | dict | set | frozenset):
         return f"{name} of {len(value)}"
     return name
+
+
+def some_of(names: Sequence[object], most: int = 5) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 class DataError(Exception):

@@ -39,7 +39,7 @@ class DataLoader(_DataLoader):
         Tokens in a row, and rows in an item: tensors have the shape (rows, row length).
     max_context_length, num_tokens_per_batch : int, optional
         Of later versions, in their place: an item is so many tokens, a multiple of the row
-        length, one row behind the other, of shape (tokens,).
+        length, one row after the other, of shape (tokens,).
     stream : str
         Where the tokens are.
     samples_per_iteration

@@ -29,7 +29,7 @@ def get_batch(
 ) -> list[Any]:
     """Return the inputs of a forward step of Megatron, without sending anything.
 
-    It stands in the place of ``get_batch`` of ``pretrain_gpt.py``. Rows with boundaries become
+    It replaces ``get_batch`` of ``pretrain_gpt.py``. Rows with boundaries become
     one, as kernels for packed sequences want them. Then each context-parallel rank r of c keeps
     the parts r and 2c - 1 - r of 2c, so that causal attention costs all the same: of the whole
     row, or of each sequence where these are padded. A micro-batch of a `ScheduledIterator` has

@@ -36,7 +36,7 @@ class DataIterator(Iterator[Batch]):
     micro_batch_size : int
         Rows of a micro-batch, for each data-parallel rank.
     place : Place
-        Where this rank stands.
+        The place of this rank.
     stream : str
         Where the tokens are.
     documents : {"cu_seqlens", "cu_seqlens_padded", "attention_mask", None}
@@ -87,7 +87,7 @@ class DataIterator(Iterator[Batch]):
         self._source, self._stream, self._documents = source, stream, documents
         self._size = place.dp_world_size * self._rows * self._length
         source.timeline.request(self._size, place.dp_world_size, place.dp_rank)
-        # A middle stage reads nothing: it goes over plans, and its source stands still.
+        # A middle stage reads nothing: it goes over plans, and its source does not move.
         self._plans: Iterator[PlannedMinibatch] | None = None
         self._passed = source.position
 

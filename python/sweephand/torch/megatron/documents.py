@@ -1,4 +1,4 @@
-"""Documents one behind the other, each padded to a length that context parallelism splits."""
+"""Documents one after the other, each padded to a length that context parallelism splits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Documents:
     Attributes
     ----------
     cells : ndarray of int64
-        Where in the rows every token is, one row behind the other.
+        Where in the rows every token is, one row after the other.
     places : ndarray of int64
         Where it comes to be.
     ends, padded_ends : ndarray of int64, shape (documents,)
@@ -72,7 +72,7 @@ class Documents:
 
 
 def ranges(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers of all ranges, one behind the other."""
+    """Return the numbers of all ranges, one after the other."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(begins - before, lengths) + np.arange(lengths.sum())
 

@@ -26,7 +26,7 @@ Schedule: TypeAlias = Callable[[list[tuple[int, int]]], Groups]
 class ScheduledIterator(Iterator[tuple[dict[int, Batch], Groups]]):
     """Deliver sequences to groups of ranks whose sizes change within a step.
 
-    It stands in the place of ``HybridCPDataLoaderWrapper``, and of the wrapper of the packing
+    It replaces ``HybridCPDataLoaderWrapper``, and the wrapper of the packing
     schedulers that come after it: which sequences make up a minibatch, and how long they are,
     every rank finds in the plan. So no lengths are gathered, and no tokens are sent: every rank
     reads the minibatch, of a few bytes a token, and keeps what is its own.
@@ -42,7 +42,7 @@ class ScheduledIterator(Iterator[tuple[dict[int, Batch], Groups]]):
         in each group: ``groups[group][rank]``. Ranks with the same number share the sequence.
         In Megatron it is ``get_groups_and_subsamples`` of a scheduler.
     place : Place, optional
-        Where this rank stands; it is number ``dp_cp_rank`` of the schedule.
+        The place of this rank, which is number ``dp_cp_rank`` of the schedule.
     stream : str
         Where the tokens are.
 
@@ -106,7 +106,7 @@ class ScheduledIterator(Iterator[tuple[dict[int, Batch], Groups]]):
     def micro_batches(self) -> Iterator[Batch]:
         """Return the micro-batches of the next step, one for each group of the schedule.
 
-        Each has the sequences of this rank in the group one behind the other, of `BATCH_KEYS`,
+        Each has the sequences of this rank in the group one after the other, of `BATCH_KEYS`,
         as a `DataIterator` with ``documents="cu_seqlens_padded"`` delivers them, and their
         ``local_cp_size``. All ranks have equally many.
 
@@ -170,7 +170,7 @@ class _Step:
         return [group[rank] for group in self.groups]
 
     def laid(self, numbers: Sequence[int]) -> tuple[Batch, Documents]:
-        """Return sequences one behind the other, padded for the ranks that share them."""
+        """Return sequences one after the other, padded for the ranks that share them."""
         count = len(self.sharing[numbers[0]]) if len(numbers) else 1
         each = [self.cells[self._begin(number) : self.ends[number]] for number in numbers]
         cells = np.concatenate(each) if each else self.cells[:0]

@@ -36,7 +36,7 @@ class Sums(NamedTuple):
 class Criterion:
     """Calls a criterion with a model, for an empty share with the last one that was not empty.
 
-    The module inside of the model tells training from evaluation.
+    The module inside of the model is in training or in evaluation mode.
     """
 
     def __init__(

@@ -100,7 +100,7 @@ def _extent(gradient: Tensor) -> tuple[int, int]:
     begin = gradient.data_ptr()
     if gradient.is_contiguous() or not gradient.numel():
         return begin, begin + gradient.nbytes
-    span = 1  # elements from the first to behind the last, of the dimensions so far
+    span = 1  # elements from the first to after the last, of the dimensions so far
     for stride, size in sorted(zip(gradient.stride(), gradient.shape, strict=True)):
         if size > 1 and stride < span:
             return begin, begin - 1
@@ -112,7 +112,7 @@ def memory_of(gradient: Tensor) -> Array | None:
     """Return the memory of a dense tensor as the core takes it.
 
     The elements come in the order of the memory. None if they are not in main memory or not
-    one behind the other.
+    one after the other.
     """
     if not gradient.is_cpu:
         return None

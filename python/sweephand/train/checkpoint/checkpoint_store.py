@@ -6,8 +6,8 @@
                                 manifest.json       size and SHA-256 of every file, its own too,
                                                     and the run that saved it
             .lock                                   who is saving here, while it does
-            .writing-00000008-<attempt>             being written, or left behind by a kill
-            .removing-00000006-<attempt>            being removed, or left behind by a kill
+            .writing-00000008-<attempt>             being written, or left by a kill
+            .removing-00000006-<attempt>            being removed, or left by a kill
 
 A checkpoint is written into a folder of another name: every file, then the manifest, each
 synced; then the folder; then it gets its name, and the store is synced. It is read back before

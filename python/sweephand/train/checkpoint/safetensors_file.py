@@ -1,6 +1,6 @@
 """The safetensors format: arrays by name, in a file that runs no code when it is read.
 
-    bytes   8                          n                    one tensor behind the other
+    bytes   8                          n                    one tensor after the other
           | n, little-endian | JSON header, spaces | data of the 1st | data of the 2nd | ...
 
 The header maps each name to dtype, shape and ``data_offsets``: begin and end in the data. The

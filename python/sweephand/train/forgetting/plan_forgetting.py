@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from sweephand.errors import StateError
+from sweephand.errors import StateError, some_of
 from sweephand.events.event import Ban
 from sweephand.events.event_list import EventList
 from sweephand.source.first_times import first_times
@@ -18,8 +18,6 @@ from sweephand.train.checkpoint.checkpoint import Checkpoint
 from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
 from sweephand.train.forgetting.forgetting import Forgetting
 from sweephand.train.forgetting.saved_moment import SavedMoment
-
-_MAX_NAMED = 5
 
 
 def plan_forgetting(
@@ -154,9 +152,7 @@ def _numbers(ids: Sequence[str], source: MinibatchSource) -> dict[str, list[int]
     """Return the numbers of the sequences made of each id."""
     names = Ban(at=0, ids=ids).ids  # type: ignore[arg-type] # checks that they are texts
     if unknown := unknown_ids(names, source):
-        names_shown = ", ".join(map(repr, unknown[:_MAX_NAMED]))
-        more = f" and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
-        raise ValueError(f"no sequence has the id {names_shown}{more}")
+        raise ValueError(f"no sequence has the id {some_of([*map(repr, unknown)])}")
     if not names:
         raise ValueError("there are no ids to forget")
     return {name: _numbers_of(name, source) for name in names}

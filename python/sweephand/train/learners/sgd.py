@@ -40,7 +40,7 @@ class MomentumSGD(ArrayLearner):
     momentum : float or Schedule
         A number is the momentum of a minibatch of any size.
     unit_gain : bool
-        Whether c is 1 - b.
+        Let c be 1 - b.
 
     Examples
     --------

@@ -67,7 +67,7 @@ class StepResult:
         """The share of gradient elements that were too small.
 
         They are zero or subnormal as a float16 while scaled, or became zero when unscaled. A
-        share that falls when the scale rises tells that the scale is too low.
+        share that falls when the scale rises shows that the scale is too low.
         """
         return 0.0 if self.findings is None else self.findings.underflow
 

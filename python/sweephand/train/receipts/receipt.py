@@ -37,9 +37,9 @@ NO_EVENTS = NO_CONTROL = NO_PARAMETERS = bytes(4)
 NO_CONTENT = bytes(8)
 TO_SWEEP_END = 2**64 - 1  # samples of a request, as the core has them
 
-_LAYOUT = struct.Struct("<I4sQQ8s8s4s4s")  # behind the chain
+_LAYOUT = struct.Struct("<I4sQQ8s8s4s4s")  # after the chain
 _ENDS_WITH_SWEEP = 1 << 63
-_MOST_SAMPLES = _ENDS_WITH_SWEEP - 1  # stands for all that is left of the sweep
+_MOST_SAMPLES = _ENDS_WITH_SWEEP - 1  # means all that is left of the sweep
 
 
 class Receipt(NamedTuple):

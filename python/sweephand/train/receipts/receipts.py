@@ -144,7 +144,7 @@ class Receipts(StepLog[ReceiptFile]):
         parameters : mapping from name to array or tensor, optional
             What the step has left, to be hashed as the file ``model.safetensors`` of it.
         step : int, optional
-            From 1, and behind that of the last call; by default the next one.
+            From 1, and above that of the last call; by default the next one.
 
         Raises
         ------
@@ -351,7 +351,7 @@ class Receipts(StepLog[ReceiptFile]):
         step : int, optional
             The only step whose minibatch is derived again; the chain is followed anyway.
         head : str, optional
-            What `head` was: receipts behind it, and others before it, are found.
+            The former `head`: receipts after it, and others before it, are found.
         against : path, optional
             Receipts of a run that did the same: control and parameters are compared too.
         allow_unsealed : bool

@@ -21,7 +21,7 @@ class TrialResult(NamedTuple):
     num_samples : int
         Its label samples.
     is_trained : bool
-        Whether it was trained; else it follows from others.
+        True if it was trained; else it follows from others.
     """
 
     z_score: float

@@ -74,7 +74,7 @@ class Moments:
     def go_back(self, step: int, reach: int) -> tuple[Moment, list[StepPlace]] | None:
         """Return the moment to go back to, and the places of a step and `reach` before it.
 
-        What lies behind is forgotten. None if it is not known.
+        Later ones are forgotten. None if it is not known.
         """
         found = [place for place in self.places if place.step <= step][-1 - reach :]
         kept = [one for one in self._kept if found and one.step < found[0].step]

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sweephand.dataclass import replace
 from sweephand.errors import LossScaleError
@@ -26,7 +26,7 @@ from sweephand.train.spikes.moments import Moment, Moments, StepPlace
 from sweephand.train.spikes.spike import Spike, SpikeError, SpikeOutcome
 from sweephand.train.spikes.spike_policy import SpikeAction, SpikePolicy
 from sweephand.train.spikes.spike_report import SpikeReport
-from sweephand.train.spikes.spike_trials import SpikeTrials
+from sweephand.train.spikes.spike_trials import SpikeTrials, Suspicion
 from sweephand.train.spikes.spike_watch import Seen, SpikeWatch
 from sweephand.train.trainer.trained_model import Data
 from sweephand.train.trainer.workers import on_first
@@ -36,19 +36,6 @@ DEFAULT_REPORT = "spikes.json"
 
 class Spiked(Exception):
     """A spike was seen, and training must go back."""
-
-
-class Suspicion(NamedTuple):
-    """A suspected spike, and the minibatches that may be its cause, the last where it was seen.
-
-    The watch has the band of then.
-    """
-
-    seen: Seen
-    watch: SpikeWatch
-    places: Sequence[StepPlace]
-    needs_updates: bool
-    back_to_step: int
 
 
 class SpikeRollback(StepGuard):
@@ -158,14 +145,7 @@ class SpikeRollback(StepGuard):
         if self._run.source.current_position < suspicion.places[0].begin.time:
             return
         self._suspicion = None
-        trials = SpikeTrials(
-            self._run,
-            suspicion.watch,
-            self._policy,
-            self._next_size,
-            suspicion.places,
-            needs_updates=suspicion.needs_updates,
-        )
+        trials = SpikeTrials(self._run, self._policy, self._next_size, suspicion)
         self._leave_out(suspicion, trials)
 
     def _failed(self, name: str) -> Seen | None:
@@ -193,7 +173,7 @@ class SpikeRollback(StepGuard):
         action: SpikeAction | None = self._action(spike) if cause else None
         banned: Sequence[str] = ()
         if cause and action == "bisect":
-            banned = trials.find_spiking(cause, spike.ids, seen)
+            banned = trials.find_spiking(cause, spike.ids)
         outcome: SpikeOutcome = "banned" if banned else _OUTCOMES[action]
         if self._has_too_many(outcome):
             outcome = "stopped"

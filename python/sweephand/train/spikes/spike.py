@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, TypeAlias, cast, get_args
 
 from sweephand.checks import check_number
 from sweephand.dataclass import dataclass, field
+from sweephand.errors import some_of
 from sweephand.train.checkpoint.read_state import read_count, read_text
 
 SpikeOutcome: TypeAlias = Literal["seen", "skipped", "banned", "ignored", "accepted", "stopped"]
@@ -85,7 +86,7 @@ class Spike:
         done = {
             "seen": "seen",
             "skipped": f"{span} skipped",
-            "banned": f"{_shortened(self.banned_ids)} banned",
+            "banned": f"{some_of(self.banned_ids)} banned",
             "ignored": "ignored, as the callback says",
             "accepted": "no minibatch is the cause: the band begins anew",
             "stopped": "training stopped",
@@ -132,8 +133,3 @@ def _as_json(figure: float) -> float | str:
 
 def _read(figure: object) -> float:
     return float(figure) if isinstance(figure, str) else check_number("a figure", figure)
-
-
-def _shortened(ids: tuple[str, ...]) -> str:
-    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
-    return ", ".join(ids[:5]) + more

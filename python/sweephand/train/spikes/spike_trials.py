@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from sweephand.errors import LossScaleError
 from sweephand.events.event import Ban
@@ -20,30 +21,38 @@ HEALTHY, NEXT = 2, 5
 CALM = 0.5  # of the threshold: what is healthy for sure, and no border of another level
 
 
-class SpikeTrials:
-    """Trials of minibatches in a row, which leave no trace.
+class Suspicion(NamedTuple):
+    """A suspected spike, and the minibatches that may be its cause, the last where it was seen.
 
-    REQUIRES that the run is where the first of the places begins. The last one is the first
-    that was out of the band; any of them may be the cause. With `needs_updates` a step that a
-    loss scale skips is out of the band, too. `num_trials` counts trained minibatches.
+    The watch has the band of then.
+    """
+
+    seen: Seen
+    watch: SpikeWatch
+    places: Sequence[StepPlace]
+    needs_updates: bool
+    back_to_step: int
+
+
+class SpikeTrials:
+    """Trials of the minibatches of a suspicion, which leave no trace.
+
+    REQUIRES that the run is where the first of them begins. Any of them may be the cause.
+    `num_trials` counts trained minibatches.
     """
 
     def __init__(
         self,
         run: TrainingRun,
-        watch: SpikeWatch,
         policy: SpikePolicy,
         next_size: Callable[[], int],
-        places: Sequence[StepPlace],
-        *,
-        needs_updates: bool,
+        suspicion: Suspicion,
     ) -> None:
         self._run = run
-        self._watch = watch
         self._policy = policy
         self._next_size = next_size
-        self._places = places
-        self._needs_updates = needs_updates
+        self._suspicion = suspicion
+        self._places = suspicion.places
         self.num_trials = 0
 
     def find_cause(self) -> StepPlace | None:
@@ -53,7 +62,7 @@ class SpikeTrials:
         """
         return next(filter(self._recovers_without, reversed(self._places)), None)
 
-    def find_spiking(self, cause: StepPlace, ids: Sequence[str], seen: Seen) -> list[str]:
+    def find_spiking(self, cause: StepPlace, ids: Sequence[str]) -> list[str]:
         """Return the sequences of a minibatch that spike alone; see `find_spiking`."""
         index = self._places.index(cause)
         behind = self._places[index + 1 :]
@@ -66,6 +75,7 @@ class SpikeTrials:
 
         whole = TrialResult(math.inf)
         if self._policy.signal == "loss" and not behind:
+            seen = self._suspicion.seen
             loss = seen.figures["loss"] * cause.num_samples
             whole = TrialResult(seen.z_scores["loss"], loss, cause.num_samples)
         with self._trained(self._places[:index]):
@@ -130,9 +140,9 @@ class SpikeTrials:
 
     def _z_score(self, step: Step) -> float:
         """Return the highest z-score of a step."""
-        if not step.applied and (self._needs_updates or not math.isfinite(step.loss)):
+        if not step.applied and (self._suspicion.needs_updates or not math.isfinite(step.loss)):
             return math.inf
-        scores = self._watch.look(step).z_scores
+        scores = self._suspicion.watch.look(step).z_scores
         if not step.applied:  # it has no gradient
             scores.pop("gradient norm", None)
         return max(scores.values(), default=-math.inf)
@@ -140,4 +150,4 @@ class SpikeTrials:
     def _score(self, loss: float, num_samples: int) -> float:
         """Return the z-score of a loss sum over label samples."""
         step = Step(0, 0, num_samples, loss, None, True, 0.0, 0.0)
-        return max(self._watch.look(step).z_scores.values())
+        return max(self._suspicion.watch.look(step).z_scores.values())
