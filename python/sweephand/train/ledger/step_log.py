@@ -64,6 +64,11 @@ class StepLog(Observer, ABC, Generic[File]):
     def _open_file(self, path: Path) -> File:
         """Return a file to be written to, which is made if it is not there."""
 
+    @property
+    def _writes(self) -> bool:
+        """True if this worker has a file."""
+        return True
+
     def join(self, workers: Workers) -> bool:
         """Follow each worker, but of those with the same data only the first."""
         self.share(workers.num_partitions, workers.partition_index)
@@ -88,7 +93,8 @@ class StepLog(Observer, ABC, Generic[File]):
 
     def begin(self, step: int) -> None:
         """Prepare for the steps after a step, or raise as `record` does."""
-        self._ready(step)
+        if self._writes:
+            self._ready(step)
 
     def _ready(self, step: int) -> File:
         """Return the file, ready for the steps after a step."""
@@ -105,7 +111,7 @@ class StepLog(Observer, ABC, Generic[File]):
         """
         check_int("step", step, 0)
         has_more = self._file is None or self._file.last_step > step or self._left_files()
-        if has_more:
+        if self._writes and has_more:
             self.close()
             self._open(lambda file: file.rewind(step))
         self._step = step

@@ -261,20 +261,6 @@ class Receipts(StepLog[ReceiptFile]):
         self._checked = file, plan
         return header
 
-    def begin(self, step: int) -> None:
-        """Prepare for the steps after a step, or raise as `record` does."""
-        if self._writes:
-            super().begin(step)
-
-    def rewind(self, step: int) -> None:
-        """Drop the receipts after a step, those of workers that are no more included.
-
-        A trainer calls it when it is restored. Every worker does.
-        """
-        if self._writes:
-            super().rewind(step)
-        self._step = step
-
     @property
     def head(self) -> str:
         """The last link of the chain, which authenticates all receipts: 32 hexadecimal digits.
