@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sweephand.cli.answers import Answer
-from sweephand.cli.options import add_corpus, add_scores, open_corpus, whole
+from sweephand.cli.options import add_corpus, add_scores, flag, open_corpus, option, whole
 from sweephand.cli.script_corpus import of_script
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.source.by_score import ByScore
@@ -36,38 +36,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("receipts", metavar="RECEIPTS", type=Path, help="their folder")
     add_corpus(parser)
-    parser.add_argument(
-        "--step", metavar="N", type=whole, help="derive this step alone, counted from 1"
-    )
-    parser.add_argument(
-        "--content", action="store_true", help="also read the data, if their hashes are there"
-    )
-    parser.add_argument(
-        "--seed", metavar="N", type=whole, help="that the run must have had; else the header's"
-    )
+    option(parser, "--step N", whole, "derive this step alone, counted from 1")
+    flag(parser, "--content", "also read the data, if their hashes are there")
+    option(parser, "--seed N", whole, "that the run must have had; else the header's")
     add_scores(parser)
-    parser.add_argument(
-        "--events", metavar="FILE", type=Path, help="that the run has written or was given"
-    )
-    parser.add_argument(
-        "--head", metavar="HEX", help="the last link of the chain, as the run has shown it"
-    )
-    parser.add_argument(
-        "--against",
-        metavar="RECEIPTS",
-        type=Path,
-        help="of a run that did the same again: control and parameters must be equal too",
-    )
-    parser.add_argument(
-        "--allow-unsealed",
-        action="store_true",
-        help="accept a file that was not closed: its run was killed, or goes on",
-    )
-    parser.add_argument(
-        "--allow-jumps",
-        action="store_true",
-        help="accept minibatches that begin elsewhere than the one before ended",
-    )
+    option(parser, "--events FILE", Path, "that the run has written or was given")
+    option(parser, "--head HEX", str, "the last link of the chain, as the run has shown it")
+    again = "of a run that did the same again: control and parameters must be equal too"
+    option(parser, "--against RECEIPTS", Path, again)
+    unsealed = "accept a file that was not closed: its run was killed, or goes on"
+    flag(parser, "--allow-unsealed", unsealed)
+    jumps = "accept minibatches that begin elsewhere than the one before ended"
+    flag(parser, "--allow-jumps", jumps)
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> Answer:

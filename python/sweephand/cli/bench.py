@@ -17,18 +17,20 @@ import numpy as np
 
 from sweephand.cli.options import (
     add_corpus,
+    add_layout,
     add_order,
     add_size,
     count,
     make_source,
     minibatch_size,
     open_corpus,
+    option,
     seconds,
     whole,
 )
 from sweephand.cli.picture import keep_picture
 from sweephand.dataclass import dataclass
-from sweephand.layouts.by_name import layout_names, layout_of_length
+from sweephand.layouts.by_name import layout_of_length
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures
@@ -49,25 +51,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_corpus(parser)
     add_size(parser)
     add_order(parser)
-    parser.add_argument(
-        "--layout",
-        metavar="NAME",
-        choices=layout_names(),
-        default="ragged",
-        help=f"{', '.join(layout_names())}; ragged by default",
-    )
-    parser.add_argument(
-        "--threads", metavar="N", type=whole, help="half of the cores by default"
-    )
-    parser.add_argument("--prefetch", metavar="N", type=whole, default=2, help="2 by default")
-    parser.add_argument("--rounds", metavar="N", type=count, default=7, help="7 by default")
-    parser.add_argument(
-        "--seconds",
-        metavar="S",
-        type=seconds,
-        default=0.5,
-        help="of a round, 0.5 by default",
-    )
+    add_layout(parser, "ragged", "ragged by default")
+    option(parser, "--threads N", whole, "half of the cores by default")
+    option(parser, "--prefetch N", whole, "2 by default", 2)
+    option(parser, "--rounds N", count, "7 by default", 7)
+    option(parser, "--seconds S", seconds, "of a round, 0.5 by default", 0.5)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sweephand.cli.options import count, whole
+from sweephand.cli.options import count, option, whole
 from sweephand.cli.picture import picture_paths
 from sweephand.demo.library_text import standard_library
 from sweephand.demo.story import tell
@@ -25,25 +25,13 @@ PICTURE = "losses, scales and lengths"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("--steps", metavar="N", type=count, default=500, help="500 by default")
-    parser.add_argument(
-        "--size", metavar="M", type=count, default=4096, help="bytes in a minibatch, 4096"
-    )
-    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="0 by default")
-    parser.add_argument(
-        "--output",
-        metavar="DIR",
-        type=Path,
-        default=Path("sweephand-demo"),
-        help="where corpus, checkpoint and figure go; sweephand-demo by default",
-    )
-    parser.add_argument(
-        "--sources",
-        metavar="DIR",
-        type=Path,
-        default=standard_library(),
-        help="take the functions of other Python files",
-    )
+    option(parser, "--steps N", count, "500 by default", 500)
+    option(parser, "--size M", count, "bytes in a minibatch, 4096", 4096)
+    option(parser, "--seed N", whole, "0 by default", 0)
+    output = "where corpus, checkpoint and figure go; sweephand-demo by default"
+    option(parser, "--output DIR", Path, output, Path("sweephand-demo"))
+    sources = "take the functions of other Python files"
+    option(parser, "--sources DIR", Path, sources, standard_library())
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:

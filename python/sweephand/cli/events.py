@@ -25,7 +25,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from sweephand.cli.answers import Answer, WrongUsage
-from sweephand.cli.options import count, whole
+from sweephand.cli.options import count, option, whole
 from sweephand.events.event import Ban, Event, MapVersion, Retire, RowLength, Skip, Weights
 from sweephand.events.event_file import append, read, renew
 from sweephand.events.event_list import EventList
@@ -41,12 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     kinds = [*_MAKE, _RENEW]
     parser.add_argument("kind", metavar="KIND", nargs="?", choices=kinds, help=", ".join(kinds))
     parser.add_argument("words", metavar="WORD", nargs="*", help="what it is about: see above")
-    parser.add_argument(
-        "--at", metavar="T", type=whole, help="nominal time in samples from which on it holds"
-    )
-    parser.add_argument(
-        "--ids", metavar="FILE", type=Path, help="of a ban: a text file, an id in each line"
-    )
+    option(parser, "--at T", whole, "nominal time in samples from which on it holds")
+    option(parser, "--ids FILE", Path, "of a ban: a text file, an id in each line")
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> Answer:

@@ -16,6 +16,7 @@ from sweephand.cli.options import (
     add_size,
     make_source,
     open_corpus,
+    option,
     whole,
 )
 from sweephand.cli.steps import step_at_time
@@ -32,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "id", metavar="ID", help="as info and trace show it, such as shard-0.parquet__17"
     )
-    parser.add_argument("--sweep", metavar="R", type=whole, default=0, help="0 by default")
+    option(parser, "--sweep R", whole, "0 by default", 0)
     add_size(parser, optional="say in which step, too")
     add_order(parser)
 

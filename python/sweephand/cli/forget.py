@@ -21,7 +21,15 @@ from pathlib import Path
 
 from sweephand.cli.answers import Answer, WrongUsage
 from sweephand.cli.forget_report import facts_of, show
-from sweephand.cli.options import add_corpus, add_scores, add_size, count, open_corpus
+from sweephand.cli.options import (
+    add_corpus,
+    add_scores,
+    add_size,
+    count,
+    flag,
+    open_corpus,
+    option,
+)
 from sweephand.cli.script_corpus import of_script
 from sweephand.cli.source_of_state import source_of_state
 from sweephand.deserializers.deserializer import Deserializer
@@ -42,27 +50,15 @@ _MAX_NAMED = 4
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument(
-        "--ids", metavar="FILE", type=Path, required=True, help="what to forget"
-    )
-    parser.add_argument(
-        "--checkpoints", metavar="FOLDER", type=Path, required=True, help="those of the run"
-    )
+    option(parser, "--ids FILE", Path, "what to forget", required=True)
+    option(parser, "--checkpoints FOLDER", Path, "those of the run", required=True)
     add_corpus(parser)
-    parser.add_argument(
-        "--events", metavar="FILE", type=Path, help="that the run had; else those of --write"
-    )
-    parser.add_argument(
-        "--write", metavar="FILE", type=Path, help="add the ban to this file of events"
-    )
-    parser.add_argument(
-        "--delete", action="store_true", help="delete the checkpoints that hold any of them"
-    )
+    option(parser, "--events FILE", Path, "that the run had; else those of --write")
+    option(parser, "--write FILE", Path, "add the ban to this file of events")
+    flag(parser, "--delete", "delete the checkpoints that hold any of them")
     add_scores(parser)
     add_size(parser, optional="of buckets and truncated rows, which are made by it")
-    parser.add_argument(
-        "--rows", metavar="N", type=count, default=_ROWS, help=f"to show; {_ROWS} by default"
-    )
+    option(parser, "--rows N", count, f"to show; {_ROWS} by default", _ROWS)
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> Answer:

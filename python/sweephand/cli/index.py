@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweephand.cli.options import add_corpus, open_corpus
+from sweephand.cli.options import add_corpus, flag, open_corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.files.index_places import clean_indexes
 from sweephand.files.paths import AnyPath, as_path
@@ -27,7 +27,7 @@ _MOST_ERRORS = 10_000
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     add_corpus(parser)
-    parser.add_argument("--clean", action="store_true", help="remove all indexes instead")
+    flag(parser, "--clean", "remove all indexes instead")
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:

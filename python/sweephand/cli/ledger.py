@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweephand.cli.answers import Answer, WrongUsage
 from sweephand.cli.ledger_rows import BY, LedgerRows, read_rows
-from sweephand.cli.options import count, whole
+from sweephand.cli.options import count, flag, option, whole
 from sweephand.cli.picture import keep_picture
 from sweephand.terminal import pictures
 from sweephand.terminal.charts import curve
@@ -50,12 +50,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="what decides: the mean loss of the visits (default), its mean per sample, the "
         "last loss, or their sum",
     )
-    parser.add_argument("--lowest", action="store_true", help="the lowest first")
-    parser.add_argument("--from-step", metavar="N", type=whole, default=0)
-    parser.add_argument("--to-step", metavar="N", type=whole)
-    parser.add_argument(
-        "--rows", metavar="N", type=count, default=_ROWS, help=f"to show; {_ROWS} by default"
-    )
+    flag(parser, "--lowest", "the lowest first")
+    option(parser, "--from-step N", whole, default=0)
+    option(parser, "--to-step N", whole)
+    option(parser, "--rows N", count, f"to show; {_ROWS} by default", _ROWS)
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> Answer:

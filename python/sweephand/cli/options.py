@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TypedDict
+from collections.abc import Callable
+from typing import Any, TypedDict
 
 from sweephand import open_path
 from sweephand.cli.script_corpus import corpus_of_script
@@ -11,6 +12,7 @@ from sweephand.deserializers.deserializer import Deserializer
 from sweephand.events.event_file import load
 from sweephand.files.index_places import Keep
 from sweephand.layouts import Layout
+from sweephand.layouts.by_name import layout_names
 from sweephand.mixtures.mixture import Mixture
 from sweephand.source.balance import Balance
 from sweephand.source.by_score import ByScore
@@ -67,6 +69,24 @@ def seconds(text: str) -> float:
     return number
 
 
+def option(
+    parser: argparse._ActionsContainer,
+    words: str,
+    read: Callable[[str], Any],
+    help: str | None = None,
+    default: object = None,
+    **more: Any,
+) -> None:
+    """Add an option with a value; `words` are its name and placeholder, as in "--size M"."""
+    name, metavar = words.split()
+    parser.add_argument(name, metavar=metavar, type=read, help=help, default=default, **more)
+
+
+def flag(parser: argparse._ActionsContainer, name: str, help: str) -> None:
+    """Add an option without a value."""
+    parser.add_argument(name, action="store_true", help=help)
+
+
 def add_corpus(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
     """Add PATH and the facts that its files do not hold."""
     parser.add_argument(
@@ -78,25 +98,13 @@ def add_corpus(parser: argparse.ArgumentParser, *, is_optional: bool = False) ->
         "one corpus; each .npy file is a stream, and NAME_offsets says where the sequences of "
         "NAME begin; SCRIPT.py:NAME is the corpus that a script calls so",
     )
-    parser.add_argument(
-        "--size-stream",
-        metavar="NAME",
-        help="the stream whose samples are counted; by default the longest of each sequence",
-    )
-    parser.add_argument(
-        "--chunk-size",
-        metavar="N",
-        type=count,
-        help="sequences in a chunk of arrays; by default about 8 MiB",
-    )
-    parser.add_argument("--dtype", metavar="TYPE", help="of bare numbers, such as uint16")
-    parser.add_argument("--sequence-length", metavar="N", type=count, help="to cut tokens into")
-    parser.add_argument(
-        "--end-of-document",
-        metavar="TOKEN",
-        type=int,
-        help="that ends every document of tokens",
-    )
+    counted = "the stream whose samples are counted; by default the longest of each sequence"
+    option(parser, "--size-stream NAME", str, counted)
+    in_chunk = "sequences in a chunk of arrays; by default about 8 MiB"
+    option(parser, "--chunk-size N", count, in_chunk)
+    option(parser, "--dtype TYPE", str, "of bare numbers, such as uint16")
+    option(parser, "--sequence-length N", count, "to cut tokens into")
+    option(parser, "--end-of-document TOKEN", int, "that ends every document of tokens")
     parser.add_argument(
         "--index",
         choices=_KEEP,
@@ -109,42 +117,29 @@ def add_corpus(parser: argparse.ArgumentParser, *, is_optional: bool = False) ->
 def add_order(parser: argparse.ArgumentParser) -> None:
     """Add the options that decide the order."""
     group = parser.add_argument_group("order")
-    group.add_argument("--seed", metavar="N", type=whole, default=0, help="0 by default")
-    group.add_argument(
-        "--no-shuffle", action="store_true", help="the order of the corpus, in every sweep"
-    )
-    group.add_argument(
-        "--scores",
-        metavar="FILE",
-        help="lowest score first: a .npy file of one number for each sequence, or 'length'",
-    )
+    option(group, "--seed N", whole, "0 by default", 0)
+    flag(group, "--no-shuffle", "the order of the corpus, in every sweep")
+    add_scores(group, "lowest score first")
     windows = group.add_mutually_exclusive_group()
-    windows.add_argument(
-        "--window-chunks",
-        metavar="N",
-        type=count,
-        help="chunks that are open at a time; by default the whole corpus is shuffled as one, "
-        "from a million unequal sequences on 512 chunks of 1,024 sequences",
+    option(
+        windows,
+        "--window-chunks N",
+        count,
+        "chunks that are open at a time; by default the whole corpus is shuffled as one, from "
+        "a million unequal sequences on 512 chunks of 1,024 sequences",
     )
-    windows.add_argument(
-        "--window-samples",
-        metavar="N",
-        type=window_samples,
-        help="the same window, in samples; sweep: the whole corpus",
-    )
-    group.add_argument("--lanes", metavar="N", type=count, help="48 by default")
-    group.add_argument(
-        "--events", metavar="FILE", help="what happens on the timeline: see sweephand events"
-    )
+    in_samples = "the same window, in samples; sweep: the whole corpus"
+    option(windows, "--window-samples N", window_samples, in_samples)
+    option(group, "--lanes N", count, "48 by default")
+    option(group, "--events FILE", str, "what happens on the timeline: see sweephand events")
 
 
-def add_scores(parser: argparse.ArgumentParser) -> None:
+def add_scores(
+    parser: argparse._ActionsContainer, purpose: str = "of an order by score"
+) -> None:
     """Add the scores of an order by score."""
-    parser.add_argument(
-        "--scores",
-        metavar="FILE",
-        help="of an order by score: a .npy file of one number for each sequence, or 'length'",
-    )
+    numbers = "a .npy file of one number for each sequence, or 'length'"
+    option(parser, "--scores FILE", str, f"{purpose}: {numbers}")
 
 
 def add_size(
@@ -152,13 +147,21 @@ def add_size(
 ) -> None:
     """Add the minibatch size: required, or optional for a purpose, or with a default."""
     purpose = optional or f"by default {_SEQUENCES_PER_MINIBATCH} mean sequences"
-    parser.add_argument(
-        "--size",
-        metavar="M",
-        type=count,
+    which = "samples in a minibatch, over all workers"
+    option(
+        parser,
+        "--size M",
+        count,
+        which if required else f"{which}; {purpose}",
         required=required,
-        help="samples in a minibatch, over all workers" + ("" if required else f"; {purpose}"),
     )
+
+
+def add_layout(parser: argparse.ArgumentParser, default: str, by_default: str) -> None:
+    """Add the layout by its name."""
+    names = layout_names()
+    help = f"{', '.join(names)}; {by_default}"
+    option(parser, "--layout NAME", str, help, default, choices=names)
 
 
 def open_corpus(arguments: argparse.Namespace) -> Deserializer:

@@ -22,9 +22,11 @@ from sweephand.cli.options import (
     add_order,
     add_size,
     count,
+    flag,
     make_source,
     minibatch_size,
     open_corpus,
+    option,
 )
 from sweephand.cli.picture import keep_picture
 from sweephand.shuffle.prediction import predicted_variance_ratio
@@ -46,39 +48,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_corpus(parser)
     add_size(parser)
     add_order(parser)
-    parser.add_argument(
-        "--workers", metavar="K", type=count, default=1, help="who share every minibatch"
-    )
+    option(parser, "--workers K", count, "who share every minibatch", 1)
     parser.add_argument(
         "--balance",
         choices=["samples", "attention"],
         help="even the shares by moving few sequences: by samples, or by what attention costs",
     )
-    parser.add_argument(
-        "--multiple-of",
-        metavar="N",
-        type=count,
-        default=1,
-        help="what padded widths are rounded up to a multiple of",
+    widths = "what padded widths are rounded up to a multiple of"
+    option(parser, "--multiple-of N", count, widths, 1)
+    option(
+        parser,
+        "--row-length L",
+        count,
+        "of packed rows; by default a power of two, for the longest sequence or, if that is "
+        "less, so that a worker gets a row",
     )
-    parser.add_argument(
-        "--row-length",
-        metavar="L",
-        type=count,
-        help="of packed rows; by default a power of two, for the longest sequence or, if that "
-        "is less, so that a worker gets a row",
-    )
-    parser.add_argument(
-        "--buckets", metavar="N", type=count, default=16, help="how many, 16 by default"
-    )
-    parser.add_argument(
-        "--steps", metavar="N", type=count, help="plan only the first steps of the sweep"
-    )
-    parser.add_argument(
-        "--shuffle-report",
-        action="store_true",
-        help="measure how well the planned order shuffles, taking the corpus as sorted",
-    )
+    option(parser, "--buckets N", count, "how many, 16 by default", 16)
+    option(parser, "--steps N", count, "plan only the first steps of the sweep")
+    report = "measure how well the planned order shuffles, taking the corpus as sorted"
+    flag(parser, "--shuffle-report", report)
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from sweephand.cli.cluster import Cluster
-from sweephand.cli.options import add_corpus, count, open_corpus, whole
+from sweephand.cli.options import add_corpus, count, flag, open_corpus, option, whole
 from sweephand.cli.picture import keep_picture
 from sweephand.cli.simulated_corpus import KINDS, SimulatedCorpus
 from sweephand.cli.simulated_facts import arithmetic, planned_facts
@@ -71,110 +72,49 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lengths", choices=KINDS, default="web", help="what to draw where no PATH is given"
     )
-    add = parser.add_argument
-    add("--samples", metavar="S", type=quantity, help="in a sweep; 10**12, or those of PATH")
-    add("--chunks", metavar="C", type=quantity, help="10**6 by default, or those of PATH")
-    add("--workers", metavar="K", type=count, default=1024, help="1,024 by default")
+    add = partial(option, parser)
+    add("--samples S", quantity, "in a sweep; 10**12, or those of PATH")
+    add("--chunks C", quantity, "10**6 by default, or those of PATH")
+    add("--workers K", count, "1,024 by default", 1024)
+    lanes = "one for each worker by default; of PATH as it is 48, or as many as workers"
+    add("--lanes P", count, lanes)
+    size = f"samples in a minibatch, over all workers; by default {_SIZE:,} of each"
+    add("--size M", quantity, size)
     add(
-        "--lanes",
-        metavar="P",
-        type=count,
-        help="one for each worker by default; of PATH as it is 48, or as many as workers",
+        "--window-chunks N",
+        count,
+        "open at a time over all lanes, and at least one in each; by default 128, of PATH as "
+        "it is the window of a source",
     )
-    add(
-        "--size",
-        metavar="M",
-        type=quantity,
-        help=f"samples in a minibatch, over all workers; by default {_SIZE:,} of each",
-    )
-    add(
-        "--window-chunks",
-        metavar="N",
-        type=count,
-        help="open at a time over all lanes, and at least one in each; by default 128, of PATH "
-        "as it is the window of a source",
-    )
-    add("--row-length", metavar="N", type=count, help="pack rows of so many samples")
-    add("--seed", metavar="N", type=whole, default=0, help="0 by default")
-    add("--steps", metavar="N", type=count, default=8, help="to plan, 8 by default")
-    add(
-        "--from-step",
-        metavar="N",
-        type=whole,
-        help="the first to plan; by default 0 of PATH as it is, else a third of a sweep on",
-    )
-    add(
-        "--equal-at",
-        metavar="N",
-        type=count,
-        default=Attention().equal_at,
-        help="length at which attention costs as much as all else, 24,576 by default",
-    )
+    add("--row-length N", count, "pack rows of so many samples")
+    add("--seed N", whole, "0 by default", 0)
+    add("--steps N", count, "to plan, 8 by default", 8)
+    first = "the first to plan; by default 0 of PATH as it is, else a third of a sweep on"
+    add("--from-step N", whole, first)
+    equal = "length at which attention costs as much as all else, 24,576 by default"
+    add("--equal-at N", count, equal, Attention().equal_at)
     group = parser.add_argument_group("machines")
-    add = group.add_argument
-    add("--sample-bytes", metavar="B", type=number, default=2.0, help="2 by default")
-    add(
-        "--samples-per-second",
-        metavar="N",
-        type=number,
-        default=10_000.0,
-        help="of a worker, 10,000 by default",
+    add = partial(option, group)
+    add("--sample-bytes B", number, "2 by default", 2.0)
+    add("--samples-per-second N", number, "of a worker, 10,000 by default", 10_000.0)
+    add("--request-bytes B", quantity, "that are fetched at once, 8 MiB by default", 8 << 20)
+    add("--requests-per-second N", number, "that the store answers, 5,500 by default", 5500.0)
+    wait = "until the store begins to answer a request, with --cluster; 0.1 by default"
+    add("--request-seconds T", number, wait, 0.1)
+    add("--nodes N", count, "that have a cache; one for 8 workers")
+    caches = "the caches of the nodes are one: what comes from the store, and from other nodes"
+    flag(group, "--cluster", caches)
+    sent = "that the store sends to all nodes, with --cluster; 12.5e9 by default"
+    add("--store-bytes-per-second B", number, sent, 12.5e9)
+    passed = "that a node receives, and sends, with --cluster; 3.125e9 by default (25 Gbit/s)"
+    add("--link-bytes-per-second B", number, passed, 3.125e9)
+    failures = "by default 7.8 for 16,384 workers, and in proportion"
+    add("--failures-per-day F", number, failures)
+    restart = (
+        "that a failure costs besides the loader: half of what lies between two checkpoints, "
+        "and starting again; 1,069 by default"
     )
-    add(
-        "--request-bytes",
-        metavar="B",
-        type=quantity,
-        default=8 << 20,
-        help="that are fetched at once, 8 MiB by default",
-    )
-    add(
-        "--requests-per-second",
-        metavar="N",
-        type=number,
-        default=5500.0,
-        help="that the store answers, 5,500 by default",
-    )
-    add(
-        "--request-seconds",
-        metavar="T",
-        type=number,
-        default=0.1,
-        help="until the store begins to answer a request, with --cluster; 0.1 by default",
-    )
-    add("--nodes", metavar="N", type=count, help="that have a cache; one for 8 workers")
-    add(
-        "--cluster",
-        action="store_true",
-        help="the caches of the nodes are one: what comes from the store, and from other nodes",
-    )
-    add(
-        "--store-bytes-per-second",
-        metavar="B",
-        type=number,
-        default=12.5e9,
-        help="that the store sends to all nodes, with --cluster; 12.5e9 by default",
-    )
-    add(
-        "--link-bytes-per-second",
-        metavar="B",
-        type=number,
-        default=3.125e9,
-        help="that a node receives, and sends, with --cluster; 3.125e9 by default (25 Gbit/s)",
-    )
-    add(
-        "--failures-per-day",
-        metavar="F",
-        type=number,
-        help="by default 7.8 for 16,384 workers, and in proportion",
-    )
-    add(
-        "--restart-seconds",
-        metavar="T",
-        type=number,
-        default=1069.0,
-        help="that a failure costs besides the loader: half of what lies between two "
-        "checkpoints, and starting again; 1,069 by default",
-    )
+    add("--restart-seconds T", number, restart, 1069.0)
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:

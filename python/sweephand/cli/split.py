@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sweephand.cli.options import add_corpus, open_corpus, whole
+from sweephand.cli.options import add_corpus, open_corpus, option, whole
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.split import split
@@ -30,14 +30,10 @@ _ROUND = 1 << 16
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     add_corpus(parser)
-    parser.add_argument(
-        "--validation", metavar="SHARE", type=share, default=0.1, help="0.1 by default"
-    )
-    parser.add_argument("--test", metavar="SHARE", type=share, help="none by default")
-    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="0 by default")
-    parser.add_argument(
-        "--output", metavar="DIR", type=Path, help="where files with the ids of the parts go"
-    )
+    option(parser, "--validation SHARE", share, "0.1 by default", 0.1)
+    option(parser, "--test SHARE", share, "none by default")
+    option(parser, "--seed N", whole, "0 by default", 0)
+    option(parser, "--output DIR", Path, "where files with the ids of the parts go")
 
 
 def share(text: str) -> float:

@@ -18,8 +18,10 @@ from sweephand.cli.options import (
     add_order,
     add_size,
     count,
+    flag,
     make_source,
     open_corpus,
+    option,
     whole,
 )
 from sweephand.cli.steps import time_of_step
@@ -35,17 +37,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     add_corpus(parser)
     place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument("--step", metavar="N", type=whole, help="the step, counted from 0")
-    place.add_argument("--time", metavar="T", type=whole, help="the nominal time, in samples")
+    option(place, "--step N", whole, "the step, counted from 0")
+    option(place, "--time T", whole, "the nominal time, in samples")
     add_size(parser, required=True)
     add_order(parser)
-    parser.add_argument("--workers", metavar="K", type=count, default=1)
-    parser.add_argument(
-        "--rank", metavar="R", type=whole, default=0, help="whose share, with --workers"
-    )
-    parser.add_argument(
-        "--all", action="store_true", help=f"show all sequences, not only {_ROWS}"
-    )
+    option(parser, "--workers K", count, default=1)
+    option(parser, "--rank R", whole, "whose share, with --workers", 0)
+    flag(parser, "--all", f"show all sequences, not only {_ROWS}")
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:

@@ -32,6 +32,7 @@ from sweephand.cli.options import (
     make_source,
     minibatch_size,
     open_corpus,
+    option,
 )
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.minibatch.content_digest import digest_of, digests_by_id
@@ -49,12 +50,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_corpus(parser)
     add_size(parser)
     add_order(parser)
-    parser.add_argument(
-        "--workers", metavar="K", type=count, default=4, help="whose shares are united, 4"
-    )
-    parser.add_argument(
-        "--places", metavar="N", type=count, default=8, help="where a state is restored, 8"
-    )
+    option(parser, "--workers K", count, "whose shares are united, 4", 4)
+    option(parser, "--places N", count, "where a state is restored, 8", 8)
 
 
 @dataclass

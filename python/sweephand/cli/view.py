@@ -28,17 +28,19 @@ from sweephand.cli.answers import Answer, WrongUsage
 from sweephand.cli.ledger_rows import read_rows
 from sweephand.cli.options import (
     add_corpus,
+    add_layout,
     add_order,
     add_size,
     count,
+    flag,
     make_source,
     minibatch_size,
     open_corpus,
+    option,
     whole,
 )
 from sweephand.cli.script_corpus import object_of_script, of_script
 from sweephand.layouts import Layout
-from sweephand.layouts.by_name import layout_names
 from sweephand.source.cursor import Cursor
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource
@@ -60,43 +62,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_corpus(parser)
     add_size(parser)
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("--step", metavar="N", type=whole, default=0, help="0 by default")
-    place.add_argument("--time", metavar="T", type=whole, help="the nominal time, in samples")
-    place.add_argument(
-        "--id", metavar="ID", default="", help="the step in which the sequence comes"
-    )
+    option(place, "--step N", whole, "0 by default", 0)
+    option(place, "--time T", whole, "the nominal time, in samples")
+    option(place, "--id ID", str, "the step in which the sequence comes", "")
     add_order(parser)
-    parser.add_argument("--workers", metavar="K", type=count, default=1)
-    parser.add_argument("--rank", metavar="R", type=whole, default=0, help="whose share")
-    parser.add_argument(
-        "--layout",
-        metavar="NAME",
-        choices=layout_names(),
-        default="",
-        help=f"{', '.join(layout_names())}; by default ragged, or the source's own",
-    )
-    parser.add_argument(
-        "--length",
-        metavar="L",
-        type=count,
-        help="of the layout: cells of a row (packed, truncatedbptt), the multiple of widths "
+    option(parser, "--workers K", count, default=1)
+    option(parser, "--rank R", whole, "whose share", 0)
+    add_layout(parser, "", "by default ragged, or the source's own")
+    option(
+        parser,
+        "--length L",
+        count,
+        "of the layout: cells of a row (packed, truncatedbptt), the multiple of widths "
         "(padded), or the number of buckets",
     )
-    parser.add_argument(
-        "--decode",
-        metavar="SCRIPT.py:NAME",
-        help="text of tokens: a function of a list of ids or of one, a tokenizer, texts by id, "
-        "or a dict of such by stream",
+    option(
+        parser,
+        "--decode SCRIPT.py:NAME",
+        str,
+        "text of tokens: a function of a list of ids or of one, a tokenizer, texts by id, or a "
+        "dict of such by stream",
     )
-    parser.add_argument(
-        "--ledger", metavar="FOLDER", type=Path, help="draw its losses over the timeline"
-    )
-    parser.add_argument(
-        "--port", metavar="P", type=whole, default=0, help="a free one by default"
-    )
-    parser.add_argument(
-        "--no-browser", action="store_true", help="only print the address of the page"
-    )
+    option(parser, "--ledger FOLDER", Path, "draw its losses over the timeline")
+    option(parser, "--port P", whole, "a free one by default", 0)
+    flag(parser, "--no-browser", "only print the address of the page")
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
