@@ -12,12 +12,11 @@ from sweephand.corpus import chunks
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream
-from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, chunks_between
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.corpus.streams import StreamInfo, size_stream
+from sweephand.corpus.streams import size_stream
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.files.access import access_to
 from sweephand.files.index_places import Keep
@@ -29,8 +28,6 @@ from sweephand.tfds.features import Feature
 from sweephand.tfds.file_instructions import FileInstruction
 from sweephand.tfds.read_order import ExampleIds, ReadOrder
 from sweephand.tfds.records import RecordFiles
-
-_ORDER_RUN = 4096  # positions that are worked out at a time
 
 
 class Dataset(Deserializer):
@@ -79,7 +76,6 @@ class Dataset(Deserializer):
         self._add_id = add_tfds_id
         self._keep = keep
         self._ids = ExampleIds(order.rows)
-        self._row_starts = offsets_of([row.take for row in order.rows])
 
     def __len__(self) -> int:
         """Return the number of examples of one pass."""
@@ -173,7 +169,10 @@ class Dataset(Deserializer):
             for number, row in enumerate(self._order.rows)
         ]
         by_chunk = _core.read.CallbackDeserializer(load)
-        _refuse_size_stream(infos)
+        if (name := size_stream(infos)) is not None:
+            raise ValueError(
+                f"every example of a TFDS folder is one sample; {name!r} cannot define the size"
+            )
         reader = StoredReader(
             core=_core.read.FetchingDeserializer(examples.fetch)
             if access.is_local
@@ -192,9 +191,9 @@ class Dataset(Deserializer):
         )
         return StoredCorpus(
             [reader],
-            ids=_Ids(self._ids, self._row_starts),
+            ids=self._ids,
             names=[*names, str(self._order)],
-            order=_Order(self._order, self._row_starts),
+            order=self._order,
             index=files.index_path,
         )
 
@@ -209,65 +208,10 @@ class Dataset(Deserializer):
         """
         starts: list[int] = []
         room = 0
-        for first, row in zip(self._row_starts.tolist(), self._order.rows, strict=False):
+        row_starts = offsets_of([row.take for row in self._order.rows])
+        for first, row in zip(row_starts.tolist(), self._order.rows, strict=False):
             if row.take > room or self.shuffle_seed is not None:
                 starts += range(first, first + row.take, chunk_size)
                 room = chunk_size
             room -= row.take
         return np.array([*starts, len(self)], np.int64)
-
-
-def _refuse_size_stream(infos: Sequence[StreamInfo]) -> None:
-    name = size_stream(infos)
-    if name is not None:
-        raise ValueError(
-            f"every example of a TFDS folder is one sample; {name!r} cannot define the size"
-        )
-
-
-class _Ids(SequenceIds):
-    """The ids of TFDS by number: row by row."""
-
-    def __init__(self, ids: ExampleIds, row_starts: NDArray[np.int64]) -> None:
-        self._ids = ids
-        self._row_starts = row_starts
-
-    def names(self, numbers: NDArray[np.integer]) -> list[str]:
-        """Return the ids of the examples with these numbers."""
-        signed = numbers.astype(np.int64)
-        rows = np.searchsorted(self._row_starts, signed, side="right") - 1
-        places = signed - self._row_starts[rows]
-        return [self._ids.of(*one) for one in zip(rows.tolist(), places.tolist(), strict=True)]
-
-    def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
-        """Return the file of each of these examples."""
-        return [name.rpartition("__")[0] for name in self.names(numbers)]
-
-    def number(self, name: str) -> int:
-        """Return the number of the example with this id."""
-        row, place = next(self._ids.find(name))
-        return int(self._row_starts[row]) + place
-
-
-class _Order:
-    """The order of TFDS by number; see `SweepOrder`."""
-
-    def __init__(self, order: ReadOrder, row_starts: NDArray[np.int64]) -> None:
-        self._order = order
-        self._row_starts = row_starts
-        self._run = (-1, 0, np.empty(0, np.uint64))  # sweep, first place, numbers
-
-    def numbers(self, sweep: int, first: int, count: int) -> NDArray[np.uint64]:
-        """Return the sequences at places ``[first, first + count)`` of a sweep."""
-        known, begin, run = self._run
-        if known != sweep or not begin <= first <= begin + len(run) - count:
-            length = max(count, min(_ORDER_RUN, len(self._order) - first))
-            rows, places = self._order.take(first, length, number=sweep)
-            begin, run = first, (self._row_starts[rows] + places).astype(np.uint64)
-            self._run = sweep, begin, run
-        return run[first - begin : first - begin + count]
-
-    def place(self, sweep: int, number: int) -> int:
-        """Return the place of a sequence in a sweep."""
-        row = int(np.searchsorted(self._row_starts, number, side="right")) - 1
-        return self._order.find(row, number - int(self._row_starts[row]), number=sweep)

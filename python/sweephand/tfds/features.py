@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from sweephand.dataclass import dataclass, replace
 from sweephand.errors import DataError
@@ -124,15 +125,13 @@ def _translation(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feat
         yield from _shaped(_join(path, language), BYTES, [], outer)
 
 
-def _in_bytes(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    yield from _shaped(path, BYTES, [], outer)
+def _leaf(
+    dtype: DTypeLike, shape: Sequence[int], node: JsonFields, path: str, outer: list[int]
+) -> Iterator[Feature]:
+    yield from _shaped(path, np.dtype(dtype), shape, outer)
 
 
-def _image(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    yield from _file(node, path, outer, "uint8")
-
-
-def _file(node: JsonFields, path: str, outer: list[int], dtype: str) -> Iterator[Feature]:
+def _file(dtype: str, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
     """Yield a file in one value of bytes, and the array that it holds."""
     declared = _dtype_of(node.text("dtype") or dtype)
     shape = tuple(node.nested("shape").signed_list("dimensions"))
@@ -143,14 +142,6 @@ def _file(node: JsonFields, path: str, outer: list[int], dtype: str) -> Iterator
 
 def _video(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
     yield from _shaped(path, BYTES, [], [*outer, -1])
-
-
-def _class_label(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    yield from _shaped(path, np.dtype(np.int64), [], outer)
-
-
-def _bounding_box(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    yield from _shaped(path, np.dtype(np.float32), [4], outer)
 
 
 def _tensor(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
@@ -177,7 +168,7 @@ def _perhaps_tensor(node: JsonFields, path: str, outer: list[int]) -> Iterator[F
 
 def _audio(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
     if node.flag("lazyDecode"):
-        yield from _file(node, path, outer, "int64")
+        yield from _file("int64", node, path, outer)
     else:
         yield from _tensor(node, path, outer)
 
@@ -186,11 +177,11 @@ _CONTENTS: dict[str, Callable[[JsonFields, str, list[int]], Iterator[Feature]]] 
     "featuresDict": _features_dict,
     "sequence": _sequence,
     "translation": _translation,
-    "text": _in_bytes,
-    "image": _image,
+    "text": partial(_leaf, object, ()),
+    "image": partial(_file, "uint8"),
     "video": _video,
-    "classLabel": _class_label,
-    "boundingBox": _bounding_box,
+    "classLabel": partial(_leaf, np.int64, ()),
+    "boundingBox": partial(_leaf, np.float32, (4,)),
     "tensor": _perhaps_tensor,
     "audio": _audio,
 }

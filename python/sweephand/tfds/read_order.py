@@ -8,6 +8,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.ids import SequenceIds
 from sweephand.tfds.file_instructions import FileInstruction, name_files
 from sweephand.tfds.file_shuffle import FileShuffle
 from sweephand.tfds.interleave import Interleave
@@ -16,6 +18,7 @@ from sweephand.tfds.read_config import ReadConfig
 Pass = tuple[NDArray[np.int64], Interleave]
 
 _DEFAULT_CYCLE_LENGTH = 16
+_RUN = 4096  # positions that are worked out at a time
 
 
 def _select(rows: Sequence[FileInstruction], config: ReadConfig) -> list[FileInstruction]:
@@ -39,10 +42,11 @@ def _select(rows: Sequence[FileInstruction], config: ReadConfig) -> list[FileIns
 
 
 class ReadOrder:
-    """Which example comes when.
+    """The exact order of examples, also by their numbers: a `SweepOrder`.
 
     Positions count from 0 in every pass. An example is known by its row, the number of its
-    `FileInstruction` in `rows`, and by its place in the row; or by its id.
+    `FileInstruction` in `rows`, and by its place in the row; or by its id. Numbers count the
+    examples row by row.
 
     Parameters
     ----------
@@ -108,12 +112,13 @@ class ReadOrder:
         )
         self._cycle_length = cycle_length
         self._block_length = config.interleave_block_length
-        self._num_examples = sum(row.take for row in self.rows)
+        self._starts = offsets_of([row.take for row in self.rows])
         self._passes: dict[int, Pass] = {}
+        self._run = (-1, 0, np.empty(0, np.uint64))  # pass, first position, numbers
 
     def __len__(self) -> int:
         """Return the number of examples of one pass."""
-        return self._num_examples
+        return int(self._starts[-1])
 
     @property
     def num_open(self) -> int:
@@ -174,13 +179,24 @@ class ReadOrder:
         opened, interleave = self._pass(number)
         return interleave.find(int(np.flatnonzero(opened == row)[0]), place)
 
+    def numbers(self, sweep: int, first: int, count: int) -> NDArray[np.uint64]:
+        """Return the examples at places ``[first, first + count)`` of a sweep."""
+        known, begin, run = self._run
+        if known != sweep or not begin <= first <= begin + len(run) - count:
+            length = max(count, min(_RUN, len(self) - first))
+            rows, places = self.take(first, length, number=sweep)
+            begin, run = first, (self._starts[rows] + places).astype(np.uint64)
+            self._run = sweep, begin, run
+        return run[first - begin : first - begin + count]
 
-class ExampleIds:
+    def place(self, sweep: int, number: int) -> int:
+        """Return the place of an example in a sweep."""
+        row = int(np.searchsorted(self._starts, number, side="right")) - 1
+        return self.find(row, number - int(self._starts[row]), number=sweep)
+
+
+class ExampleIds(SequenceIds):
     """The ids that TFDS gives to examples: the file's name and the place in the file.
-
-    Parameters
-    ----------
-    rows : sequence of FileInstruction
 
     Examples
     --------
@@ -191,6 +207,7 @@ class ExampleIds:
 
     def __init__(self, rows: Sequence[FileInstruction]) -> None:
         self._rows = rows
+        self._starts = offsets_of([row.take for row in rows])
         self._names = name_files([row.filename for row in rows])
         self._rows_of: dict[str, list[int]] = {}
         for number, name in enumerate(self._names):
@@ -199,6 +216,22 @@ class ExampleIds:
     def of(self, row: int, place: int) -> str:
         """Return the id of an example."""
         return f"{self._names[row]}__{self._rows[row].skip + place}"
+
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the ids of the examples with these numbers."""
+        signed = numbers.astype(np.int64)
+        rows = np.searchsorted(self._starts, signed, side="right") - 1
+        places = signed - self._starts[rows]
+        return [self.of(*one) for one in zip(rows.tolist(), places.tolist(), strict=True)]
+
+    def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the file of each of these examples."""
+        return [name.rpartition("__")[0] for name in self.names(numbers)]
+
+    def number(self, name: str) -> int:
+        """Return the number of the example with this id."""
+        row, place = next(self.find(name))
+        return int(self._starts[row]) + place
 
     def find(self, example_id: str) -> Iterator[tuple[int, int]]:
         """Yield row and place of the example: several where the split selects it several times.
