@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -125,7 +126,7 @@ def text_tokens(tokenizer: Any, template: str | None) -> TextTokens:
                 "Jinja with {% generation %} around answers"
             )
         return TextTokens(
-            _RustEncode(tokenizer),
+            partial(_encode_fast, tokenizer),
             ChatTemplate(template, {}),
             [one.content for one in tokenizer.get_added_tokens_decoder().values()],
             tokenizer.to_str(),
@@ -149,39 +150,35 @@ def _of_transformers(tokenizer: Any, template: str | None) -> TextTokens:
     }
     added = [str(one) for one in getattr(tokenizer, "added_tokens_decoder", {}).values()]
     if getattr(tokenizer, "is_fast", False):
-        encode: Any = _RustEncode(tokenizer.backend_tokenizer)
+        encode = partial(_encode_fast, tokenizer.backend_tokenizer)
         described = tokenizer.backend_tokenizer.to_str()
     else:
-        encode = _SlowEncode(tokenizer)
+        encode = partial(_encode_slow, tokenizer)
         described = repr(sorted(tokenizer.get_vocab().items()))
-    return TextTokens(
-        encode,
-        ChatTemplate(source, special),
-        added,
-        described,
-        _ByTransformers(tokenizer, source),
+    check = partial(_by_transformers, tokenizer, source)
+    return TextTokens(encode, ChatTemplate(source, special), added, described, check)
+
+
+# They are bound to a tokenizer by `partial`, so that they pickle.
+def _encode_fast(tokenizer: Any, text: str) -> Encoded:
+    """Encode by `tokenizers`, which finds the characters of each token."""
+    found: Encoded = tokenizer.encode(text, add_special_tokens=False)
+    return found
+
+
+def _encode_slow(tokenizer: Any, text: str) -> Encoded:
+    """Encode by a tokenizer in Python, which does not find them."""
+    return _Ids(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _by_transformers(
+    tokenizer: Any, source: str, messages: Any, tools: Any
+) -> tuple[str, list[int]]:
+    """Return text and ids of a conversation as a tokenizer of `transformers` makes them."""
+    text = tokenizer.apply_chat_template(
+        messages, tokenize=False, tools=tools, chat_template=source
     )
-
-
-class _RustEncode:
-    """Encoding by `tokenizers`, which tells where tokens are."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
-
-    def __call__(self, text: str) -> Encoded:
-        found: Encoded = self._tokenizer.encode(text, add_special_tokens=False)
-        return found
-
-
-class _SlowEncode:
-    """Encoding by a tokenizer in Python, which does not tell where tokens are."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
-
-    def __call__(self, text: str) -> Encoded:
-        return _Ids(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+    return text, tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
 @dataclass(frozen=True)
@@ -195,16 +192,3 @@ class _Ids:
 
     def token_to_chars(self, number: int) -> Span | None:
         return None
-
-
-class _ByTransformers:
-    """Text and ids of a conversation as a tokenizer of `transformers` makes them itself."""
-
-    def __init__(self, tokenizer: Any, source: str) -> None:
-        self._tokenizer, self._source = tokenizer, source
-
-    def __call__(self, messages: Any, tools: Any) -> tuple[str, list[int]]:
-        options = {"tools": tools, "chat_template": self._source}
-        text = self._tokenizer.apply_chat_template(messages, tokenize=False, **options)
-        ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        return text, ids
