@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweephand.dataclass import dataclass, replace
+from sweephand.dataclass import replace
 from sweephand.demo.figure import draw_runs
 from sweephand.demo.library_text import LibraryText, read_text
 from sweephand.demo.second_kind import (
@@ -27,35 +27,6 @@ from sweephand.terminal.screen import Screen
 
 LEAST_STEPS = 20
 RECORDS = 5000  # functions that are written as records too
-
-
-@dataclass(frozen=True)
-class Runs:
-    """The three runs of the demonstration.
-
-    Attributes
-    ----------
-    whole : list of DemoStep
-        Of the run that was never killed.
-    killed : list of DemoStep
-        Steps of the killed copy before its end.
-    place : Resumed
-        Where the other copy went on.
-    resumed : list of DemoStep
-        Its steps from there on.
-    """
-
-    whole: list[DemoStep]
-    killed: list[DemoStep]
-    place: Resumed
-    resumed: list[DemoStep]
-
-    def checks(self) -> list[dict[str, Any]]:
-        """Compare both copies with the run that was never killed."""
-        return [
-            {"run": "the copy that was killed", **compare(self.killed, self.whole)},
-            {"run": "the copy that went on", **compare(self.resumed, self.whole)},
-        ]
 
 
 def compare(steps: Sequence[DemoStep], whole: Sequence[DemoStep]) -> dict[str, Any]:
@@ -114,10 +85,22 @@ def tell(
     shutil.rmtree(checkpoints, ignore_errors=True)
     killed = _tell_kill(saving, screen)
     place, resumed = _tell_resume(saving, replace(saving, num_threads=3, prefetch=7), screen)
-    runs = Runs(whole, killed, place, resumed)
-    ok = _tell_comparison(runs.checks(), screen)
+    checks = [
+        {"run": "the copy that was killed", **compare(killed, whole)},
+        {"run": "the copy that went on", **compare(resumed, whole)},
+    ]
+    ok = _tell_comparison(checks, screen)
     others = _tell_other_kinds(corpus, folder / "corpus.tfrecord", settings, screen)
-    drawn = _tell_curve(corpus, runs, {"png": folder / "demo.png", **(figures or {})}, screen)
+    _tell_curve(whole, screen)
+    drawn = {}
+    if pictures.has_matplotlib():
+        figure = draw_runs(corpus.lengths, whole, killed, resumed)
+        for kind, path in {"png": folder / "demo.png", **(figures or {})}.items():
+            pictures.save(figure, path, kind)
+            screen.text(f"figure: {path}")
+            drawn[kind] = str(path)
+    else:
+        screen.text(f"There is no figure: {pictures.HOW_TO_INSTALL}")
     _tell_what_next(settings, corpus, killed[-1].number, screen)
     return {
         "ok": ok and others["same"],
@@ -131,7 +114,7 @@ def tell(
         "resumed_at_step": place.step,
         "restore_to_first_minibatch_seconds": place.place_seconds,
         "state": place.state,
-        "checks": runs.checks(),
+        "checks": checks,
         "records": others,
         "losses": [step.loss for step in whole],
         "scales": [step.scale for step in whole],
@@ -266,21 +249,9 @@ def _tell_other_kinds(
     return {"path": str(path), "count": count, "same": same, "fills": filled}
 
 
-def _tell_curve(
-    corpus: LibraryText, runs: Runs, paths: Mapping[str, Path], screen: Screen
-) -> dict[str, str]:
-    """Show the loss, and return where the figure is, by its kind."""
+def _tell_curve(steps: Sequence[DemoStep], screen: Screen) -> None:
     screen.heading("The loss in nats per byte, over the steps")
-    losses = [step.loss for step in runs.whole]
-    screen.lines(curve(losses, screen.ink, room=screen.width))
-    if not pictures.has_matplotlib():
-        screen.text(f"There is no figure: {pictures.HOW_TO_INSTALL}")
-        return {}
-    figure = draw_runs(corpus.lengths, runs.whole, runs.killed, runs.resumed)
-    for kind, path in paths.items():
-        pictures.save(figure, path, kind)
-        screen.text(f"figure: {path}")
-    return {kind: str(path) for kind, path in paths.items()}
+    screen.lines(curve([step.loss for step in steps], screen.ink, room=screen.width))
 
 
 def _tell_what_next(settings: Settings, corpus: LibraryText, step: int, screen: Screen) -> None:
