@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sweephand.cli.answers import Answer
-from sweephand.cli.options import add_corpus, add_scores, flag, open_corpus, option, whole
-from sweephand.cli.script_corpus import of_script
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.cli.options import add_corpus, add_scores, flag, open_either, option, whole
 from sweephand.source.by_score import ByScore
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.numbers import in_count
@@ -77,10 +75,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
 
 def _source(header: Header, arguments: argparse.Namespace) -> MinibatchSource:
     """Return the source that a script names, or one with the options of the header."""
-    by_script: Deserializer | MinibatchSource | None = of_script(arguments.paths)
-    if isinstance(by_script, MinibatchSource):
-        return by_script
-    corpus = open_corpus(arguments) if by_script is None else by_script
+    corpus = open_either(arguments)
+    if isinstance(corpus, MinibatchSource):
+        return corpus
     order = ByScore(arguments.scores) if arguments.scores else None
     return source_of(header, corpus, seed=arguments.seed, order=order, events=arguments.events)
 

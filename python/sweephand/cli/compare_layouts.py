@@ -88,10 +88,6 @@ class LayoutFigures:
         """The waste, for people."""
         return in_percent(self.waste)
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the figures as JSON types."""
-        return asdict(self)
-
 
 def layout_facts(
     corpus: Deserializer,
@@ -128,7 +124,7 @@ def layout_facts(
             add("packed", f"Packed({row_length}{_SPLIT if splits else ''})", source)
     name, reason = recommend(found, steps.has_equal_sequences)
     return {
-        "layouts": {name: figures.as_dict() for name, figures in found.items()},
+        "layouts": {name: asdict(figures) for name, figures in found.items()},
         "recommended": {"layout": found[name].layout, "reason": reason},
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -12,12 +11,8 @@ from numpy.typing import NDArray
 
 from sweephand.dataclass import dataclass
 from sweephand.layouts.attention import Attention
-from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.screen import Screen
-
-Shares = tuple[PlannedMinibatch, ...]
-"""What every worker will get of one minibatch."""
 
 
 @dataclass(frozen=True)
@@ -83,28 +78,32 @@ class DryRun:
         return facts
 
 
-def plan_shares(source: MinibatchSource, size: int, workers: int) -> Iterator[Shares]:
-    """Plan step after step for all workers."""
+def plan_sweep(
+    source: MinibatchSource, size: int, arguments: argparse.Namespace, screen: Screen
+) -> DryRun:
+    """Plan a sweep, or its first ``--steps``, while a progress bar is shown."""
+    total, workers = source.num_samples_per_sweep, arguments.workers
+    if arguments.steps:
+        total = min(total, size * arguments.steps)
     plans = [
         source.plan(size, num_data_partitions=workers, partition_index=rank)
         for rank in range(workers)
     ]
-    return zip(*plans, strict=True)
-
-
-def dry_run(steps: Iterator[Shares], multiple_of: int) -> DryRun:
-    """Count the contents of planned steps; padded widths are rounded up to `multiple_of`."""
     samples, sequences, grids, shares, costs = [], [], [], [], []
     cost = Attention().cost
     extremes: set[int] = set()
-    for step in steps:
-        samples.append(step[0].global_num_samples)
-        sequences.append(sum(share.num_sequences for share in step))
-        shares.append([share.num_samples for share in step])
-        costs.append([cost(share.sizes.astype(np.float64)).sum() for share in step])
-        held = [share.sizes for share in step if share.num_sequences]
-        grids.append([share.shape or _padded(share.sizes, multiple_of) for share in step])
-        extremes.update(int(size) for sizes in held for size in (sizes.min(), sizes.max()))
+    with screen.progress("plan", total) as advance:
+        for step in islice(zip(*plans, strict=True), arguments.steps):
+            samples.append(step[0].global_num_samples)
+            sequences.append(sum(share.num_sequences for share in step))
+            shares.append([share.num_samples for share in step])
+            costs.append([cost(share.sizes.astype(np.float64)).sum() for share in step])
+            held = [share.sizes for share in step if share.num_sequences]
+            grids.append(
+                [share.shape or _padded(share.sizes, arguments.multiple_of) for share in step]
+            )
+            extremes.update(int(size) for sizes in held for size in (sizes.min(), sizes.max()))
+            advance(samples[-1])
     return DryRun(
         samples=np.array(samples),
         sequences=np.array(sequences),
@@ -114,24 +113,6 @@ def dry_run(steps: Iterator[Shares], multiple_of: int) -> DryRun:
         has_equal_sequences=len(extremes) == 1,
         longest=max(extremes, default=0),
     )
-
-
-def plan_sweep(
-    source: MinibatchSource, size: int, arguments: argparse.Namespace, screen: Screen
-) -> DryRun:
-    """Plan a sweep, or its first ``--steps``, while a progress bar is shown."""
-    total = source.num_samples_per_sweep
-    if arguments.steps:
-        total = min(total, size * arguments.steps)
-    steps = islice(plan_shares(source, size, arguments.workers), arguments.steps)
-    with screen.progress("plan", total) as advance:
-
-        def watched() -> Iterator[Shares]:
-            for step in steps:
-                yield step
-                advance(step[0].global_num_samples)
-
-        return dry_run(watched(), arguments.multiple_of)
 
 
 def over_mean(of_workers: NDArray[Any]) -> NDArray[np.float64]:

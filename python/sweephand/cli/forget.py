@@ -27,12 +27,10 @@ from sweephand.cli.options import (
     add_size,
     count,
     flag,
-    open_corpus,
+    open_either,
     option,
 )
-from sweephand.cli.script_corpus import of_script
 from sweephand.cli.source_of_state import source_of_state
-from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import StateError
 from sweephand.events.event import Event
 from sweephand.events.event_file import EventFile, changing, read
@@ -120,12 +118,11 @@ def _check_ids(ids: Sequence[str], source: MinibatchSource) -> None:
 
 def _source(arguments: argparse.Namespace) -> MinibatchSource:
     """Return the source of the run: from a script, or from the states of checkpoints."""
-    by_script: Deserializer | MinibatchSource | None = of_script(arguments.paths)
-    if isinstance(by_script, MinibatchSource):
+    corpus = open_either(arguments)
+    if isinstance(corpus, MinibatchSource):
         if arguments.events is not None:
             raise _wrong("the source of a script has its events: leave --events out")
-        return by_script
-    corpus = open_corpus(arguments) if by_script is None else by_script
+        return corpus
     events: list[Event] = []
     if arguments.events is not None:
         events = read(arguments.events)

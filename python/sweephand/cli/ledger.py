@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweephand.cli.answers import Answer, WrongUsage
-from sweephand.cli.ledger_rows import BY, LedgerRows, read_rows
+from sweephand.cli.ledger_rows import BY, LedgerRows
 from sweephand.cli.options import count, flag, option, whole
 from sweephand.cli.picture import keep_picture
 from sweephand.terminal import pictures
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
             "sweephand ledger",
             "usage: sweephand ledger show LEDGER ID, or sweephand ledger top LEDGER\n",
         )
-    rows = read_rows(arguments.ledger, arguments.from_step, arguments.to_step)
+    rows = LedgerRows(arguments.ledger, arguments.from_step, arguments.to_step)
     facts: Answer = {
         "ok": True,
         "ledger": str(arguments.ledger),

@@ -58,7 +58,7 @@ class Totals:
 
 
 class LedgerRows:
-    """The rows of a ledger.
+    """The rows of a ledger from a step to another.
 
     Attributes
     ----------
@@ -67,9 +67,14 @@ class LedgerRows:
         The sequences that were visited.
     ids, corpora : list of str
         Of each of them.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
     """
 
-    def __init__(self, folder: Path, first: int, last: int | None) -> None:
+    def __init__(self, folder: Path, first: int = 0, last: int | None = None) -> None:
         visits, names = read_ledger(folder)
         chosen = visits.steps >= first
         if last is not None:
@@ -144,8 +149,3 @@ class LedgerRows:
             return self.ids.index(name)
         except ValueError:
             raise KeyError(unknown_among(name, self.ids)) from None
-
-
-def read_rows(folder: Path, first: int, last: int | None) -> LedgerRows:
-    """Read the rows of a ledger from a step to another; ValueError if there are none."""
-    return LedgerRows(folder, first, last)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 
 from sweephand import open_path
-from sweephand.cli.script_corpus import corpus_of_script
+from sweephand.cli.script_corpus import of_script
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.events.event_file import load
 from sweephand.files.index_places import Keep
@@ -166,7 +166,17 @@ def add_layout(parser: argparse.ArgumentParser, default: str, by_default: str) -
 
 def open_corpus(arguments: argparse.Namespace) -> Deserializer:
     """Return the corpus that a command line describes."""
-    by_script = corpus_of_script(arguments.paths)
+    found = open_either(arguments, (Deserializer,))
+    assert isinstance(found, Deserializer)
+    return found
+
+
+def open_either(
+    arguments: argparse.Namespace,
+    kinds: tuple[type[Deserializer | MinibatchSource], ...] = (Deserializer, MinibatchSource),
+) -> Deserializer | MinibatchSource:
+    """Return the corpus that a command line describes, or the source that its script makes."""
+    by_script = of_script(arguments.paths, kinds)
     if by_script is not None:
         return by_script
     return open_path.open(

@@ -20,29 +20,32 @@ def names_script(paths: Sequence[str]) -> bool:
     return found is not None and Path(found["script"]).is_file() and not Path(paths[0]).exists()
 
 
-def corpus_of_script(paths: Sequence[str]) -> Deserializer | None:
-    """Return the corpus that a script makes; None if no script is named.
+def of_script(
+    paths: Sequence[str], kinds: tuple[type[Deserializer | MinibatchSource], ...]
+) -> Deserializer | MinibatchSource | None:
+    """Return the corpus or source that a script makes; None if no script is named.
 
-    The script is run, but not as a program: what stands behind ``if __name__ == "__main__"`` is
-    left out.
+    The script is run, but not as a program: its part after ``if __name__ == "__main__"`` is
+    left out. A function of the name is called.
 
     Raises
     ------
     ValueError
-        If there is no such name in it, or it is no corpus.
+        If there is no such name in it, or it is of none of the kinds.
     """
     if not names_script(paths):
         return None
-    found = _named(paths[0], (Deserializer,))
-    assert isinstance(found, Deserializer)
+    script, name, names = _run(paths[0])
+    if name not in names:
+        known = ", ".join(key for key, one in names.items() if isinstance(one, kinds))
+        raise ValueError(f"{script} has no {name!r}; its corpora are: {known or 'none'}")
+    found = names[name]
+    if not isinstance(found, kinds) and callable(found):
+        found = found()
+    if not isinstance(found, kinds):
+        kind = type(found).__name__
+        raise ValueError(f"{paths[0]} is {kind}, and neither a corpus nor returns one")
     return found
-
-
-def of_script(paths: Sequence[str]) -> Deserializer | MinibatchSource | None:
-    """Return the same, or the source that a script makes in place of a corpus."""
-    if not names_script(paths):
-        return None
-    return _named(paths[0], (Deserializer, MinibatchSource))
 
 
 def object_of_script(path: str) -> Any:
@@ -53,35 +56,17 @@ def object_of_script(path: str) -> Any:
     ValueError
         If it names none, or there is none of the name.
     """
+    script, name, names = _run(path)
+    if name not in names:
+        there = ", ".join(key for key in names if not key.startswith("_"))
+        raise ValueError(f"{script} has no {name!r}; it has: {there or 'none'}")
+    return names[name]
+
+
+def _run(path: str) -> tuple[str, str, dict[str, Any]]:
+    """Run the script of ``SCRIPT.py:NAME``; return its path, the name, and all its names."""
     found = _IN_SCRIPT.fullmatch(path)
     if found is None:
         raise ValueError(f"{path!r} names no object of a script, as SCRIPT.py:NAME does")
     names = runpy.run_path(found["script"], run_name="__sweephand__")
-    if found["name"] not in names:
-        there = ", ".join(name for name in names if not name.startswith("_"))
-        raise ValueError(
-            f"{found['script']} has no {found['name']!r}; it has: {there or 'none'}"
-        )
-    return names[found["name"]]
-
-
-def _named(
-    path: str, kinds: tuple[type[Deserializer | MinibatchSource], ...]
-) -> Deserializer | MinibatchSource:
-    """Return the object of a script by name, or its result if it is a function."""
-    found = _IN_SCRIPT.fullmatch(path)
-    assert found is not None
-    names = runpy.run_path(found["script"], run_name="__sweephand__")
-    if found["name"] not in names:
-        known = [name for name, one in names.items() if isinstance(one, kinds)]
-        raise ValueError(
-            f"{found['script']} has no {found['name']!r}; its corpora are: "
-            f"{', '.join(known) or 'none'}"
-        )
-    one = names[found["name"]]
-    if not isinstance(one, kinds) and callable(one):
-        one = one()
-    if not isinstance(one, kinds):
-        kind = type(one).__name__
-        raise ValueError(f"{path} is {kind}, and neither a corpus nor returns one")
-    return one
+    return found["script"], found["name"], names

@@ -17,7 +17,6 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -138,19 +137,17 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     return facts
 
 
-def _on_workers(
-    arguments: argparse.Namespace, corpus: Deserializer, num_map_workers: int
-) -> MinibatchSource:
-    return make_source(corpus, arguments, num_map_workers=num_map_workers)
-
-
 def _check_maps(corpus: Deserializer, arguments: argparse.Namespace, size: int) -> list[_Check]:
     """Check every map in turn, up to the first error: the rest may follow from it."""
     checks: list[_Check] = []
+
+    def on_workers(one: Deserializer, number: int) -> MinibatchSource:
+        return make_source(one, arguments, num_map_workers=number)
+
     for mapped in maps_of(corpus):
         check = _Check(f"{mapped.map_} depends on the sequence and its key alone", "sequences")
         checks.append(check)
-        for name, is_same in compare(mapped, partial(_on_workers, arguments), size):
+        for name, is_same in compare(mapped, on_workers, size):
             check.look(is_same, f"two values for the sequence {name!r}")
         keeping = _Check(f"{mapped.map_} keeps no array that it is given", "sequences")
         checks.append(keeping)

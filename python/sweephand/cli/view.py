@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from sweephand.cli.answers import Answer, WrongUsage
-from sweephand.cli.ledger_rows import read_rows
+from sweephand.cli.ledger_rows import LedgerRows
 from sweephand.cli.options import (
     add_corpus,
     add_layout,
@@ -35,11 +35,11 @@ from sweephand.cli.options import (
     flag,
     make_source,
     minibatch_size,
-    open_corpus,
+    open_either,
     option,
     whole,
 )
-from sweephand.cli.script_corpus import object_of_script, of_script
+from sweephand.cli.script_corpus import object_of_script
 from sweephand.layouts import Layout
 from sweephand.source.cursor import Cursor
 from sweephand.source.limits import INFINITELY_REPEAT
@@ -120,8 +120,8 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
 
 def _opening(arguments: argparse.Namespace) -> Callable[[Layout | None], Cursor]:
     """Return the function that opens the corpus, or the source, in a layout."""
-    found = of_script(arguments.paths)
-    if isinstance(found, MinibatchSource):
+    corpus = open_either(arguments)
+    if isinstance(corpus, MinibatchSource):
         if given := [name for name in _ORDER if getattr(arguments, name)]:
             raise WrongUsage(
                 f"--{given[0].replace('_', '-')} is for a corpus: {arguments.paths[0]} is a "
@@ -129,8 +129,7 @@ def _opening(arguments: argparse.Namespace) -> Callable[[Layout | None], Cursor]
                 "sweephand view",
                 "",
             )
-        return partial(twin_of, found.timeline)
-    corpus = open_corpus(arguments) if found is None else found
+        return partial(twin_of, corpus.timeline)
 
     def make(layout: Layout | None) -> Cursor:
         source = make_source(
@@ -171,7 +170,7 @@ def _serve(viewer: Viewer, arguments: argparse.Namespace, screen: Screen) -> Ans
 
 def _curve_of(folder: Path) -> LossCurve:
     """Return the mean loss of every step of a ledger, and each sequence's last."""
-    rows = read_rows(folder, 0, None)
+    rows = LedgerRows(folder)
     visits = rows.visits
     _, firsts, places = np.unique(visits.steps, return_index=True, return_inverse=True)
     losses = visits.losses.astype(np.float64)
