@@ -104,7 +104,7 @@ def shape_figure(minibatch: ViewedMinibatch) -> Markup | None:
         if any(bar.first or bar.goes_on for bar in bars)
         else None,
     ]
-    caption = joined([note for note in notes if note], between="; ")
+    caption = joined(notes, between="; ")
     return tag(
         "figure",
         tag("div", *lines, class_="bars"),

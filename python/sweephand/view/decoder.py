@@ -8,7 +8,7 @@ from typing import Any
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import shown
 
-# Streams of integers that stand beside tokens and are none.
+# Streams of integers beside tokens that are no tokens.
 _MARKS = ("mask", "part", "parts", "position_ids", "segment_ids", "domain_ids")
 
 

@@ -59,6 +59,18 @@ def joined(parts: Iterable[object], between: str = "") -> Markup:
     return Markup(text(between).join(text(part) for part in parts if part is not None))
 
 
+def wide_table(heads: Iterable[object], rows: Iterable[Markup]) -> Markup:
+    """Return a table that scrolls where the page is too narrow, with a head for each column."""
+    head = tag("tr", *(tag("th", name, scope="col") for name in heads))
+    table = tag("table", tag("thead", head), tag("tbody", *rows))
+    return tag("div", table, class_="wide", tabindex=0)
+
+
+def note(*words: object) -> Markup:
+    """Return a paragraph that is beside the matter."""
+    return tag("p", *words, class_="note")
+
+
 def _attribute(key: str, value: object) -> str:
     if value is None or value is False:
         return ""

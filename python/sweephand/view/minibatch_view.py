@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sweephand.view.bars import shape_figure
 from sweephand.view.decoder import decoders_of
 from sweephand.view.figures import in_count
-from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.markup import Markup, joined, note, tag
 from sweephand.view.page import Page
 from sweephand.view.sequences import sequences_table
 from sweephand.view.streams import stream_sections
@@ -44,7 +44,7 @@ def minibatch_view(
         The last loss of each sequence that a ledger knows, by id.
     """
     if not minibatch:
-        return tag("p", "The end of the data: no sequence comes here.", class_="note")
+        return note("The end of the data: no sequence comes here.")
     decoders = decoders_of(decode, [data.info for data in minibatch.values()])
     parts: list[Markup | None] = [facts_of(minibatch)]
     if minibatch.num_sequences:
@@ -54,7 +54,7 @@ def minibatch_view(
             stream_sections(minibatch, decoders),
         ]
     else:
-        parts.append(tag("p", "This share is empty: no sequence is in it.", class_="note"))
+        parts.append(note("This share is empty: no sequence is in it."))
     return joined(parts)
 
 

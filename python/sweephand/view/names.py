@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sweephand.view.figures import first_rows
 
@@ -35,3 +37,10 @@ def short_ids(minibatch: ViewedMinibatch) -> list[str]:
 def corpora_of(minibatch: ViewedMinibatch) -> dict[str, int]:
     """Return the samples of each corpus, or file, in the first rows of a minibatch, by name."""
     return dict(sorted(first_rows(minibatch, _LOOKED_AT).num_samples_by().items()))
+
+
+def ids_of_samples(minibatch: ViewedMinibatch, key: Any, most: int) -> list[str]:
+    """Return the ids of the first samples of a stream."""
+    ids = np.array(short_ids(minibatch), object)
+    found: list[str] = np.repeat(ids, minibatch[key].lengths)[:most].tolist()
+    return found

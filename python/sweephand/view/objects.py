@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from sweephand.checks import OptionalModule
 from sweephand.view.figures import and_more, first_rows, in_count
-from sweephand.view.markup import Markup, prose, tag
-from sweephand.view.names import short_ids
+from sweephand.view.markup import Markup, note, prose, tag
+from sweephand.view.names import ids_of_samples
 from sweephand.view.pictures import SIDE, captioned
 from sweephand.view.png import image
 from sweephand.view.waves import wave
@@ -37,10 +37,8 @@ def objects_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
     """Return the first samples of a stream of bytes or objects."""
     head = first_rows(minibatch, _SHOWN)
     data = head[key]
-    names = np.repeat(np.array(short_ids(head), object), data.lengths)[:_SHOWN]
-    shown = [
-        tile_of(one, str(name)) for one, name in zip(data.values[:_SHOWN], names, strict=True)
-    ]
+    names = ids_of_samples(head, key, _SHOWN)
+    shown = [tile_of(one, name) for one, name in zip(data.values[:_SHOWN], names, strict=True)]
     rest = and_more(len(shown), minibatch[key].num_samples, "samples")
     caption = tag("figcaption", rest) if rest else None
     return tag("figure", tag("div", *shown, class_="tiles"), caption)
@@ -50,28 +48,24 @@ def tile_of(found: Any, name: str) -> Markup:
     """Return a sample of bytes, or an object, with its id."""
     if not isinstance(found, bytes):
         return _prose(found if isinstance(found, str) else _as_json(found), name)
-    is_webp = found[:4] == b"RIFF" and found[8:12] == b"WEBP"
-    is_wave = found[:4] == b"RIFF" and found[8:12] == b"WAVE"
+    size = f"{in_count(len(found))} bytes"
+    riff = found[8:12] if found[:4] == b"RIFF" else None
     try:
-        if found.startswith(_PICTURES) or is_webp:
-            return captioned(
-                _stored_picture(found, name), name, f"{in_count(len(found))} bytes"
-            )
-        if found.startswith(_SOUNDS) or is_wave:
+        if found.startswith(_PICTURES) or riff == b"WEBP":
+            return captioned(_stored_picture(found, name), name, size)
+        if found.startswith(_SOUNDS) or riff == b"WAVE":
             return captioned(*_stored_sound(found, name))
     except ImportError as error:
-        return captioned(tag("p", error, class_="note"), name, f"{in_count(len(found))} bytes")
+        return captioned(note(error), name, size)
     except Exception as error:  # damaged bytes make the decoders raise a dozen kinds
         reason = f"cannot be decoded: {type(error).__name__}: {error}"
-        return captioned(tag("p", reason[:_TEXT], class_="note"), name, _hex(found))
+        return captioned(note(reason[:_TEXT]), name, _hex(found))
     try:
         return _prose(found[: 4 * _TEXT].decode("utf-8", "strict"), name)
     except UnicodeDecodeError as error:
         if error.start > 4 * _TEXT - 4:  # the cut is in the middle of a character
             return _prose(found[: error.start].decode("utf-8"), name)
-    return captioned(
-        tag("code", _hex(found), class_="hex"), name, f"{in_count(len(found))} bytes"
-    )
+    return captioned(tag("code", _hex(found), class_="hex"), name, size)
 
 
 def _prose(found: str, name: str) -> Markup:
@@ -95,7 +89,7 @@ def _stored_picture(found: bytes, name: str) -> Markup:
     with Image.open(BytesIO(found)) as opened:
         width, height = opened.size
         if width * height > _PIXELS:
-            return tag("p", f"a picture of {width} by {height} is not decoded", class_="note")
+            return note(f"a picture of {width} by {height} is not decoded")
         opened.draft("RGB", (2 * SIDE, 2 * SIDE))  # a JPEG is decoded at a fraction of its size
         small = opened.convert("RGBA" if "A" in opened.getbands() else "RGB")
         small.thumbnail((SIDE, SIDE))
@@ -107,5 +101,5 @@ def _stored_sound(found: bytes, name: str) -> tuple[Markup, str, str]:
     with soundfile.SoundFile(BytesIO(found)) as opened:
         rate, frames = opened.samplerate, opened.frames
         values = opened.read(min(frames, _SOUND_SECONDS * rate), always_2d=True)
-    note = f"{frames / rate:.3g} s at {in_count(rate)} Hz"
-    return wave(values, f"{name}, {note}"), name, note
+    length = f"{frames / rate:.3g} s at {in_count(rate)} Hz"
+    return wave(values, f"{name}, {length}"), name, length

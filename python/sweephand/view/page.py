@@ -15,13 +15,7 @@ from sweephand.view.markup import Markup, joined, tag
 
 @dataclass(frozen=True)
 class Page:
-    """A page of HTML that loads nothing; a notebook shows it.
-
-    Attributes
-    ----------
-    title : str
-    body : Markup
-    """
+    """A page of HTML that loads nothing; a notebook shows it."""
 
     title: str
     body: Markup

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sweephand.view.bars import bars_of
 from sweephand.view.decoder import Decoder
 from sweephand.view.figures import and_more, first_rows, in_count, in_number
-from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.markup import Markup, joined, note, tag, wide_table
 from sweephand.view.names import corpora_of, short, short_ids
 from sweephand.view.streams import columns_of
 
@@ -51,23 +51,21 @@ def sequences_table(
     keys = columns_of(minibatch)
     for key in keys[:_COLUMNS]:
         columns[short(str(key))] = _column(head, key, decoders)
-    title = tag("tr", *(tag("th", name, scope="col") for name in columns))
     rows = [
         tag("tr", *(tag("td", one) for one in row))
         for row in zip(*(column[:_SHOWN] for column in columns.values()), strict=True)
     ]
-    table = tag("table", tag("thead", title), tag("tbody", *rows))
     notes = [
         and_more(len(rows), minibatch.num_sequences, "sequences"),
         and_more(_COLUMNS, len(keys), "streams of one number"),
         _banned(minibatch),
     ]
-    caption = joined([note for note in notes if note], "; ")
+    caption = joined(notes, "; ")
     return tag(
         "section",
         tag("header", tag("h2", "Sequences")),
-        tag("div", table, class_="wide", tabindex=0),
-        tag("p", caption, class_="note") if caption else None,
+        wide_table(columns, rows),
+        note(caption) if caption else None,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sweephand.view.figures import and_more, in_count
-from sweephand.view.markup import Markup, tag
+from sweephand.view.markup import Markup, note, tag, wide_table
 from sweephand.view.names import short
 
 if TYPE_CHECKING:
@@ -67,9 +67,6 @@ def shares_table(
                 aria_current="true" if is_here else None,
             )
         )
-    names = ("worker", "sequences", "samples", "share", "ids")
-    head = tag("tr", *(tag("th", name, scope="col") for name in names))
-    table = tag("table", tag("thead", head), tag("tbody", *rows))
     samples = sum(share.num_samples for share in shares)
     mean = samples / len(shares)
     even = f"The fullest has {most / mean:.2f} times the mean. " if mean else ""
@@ -80,6 +77,6 @@ def shares_table(
     return tag(
         "section",
         tag("header", tag("h2", "Who gets what")),
-        tag("div", table, class_="wide", tabindex=0),
-        tag("p", even, rest, class_="note"),
+        wide_table(("worker", "sequences", "samples", "share", "ids"), rows),
+        note(even, rest),
     )

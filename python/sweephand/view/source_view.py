@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sweephand.checks import check_int
 from sweephand.view.figures import in_count
-from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.markup import Markup, joined, note, tag
 from sweephand.view.minibatch_view import minibatch_view
 from sweephand.view.page import Page
 from sweephand.view.shares import shares_table
@@ -31,10 +31,7 @@ def page_of_source(
 ) -> Page:
     """Return the page of one minibatch, as `MinibatchSource.show` describes it.
 
-    Raises
-    ------
-    IndexError
-        If the data end before the step.
+    IndexError if the data end before the step.
     """
     cursor.plan.request(size, workers, rank)  # which checks them
     position = cursor.position
@@ -87,5 +84,5 @@ def place_view(
         parts.append(shares_table(cursor, position, size, workers, rank, link))
     parts.append(minibatch_view(minibatch, decode, curve.last if curve else None))
     if errors := cursor.plan.opened.ledger.errors:
-        parts.append(tag("p", f"Skipped as damaged: {errors[-1]}", class_="note"))
+        parts.append(note(f"Skipped as damaged: {errors[-1]}"))
     return joined(parts)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sweephand.view.figures import and_more, first_rows, in_count, in_number
-from sweephand.view.markup import Markup, joined, tag
-from sweephand.view.names import short_ids
+from sweephand.view.markup import Markup, joined, tag, wide_table
+from sweephand.view.names import ids_of_samples
 
 if TYPE_CHECKING:
     from sweephand.view.viewed import ViewedMinibatch
@@ -23,9 +21,8 @@ def sparse_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
     data = head[key]
     matrix = data.values
     dimension = matrix.shape[1]
-    names = np.repeat(np.array(short_ids(head), object), data.lengths)[:_SAMPLES]
     rows = []
-    for number, name in enumerate(names):
+    for number, name in enumerate(ids_of_samples(head, key, _SAMPLES)):
         begin, end = matrix.indptr[number : number + 2].tolist()
         columns, values = matrix.indices[begin:end], matrix.data[begin:end]
         pairs = [
@@ -43,15 +40,9 @@ def sparse_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
         )
     stored = matrix.nnz / max(matrix.shape[0], 1)
     rest = and_more(len(rows), minibatch[key].num_samples, "samples")
-    note = f"{stored:.3g} of {in_count(dimension)} columns are stored on average. "
-    head_row = tag("tr", *(tag("th", word, scope="col") for word in _HEADS))
-    table = tag("table", tag("thead", head_row), tag("tbody", *rows))
-    return tag(
-        "figure", tag("div", table, class_="wide", tabindex=0), tag("figcaption", note, rest)
-    )
-
-
-_HEADS = ("sequence", "where", "column and value")
+    caption = f"{stored:.3g} of {in_count(dimension)} columns are stored on average. "
+    table = wide_table(("sequence", "where", "column and value"), rows)
+    return tag("figure", table, tag("figcaption", caption, rest))
 
 
 def _spikes(columns: list[int], dimension: int) -> Markup:

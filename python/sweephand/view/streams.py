@@ -12,7 +12,7 @@ from sweephand.corpus.picture_shapes import is_picture
 from sweephand.corpus.streams import StreamInfo
 from sweephand.view.decoder import Decoder
 from sweephand.view.figures import and_more, in_count
-from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.markup import Markup, joined, note, tag
 from sweephand.view.names import short
 from sweephand.view.objects import objects_figure
 from sweephand.view.pictures import pictures_figure
@@ -88,7 +88,7 @@ def stream_sections(minibatch: ViewedMinibatch, decoders: dict[str, Decoder]) ->
             break
         sections.append(_section(minibatch, keys, decoders))
     rest = and_more(len(sections), len(groups), "streams, for which the page has no room")
-    return joined([*sections, tag("p", rest, class_="note") if rest else None])
+    return joined([*sections, note(rest) if rest else None])
 
 
 def columns_of(minibatch: ViewedMinibatch) -> list[Any]:
@@ -127,7 +127,7 @@ def _section(
         else:
             figure = _FIGURES[content](minibatch, keys[0])
     except ImportError as error:
-        figure = tag("p", error, class_="note")
+        figure = note(error)
     return tag("section", tag("header", *titles), figure)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sweephand.dataclass import dataclass, field
 from sweephand.view.figures import and_more, in_count
-from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.markup import Markup, joined, note, tag
 
 if TYPE_CHECKING:
     from sweephand.events.event import Event
@@ -139,7 +139,7 @@ def _losses(curve: LossCurve, until: int, here: float) -> Markup:
     finite = np.isfinite(curve.losses)
     times, losses = curve.times[finite], curve.losses[finite]
     if not times.size:
-        return tag("p", "The ledger has no finite loss.", class_="note")
+        return note("The ledger has no finite loss.")
     if times.size > _POINTS:
         starts = np.arange(_POINTS) * times.size // _POINTS
         counts = np.diff(np.append(starts, times.size))

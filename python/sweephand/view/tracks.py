@@ -105,7 +105,7 @@ def tracks_figure(
         and_more(_TRACKS, len(keys), "streams beside them"),
         decoder.failure if decoder else None,
     ]
-    caption = joined([note for note in notes if note], between="; ")
+    caption = joined(notes, between="; ")
     return tag(
         "figure",
         *shown or [tag("p", "no sequences")],
@@ -115,10 +115,6 @@ def tracks_figure(
 
 def _visible(word: str) -> str:
     return short(word, _WORD).translate(_VISIBLE)
-
-
-def _name(data: MinibatchData) -> str:
-    return data.info.name
 
 
 def _is_sized(minibatch: ViewedMinibatch, key: Any) -> bool:
@@ -143,7 +139,7 @@ def _rows_of(data: MinibatchData, values: NDArray[Any]) -> list[NDArray[Any]]:
 
 def _track(data: MinibatchData, decoders: dict[str, Decoder]) -> _Track:
     values = data.asarray() if data.is_padded else data.values
-    name = _name(data)
+    name = data.info.name
     is_label = name in ("labels", "label")
     return _Track(name, _rows_of(data, values), decoders.get(name), is_label)
 

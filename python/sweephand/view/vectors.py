@@ -16,7 +16,7 @@ from sweephand.view.figures import (
     spread_of,
 )
 from sweephand.view.markup import Markup, tag
-from sweephand.view.names import short_ids
+from sweephand.view.names import ids_of_samples, short_ids
 from sweephand.view.pictures import captioned
 from sweephand.view.png import heat, image
 
@@ -69,7 +69,7 @@ def lines_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
     """Return the first samples as lines of their first numbers."""
     head = first_rows(minibatch, _LINES)
     data = head[key]
-    names = np.repeat(np.array(short_ids(head), object), data.lengths)[:_LINES]
+    names = ids_of_samples(head, key, _LINES)
     rows = []
     for one, name in zip(data.values[:_LINES], names, strict=True):
         flat = np.asarray(one).reshape(-1)

@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from sweephand.errors import DataError
@@ -14,7 +13,7 @@ from sweephand.layouts import Layout
 from sweephand.layouts.by_name import layout_of_length
 from sweephand.view.controls import controls
 from sweephand.view.figures import in_count
-from sweephand.view.markup import Markup, joined, tag
+from sweephand.view.markup import Markup, joined, note, tag
 from sweephand.view.names import short
 from sweephand.view.page import Page
 from sweephand.view.question import Question
@@ -100,8 +99,7 @@ class Viewer:
             begin = _begin(steps, question)
             with suppress(TooFar):
                 steps.begin_of(question.step + 1)  # which finds out if this one is the last
-            link = partial(_worker_link, question)
-            shown = self._place(opened.cursor, begin, question, link)
+            shown = self._place(opened.cursor, begin, question, has_links=True)
         except _EXPECTED as error:
             reason = error.args[0] if isinstance(error, KeyError) and error.args else error
             shown = _error(reason)
@@ -112,19 +110,15 @@ class Viewer:
     def page_alone(self, question: Question) -> Page:
         """Return the page of a question without controls.
 
-        Raises
-        ------
-        KeyError
-            If no sequence has the id.
-        IndexError
-            If the data end before the place.
+        KeyError if no sequence has the id; IndexError if the data end before the place.
         """
         opened = self._open(question)
         if question.search:
             opened.cursor.plan.find(question.search, question.sweep, question.size)
         question, _ = self._settled(opened, question)
         begin = _begin(opened.steps_of(question.size, question.start), question)
-        return self._titled(question, [self._place(opened.cursor, begin, question, None)])
+        shown = self._place(opened.cursor, begin, question, has_links=False)
+        return self._titled(question, [shown])
 
     def _titled(self, question: Question, parts: list[Markup]) -> Page:
         title = f"step {in_count(question.step)}"
@@ -178,7 +172,7 @@ class Viewer:
                 raise IndexError(f"the data end before nominal time {in_count(time)}")
         except TooFar:
             start, step = time, 0
-            notes.append(_note("So far away steps are counted from there."))
+            notes.append(note("So far away steps are counted from there."))
         question = replace(question, start=start, step=step)
         if is_found:
             begin = _begin(opened.steps_of(question.size, start), question)
@@ -188,11 +182,7 @@ class Viewer:
         return question, notes
 
     def _place(
-        self,
-        cursor: Cursor,
-        begin: Position,
-        question: Question,
-        link: Callable[[int], str] | None,
+        self, cursor: Cursor, begin: Position, question: Question, *, has_links: bool
     ) -> Markup:
         return place_view(
             cursor,
@@ -202,7 +192,7 @@ class Viewer:
             workers=question.workers,
             rank=question.rank,
             curve=self._curve,
-            link=link,
+            link=(lambda worker: question.link(rank=worker)) if has_links else None,
         )
 
 
@@ -221,16 +211,12 @@ def _begin(steps: Steps, question: Question) -> Position:
     return begin
 
 
-def _worker_link(question: Question, worker: int) -> str:
-    return question.link(rank=worker)
-
-
 def _found(question: Question, name: str, time: int, place: int | None) -> Markup:
     words = f" begins at nominal time {in_count(time)} in sweep {in_count(question.sweep)}"
     if place is not None:
         words += f": sequence {in_count(place)} of "
         words += "this minibatch" if question.workers == 1 else f"worker {question.rank}"
-    return tag("p", tag("code", short(name)), f"{words}.", class_="note")
+    return note(tag("code", short(name)), f"{words}.")
 
 
 def _results(cursor: Cursor, question: Question) -> Markup:
@@ -244,10 +230,6 @@ def _results(cursor: Cursor, question: Question) -> Markup:
     items = [tag("li", link) for link in links]
     head = tag("h2", f"Ids with {question.search!r} in them")
     return tag("div", head, tag("ul", *items, class_="found"), class_="note")
-
-
-def _note(words: str) -> Markup:
-    return tag("p", words, class_="note")
 
 
 def _error(reason: object) -> Markup:
