@@ -8,14 +8,15 @@ import pytest
 from numpy.typing import NDArray
 from tests import model
 from tests.model import ModelCorpus, ModelSettings
-
-from sweephand._core.order import Permutation
-from sweephand.shuffle.chi_square import (
-    ChiSquare,
+from tests.order.many_seeds import (
     pair_chi_square,
     position_chi_square,
+    relative_order,
     uniform_chi_square,
 )
+
+from sweephand._core.order import Permutation
+from sweephand.shuffle.chi_square import ChiSquare
 from sweephand.shuffle.prediction import predicted_variance_ratio, window_wanted
 from sweephand.shuffle.quality import (
     ShuffleReport,
@@ -24,7 +25,6 @@ from sweephand.shuffle.quality import (
     decile_chi_square,
     distinct_chunks,
     lag_correlation,
-    relative_order,
     same_chunk_neighbours,
     shuffle_report,
 )

@@ -1,4 +1,4 @@
-"""How surprising counts are, without SciPy: chi-squares of many seeds, and p-values."""
+"""Chi-squares and their p-values, without SciPy."""
 
 import math
 
@@ -88,110 +88,6 @@ def normal_p_value(score: float) -> float:
     0.05
     """
     return math.erfc(abs(score) / math.sqrt(2))
-
-
-def position_chi_square(orders: ArrayLike) -> ChiSquare:
-    """Compare how often each place holds each sequence, over many seeds, with chance.
-
-    Parameters
-    ----------
-    orders : array_like of int, shape (seeds, size)
-        Whole permutations of a small corpus, one for each seed; ``seeds >= 5 * size`` to be
-        meaningful.
-
-    Returns
-    -------
-    ChiSquare
-        With ``(size - 1)**2`` degrees of freedom.
-
-    Raises
-    ------
-    ValueError
-        If a row is no permutation of ``[0, size)``.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> orders = [rng.permutation(20) for _ in range(1000)]
-    >>> position_chi_square(orders).p_value > 0.01
-    True
-    """
-    rows = signed(orders)
-    seeds, size = rows.shape
-    if not np.array_equal(np.sort(rows, axis=1), np.broadcast_to(np.arange(size), rows.shape)):
-        raise ValueError(f"every row of orders must be a permutation of [0, {size})")
-    cells = np.bincount((np.arange(size) * size + rows).ravel(), minlength=size * size)
-    expected = seeds / size
-    statistic = float(((cells - expected) ** 2).sum() / expected)
-    # Rows and columns of the table of counts have fixed sums, which makes it (size - 1)^2 free
-    # cells, each with a variance of size / (size - 1) times the expected count.
-    return ChiSquare(statistic * (size - 1) / size, (size - 1) ** 2)
-
-
-def uniform_chi_square(values: ArrayLike, size: int, *, bins: int = 1000) -> ChiSquare:
-    """Compare numbers, drawn one for each seed, with uniform ones.
-
-    Parameters
-    ----------
-    values : array_like of int, shape (seeds,)
-        Numbers in ``[0, size)``, such as the first sequence of an order for many seeds.
-    size : int
-        Numbers that are possible.
-    bins : int
-        Ranges of numbers that are counted, all of one width but perhaps the last; about a third
-        of the seeds or fewer.
-
-    Returns
-    -------
-    ChiSquare
-        With one degree of freedom less than there are ranges.
-
-    Raises
-    ------
-    ValueError
-        If a number lies outside ``[0, size)``.
-
-    Examples
-    --------
-    >>> uniform_chi_square(np.arange(5000), 5000).ratio
-    0.0
-    """
-    ranges, shares = binned(checked_numbers(values, size), size, bins)
-    expected = len(ranges) * shares
-    counts = np.bincount(ranges, minlength=len(shares))
-    return ChiSquare(float(((counts - expected) ** 2 / expected).sum()), len(shares) - 1)
-
-
-def pair_chi_square(orders: ArrayLike, size: int, *, bins: int = 1000) -> ChiSquare:
-    """Compare the step from the first sequence to the second, over many seeds, with chance.
-
-    Parameters
-    ----------
-    orders : array_like of int, shape (seeds, at least 2)
-        The beginning of the order for each seed.
-    size : int
-        Sequences of the corpus, at least 3.
-    bins : int
-        Ranges of steps that are counted; with ``bins >= size - 1`` every step counts by itself.
-
-    Returns
-    -------
-    ChiSquare
-        Of ``(order[1] - order[0]) % size`` over ``1 ... size - 1``.
-
-    Raises
-    ------
-    ValueError
-        If the first two sequences of an order are the same.
-
-    Examples
-    --------
-    >>> shifted = (np.arange(3000)[:, None] + np.arange(2)) % 50  # the next one follows
-    >>> pair_chi_square(shifted, 50).ratio > 1000
-    True
-    """
-    first, second = signed(orders)[:, :2].T
-    return uniform_chi_square((second - first) % size - 1, size - 1, bins=bins)
 
 
 def signed(values: ArrayLike) -> NDArray[np.int64]:

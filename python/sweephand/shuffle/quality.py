@@ -185,33 +185,6 @@ def decile_chi_square(order: ArrayLike, size: int, *, minibatch: int = 256) -> C
     return ChiSquare(statistic * (size - 1) / (size - minibatch), len(rows) * (len(shares) - 1))
 
 
-def relative_order(first: ArrayLike, second: ArrayLike) -> NDArray[np.int64]:
-    """Return the places of one order's sequences in another.
-
-    If the two have nothing in common, the result is a uniform order, for the battery to judge:
-    take two sweeps, or two seeds.
-
-    Parameters
-    ----------
-    first : array_like of int, shape (size,)
-        A permutation of ``[0, size)``.
-    second : array_like of int, shape (places,)
-        Sequence numbers in ``[0, size)``.
-
-    Returns
-    -------
-    ndarray of int64, shape (places,)
-        The place in `first` of each entry of `second`.
-
-    Examples
-    --------
-    >>> relative_order([2, 0, 1], [0, 1, 2])
-    array([1, 2, 0])
-    """
-    places = np.argsort(np.asarray(first))
-    return np.take(places, np.asarray(second))
-
-
 def chunks_of(order: ArrayLike, chunk_sequences: ArrayLike) -> NDArray[np.int64]:
     """Return the chunk of every sequence of an order.
 
