@@ -40,7 +40,7 @@ class Event:
 
     @property
     def summary(self) -> str:
-        """What the event changes, in a few words."""
+        """The change, in a few words."""
         return ""
 
     def to_json(self) -> dict[str, Any]:
@@ -233,13 +233,7 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def event_of(event: object) -> Event:
-    """Return an event, also from its JSON.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is none.
-    """
+    """Return an event, also from its JSON; TypeError or ValueError if it is none."""
     if isinstance(event, Event):
         return event
     if not isinstance(event, Mapping):

@@ -1,7 +1,17 @@
-"""Events in a JSON file, which is whole at any moment and changed by one process at a time."""
+"""Events in a JSON file, which is whole at any moment and changed by one process at a time.
+
+It is read strictly. The checksum is that of what the JSON means, so spaces and the order of
+keys do not matter::
+
+    {"version": 1, "checksum": BLAKE2b-128 of the rest, "events": [...]}
+
+and the rest is the same object without it, its keys sorted, without spaces.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,9 +21,10 @@ from typing import Any
 from sweephand.dataclass import replace
 from sweephand.errors import shown
 from sweephand.events.event import Add, Event, event_of
-from sweephand.events.event_json import from_text, to_text
 from sweephand.run.locks import held
 from sweephand.run.writing import replaced_file
+
+_VERSION = 1
 
 
 def load(
@@ -59,7 +70,7 @@ def read(path: str | os.PathLike[str], *, trusted: bool = False) -> list[Event]:
         If it is of something else, damaged, or was edited without a new checksum.
     """
     try:
-        return from_text(Path(path).read_text(encoding="utf-8"), trusted=trusted)
+        return _from_text(Path(path).read_text(encoding="utf-8"), trusted=trusted)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from error
 
@@ -83,17 +94,14 @@ class EventFile:
     def write(self, events: Iterable[Event]) -> None:
         """Replace the events of the file, at once."""
         with replaced_file(self.path) as file:
-            file.write(to_text(events).encode())
+            file.write(_to_text(events).encode())
 
 
 @contextmanager
 def changing(path: str | os.PathLike[str]) -> Iterator[EventFile]:
     """Change a file of events, while other processes that want to wait.
 
-    Raises
-    ------
-    OSError
-        If it cannot be written, or not be locked where it is.
+    OSError if it cannot be written, or not be locked where it is.
     """
     file = EventFile(Path(path))
     file.path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,12 +128,7 @@ def append(event: Event, path: str | os.PathLike[str]) -> list[Event]:
 def renew(path: str | os.PathLike[str]) -> list[Event]:
     """Give a file that was edited by hand the checksum of its events, and return these.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no file.
-    ValueError
-        If it is no list of events.
+    FileNotFoundError if there is no file; ValueError if it is no list of events.
     """
     with changing(path) as file:
         events = read(path, trusted=True)
@@ -136,10 +139,7 @@ def renew(path: str | os.PathLike[str]) -> list[Event]:
 def events_given(given: object) -> tuple[tuple[Event, ...], Path | None]:
     """Return the events that a source is given, and the file where they are kept, if any.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If it is given something else.
+    TypeError or ValueError if it is given something else.
     """
     if given is None:
         return (), None
@@ -160,3 +160,51 @@ def _with_data(event: Event, corpora: Mapping[str, Any]) -> Event:
             f"corpora={{{event.corpus!r}: ...}}) gives its data"
         )
     return replace(event, data=corpora[event.corpus])
+
+
+def _to_text(events: Iterable[Event]) -> str:
+    """Return the text of a file of events."""
+    content = {"version": _VERSION, "events": [event.to_json() for event in events]}
+    sealed = {"version": _VERSION, "checksum": _checksum(content), "events": content["events"]}
+    return json.dumps(sealed, indent=1, allow_nan=False) + "\n"
+
+
+def _from_text(text: str, *, trusted: bool) -> list[Event]:
+    """Return the events of a text; TypeError or ValueError if it is none of events."""
+    try:
+        content = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+        if not isinstance(content, dict) or content.get("version") != _VERSION:
+            raise ValueError("it is no list of events of version 1")
+        found = content.pop("checksum", None)
+        if content.keys() != {"version", "events"} or not isinstance(content["events"], list):
+            raise ValueError(
+                "it has 'version', 'checksum' and a list of 'events', nothing else"
+            )
+        if not trusted and found != _checksum(content):
+            raise ValueError(
+                "its checksum is not that of its events: it is damaged, or was edited; look at "
+                "it, and 'sweephand events FILE renew' gives it the checksum that it needs"
+            )
+        return [event_of(one) for one in content["events"]]
+    except RecursionError:
+        raise ValueError("its brackets are nested too deeply") from None
+    except ZeroDivisionError:
+        raise ValueError("a weight is divided by 0") from None
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} comes twice")
+    return made
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
