@@ -85,10 +85,7 @@ class ClassOfCorpus(Deserializer):
 def corpora_of(whole: Deserializer, by: By) -> dict[str, ClassOfCorpus]:
     """Return a corpus for every class, by its name.
 
-    Raises
-    ------
-    ValueError
-        If a class cannot be the name of a corpus.
+    ValueError if a class cannot be the name of a corpus.
     """
     classified = ClassifiedCorpus(whole, by)
     for name in classified.names:
@@ -104,10 +101,7 @@ def corpora_of(whole: Deserializer, by: By) -> dict[str, ClassOfCorpus]:
 def weights_of(weights: Weights | Literal["equal"], names: list[str]) -> Weights:
     """Return the weights of classes, whose names may have been given as numbers.
 
-    Raises
-    ------
-    ValueError
-        If it is another word than "equal".
+    ValueError if it is another word than "equal".
     """
     if isinstance(weights, str):
         if weights != "equal":

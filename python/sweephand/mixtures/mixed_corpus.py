@@ -147,7 +147,7 @@ class MixedCorpus(Corpus):
 
     @cached_property
     def counts(self) -> Mapping[str, NDArray[np.uint32]]:  # type: ignore[override]
-        """What every sequence has of carried streams."""
+        """Items of carried streams of every sequence."""
         parts = list(self.corpora.values())
         names = {name: None for one in parts for name in one.counts}
         nothing = [np.zeros(one.num_sequences, np.uint32) for one in parts]
@@ -189,10 +189,7 @@ class MixedCorpus(Corpus):
     def keep(self, kept: NDArray[np.bool_]) -> MixedCorpus:
         """Return the mixture with only the kept sequences.
 
-        Raises
-        ------
-        ValueError
-            If nothing is left of a corpus.
+        ValueError if nothing is left of a corpus.
         """
         corpora = {}
         parts = np.split(kept, self.first_sequences[1:-1])
@@ -261,10 +258,13 @@ def _check_names(name: str, corpus: StoredCorpus, other_name: str, other: Stored
         for readers in (corpus.readers, other.readers)
     )
     if needed != others:
+        own, its = (
+            " and ".join(", ".join(_names(reader)) for reader in one.readers)
+            for one in (corpus, other)
+        )
         raise ValueError(
-            f"the corpora of a mixture have the same streams: {name!r} has "
-            f"{_words(corpus)}, {other_name!r} has {_words(other)}; "
-            "a map can rename, add and drop them"
+            f"the corpora of a mixture have the same streams: {name!r} has {own}, "
+            f"{other_name!r} has {its}; a map can rename, add and drop them"
         )
 
 
@@ -288,10 +288,6 @@ def _check_alike(name: str, info: StreamInfo, other_name: str, other: StreamInfo
 def _listed(classes: tuple[str, ...]) -> str:
     more = ", ..." if len(classes) > _MOST_CLASSES else ""
     return f"({', '.join(classes[:_MOST_CLASSES])}{more})"
-
-
-def _words(corpus: StoredCorpus) -> str:
-    return " and ".join(", ".join(_names(reader)) for reader in corpus.readers)
 
 
 def _kind(info: StreamInfo) -> str:
@@ -386,18 +382,16 @@ class MixedReader(Reader):
         absent = [info for info in self.streams if info.name not in _names(reader)]
         names = [*_names(reader), *(info.name for info in absent)]
         has_size_stream = corpus.size_stream is not None
+        specs = [
+            stream_spec(info, 0, column, reader, no_padding(info), has_size_stream)
+            for column, info in enumerate([*reader.streams, *absent])
+        ]
         led_by = len(corpus.chunk_starts) if self.number else 0
         return _core.engine.MixedMember(
             member=reader.member(corpus.open_chunks, load_ahead=load_ahead, led_by=led_by),
-            streams=[
-                stream_spec(info, 0, column, reader, no_padding(info), has_size_stream)
-                for column, info in enumerate(reader.streams)
-            ],
+            streams=specs[: len(reader.streams)],
             columns=[names.index(info.name) for info in self.streams],
-            absent=[
-                stream_spec(info, 0, column, reader, no_padding(info), has_size_stream)
-                for column, info in enumerate(absent, start=len(reader.streams))
-            ],
+            absent=specs[len(reader.streams) :],
             corpus=corpus.core,
             rate=rate,
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from operator import methodcaller
 from typing import Any, Literal, get_args
 
 from sweephand import _core
 from sweephand.corpus.corpus import Corpus, ShareChange
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
-from sweephand.dataclass import dataclass, replace
+from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of, single_corpus
 from sweephand.errors import shown
@@ -33,25 +34,8 @@ AtEnd = Literal["repeat", "stop", "drop"]
 _MOST_CORPORA = 2**16 - 1
 
 
-@dataclass(frozen=True)
-class _Change:
-    """A map or a filter of all corpora, of those too that are added later."""
-
-    is_map: bool  # else a filter
-    function: Callable[..., Any]
-    options: Mapping[str, Any]
-
-    def of(self, corpora: Mapping[str, list[Deserializer]]) -> dict[str, list[Deserializer]]:
-        found = {}
-        for name, joined in corpora.items():
-            if len(joined) > 1:
-                raise ValueError(
-                    f"the corpus {name!r} joins {len(joined)} deserializers: map those before "
-                    "they are mixed"
-                )
-            change = joined[0].map if self.is_map else joined[0].filter
-            found[name] = [change(self.function, **self.options)]
-        return found
+_Change = Callable[[Deserializer], Deserializer]
+"""A map or a filter of all corpora, of those too that are added later."""
 
 
 class Mixture(Deserializer):
@@ -203,7 +187,7 @@ class Mixture(Deserializer):
         whole = copy(self)
         joining = _checked(added)
         for change in self._changes:
-            joining = change.of(joining)
+            joining = _each(joining, change)
         whole._corpora = self._corpora | joining
         whole._num_added = self._num_added + len(added)
         none = (0,) * len(added)
@@ -240,14 +224,14 @@ class Mixture(Deserializer):
 
     def map(self, function: Callable[..., Any], **options: Any) -> Mixture:
         """Return the mixture with every corpus mapped; see `Deserializer.map`."""
-        return self._changed(_Change(True, function, options))
+        return self._changed(methodcaller("map", function, **options))
 
     def filter(self, predicate: Callable[..., Any], **options: Any) -> Mixture:
         """Return the mixture with every corpus filtered; see `Deserializer.filter`."""
-        return self._changed(_Change(False, predicate, options))
+        return self._changed(methodcaller("filter", predicate, **options))
 
     def _changed(self, change: _Change) -> Mixture:
-        whole = Mixture(change.of(self._corpora), self._weights, at_end=self._at_end)
+        whole = Mixture(_each(self._corpora, change), self._weights, at_end=self._at_end)
         whole._changes = (*self._changes, change)
         return whole
 
@@ -273,6 +257,18 @@ class Mixture(Deserializer):
     def _description(self) -> str:
         shares = ", ".join(f"{name} {at:.3g}" for name, at in self.weights_at(0).items())
         return f"{shares}; at_end={self._at_end!r}"
+
+
+def _each(
+    corpora: Mapping[str, list[Deserializer]], change: _Change
+) -> dict[str, list[Deserializer]]:
+    for name, joined in corpora.items():
+        if len(joined) > 1:
+            raise ValueError(
+                f"the corpus {name!r} joins {len(joined)} deserializers: map those before they "
+                "are mixed"
+            )
+    return {name: [change(one)] for name, (one,) in corpora.items()}
 
 
 def _checked(corpora: object) -> dict[str, list[Deserializer]]:

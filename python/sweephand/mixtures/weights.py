@@ -51,10 +51,7 @@ class Leg:
 def legs_of(weights: object, names: Sequence[str], num_added: int = 0) -> list[Leg]:
     """Return the legs of weights as a user gives them; added corpora may have none.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If they are none, naming the corpus and the time.
+    TypeError or ValueError if they are none, naming the corpus and the time.
     """
     if isinstance(weights, str) or not isinstance(weights, Mapping | Sequence):
         raise TypeError(f"{_WEIGHTS_ARE}; got {shown(weights)}")
@@ -90,10 +87,7 @@ def legs_of(weights: object, names: Sequence[str], num_added: int = 0) -> list[L
 def shares_of(weights: Sequence[Fraction], time: int) -> tuple[int, ...]:
     """Return weights as shares in units of 2^-32.
 
-    Raises
-    ------
-    ValueError
-        If all are 0, or one is too small beside the others.
+    ValueError if all are 0, or one is too small beside the others.
     """
     if not any(weights):
         raise ValueError(f"all weights at nominal time {time} are 0; one must be positive")
@@ -167,10 +161,7 @@ def changed(
 ) -> list[Leg]:
     """Return the legs with changed shares from a time on.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the weights are none, or nobody has a share then.
+    TypeError or ValueError if the weights are none, or nobody has a share then.
     """
     left = {number for number, name in enumerate(names) if name != change.retired}
     if change.retired is not None and len(left) == len(names):
