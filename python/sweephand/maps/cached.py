@@ -58,14 +58,9 @@ def cached_corpus(
 ) -> StoredCorpus | None:
     """Return the corpus of a map's results, which are computed and kept if they were not.
 
-    None if it cannot be kept: some sequences are damaged, or nothing can be written.
-
-    Raises
-    ------
-    DataError
-        If the map is wrong at a sequence, and the budget does not hold it.
-    ValueError
-        If the data are not read in chunks of files, or nothing is left.
+    None if it cannot be kept: some sequences are damaged, or nothing can be written. DataError
+    if the map is wrong at a sequence, and the budget does not hold it; ValueError if the data
+    are not read in chunks of files, or nothing is left.
     """
     if stored.resident or not stored.files:
         raise ValueError(
@@ -165,10 +160,7 @@ def _make_file(
 ) -> tuple[_Maker, int] | None:
     """Write the file of results; return its bytes, or None if it exists or cannot be written.
 
-    Raises
-    ------
-    _NotKept
-        If it cannot be written; it gives back its room.
+    _NotKept if it cannot be written; it gives back its room.
     """
     unfinished = _unfinished(place)
     with _given_up_if_it_fails():
@@ -245,7 +237,7 @@ class _Maker:
     @property
     def sizes(self) -> Sizes:
         """Sizes of the results of all chunks so far."""
-        return (
+        return Sizes(
             np.concatenate([chunk.counts for chunk in self._chunks]),
             np.concatenate([chunk.sizes for chunk in self._chunks]),
             any(chunk.several for chunk in self._chunks),
@@ -311,10 +303,8 @@ class _Maker:
                 )
 
     def _task(self, numbers: NDArray[np.uint64], batch: _core.engine.Batch) -> MapTask:
-        ids = self._stored.corpus.ids.names(numbers)
-        sequences = self._stored.sequences_of(batch)
-        form, sizes = self._look.form, [0] * len(ids)
-        return MeasuringTask(self._map, form, sequences, ids, sizes, keeps=True)
+        form = self._look.form
+        return MeasuringTask.of_batch(self._stored, self._map, form, numbers, batch, keeps=True)
 
 
 def _described(info: StreamInfo) -> list[Any]:

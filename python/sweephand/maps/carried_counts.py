@@ -1,4 +1,4 @@
-"""Counts of what sequences carry beside rows: of a map, or found in one kept pass."""
+"""Counts of items that sequences carry beside rows: of a map, or found in one kept pass."""
 
 from __future__ import annotations
 
@@ -39,12 +39,8 @@ def with_counts(
 ) -> StoredCorpus:
     """Return the corpus with the number of items that each sequence has of carried streams.
 
-    Names that it has no stream of are left out.
-
-    Raises
-    ------
-    DataError
-        If a sequence carries 2^32 - 2 items or more.
+    Names that it has no stream of are left out. DataError if a sequence carries 2^32 - 2 items
+    or more.
     """
     own = {info.name for info in corpus.streams}
     names = [name for name in names if name in own]

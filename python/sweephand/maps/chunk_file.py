@@ -77,13 +77,7 @@ def pack_chunk(chunk: MadeChunk) -> bytes:
 
 
 def read_chunk(file: BinaryIO, offset: int) -> MadeChunk:
-    """Read a chunk.
-
-    Raises
-    ------
-    DataError
-        If the bytes are not those that were written.
-    """
+    """Read a chunk; DataError if the bytes are not those that were written."""
     file.seek(offset)
     try:
         label, payload = read_block(file)

@@ -47,13 +47,7 @@ class FirstLook:
 
     @classmethod
     def of(cls, found: Mapping[str, Any], definitions: StreamDefs, whose: str) -> FirstLook:
-        """Look at a map's result for a sequence.
-
-        Raises
-        ------
-        WrongSamples
-            If these are no samples.
-        """
+        """Look at a map's result for a sequence; WrongSamples if these are no samples."""
         form = SampleForm(definitions, "sequence", whose, warns=False)
         first: Samples = form.convert(found)
         form.like = first
@@ -87,10 +81,7 @@ def look_at_first(
 ) -> FirstLook:
     """Map sequences until one shows the streams, at best one of several samples.
 
-    Raises
-    ------
-    DataError
-        If none of the first can be mapped, or more fail than the budget holds.
+    DataError if none of the first can be mapped, or more fail than the budget holds.
     """
     wrong: list[DataError] = []
     look: FirstLook | None = None
@@ -125,17 +116,14 @@ def _look_at(
     batch: _core.engine.Batch,
 ) -> FirstLook | DataError | None:
     """Return the streams that a sequence shows, its error, or None if the result is empty."""
-    ids = stored.corpus.ids.names(numbers)
-    context = KeyContext(opening.seed, wanted.name, wanted.version)
     known = {info.name: _definition(stored, info.name) for info in stored.corpus.streams}
-    task = LookingTask(
+    task = LookingTask.of_batch(
+        stored,
         wanted,
         SampleForm(StreamDefs(), "sequence", str(wanted)),
-        stored.sequences_of(batch),
-        ids,
-        [1] * len(ids),
-        context=context if wanted.random else None,
-        sweeps=[0] * len(ids),
+        numbers,
+        batch,
+        KeyContext(opening.seed, wanted.name, wanted.version),
         # Functions of the user need not go to another process.
         known={name: replace(one, transforms=()) for name, one in known.items()},
     )

@@ -29,10 +29,6 @@ class MapHistory:
 
     One that was not mapped before is expected to take what others took for as many bytes.
     Threads may use it at once: what one of them misses only makes a guess worse.
-
-    Parameters
-    ----------
-    num_sequences : int
     """
 
     def __init__(self, num_sequences: int) -> None:

@@ -55,6 +55,8 @@ def kept_inputs(
         Whether the map still has an array that it was given.
     """
     stored, watch = StoredStreams(corpus), _Watch(wanted.function)
+    watched = replace(wanted, function=watch)
+    form = SampleForm(StreamDefs(), "sequence", str(wanted))
     context = KeyContext(opening.seed, wanted.name, wanted.version)
     batches = one_pass(corpus, opening.ledger, 1)
     alive: dict[str, list[weakref.ref[Any]]] = {}
@@ -62,18 +64,9 @@ def kept_inputs(
         for numbers, batch in islice(batches, most):
             if len(numbers) == 0:
                 continue
-            ids = corpus.ids.names(numbers)
-            task = MapTask(
-                replace(wanted, function=watch),
-                SampleForm(StreamDefs(), "sequence", str(wanted)),
-                stored.sequences_of(batch),
-                ids,
-                [0] * len(ids),
-                context=context if wanted.random else None,
-                sweeps=[0] * len(ids),
-            )
+            task = MapTask.of_batch(stored, watched, form, numbers, batch, context)
             deque(task.outputs(Progress(), []), 0)  # each dropped at once
-            alive[ids[0]] = watch.take_alive()
+            alive[task.ids[0]] = watch.take_alive()
     finally:
         batches.close()
     if any(alive.values()):

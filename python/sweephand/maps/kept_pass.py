@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.one_pass import one_pass
-from sweephand.maps.measured_store import MeasuredStore
+from sweephand.maps.measured_store import MeasuredStore, Sizes
 from sweephand.maps.open_context import OpenContext
 
 _BATCH_BYTES = 1 << 20
@@ -19,7 +19,7 @@ _LEAST_BATCH = 256  # samples
 
 
 class PassFindings(NamedTuple):
-    """PassFindings of a pass.
+    """Findings of a pass.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class KeptPass:
         self._num_errors = len(self._ledger.errors)
 
     def recall(self, name: str) -> PassFindings | None:
-        """Return what an earlier pass has found, if the files are as they were."""
+        """Return the findings of an earlier pass, if the files are as they were."""
         kept = MeasuredStore.of(self._corpus, name).read_index()
         if kept is None:
             return None
@@ -62,8 +62,8 @@ class KeptPass:
                 yield numbers, batch
 
     def keep(self, name: str, found: PassFindings) -> None:
-        """Keep what the pass has found."""
+        """Keep the findings of the pass."""
         if len(self._ledger.errors) == self._num_errors:
             sizes = found.values + np.uint32(1)  # no size is 0
             store = MeasuredStore.of(self._corpus, name)
-            store.keep((found.counts, sizes, False), facts=found.facts)
+            store.keep(Sizes(found.counts, sizes, False), facts=found.facts)

@@ -44,7 +44,7 @@ class KnownMap(ABC):
         return {}
 
     def declared(self, stream: str) -> Mapping[str, Any]:
-        """Return what the map declares of a stream: ``loss_mask``, ``parts`` or ``carried``."""
+        """Return declarations of a stream: ``loss_mask``, ``parts`` or ``carried``."""
         return {}
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Lengths of what a map makes, told from stored sequences without mapping them."""
+"""Lengths of the results of a map, found in stored sequences without mapping them."""
 
 from __future__ import annotations
 
@@ -33,16 +33,10 @@ class Lengths(ABC):
 
     @abstractmethod
     def __call__(self, sequence: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return the length of each of the streams.
-
-        Raises
-        ------
-        ValueError
-            If the sequence has none.
-        """
+        """Return the length of each of the streams; ValueError if the sequence has none."""
 
     def of_heads(self, sequence: Mapping[str, Any]) -> Mapping[str, int] | None:
-        """Return the lengths where samples are cut to `heads`; None if these do not tell."""
+        """Return the lengths where samples are cut to `heads`; None if these are not enough."""
         return self(sequence)
 
 
@@ -94,12 +88,9 @@ def sizes_and_counts(
 
 
 def check_lengths(lengths: Lengths, sequence: Mapping[str, Any], made: Samples) -> None:
-    """Refuse samples of other lengths than were told.
+    """Refuse samples of other lengths than `lengths` gives.
 
-    Raises
-    ------
-    ValueError
-        If a stream has another length.
+    ValueError if a stream has another length.
     """
     for name, length in lengths(sequence).items():
         if name in made and count(made[name]) != length:

@@ -31,12 +31,8 @@ from sweephand.maps.task import MapTask
 def map_corpus(stored: Corpus, wanted: SequenceMap, opening: OpenContext) -> Corpus:
     """Return the corpus of a map's results over another corpus.
 
-    Raises
-    ------
-    DataError
-        If the map cannot be applied to the first sequences, or to more than the budget holds.
-    ValueError
-        If another map has the name, or what the map returns cannot be streams.
+    DataError if the map cannot be applied to the first sequences, or to more than the budget
+    holds; ValueError if another map has the name, or what the map returns cannot be streams.
     """
     wanted = wanted.learned(stored, opening)
 

@@ -22,14 +22,9 @@ from sweephand.maps.stored_streams import StoredStreams
 def with_loss_masks(corpus: StoredCorpus, opening: OpenContext) -> StoredCorpus:
     """Return the corpus with the loss masks that its streams name, if they name any.
 
-    The first sample of a part is no label of the one before it.
-
-    Raises
-    ------
-    ValueError
-        If several streams have masks or parts, or there are no such streams.
-    DataError
-        If a sequence has not as many values in them as samples, or its parts descend.
+    The first sample of a part is no label of the one before it. ValueError if several streams
+    have masks or parts, or there are no such streams; DataError if a sequence has not as many
+    values in them as samples, or its parts descend.
     """
     masked = [info for info in corpus.streams if info.is_masked]
     if not masked:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from sweephand.maps.first_look import FirstLook
 from sweephand.maps.history import guess_seconds
 from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.lengths import Lengths, sizes_and_counts
-from sweephand.maps.measured_store import MeasuredStore
+from sweephand.maps.measured_store import MeasuredStore, Sizes
 from sweephand.maps.measuring_tasks import (
     UNTOLD,
     FilteringTask,
@@ -48,67 +49,41 @@ def measure(
 ) -> tuple[NDArray[np.bool_], Expansion, Mapping[str, NDArray[np.uint32]]]:
     """Return a mask of the sequences with results, the sizes of the results, and their counts.
 
-    Counts are those of carried streams that `Lengths` tell: uint32, shape (results,).
-
-    Raises
-    ------
-    DataError
-        If the map is wrong at a sequence, and the budget does not hold it.
-    ValueError
-        If nothing is left.
+    Counts are those of carried streams that `Lengths` tell: uint32, shape (results,). DataError
+    if the map is wrong at a sequence, and the budget does not hold it; ValueError if nothing is
+    left.
     """
     context = KeyContext(opening.seed, wanted.name, wanted.version)
 
-    def task(numbers: NDArray[np.uint64], batch: _core.engine.Batch) -> MapTask:
-        ids = stored.corpus.ids.names(numbers)
-        none = [0] * len(ids)
-        sequences = stored.sequences_of(batch)
-        own = context if wanted.random else None
-        return MeasuringTask(wanted, look.form, sequences, ids, none, context=own, sweeps=none)
-
+    carried: Mapping[str, NDArray[np.uint32]] = {}
     if isinstance(wanted.size, Lengths):
-        found = _lengths(stored, wanted, wanted.size, look, opening)
+        found, carried = _lengths(stored, wanted, wanted.size, look, opening)
     elif callable(wanted.size):
         found = _declared_sizes(stored, wanted, wanted.size, context)
     else:
+        task = partial(MeasuringTask.of_batch, stored, wanted, look.form, context=context)
         found = _measured(stored, wanted, opening, task)
     kept = found.counts > 0
     if not kept.any():
         raise ValueError(f"nothing is left: {wanted} makes no samples of any sequence")
     expansion = Expansion(found.counts[kept], found.sizes, found.several)
-    return kept, expansion, {name: one[kept] for name, one in found.carried.items()}
+    return kept, expansion, {name: one[kept] for name, one in carried.items()}
 
 
 def filtered(corpus: Corpus, wanted: SequenceMap, opening: OpenContext) -> Corpus:
     """Return the corpus of the sequences that a filter keeps.
 
-    Raises
-    ------
-    DataError
-        If the filter is wrong at a sequence, and the budget does not hold it.
-    ValueError
-        If nothing is left.
+    DataError if the filter is wrong at a sequence, and the budget does not hold it; ValueError
+    if nothing is left.
     """
     opening.workers.check(wanted)
     stored = StoredStreams(corpus)
     form = SampleForm(StreamDefs(), "sequence", str(wanted))
-
-    def task(numbers: NDArray[np.uint64], batch: _core.engine.Batch) -> MapTask:
-        ids = corpus.ids.names(numbers)
-        return FilteringTask(wanted, form, stored.sequences_of(batch), ids, [0] * len(ids))
-
+    task = partial(FilteringTask.of_batch, stored, wanted, form)
     kept = _measured(stored, wanted, opening, task).counts > 0
     if not kept.any():
         raise ValueError(f"nothing is left: {wanted} keeps no sequence")
     return corpus.keep(kept)
-
-
-@dataclass(frozen=True)
-class _Found:
-    counts: NDArray[np.uint32]
-    sizes: NDArray[np.uint32]
-    several: bool
-    carried: Mapping[str, NDArray[np.uint32]] = field(default_factory=dict)
 
 
 def _lengths(
@@ -117,8 +92,8 @@ def _lengths(
     lengths: Lengths,
     look: FirstLook,
     opening: OpenContext,
-) -> _Found:
-    """Ask for the size and counts of every sequence, in one pass over what is stored.
+) -> tuple[Sizes, Mapping[str, NDArray[np.uint32]]]:
+    """Ask for the size and counts of every sequence, in one pass over stored sequences.
 
     Where heads of samples are enough for most sequences, the others are read again.
     """
@@ -131,7 +106,12 @@ def _lengths(
         sizes[is_untold] = found[0]
         for name, counts in carried.items():
             counts[is_untold] = found[1][name]
-    return _Found((sizes > 0).astype(np.uint32), sizes[sizes > 0], False, carried)
+    return _one_each(sizes), carried
+
+
+def _one_each(sizes: NDArray[np.uint32]) -> Sizes:
+    """Return the sizes of maps that make one sequence of each, or none where the size is 0."""
+    return Sizes((sizes > 0).astype(np.uint32), sizes[sizes > 0], False)
 
 
 def _lengths_of(
@@ -142,23 +122,17 @@ def _lengths_of(
     opening: OpenContext,
     heads: Mapping[str, int],
 ) -> tuple[NDArray[np.uint32], dict[str, NDArray[np.uint32]], NDArray[np.bool_]]:
-    """Return sizes and counts of sequences, and of which heads do not tell them."""
+    """Return sizes and counts of sequences, and a mask of those whose heads are too short."""
     function = lengths.of_heads if heads else lengths
     asked = replace(wanted, function=function, random=False, batched=False)
-
-    def task(numbers: NDArray[np.uint64], batch: _core.engine.Batch) -> MapTask:
-        ids = stored.corpus.ids.names(numbers)
-        sequences = stored.sequences_of(batch)
-        return LengthsTask(
-            asked,
-            look.form,
-            sequences,
-            ids,
-            [0] * len(ids),
-            names=lengths.streams,
-            are_cut=bool(heads),
-        )
-
+    task = partial(
+        LengthsTask.of_batch,
+        stored,
+        asked,
+        look.form,
+        names=lengths.streams,
+        are_cut=bool(heads),
+    )
     how = f"{lengths.name}, of {heads}" if heads else lengths.name
     words = _measured(stored, wanted, opening, task, how, heads)
     sizes, carried = sizes_and_counts(
@@ -170,7 +144,7 @@ def _lengths_of(
 
 def _declared_sizes(
     stored: StoredStreams, wanted: SequenceMap, size_of: SizeOf, context: KeyContext
-) -> _Found:
+) -> Sizes:
     """Ask the user's function for the size of every sequence."""
     corpus = stored.corpus
     of_all = context.of_all_sweeps()
@@ -197,7 +171,7 @@ def _declared_sizes(
                     f"got {shown(returned)} for {key.sequence_id!r}"
                 )
             found[at] = checked
-    return _Found((found > 0).astype(np.uint32), found[found > 0], False)
+    return _one_each(found)
 
 
 def _measured(
@@ -207,21 +181,21 @@ def _measured(
     task: MakeTask,
     how: str = "",
     heads: Mapping[str, int] | None = None,
-) -> _Found:
+) -> Sizes:
     """Return the kept result of an earlier pass, or make a new one."""
     store = MeasuredStore.of(stored.corpus, f"{wanted.fingerprint} {how}".rstrip())
     kept = store.read()
     if kept is not None:
-        return _Found(*kept)
+        return kept
     count = stored.corpus.num_sequences
     with store.begin() as progress, show_progress(f"measuring {wanted}", count) as advance:
         if progress.found is not None:
-            return _Found(*progress.found)
+            return progress.found
         advance(progress.num_done)
         for one in rounds(stored, opening, task, progress.num_done, heads):
             progress.add(one.sizes, several=one.several, is_clean=one.is_clean)
             advance(len(one.sizes))
-        return _Found(*progress.finish())
+        return progress.finish()
 
 
 @dataclass

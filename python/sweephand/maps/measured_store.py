@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,22 @@ from sweephand.run.records import RecordKind, pack_block, resume
 
 MEASURED = RecordKind(b"SWEEPMSR", 1, "file of measured sizes", "delete it")
 
-Sizes = tuple[NDArray[np.uint32], NDArray[np.uint32], bool]
-"""How many are made of each sequence, their sizes, and whether lists of them are."""
+
+class Sizes(NamedTuple):
+    """Sizes of the results of a map.
+
+    Attributes
+    ----------
+    counts : ndarray of uint32, shape (stored sequences,)
+        How many sequences it makes of each.
+    sizes : ndarray of uint32, shape (sequences made,)
+    several : bool
+        It returns lists.
+    """
+
+    counts: NDArray[np.uint32]
+    sizes: NDArray[np.uint32]
+    several: bool
 
 
 @dataclass(frozen=True)
@@ -83,7 +97,7 @@ class MeasuredStore:
                 and counts.dtype == sizes.dtype == np.uint32
                 and (sizes > 0).all()
             ):
-                return content, (np.array(counts), np.array(sizes), several), path
+                return content, Sizes(np.array(counts), np.array(sizes), several), path
         return None
 
     @contextmanager
@@ -96,7 +110,7 @@ class MeasuredStore:
         path = place.with_name(f"{place.name}.part")
         try:
             file = AppendedFile(wait_for_lock(path))
-        except OSError:  # nobody may write here
+        except OSError:  # writing is not allowed here
             yield MeasuringPass(self, None, [])
             return
         with closing(file):
@@ -228,11 +242,8 @@ class MeasuringPass:
 
     def finish(self) -> Sizes:
         """Return all that was measured, and keep it if nothing was damaged."""
-        found = (
-            np.array(self._counts, np.uint32),
-            np.array(self._sizes, np.uint32),
-            self._several,
-        )
+        counts, sizes = (np.array(one, np.uint32) for one in (self._counts, self._sizes))
+        found = Sizes(counts, sizes, self._several)
         if self._is_clean:
             self._store.keep(found)
             self.is_finished = True

@@ -1,7 +1,8 @@
-"""Tasks that measure what maps and filters make of sequences."""
+"""Tasks that measure the results of maps and filters."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from sweephand.corpus.casts import whole_number
 from sweephand.corpus.sample_form import Samples, WrongSamples
-from sweephand.dataclass import dataclass, field, replace
+from sweephand.dataclass import dataclass, field
 from sweephand.errors import DataError, shown
 from sweephand.maps.task import MapTask, no_dict
 
@@ -17,7 +18,6 @@ UNTOLD = 2
 _MOST = 2**32 - 2  # samples of a stream
 
 
-@dataclass(frozen=True)
 class Measured:
     """Sizes of a map's results for a run of sequences.
 
@@ -33,14 +33,41 @@ class Measured:
         Of each sequence what is made of it; nothing where only sizes are wanted.
     """
 
-    sizes: list[list[int]]
-    wrong: dict[int, DataError] = field(default_factory=dict)
-    several: bool = False
-    made: list[list[Samples]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.sizes: list[list[int]] = []
+        self.wrong: dict[int, DataError] = {}
+        self.several = False
+        self.made: list[list[Samples]] = []
 
 
 @dataclass(frozen=True)
-class MeasuringTask(MapTask):
+class SizesTask(MapTask, ABC):
+    """Task that looks at the results of a map for their sizes."""
+
+    lays: ClassVar[bool] = False
+
+    def finish(  # type: ignore[override]
+        self, outputs: Iterable[Any], seconds: Sequence[float] = ()
+    ) -> Measured:
+        """Look at the results."""
+        measured = Measured()
+        for number, found in enumerate(outputs):
+            try:
+                if isinstance(found, DataError):
+                    raise found
+                measured.sizes.append(self.look(number, found, measured))
+            except DataError as error:
+                measured.wrong[number] = error
+                measured.sizes.append([1])  # its place on the timeline
+        return measured
+
+    @abstractmethod
+    def look(self, number: int, found: Any, measured: Measured) -> list[int]:
+        """Return the sizes of a result, or raise DataError."""
+
+
+@dataclass(frozen=True)
+class MeasuringTask(SizesTask):
     """Task that measures the sequences that a map makes.
 
     Attributes
@@ -49,31 +76,20 @@ class MeasuringTask(MapTask):
         Whether what is made is wanted, too.
     """
 
-    lays: ClassVar[bool] = False
     keeps: bool = False
 
-    def finish(  # type: ignore[override]
-        self, outputs: Iterable[Any], seconds: Sequence[float] = ()
-    ) -> Measured:
-        """Measure the results."""
-        measured = Measured([])
-        several = False
-        for number, found in enumerate(outputs):
-            several = several or isinstance(found, list)
-            try:
-                made = [
-                    samples
-                    for one in (found if isinstance(found, list) else [found])
-                    if self.form.size(samples := self._made(number, one))
-                ]
-            except DataError as error:
-                measured.wrong[number] = error
-                measured.sizes.append([1])  # its place on the timeline
-                continue
-            measured.sizes.append([self.form.size(samples) for samples in made])
-            if self.keeps:
-                measured.made.append(made)
-        return replace(measured, several=several)
+    def look(self, number: int, found: Any, measured: Measured) -> list[int]:
+        """Return the size of each sequence that is made."""
+        is_list = isinstance(found, list)
+        measured.several = measured.several or is_list
+        made = [
+            samples
+            for one in (found if is_list else [found])
+            if self.form.size(samples := self._made(number, one))
+        ]
+        if self.keeps:
+            measured.made.append(made)
+        return [self.form.size(samples) for samples in made]
 
     def _made(self, number: int, found: Any) -> Samples:
         if isinstance(found, DataError):
@@ -87,32 +103,19 @@ class MeasuringTask(MapTask):
 
 
 @dataclass(frozen=True)
-class FilteringTask(MapTask):
+class FilteringTask(SizesTask):
     """Task that asks a filter which sequences are kept."""
 
-    lays: ClassVar[bool] = False
-
-    def finish(  # type: ignore[override]
-        self, outputs: Iterable[Any], seconds: Sequence[float] = ()
-    ) -> Measured:
-        """Check the answers of the filter."""
-        sizes: list[list[int]] = []
-        wrong: dict[int, DataError] = {}
-        for number, found in enumerate(outputs):
-            if isinstance(found, bool | np.bool_):
-                sizes.append([1] if found else [])
-                continue
-            error = found
-            if not isinstance(found, DataError):
-                kind = type(found).__name__
-                error = self.error(number, f"returned {kind}, and neither True nor False")
-            wrong[number] = error
-            sizes.append([1])
-        return Measured(sizes, wrong)
+    def look(self, number: int, found: Any, measured: Measured) -> list[int]:
+        """Return 1 for a sequence that is kept."""
+        if isinstance(found, bool | np.bool_):
+            return [1] if found else []
+        kind = type(found).__name__
+        raise self.error(number, f"returned {kind}, and neither True nor False")
 
 
 @dataclass(frozen=True)
-class LengthsTask(MapTask):
+class LengthsTask(SizesTask):
     """Task that asks for lengths, as a map whose function is a `Lengths`.
 
     Of every sequence it returns 1 and each length plus 1, of one that is damaged the 1 alone,
@@ -126,30 +129,14 @@ class LengthsTask(MapTask):
     """
 
     guess: ClassVar[float] = 1e-5
-    lays: ClassVar[bool] = False
     names: tuple[str, ...] = field(default=())
     are_cut: bool = False
 
-    def finish(  # type: ignore[override]
-        self, outputs: Iterable[Any], seconds: Sequence[float] = ()
-    ) -> Measured:
-        """Check the lengths."""
-        measured = Measured([])
-        for number, found in enumerate(outputs):
-            if found is None and self.are_cut:
-                measured.sizes.append([UNTOLD])
-                continue
-            try:
-                measured.sizes.append([1, *self._checked(number, found)])
-            except DataError as error:
-                measured.wrong[number] = error
-                measured.sizes.append([1])
-        return measured
-
-    def _checked(self, number: int, found: Any) -> list[int]:
-        if isinstance(found, DataError):
-            raise found
-        lengths = []
+    def look(self, number: int, found: Any, measured: Measured) -> list[int]:
+        """Return the lengths as sizes."""
+        if found is None and self.are_cut:
+            return [UNTOLD]
+        lengths = [1]
         for name in self.names:
             length = whole_number(found[name])
             if length is None or not 0 <= length <= _MOST:

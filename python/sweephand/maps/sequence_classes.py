@@ -1,4 +1,4 @@
-"""The class of every sequence of a corpus: what a stream of one sample says, or a function."""
+"""The class of every sequence of a corpus: by a stream of one sample, or a function."""
 
 from __future__ import annotations
 
@@ -46,13 +46,8 @@ def classes_of(corpus: Corpus, by: By, opening: OpenContext) -> SequenceClasses:
     """Find the class of every sequence in one pass, in storage order.
 
     What a stream says is kept beside the index of files, what a function says is not.
-
-    Raises
-    ------
-    ValueError
-        If there is no such stream, or it has several samples a sequence.
-    DataError
-        If a function fails or returns something that is no class.
+    ValueError if there is no such stream, or it has several samples a sequence; DataError if a
+    function fails or returns something that is no class.
     """
     if callable(by):
         return _numbered(_of_function(corpus, by, opening), corpus.num_sequences)

@@ -67,7 +67,7 @@ class SequenceMap:
         return f"{self.kind} {self.name} {self.version} {variant}".rstrip()
 
     def learned(self, corpus: Corpus, opening: OpenContext) -> SequenceMap:
-        """Return the map with what its function learns from the corpus; see `KnownMap`."""
+        """Return the map after its function has learned from the corpus; see `KnownMap`."""
         if not isinstance(self.function, KnownMap):
             return self
         function = self.function.learned(corpus, opening)
@@ -82,7 +82,7 @@ class SequenceMap:
         return self.function.classes() if isinstance(self.function, KnownMap) else {}
 
     def declared(self, stream: str) -> Mapping[str, Any]:
-        """Return what the map declares of a stream: ``loss_mask``, ``parts`` or ``carried``."""
+        """Return declarations of a stream: ``loss_mask``, ``parts`` or ``carried``."""
         return self.function.declared(stream) if isinstance(self.function, KnownMap) else {}
 
     def of_version(self, version: int) -> SequenceMap:
@@ -108,12 +108,8 @@ def make_map(
 ) -> SequenceMap:
     """Return a map, its arguments checked.
 
-    Raises
-    ------
-    TypeError
-        If one is of a wrong type.
-    ValueError
-        If a value is wrong, or the function has no name and none is given.
+    TypeError if one is of a wrong type; ValueError if a value is wrong, or the function has no
+    name and none is given.
     """
     check_function("the map", function)
     if size not in ("same", "measured") and not callable(size):
@@ -171,12 +167,7 @@ def make_filter(predicate: Callable[..., Any], name: str | None, version: int) -
 def name_of(function: Callable[..., Any], name: str | None) -> str:
     """Return the name of a map: the one that is given, or that of its function.
 
-    Raises
-    ------
-    TypeError
-        If the name is no text.
-    ValueError
-        If there is none.
+    TypeError if the name is no text; ValueError if there is none.
     """
     if name is None:
         name = function.name if isinstance(function, KnownMap) else None

@@ -19,10 +19,6 @@ class StoredStreams:
     """The streams of a corpus, of which batches are taken apart.
 
     Transforms wait: they are of minibatches, and of streams that keep their names.
-
-    Attributes
-    ----------
-    corpus : Corpus
     """
 
     def __init__(self, corpus: Corpus) -> None:

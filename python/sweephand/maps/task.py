@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
@@ -19,6 +19,12 @@ from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.lengths import Lengths, check_lengths
 from sweephand.maps.sequence_map import SequenceMap, Sequences
 from sweephand.run.progress import Progress
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sweephand.maps.stored_streams import StoredStreams
 
 _CALLS = 256  # sequences that are mapped before the first result is looked at
 _OWN = ("sequences", "ids", "sizes", "parts", "sweeps")  # of every task
@@ -98,6 +104,27 @@ class MapTask:
     context: KeyContext | None = None
     sweeps: Sequence[int] = ()
 
+    @classmethod
+    def of_batch(
+        cls,
+        stored: StoredStreams,
+        wanted: SequenceMap,
+        form: SampleForm,
+        numbers: NDArray[np.uint64],
+        batch: _core.engine.Batch,
+        context: KeyContext | None = None,
+        **more: Any,
+    ) -> Self:
+        """Return the task for the sequences of a batch whose sizes are not known yet.
+
+        Keys are those of sweep 0.
+        """
+        ids = stored.corpus.ids.names(numbers)
+        none = [0] * len(ids)
+        if wanted.random:
+            more |= {"context": context, "sweeps": none}
+        return cls(wanted, form, stored.sequences_of(batch), ids, none, **more)
+
     def __len__(self) -> int:
         return len(self.sizes)
 
@@ -140,7 +167,7 @@ class MapTask:
         return ["sweephand.maps.measuring_tasks", module or "builtins"]
 
     def __call__(self, argument: dict[str, Any], progress: Progress) -> MapResult:
-        """Do a task like this one, given what is its own, far from its caller."""
+        """Do a task of the same function with its own part, in another process."""
         result = replace(self, **argument).do(progress)
         for error in result.wrong.values():  # tracebacks do not go to another process
             if error.__cause__ is not None:
@@ -229,7 +256,7 @@ class MapTask:
             yield from found
 
     def _own(self, number: int, found: Any, has_raised: bool) -> Any:
-        """Return what stands for a result that the function may change, or for its error."""
+        """Return a copy of a result, which the function may change, or its error."""
         return self._raised(number, found) if has_raised else copied(found)
 
     def _by_batch(self, progress: Progress, seconds: list[float]) -> Iterable[Any]:

@@ -105,10 +105,7 @@ class MapWorkers:
     def check(self, wanted: object) -> None:
         """Refuse a map that the workers could not call.
 
-        Raises
-        ------
-        TypeError
-            If it does not pickle, where processes are to call it.
+        TypeError if it does not pickle, where processes are to call it.
         """
         if self._has_processes:
             _check_pickles(wanted)
@@ -181,7 +178,7 @@ class MapWorkers:
             if self._pool is None or self._process != os.getpid():
                 self._pool = self._begin()
                 self._process = os.getpid()
-                # What nobody closed ends when nobody has it any more.
+                # A pool that was not closed ends with the last reference to these workers.
                 self._end = weakref.finalize(self, _end, self._process, self._pool)
             return self._pool
 
