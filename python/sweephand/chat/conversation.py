@@ -17,11 +17,7 @@ def conversation_of(sequence: Mapping[str, Any], column: str) -> list[Message]:
     """Return the messages of a sequence.
 
     They are in a column, or as ShareGPT or Alpaca has them where that column is absent.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or they are no messages.
+    ValueError if there are none, or they are no messages.
     """
     if column in sequence:
         return messages_of(sequence[column], column)
@@ -38,10 +34,7 @@ def conversation_of(sequence: Mapping[str, Any], column: str) -> list[Message]:
 def messages_of(value: Any, column: str) -> list[Message]:
     """Return a value as messages with ``role`` and ``content``.
 
-    Raises
-    ------
-    ValueError
-        If it is no list of messages.
+    ValueError if it is no list of messages.
     """
     if not isinstance(value, list) or not value:
         kind = "an empty list" if value == [] else type(value).__name__
@@ -76,10 +69,7 @@ def _alpaca(sequence: Mapping[str, Any]) -> list[Message]:
 def text_of(value: Any) -> str:
     """Return a text as a map is given it: as it is, as bytes, or an array of one of them.
 
-    Raises
-    ------
-    ValueError
-        If it is none.
+    ValueError if it is none.
     """
     if not isinstance(value, str | bytes) and len(value) <= 1:
         value = value[0] if len(value) else ""

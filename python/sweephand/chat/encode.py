@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from sweephand.chat.conversation import conversation_of
-from sweephand.chat.encoded_map import LOSS_MASK, TOKENS, Cut, EncodedMap, Truncate
+from sweephand.chat.encoded_map import LOSS_MASK, TOKENS, EncodedMap, Truncate
 from sweephand.chat.encoder import ConversationEncoder, TrainOn
 from sweephand.errors import shown
 from sweephand.maps.key import Key
@@ -20,13 +20,14 @@ class ChatMap(EncodedMap):
     def __init__(
         self,
         encoder: ConversationEncoder,
-        cut: Cut,
+        max_length: int | None,
+        truncate: Truncate,
         messages: str,
         unlabelled: Literal["keep", "drop"],
     ) -> None:
-        super().__init__(encoder, cut)
+        super().__init__(encoder, max_length, truncate)
         self._messages, self._unlabelled = messages, unlabelled
-        self.name = f"chat.encode {encoder.digest} {messages} {cut} {unlabelled}"
+        self.name = f"chat.encode {encoder.digest} {messages} {self.lengths} {unlabelled}"
 
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
         """Return the tokens and the mask of a conversation; no sequence if it is left out."""
@@ -122,4 +123,4 @@ def encode(
     if unlabelled not in ("keep", "drop"):
         raise ValueError(f"unlabelled is 'keep' or 'drop', got {shown(unlabelled)}")
     encoder = ConversationEncoder(tokenizer, template, train_on, tools)
-    return ChatMap(encoder, Cut(max_length, truncate), messages, unlabelled)
+    return ChatMap(encoder, max_length, truncate, messages, unlabelled)

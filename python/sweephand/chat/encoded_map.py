@@ -15,26 +15,40 @@ Truncate = Literal["end", "start", "drop", "error"]
 TOKENS, LOSS_MASK = "tokens", "loss_mask"
 
 
-class Cut:
-    """Treatment of conversations that are too long.
+class EncodedMap(KnownMap):
+    """A map of conversations to tokens.
 
     Parameters
     ----------
+    encoder : ConversationEncoder
     max_length : int or None
         Tokens that a conversation may have.
     truncate : {"end", "start", "drop", "error"}
+        Treatment of conversations that have more.
+
+    Attributes
+    ----------
+    declares : dict
+        The streams beside the tokens, by their meaning for them.
     """
 
-    def __init__(self, max_length: int | None, truncate: Truncate) -> None:
+    size = "measured"
+    declares: ClassVar[Mapping[str, str]]
+
+    def __init__(
+        self, encoder: ConversationEncoder, max_length: int | None, truncate: Truncate
+    ) -> None:
         if max_length is not None:
             check_int("max_length", max_length, 1, 2**31)
         if truncate not in ("end", "start", "drop", "error"):
             raise ValueError(
                 f"truncate is 'end', 'start', 'drop' or 'error', got {shown(truncate)}"
             )
+        self.encoder = encoder
         self._most, self._how = max_length, truncate
+        self.lengths = "whole" if max_length is None else f"{truncate} {max_length}"  # in names
 
-    def __call__(self, found: Tokens) -> Tokens | None:
+    def cut(self, found: Tokens) -> Tokens | None:
         """Return the tokens that stay, and their mask; None if the conversation is dropped."""
         tokens, mask = found
         most = self._most
@@ -49,27 +63,6 @@ class Cut:
         raise ValueError(
             f"the conversation has {len(tokens)} tokens, more than max_length={most}"
         )
-
-    def __str__(self) -> str:
-        return "whole" if self._most is None else f"{self._how} {self._most}"
-
-
-class EncodedMap(KnownMap):
-    """A map of conversations to tokens.
-
-    Attributes
-    ----------
-    encoder : ConversationEncoder
-    cut : Cut
-    declares : dict
-        The streams that stand beside the tokens, by what they are to them.
-    """
-
-    size = "measured"
-    declares: ClassVar[Mapping[str, str]]
-
-    def __init__(self, encoder: ConversationEncoder, cut: Cut) -> None:
-        self.encoder, self.cut = encoder, cut
 
     def declared(self, stream: str) -> Mapping[str, str]:
         """Return the fields that `StreamInfo` is to have of a stream."""

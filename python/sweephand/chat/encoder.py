@@ -71,10 +71,7 @@ class ConversationEncoder:
     def __call__(self, messages: Sequence[Message]) -> Tokens:
         """Return the tokens of a conversation and its mask.
 
-        Raises
-        ------
-        ValueError
-            If no mask fits, or the conversation is none.
+        ValueError if no mask fits, or the conversation is none.
         """
         return self.encode(messages, self._trained(messages))
 
@@ -136,7 +133,7 @@ class ConversationEncoder:
         text: str,
         tokens: NDArray[np.int32],
     ) -> None:
-        """Compare the first conversations with what the tokenizer itself makes of them."""
+        """Compare the first conversations with the tokenizer's own encoding."""
         if texts.check is None or self._num_checked >= _MOST_CHECKED:
             return
         self._num_checked += 1
@@ -149,7 +146,7 @@ class ConversationEncoder:
 
 
 def _checked(found: Any) -> Tokens:
-    """Return what a function returned for a conversation, as tokens and mask."""
+    """Return the result of a function for a conversation, as tokens and mask."""
     if not isinstance(found, tuple | list) or len(found) != 2:
         raise ValueError(f"the tokenizer returns tokens and mask, got {shown(found)}")
     tokens, mask = np.asarray(found[0]), np.asarray(found[1])

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sweephand.chat.conversation import Message, is_trained, messages_of, text_of
-from sweephand.chat.encoded_map import LOSS_MASK, TOKENS, Cut, EncodedMap, Truncate
+from sweephand.chat.encoded_map import LOSS_MASK, TOKENS, EncodedMap, Truncate
 from sweephand.chat.encoder import ConversationEncoder
 from sweephand.maps.key import Key
 
@@ -21,11 +21,15 @@ class PairMap(EncodedMap):
     declares: ClassVar[Mapping[str, str]] = {"loss_mask": LOSS_MASK, "parts": PART}
 
     def __init__(
-        self, encoder: ConversationEncoder, cut: Cut, columns: tuple[str, str, str]
+        self,
+        encoder: ConversationEncoder,
+        max_length: int | None,
+        truncate: Truncate,
+        columns: tuple[str, str, str],
     ) -> None:
-        super().__init__(encoder, cut)
+        super().__init__(encoder, max_length, truncate)
         self._prompt, *self._answers = columns
-        self.name = f"chat.encode_pairs {encoder.digest} {' '.join(columns)} {cut}"
+        self.name = f"chat.encode_pairs {encoder.digest} {' '.join(columns)} {self.lengths}"
 
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
         """Return the tokens of both conversations, the mask, and the part of each token."""
@@ -130,4 +134,4 @@ def encode_pairs(
     array([0, 0, 0, 0, 0, 1, 1, 1, 1], dtype=uint8)
     """
     encoder = ConversationEncoder(tokenizer, template, "assistant", tools)
-    return PairMap(encoder, Cut(max_length, truncate), (prompt, chosen, rejected))
+    return PairMap(encoder, max_length, truncate, (prompt, chosen, rejected))

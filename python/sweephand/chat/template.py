@@ -56,10 +56,7 @@ class ChatTemplate:
     ) -> tuple[str, list[Span]]:
         """Return a conversation as text, and the parts that the template marks as generated.
 
-        Raises
-        ------
-        ValueError
-            If the template refuses the conversation.
+        ValueError if the template refuses the conversation.
         """
         try:
             marked: str = self._compiled.render(
@@ -84,11 +81,8 @@ class ChatTemplate:
 
         An answer begins after the prompt of a generation, which ends with what precedes it; it
         ends where the text of the conversation up to it ends. `whole` is the text of all.
-
-        Raises
-        ------
-        ValueError
-            If the text of a part of the conversation is not how that of the whole begins.
+        ValueError if the text of a part of the conversation is not how that of the whole
+        begins.
         """
         spans = []
         for number in numbers:

@@ -110,12 +110,7 @@ def _edge(found: Encoded, number: int, side: int) -> int | None:
 def text_tokens(tokenizer: Any, template: str | None) -> TextTokens:
     """Return a tokenizer of `tokenizers` or `transformers` in the form that is used here.
 
-    Raises
-    ------
-    TypeError
-        If it is none.
-    ValueError
-        If it has no chat template, and none is given.
+    TypeError if it is none; ValueError if it has no chat template, and none is given.
     """
     if hasattr(tokenizer, "apply_chat_template"):
         return _of_transformers(tokenizer, template)
