@@ -24,14 +24,9 @@ from sweephand.tfds.records import Records
 class ArrayRecordFiles:
     """The records of all files of several splits; see `RecordFiles`.
 
-    Raises
-    ------
-    FileNotFoundError
-        If a file is absent.
-    ImportError
-        If the package ``array_record`` is not installed.
-    DataError
-        If a file has another number of records than the folder says, or is damaged.
+    FileNotFoundError if a file is absent; ImportError if the package ``array_record`` is not
+    installed; DataError if a file has another number of records than the folder says, or is
+    damaged.
     """
 
     index_path = None  # every file has its own

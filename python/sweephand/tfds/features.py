@@ -113,7 +113,9 @@ def _features_dict(node: JsonFields, path: str, outer: list[int]) -> Iterator[Fe
 
 
 def _sequence(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    yield from _walk(node.nested("feature"), path, [*outer, node.signed("length", -1)])
+    yield from _walk(
+        node.nested("feature"), path, [*outer, node.integer("length", -1, least=-1)]
+    )
 
 
 def _translation(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
@@ -134,7 +136,7 @@ def _leaf(
 def _file(dtype: str, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
     """Yield a file in one value of bytes, and the array that it holds."""
     declared = _dtype_of(node.text("dtype") or dtype)
-    shape = tuple(node.nested("shape").signed_list("dimensions"))
+    shape = tuple(node.nested("shape").integers("dimensions", least=-1))
     decoded = (declared, shape) if declared is not None and shape else None
     for feature in _shaped(path, BYTES, [], outer):
         yield replace(feature, decoded=decoded)
@@ -145,7 +147,7 @@ def _video(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
 
 
 def _tensor(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    shape = list(node.nested("shape").signed_list("dimensions"))
+    shape = list(node.nested("shape").integers("dimensions", least=-1))
     encoding = node.text("encoding").lower()  # audio has it in capitals
     dtype = _dtype_of(node.text("dtype"))
     if encoding not in _ENCODINGS:

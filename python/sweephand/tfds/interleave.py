@@ -101,10 +101,7 @@ class Interleave:
     def take(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the files and the examples in them at positions ``[first, first + count)``.
 
-        Raises
-        ------
-        IndexError
-            If the positions reach past the end.
+        IndexError if the positions reach past the end.
         """
         if first < 0 or count < 0 or first + count > len(self):
             raise IndexError(

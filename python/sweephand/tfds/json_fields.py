@@ -59,23 +59,15 @@ class JsonFields:
             raise DataError(f"field {name!r} must hold strings", str(self._file))
         return [str(value) for value in values]
 
-    def signed(self, name: str, default: int) -> int:
-        """Return an integer, which may be -1."""
-        return self._to_integer(name, self._values.get(name, default), least=-1)
+    def integer(self, name: str, default: int = 0, *, least: int = 0) -> int:
+        """Return an integer in ``[least, 2^63)``."""
+        return self._to_integer(name, self._values.get(name, default), least)
 
-    def signed_list(self, name: str) -> tuple[int, ...]:
-        """Return a list of integers, which may be -1."""
-        return tuple(self._to_integer(name, value, least=-1) for value in self._get(name, []))
+    def integers(self, name: str, *, least: int = 0) -> tuple[int, ...]:
+        """Return a list of integers in ``[least, 2^63)``."""
+        return tuple(self._to_integer(name, value, least) for value in self._get(name, []))
 
-    def integer(self, name: str) -> int:
-        """Return an integer in ``[0, 2^63)``."""
-        return self._to_integer(name, self._values.get(name, 0))
-
-    def integers(self, name: str) -> tuple[int, ...]:
-        """Return a list of integers in ``[0, 2^63)``."""
-        return tuple(self._to_integer(name, value) for value in self._get(name, []))
-
-    def _to_integer(self, name: str, value: object, least: int = 0) -> int:
+    def _to_integer(self, name: str, value: object, least: int) -> int:
         # 64-bit integers are text in the JSON form of Protocol Buffers.
         if isinstance(value, str) and value.isascii() and value.removeprefix("-").isdigit():
             value = int(value)
@@ -90,12 +82,7 @@ class JsonFields:
 def read_json(file: AnyPath) -> object:
     """Return the content of a JSON file.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    DataError
-        If it is not valid JSON.
+    FileNotFoundError if there is no such file; DataError if it is not valid JSON.
     """
     try:
         content: object = json.loads(read_file(file))

@@ -236,10 +236,7 @@ class ExampleIds(SequenceIds):
     def find(self, example_id: str) -> Iterator[tuple[int, int]]:
         """Yield row and place of the example: several where the split selects it several times.
 
-        Raises
-        ------
-        KeyError
-            If no selected example has the id.
+        KeyError if no selected example has the id.
         """
         name, _, index = example_id.rpartition("__")
         if not (index.isascii() and index.isdigit()):

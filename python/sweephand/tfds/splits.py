@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from abc import ABC, abstractmethod
@@ -82,15 +81,6 @@ class _All(Split):
 
     def __str__(self) -> str:
         return "all"
-
-
-def _closest(percent: float, num_examples: int) -> int:
-    # The product comes first, and Python rounds half to even: 75 % of 14 is 10, not 11.
-    return round(percent * num_examples / 100.0)
-
-
-def _pct1(percent: float, num_examples: int) -> int:
-    return int(percent * math.trunc(num_examples / 100))
 
 
 @dataclass(frozen=True)
@@ -201,8 +191,9 @@ class ReadInstruction(Split):
                     f"{self}: 'pct1_dropremainder' needs 100 examples, "
                     f"split {self.split_name!r} has {num_examples}"
                 )
-            return _pct1(bound, num_examples)
-        example = _closest(bound, num_examples)
+            return int(bound * (num_examples // 100))
+        # The product comes first, and Python rounds half to even: 75 % of 14 is 10, not 11.
+        example = round(bound * num_examples / 100.0)
         if bound < 0 and example == 0:
             warnings.warn(
                 f"{self}: {bound} % of {num_examples} examples rounds to 0, which is the "
@@ -344,12 +335,8 @@ def _parse_part(spec: str, text: str) -> Split:
 def as_split(split: SplitLike) -> Split:
     """Return a split expression as an object.
 
-    Raises
-    ------
-    ValueError
-        If the text is no split expression, saying what was probably meant.
-    TypeError
-        If it is neither text nor a split.
+    ValueError if the text is no split expression, saying what was probably meant; TypeError if
+    it is neither text nor a split.
     """
     if isinstance(split, Split):
         return split
