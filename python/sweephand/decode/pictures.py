@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -135,13 +136,7 @@ class PictureDecoder:
     library: Literal["pillow", "torchcodec"] = "pillow"
 
     def __call__(self, content: object) -> Picture:
-        """Return the picture.
-
-        Raises
-        ------
-        ValueError
-            If the bytes are none, or are cut short.
-        """
+        """Return the picture; ValueError if the bytes are none, or are cut short."""
         if not isinstance(content, bytes):
             raise ValueError(
                 f"stored pictures are bytes, got {type(content).__name__}; arrays go through "
@@ -161,23 +156,16 @@ def _library(library: Library, upright: bool) -> Literal["pillow", "torchcodec"]
         )
     if library == "torchcodec" and not upright:
         raise ValueError("torchcodec turns all pictures upright: library='pillow' need not")
-    if library == "torchcodec" or (library == "best" and upright and _has_torchcodec()):
-        _torchcodec()
-        return "torchcodec"
+    torchcodec = OptionalModule("torchcodec.decoders", extra="torchcodec")
+    if library == "torchcodec":
+        torchcodec()
+        return library
+    if library == "best" and upright:
+        with suppress(ImportError, OSError, RuntimeError):  # or it is for another torch
+            torchcodec()
+            return "torchcodec"
     check_pillow()
     return "pillow"
-
-
-def _has_torchcodec() -> bool:
-    try:
-        _torchcodec()
-    except (ImportError, OSError, RuntimeError):  # or one that is for another torch
-        return False
-    return True
-
-
-def _torchcodec() -> Any:
-    return OptionalModule("torchcodec.decoders", extra="torchcodec")()
 
 
 class RaggedPictures(PictureMap):

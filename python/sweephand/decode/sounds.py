@@ -128,10 +128,7 @@ class AudioMap(KnownMap):
 def sound_of(content: bytes, dtype: str) -> tuple[NDArray[Any], int]:
     """Return the samples of stored bytes, and how many are in a second.
 
-    Raises
-    ------
-    ValueError
-        If libsndfile cannot decode them, or they are cut short.
+    ValueError if libsndfile cannot decode them, or they are cut short.
     """
     if content[:4] == b"RIFF" and len(content) >= 8:
         size = int.from_bytes(content[4:8], "little")

@@ -38,11 +38,6 @@ _ROUNDING = 1e-5  # seconds that a border may be beyond a time stamp
 _FRAME_SHOWN = 0x10  # bit of the first byte of a VP8 packet: set where one is shown
 
 
-def check_av() -> None:
-    """Raise ImportError with the package to install, if there is no PyAV."""
-    av()
-
-
 class VideoFile:
     """A part of a video that is open, for one thread.
 

@@ -56,10 +56,7 @@ class VideoPart:
     def chosen(self, num_frames: int) -> range:
         """Return the numbers of the frames, of so many in the range of time.
 
-        Raises
-        ------
-        ValueError
-            If there are not as many as there should be.
+        ValueError if there are not as many as there should be.
         """
         if self.num_frames is not None and num_frames != self.num_frames:
             raise ValueError(

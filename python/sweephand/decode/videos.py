@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.checks import check_int
-from sweephand.decode.video_file import VideoFile, check_av
+from sweephand.decode.video_file import VideoFile, av
 from sweephand.decode.video_parts import part_of
 from sweephand.images.crops import Size, check_size
 from sweephand.images.picture_map import Steps, samples_of
@@ -100,7 +100,7 @@ def video(
     >>> sh.MinibatchSource(clips).next_minibatch(2)["mp4"].values.shape
     (2, 4, 32, 32, 3)
     """
-    check_av()
+    av()  # names the package to install, if it is not there
     if at not in get_args(At):
         raise ValueError(f"at is one of {', '.join(get_args(At))}, got {at!r:.40}")
     if short not in get_args(Short):

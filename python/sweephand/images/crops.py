@@ -27,10 +27,7 @@ Extent = tuple[int, int]
 def check_size(name: str, size: Size) -> tuple[int, int]:
     """Return height and width.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither a number nor two, or one is below 1.
+    TypeError or ValueError if it is neither a number nor two, or one is below 1.
     """
     both = (size, size) if isinstance(size, int) else tuple(size)
     if len(both) != 2:

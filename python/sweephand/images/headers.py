@@ -9,7 +9,7 @@ from typing import NamedTuple
 ORIENTATION = 0x0112  # tag of EXIF
 ON_THEIR_SIDE = range(5, 9)  # values of it that swap height and width
 
-HEAD_BYTES = 1 << 14  # thumbnails of EXIF stand before
+HEAD_BYTES = 1 << 14  # thumbnails of EXIF come before
 
 _JPEG = b"\xff\xd8"
 _PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
@@ -19,7 +19,7 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # segments that tel
 _APP1 = 0xE1  # EXIF and XMP
 _EXIF = b"Exif\0\0"
 _SHORT = 3  # type of EXIF's values
-# Tables, comments and data of applications that may stand before.
+# Tables, comments and data of applications that may come before.
 _SEGMENTS = frozenset({0xC4, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)})
 
 
@@ -29,16 +29,11 @@ def header_extent(content: bytes, *, upright: bool) -> tuple[int, int] | None:
     Pillow takes 10 times as long for them, most of it for what it makes to decode them.
     """
     if content.startswith(_JPEG):
-        return _jpeg_extent(content, upright=upright)
+        return jpeg_extent(content, upright=upright)
     if content.startswith(_PNG) and len(content) >= _PNG_EXTENT + 8 and is_plain_png(content):
         width, height = unpack_from(">II", content, _PNG_EXTENT)
         return height, width
     return None
-
-
-def extent_in_head(content: bytes, *, upright: bool) -> tuple[int, int] | None:
-    """Return height and width of a usual JPEG by its first `HEAD_BYTES`, if they tell them."""
-    return _jpeg_extent(content, upright=upright)
 
 
 class JpegFrame(NamedTuple):
@@ -89,7 +84,8 @@ def jpeg_frame(content: bytes) -> JpegFrame | None:
     return None
 
 
-def _jpeg_extent(content: bytes, *, upright: bool) -> tuple[int, int] | None:
+def jpeg_extent(content: bytes, *, upright: bool) -> tuple[int, int] | None:
+    """Return height and width of a usual JPEG, also by its first `HEAD_BYTES`, else None."""
     frame = jpeg_frame(content)
     if frame is None or not (frame.height and frame.width):
         return None
@@ -118,5 +114,5 @@ def _exif_orientation(exif: bytes) -> int | None:
 
 
 def is_plain_png(png: bytes) -> bool:
-    """Return True if no EXIF or XMP tells how a PNG lies."""
+    """Return True if no EXIF or XMP can give a PNG an orientation."""
     return b"eXIf" not in png and b"XML:com" not in png

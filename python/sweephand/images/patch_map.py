@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sweephand.checks import check_int
 from sweephand.dataclass import dataclass
 from sweephand.images.grids import NativeResolution, PatchRule
-from sweephand.images.headers import HEAD_BYTES, extent_in_head
+from sweephand.images.headers import HEAD_BYTES, jpeg_extent
 from sweephand.images.picture_map import samples_of
 from sweephand.images.resizing import check_filter
 from sweephand.images.steps import Picture
@@ -67,10 +67,10 @@ class PatchLengths(Lengths):
         return {self.stream: HEAD_BYTES}
 
     def of_heads(self, sequence: Mapping[str, Any]) -> dict[str, int] | None:
-        """Return the lengths, or None if a header lies further behind."""
+        """Return the lengths, or None if a header is longer than the heads."""
         found = []
         for content in samples_of(self.stream, sequence):
-            extent = extent_in_head(_stored(content), upright=self.upright)
+            extent = jpeg_extent(_stored(content), upright=self.upright)
             if extent is None:
                 return None
             found.append(extent)

@@ -1,4 +1,4 @@
-"""Resizing of pictures: by the core to the bits of Pillow 13, by Pillow what is rare."""
+"""Resizing of pictures: by the core to the bits of Pillow 13, by Pillow in rare cases."""
 
 from __future__ import annotations
 

@@ -89,10 +89,7 @@ def scaled_picture_of(content: bytes, frame: JpegFrame, scale: int) -> Picture:
 def extent_of(content: bytes, *, upright: bool) -> tuple[int, int]:
     """Return height and width of stored bytes, of which only the header is read.
 
-    Raises
-    ------
-    ValueError
-        If Pillow does not know their format.
+    ValueError if Pillow does not know their format.
     """
     found = header_extent(content, upright=upright)
     if found is not None:
@@ -155,7 +152,7 @@ def pixels_of(image: Any) -> Picture:
     """Return a view of the pixels, if Pillow exports them, else a copy."""
     channels = _OF_FOUR_BYTES.get(image.mode)
     if channels is not None and hasattr(image, "__arrow_c_array__"):
-        with suppress(ValueError):  # a large picture lies in several pieces
+        with suppress(ValueError):  # a large picture is in several pieces
             memory = _core.read.arrow_bytes(*image.__arrow_c_array__())
             return memory.reshape(image.height, image.width, 4)[..., :channels]
     return np.asarray(image)
