@@ -161,6 +161,6 @@ def test_a_copy_that_fails_is_no_success(
 
 def test_what_a_copy_tells_keeps_every_bit() -> None:
     step = DemoStep(3, 12345, "abc", 0.1 + 0.2, 256.0, False)
-    place = Resumed(3, {"position": 1}, 1e-3, 1 / 3)
+    place = Resumed(3, {"position": 1}, 1 / 3)
     assert from_line(to_line(step)) == step
     assert from_line(to_line(place)) == place

@@ -42,6 +42,5 @@ def draw_runs(
     scales.set_ylabel("loss scale")
     pictures.with_commas(losses.xaxis, scales.xaxis, scales.yaxis)
     pictures.draw_lengths(functions, lengths)
-    functions.set_xlabel("bytes in a function")
-    functions.set_ylabel("functions")
+    functions.set(xlabel="bytes in a function", ylabel="functions")
     return figure

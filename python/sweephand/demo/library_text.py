@@ -62,10 +62,7 @@ def standard_library() -> Path:
 def read_text(sources: Path) -> LibraryText:
     """Collect the functions of all Python files below a folder, in a fixed order.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there are none, as in a Python that was installed without its sources.
+    FileNotFoundError if there are none, as in a Python that was installed without its sources.
     """
     names, texts = [], []
     for file in _python_files(sources):

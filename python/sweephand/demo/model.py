@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 _SYMBOLS = 128  # bytes beyond ASCII share the last one
 _ROWS = 4096  # of the tables for hashed contexts
-_START = 0  # stands before a sequence
+_START = 0  # comes before a sequence
 
 Contexts = list[NDArray[np.int64]]
 

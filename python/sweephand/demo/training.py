@@ -99,15 +99,12 @@ class Resumed:
         The first step that is done again.
     state : dict
         What the source was restored from.
-    open_seconds : float
-        To open the corpus and make the source.
     place_seconds : float
         From restoring the source to its first minibatch.
     """
 
     step: int
     state: dict[str, Any]
-    open_seconds: float
     place_seconds: float
 
 
@@ -159,14 +156,12 @@ class DemoRun:
 def train(settings: Settings) -> Iterator[DemoStep | Resumed]:
     """Train step by step; a resumed run yields its place first."""
     run = DemoRun()
-    opening = time.perf_counter()
     with MinibatchSource(
         open_text(settings.corpus),
         randomization_seed=settings.seed,
         num_threads=settings.num_threads,
         prefetch=settings.prefetch,
     ) as source:
-        opened = time.perf_counter()
         state = run.restore(settings.checkpoints)
         first = run.trainer.consumed.steps
         restoring = time.perf_counter()
@@ -176,7 +171,7 @@ def train(settings: Settings) -> Iterator[DemoStep | Resumed]:
             minibatch = source.next_minibatch(settings.size)
             if state and number == first:
                 found = time.perf_counter()
-                yield Resumed(first, state, opened - opening, found - restoring)
+                yield Resumed(first, state, found - restoring)
             yield run.step(number, minibatch)
             if settings.checkpoints and (number + 1) % settings.checkpoint_steps == 0:
                 run.trainer.save_checkpoint(
@@ -198,10 +193,7 @@ def from_line(line: str) -> DemoStep | Resumed:
 def follow(settings: Settings, *, kill_at: int | None = None) -> Iterator[DemoStep | Resumed]:
     """Train in a copy of this program and yield its records; kill it at a step.
 
-    Raises
-    ------
-    ChildProcessError
-        If the copy ends otherwise than by the kill, or fails.
+    ChildProcessError if the copy ends otherwise than by the kill, or fails.
     """
     arguments = to_json(asdict(settings), default=str)
     command = [sys.executable, "-m", "sweephand.demo.training", arguments]

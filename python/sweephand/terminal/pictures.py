@@ -49,10 +49,7 @@ def has_matplotlib() -> bool:
 def new_figure(title: str, num_panels: int, columns: int = 3) -> tuple[Figure, list[Axes]]:
     """Return a figure with a title, and its panels, at most `columns` side by side.
 
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed, saying how it is.
+    ImportError if matplotlib is not installed, saying how it is.
     """
     check_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
