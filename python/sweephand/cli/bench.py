@@ -192,8 +192,7 @@ def _draw(rounds: Sequence[_Round], facts: dict[str, Any]) -> Figure:
         numbers, [r.memcpy_bytes / 1e9 for r in rounds], "o-", label="memcpy, one thread"
     )
     panel.plot(numbers, [r.source_bytes / 1e9 for r in rounds], "o-", label="minibatches")
-    panel.set_xlabel("round")
-    panel.set_ylabel("GB/s")
+    panel.set(xlabel="round", ylabel="GB/s")
     panel.set_ylim(bottom=0)
     pictures.with_commas(panel.xaxis, integer=True)
     pictures.with_commas(panel.yaxis)

@@ -1,4 +1,4 @@
-"""What the links of a cluster carry, and how long its loop waits for them.
+"""Traffic of the links of a cluster, and the time that its loop waits for them.
 
 read so far    asked for, not yet read
 ---------------|=====|=====|=====|========
@@ -155,7 +155,7 @@ class _Ahead:
     def fetch(
         self, network: _Network, asked: int, taken: float, time: float, until: float
     ) -> None:
-        """Fetch what is due first and not asked for, while the store's link idles."""
+        """Fetch the chunks due first and not asked for, while the store's link idles."""
         while self._later and self._later[-1][0] <= taken:
             heappush(self._due, self._later.pop()[1])
         while self._due and network.store_idles_at < until:
@@ -165,7 +165,7 @@ class _Ahead:
 
 
 class _Network:
-    """The links of the store and of all nodes, and what they have carried, by sweep."""
+    """The links of the store and of all nodes, and their traffic, by sweep."""
 
     def __init__(self, nodes: int, links: Links, num_sweeps: int) -> None:
         self._store = _Link(links.store)

@@ -154,6 +154,5 @@ def _draw(facts: dict[str, Any], lengths: NDArray[np.uint32]) -> Figure:
         f"{in_count(facts['num_sequences'])} sequences of {Path(facts['path']).name}", 1
     )
     pictures.draw_lengths(panel, lengths)
-    panel.set_xlabel("samples in a sequence")
-    panel.set_ylabel("sequences")
+    panel.set(xlabel="samples in a sequence", ylabel="sequences")
     return figure

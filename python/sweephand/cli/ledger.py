@@ -75,60 +75,44 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
     return _QUESTIONS[arguments.question](rows, arguments, facts, screen)
 
 
-def _tell_ledger(facts: Answer, screen: Screen) -> None:
-    first, last = facts["steps"]
+def _rank(
+    rows: LedgerRows, arguments: argparse.Namespace, facts: Answer, screen: Screen
+) -> Answer:
+    """Show the sequences or corpora by their losses."""
+    by, lowest, most = arguments.by, arguments.lowest, arguments.rows
+    facts |= {"by": by, "lowest": lowest}
+    if arguments.question == "top":
+        found = rows.of_sequences().ranked(by, lowest=lowest)[:most]
+        facts["sequences"], names = found, ["id", "corpus"]
+        heading = f"Sequences of {'lowest' if lowest else 'highest'} loss, by {by}"
+    else:
+        found = rows.of_corpora().ranked(by, lowest=lowest)
+        facts["corpora"], names = found, ["corpus"]
+        heading = "Loss by corpus"
     screen.facts(
         {
             "ledger": facts["ledger"],
-            "steps": f"{in_count(first)} to {in_count(last)}",
-            "visits": in_count(facts["num_visits"]),
-            "sequences": in_count(facts["num_sequences"]),
+            "steps": f"{in_count(rows.first_step)} to {in_count(rows.last_step)}",
+            "visits": in_count(rows.num_visits),
+            "sequences": in_count(len(rows.ids)),
         }
     )
-
-
-def _top(
-    rows: LedgerRows, arguments: argparse.Namespace, facts: Answer, screen: Screen
-) -> Answer:
-    found = rows.of_sequences().ranked(arguments.by, lowest=arguments.lowest)[: arguments.rows]
-    facts |= {"by": arguments.by, "lowest": arguments.lowest, "sequences": found}
-    _tell_ledger(facts, screen)
-    which = "lowest" if arguments.lowest else "highest"
-    screen.heading(f"Sequences of {which} loss, by {arguments.by}")
-    _table(["id", "corpus"], found, screen)
-    keep_picture(arguments, screen, facts, lambda: _draw_bars(facts, found, "id", arguments.by))
-    return facts
-
-
-def _by_corpus(
-    rows: LedgerRows, arguments: argparse.Namespace, facts: Answer, screen: Screen
-) -> Answer:
-    found = rows.of_corpora().ranked(arguments.by, lowest=arguments.lowest)
-    facts |= {"by": arguments.by, "lowest": arguments.lowest, "corpora": found}
-    _tell_ledger(facts, screen)
-    screen.heading("Loss by corpus")
-    _table(["corpus"], found[: arguments.rows], screen)
-    if len(found) > arguments.rows:
-        screen.text(f"... and {len(found) - arguments.rows} more: --rows shows them")
-    keep_picture(
-        arguments, screen, facts, lambda: _draw_bars(facts, found, "corpus", arguments.by)
-    )
-    return facts
-
-
-def _table(names: list[str], found: list[dict[str, Any]], screen: Screen) -> None:
-    header = [*names, "visits", "mean loss", "per sample", "last", "sum"]
+    screen.heading(heading)
     screen.table(
-        header,
+        [*names, "visits", "mean loss", "per sample", "last", "sum"],
         [
             [
                 *(one[name] or _NO_CORPUS for name in names),
                 in_count(one["visits"]),
                 *(_in_digits(one[key]) for key in ("mean", "per_sample", "last", "sum")),
             ]
-            for one in found
+            for one in found[:most]
         ],
     )
+    if len(found) > most:
+        screen.text(f"... and {len(found) - most} more: --rows shows them")
+    keep_picture(arguments, screen, facts, lambda: _draw_bars(facts, found, names[0], by))
+    return facts
 
 
 def _show(
@@ -174,7 +158,9 @@ def _draw_bars(facts: Answer, found: list[dict[str, Any]], name: str, by: str) -
     """Draw a bar for each row, the first on top."""
     shown = found[:_BARS][::-1]
     figure, [axis] = pictures.new_figure(f"{facts['ledger']}: loss by {name}", 1)
-    axis.barh([one[name] or _NO_CORPUS for one in shown], [one[_key(by)] for one in shown])
+    axis.barh(
+        [one[name] or _NO_CORPUS for one in shown], [one[by.replace("-", "_")] for one in shown]
+    )
     axis.set_xlabel(f"loss, {by}")
     return figure
 
@@ -192,16 +178,11 @@ def _draw_visits(facts: Answer) -> Figure:
         linestyle=":",
         label="mean of the sequences of its step",
     )
-    axis.set_xlabel("step")
-    axis.set_ylabel("loss")
+    axis.set(xlabel="step", ylabel="loss")
     axis.legend()
     pictures.with_commas(axis.xaxis, integer=True)
     return figure
 
 
-def _key(by: str) -> str:
-    return by.replace("-", "_")
-
-
 _Question = Callable[[LedgerRows, argparse.Namespace, Answer, Screen], Answer]
-_QUESTIONS: dict[str, _Question] = {"top": _top, "by-corpus": _by_corpus, "show": _show}
+_QUESTIONS: dict[str, _Question] = {"top": _rank, "by-corpus": _rank, "show": _show}

@@ -270,8 +270,7 @@ def _draw(steps: DryRun, facts: dict[str, Any]) -> Figure:
         2 + has_shares,
     )
     pictures.draw_counts(panels[0], steps.samples)
-    panels[0].set_xlabel("samples in a step")
-    panels[0].set_ylabel("steps")
+    panels[0].set(xlabel="samples in a step", ylabel="steps")
     pictures.draw_bars(
         panels[1],
         {found["layout"]: 100 * found["waste"] for found in layouts.values()},
@@ -280,8 +279,7 @@ def _draw(steps: DryRun, facts: dict[str, Any]) -> Figure:
     panels[1].set_xlabel("padding, per cent of the cells")
     if has_shares:
         pictures.draw_counts(panels[2], 100 * steps.imbalance)
-        panels[2].set_xlabel("fullest worker over the mean, per cent")
-        panels[2].set_ylabel("steps")
+        panels[2].set(xlabel="fullest worker over the mean, per cent", ylabel="steps")
     return figure
 
 

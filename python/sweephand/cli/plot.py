@@ -101,8 +101,7 @@ def _draw(facts: dict[str, Any], panels: dict[str, dict[str, Curve]]) -> Figure:
             else:
                 mark = "o" if len(found.steps) < 40 else ""
                 axis.plot(found.steps, found.values, marker=mark, markersize=3, label=name)
-        axis.set_xlabel("step")
-        axis.set_ylabel(panel)
+        axis.set(xlabel="step", ylabel=panel)
         if panel == "loss scale" and all((c.values > 0).all() for c in curves.values()):
             axis.set_yscale("log", base=2)
         if len(curves) > 1:

@@ -33,12 +33,7 @@ class Curve:
 def log_at(path: Path) -> Path:
     """Return the log of a run: a file, or the only one in a folder.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
-    ValueError
-        If there are several.
+    FileNotFoundError if there is none; ValueError if there are several.
     """
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
@@ -59,12 +54,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     """Return the records of a log.
 
     After a kill a run repeats the records after its checkpoint: of two the earlier is left out,
-    and a last line that is not whole yet.
-
-    Raises
-    ------
-    DataError
-        If a line is no record.
+    and a last line that is not whole yet. DataError if a line is no record.
     """
     lines = path.read_bytes().split(b"\n")
     records: list[dict[str, Any]] = []

@@ -26,12 +26,8 @@ def of_script(
     """Return the corpus or source that a script makes; None if no script is named.
 
     The script is run, but not as a program: its part after ``if __name__ == "__main__"`` is
-    left out. A function of the name is called.
-
-    Raises
-    ------
-    ValueError
-        If there is no such name in it, or it is of none of the kinds.
+    left out. A function of the name is called. ValueError if there is no such name in it, or it
+    is of none of the kinds.
     """
     if not names_script(paths):
         return None
@@ -51,10 +47,7 @@ def of_script(
 def object_of_script(path: str) -> Any:
     """Return the object that ``SCRIPT.py:NAME`` names.
 
-    Raises
-    ------
-    ValueError
-        If it names none, or there is none of the name.
+    ValueError if it names none, or there is none of the name.
     """
     script, name, names = _run(path)
     if name not in names:

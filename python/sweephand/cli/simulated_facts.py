@@ -122,7 +122,7 @@ def arithmetic(
 def cluster_cache(
     arguments: argparse.Namespace, cluster: Cluster, num_chunks: int, chunk_bytes: float
 ) -> dict[str, Any]:
-    """Return where nodes find what they read, if their caches are one, and what that costs."""
+    """Return the sources of the reads of nodes whose caches are one, and the costs."""
     nodes = arguments.nodes or -(-arguments.workers // 8)
     scale = chunks_of_small_run(nodes) / num_chunks
     links = Links(

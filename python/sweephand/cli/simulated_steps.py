@@ -166,12 +166,8 @@ def plan_steps_of(
 ) -> SimulatedSteps:
     """Plan the very steps that a run over a source takes.
 
-    Shares, loads and chunks are those of as many processes.
-
-    Raises
-    ------
-    ValueError
-        If the source ends before.
+    Shares, loads and chunks are those of as many processes. ValueError if the source ends
+    before.
     """
     plan = source.timeline
     planner = plan.make_planner()

@@ -188,23 +188,21 @@ def draw(facts: dict[str, Any], reads: NDArray[np.int64]) -> Figure:
         heights = [100 * excess for excess in excesses]
         panels[0].bar(places + shift, heights, 0.4, label=unit)
     panels[0].set_xticks(places, names)
-    panels[0].set_xlabel("balance")
-    panels[0].set_ylabel("excess of the fullest worker over the mean, per cent")
+    panels[0].set(
+        xlabel="balance", ylabel="excess of the fullest worker over the mean, per cent"
+    )
     panels[0].legend()
     pictures.draw_counts(panels[1], reads)
-    panels[1].set_xlabel("chunks that a worker opens in a sweep")
-    panels[1].set_ylabel("workers")
+    panels[1].set(xlabel="chunks that a worker opens in a sweep", ylabel="workers")
     rooms = [100 * one["room"] for one in figures["cache"]["by_room"]]
     for key, label in (("known_future", "known future"), ("lru", "LRU")):
         hits = [100 * one[key] for one in figures["cache"]["by_room"]]
         panels[2].plot(rooms, hits, marker="o", label=label)
-    panels[2].set_xlabel("cache of a node, per cent of the corpus")
-    panels[2].set_ylabel("hits, per cent")
+    panels[2].set(xlabel="cache of a node, per cent of the corpus", ylabel="hits, per cent")
     panels[2].legend()
     lost = {
         in_seconds(one["loader_seconds"]): 100 * one["time_lost"] for one in figures["restarts"]
     }
     pictures.draw_bars(panels[3], lost, [f"{share:.1f} %" for share in lost.values()])
-    panels[3].set_xlabel("time lost to failures, per cent")
-    panels[3].set_ylabel("the loader takes")
+    panels[3].set(xlabel="time lost to failures, per cent", ylabel="the loader takes")
     return figure
