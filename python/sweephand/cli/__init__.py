@@ -164,7 +164,10 @@ def _run(parsed: argparse.Namespace) -> int:
 
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
-        facts: Answer = _command(parsed.command).run(parsed, Screen(quiet=parsed.json))
+        # All is well unless the command finds otherwise.
+        facts: Answer = {"ok": True} | _command(parsed.command).run(
+            parsed, Screen(quiet=parsed.json)
+        )
     if parsed.json:
         write_json(facts)
     sys.stdout.flush()

@@ -89,7 +89,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         resumes = [_resume_seconds(source, size) for _ in range(arguments.rounds)]
         rounds = _measure(source, size, arguments, screen)
     facts: dict[str, Any] = {
-        "ok": True,
         "size": size,
         "layout": arguments.layout,
         "samples_per_second": _spread([round.samples for round in rounds]),

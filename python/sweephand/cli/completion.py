@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             action.complete = places[action.metavar]  # type: ignore[attr-defined]
     script = shtab.complete(root, shell=arguments.shell)
     screen.lines(script.splitlines())
-    return {"ok": True, "shell": arguments.shell, "script": script}
+    return {"shell": arguments.shell, "script": script}
 
 
 def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:

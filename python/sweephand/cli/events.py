@@ -55,7 +55,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
     else:
         events = EventList(tuple(append(_event(arguments), path)))
     facts: Answer = {
-        "ok": True,
         "file": str(path),
         "digest": events.digest,
         "events": [event.to_json() for event in events],

@@ -50,7 +50,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         if arguments.size is not None:
             step = step_at_time(source, arguments.size, time, screen)
     facts: dict[str, Any] = {
-        "ok": True,
         "id": arguments.id,
         "sweep": arguments.sweep,
         "nominal_time": time,

@@ -78,7 +78,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
         raise _wrong("the run would see them again: --delete needs --write, or no ban is left")
     deleted = found.delete_holding() if arguments.delete else []
     facts: Answer = {
-        "ok": True,
         "checkpoints": str(arguments.checkpoints),
         **facts_of(found),
         "written": written,

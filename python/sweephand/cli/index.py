@@ -63,4 +63,4 @@ def _clean(paths: Sequence[AnyPath], screen: Screen) -> dict[str, object]:
             begins |= {f"{local.resolve()}/", f"{local.absolute()}/"}
         removed += [str(one) for one in clean_indexes(local, begins)]
     screen.lines([f"removed: {one}" for one in removed] or ["there is no index to remove"])
-    return {"ok": True, "removed": removed}
+    return {"removed": removed}

@@ -49,7 +49,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     with MinibatchSource(corpus, randomize=False, num_threads=0, **limits) as source:
         lengths = _lengths_of(source, screen)
         facts: dict[str, Any] = {
-            "ok": True,
             "path": " ".join(str(as_path(path)) for path in arguments.paths),
             **_stored(arguments.paths),
             "num_sequences": source.num_sequences_per_sweep,

@@ -66,7 +66,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
         )
     rows = LedgerRows(arguments.ledger, arguments.from_step, arguments.to_step)
     facts: Answer = {
-        "ok": True,
         "ledger": str(arguments.ledger),
         "steps": [rows.first_step, rows.last_step],
         "num_visits": rows.num_visits,

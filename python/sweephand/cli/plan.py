@@ -76,7 +76,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         size = minibatch_size(arguments, source.timeline)
         steps = plan_sweep(source, size, arguments, screen)
         facts: dict[str, Any] = {
-            "ok": True,
             "size": size,
             "workers": arguments.workers,
             "balance": arguments.balance,

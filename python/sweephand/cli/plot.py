@@ -42,7 +42,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     last = max(record["step"] for record in records)
     panels = curves_of(records)
     facts: dict[str, Any] = {
-        "ok": True,
         "log": str(path),
         "steps": last,
         "samples": max(record["samples"] for record in records),

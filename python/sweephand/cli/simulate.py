@@ -133,7 +133,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     corpus, cluster, steps = (_real if is_real else _simulated)(arguments, attention)
     reads = cluster.reads(corpus.chunk_samples, arguments.seed)
     facts: dict[str, Any] = {
-        "ok": True,
         "lengths": "those of PATH" if arguments.paths else arguments.lengths,
         "num_samples": corpus.num_samples,
         "num_chunks": len(corpus.chunk_samples),

@@ -56,7 +56,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     parts = split(open_corpus(arguments), seed=arguments.seed, **shares)
     opened = {name: part.open(Ledger()) for name, part in zip(names, parts, strict=True)}
     facts: dict[str, Any] = {
-        "ok": True,
         "seed": arguments.seed,
         "parts": {name: _facts_of(corpus) for name, corpus in opened.items()},
         "python": _in_python(arguments, names, shares),

@@ -60,7 +60,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         planned = next(source.plan(size, **share))
         minibatch = source.next_minibatch(size, **share)
         facts: dict[str, Any] = {
-            "ok": True,
             "step": arguments.step,
             "nominal_time": minibatch.nominal_time,
             "next_time": source.current_position,

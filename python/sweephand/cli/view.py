@@ -149,7 +149,7 @@ def _write(viewer: Viewer, path: Path, screen: Screen) -> Answer:
     page = viewer.page_alone(viewer.first)
     page.write(path)
     screen.text(f"page: {path}")
-    return {"ok": True, "html": str(path), "title": page.title}
+    return {"html": str(path), "title": page.title}
 
 
 def _serve(viewer: Viewer, arguments: argparse.Namespace, screen: Screen) -> Answer:
@@ -165,7 +165,7 @@ def _serve(viewer: Viewer, arguments: argparse.Namespace, screen: Screen) -> Ans
             server.serve_forever(poll_interval=0.1)
         except KeyboardInterrupt:
             screen.text()
-    return {"ok": True}
+    return {}
 
 
 def _curve_of(folder: Path) -> LossCurve:
