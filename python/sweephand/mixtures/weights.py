@@ -122,7 +122,9 @@ class Dropped:
     times: dict[int, int]
 
 
-def drop_out(legs: Sequence[Leg], ends: Sequence[int]) -> Dropped:
+def drop_out(
+    legs: Sequence[Leg], ends: Sequence[int], earlier: Mapping[int, int] | None = None
+) -> Dropped:
     """Return the legs where a corpus drops out at its end, and the rest takes over.
 
     Parameters
@@ -130,19 +132,10 @@ def drop_out(legs: Sequence[Leg], ends: Sequence[int]) -> Dropped:
     legs : sequence of Leg
     ends : sequence of int
         Samples of every corpus.
+    earlier : dict of int, optional
+        Times at which corpora have dropped out already, by number.
     """
-    return _drop_more(Dropped(list(legs), {}), ends)
-
-
-def drop_later(before: Dropped, legs: Sequence[Leg], time: int, ends: Sequence[int]) -> Dropped:
-    """Return the same with other legs from a time on: corpora that dropped out stay out."""
-    times = {number: at for number, at in before.times.items() if at <= time}
-    left = set(range(len(ends))) - times.keys()
-    return _drop_more(Dropped(_joined(before.legs, legs, left, time), times), ends)
-
-
-def _drop_more(dropped: Dropped, ends: Sequence[int]) -> Dropped:
-    legs, times = dropped.legs, dict(dropped.times)
+    legs, times = list(legs), dict(earlier or {})
     left = set(range(len(ends))) - times.keys()
     while len(left) > 1:
         rates = rates_of(legs)
@@ -154,6 +147,13 @@ def _drop_more(dropped: Dropped, ends: Sequence[int]) -> Dropped:
         left -= times.keys()
         legs = _without(legs, left, time)
     return Dropped(legs, times)
+
+
+def drop_later(before: Dropped, legs: Sequence[Leg], time: int, ends: Sequence[int]) -> Dropped:
+    """Return the same with other legs from a time on: corpora that dropped out stay out."""
+    times = {number: at for number, at in before.times.items() if at <= time}
+    left = set(range(len(ends))) - times.keys()
+    return drop_out(_joined(before.legs, legs, left, time), ends, times)
 
 
 def changed(
