@@ -11,7 +11,7 @@ from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import replace
 from sweephand.errors import DataError
-from sweephand.maps.kept_pass import KeptPass, PassFindings
+from sweephand.maps.kept_pass import KeptPass
 from sweephand.maps.open_context import OpenContext
 
 _PASS = "counts of {}"
@@ -51,9 +51,8 @@ def with_counts(
             found[name] = known.values
     if missing := [name for name in names if name not in found]:
         found |= _found(corpus, missing, kept)
-        one_each = np.ones(corpus.num_sequences, np.uint32)
         for name in missing:
-            kept.keep(_PASS.format(name), PassFindings(one_each, found[name]))
+            kept.keep(_PASS.format(name), found[name])
     return replace(corpus, counts={name: found[name] for name in names})
 
 

@@ -61,9 +61,16 @@ class KeptPass:
             if len(numbers):
                 yield numbers, batch
 
-    def keep(self, name: str, found: PassFindings) -> None:
-        """Keep the findings of the pass."""
+    def keep(
+        self,
+        name: str,
+        values: NDArray[np.uint32],
+        counts: NDArray[np.uint32] | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Keep the findings of the pass, by default one value of each sequence."""
         if len(self._ledger.errors) == self._num_errors:
-            sizes = found.values + np.uint32(1)  # no size is 0
+            counts = np.ones(len(values), np.uint32) if counts is None else counts
+            sizes = values + np.uint32(1)  # no size is 0
             store = MeasuredStore.of(self._corpus, name)
-            store.keep(Sizes(found.counts, sizes, False), facts=found.facts)
+            store.keep(Sizes(counts, sizes, False), facts=facts)

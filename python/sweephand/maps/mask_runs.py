@@ -14,7 +14,7 @@ from sweephand.corpus.loss_masks import LossMasks
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import replace
 from sweephand.errors import DataError
-from sweephand.maps.kept_pass import KeptPass, PassFindings
+from sweephand.maps.kept_pass import KeptPass
 from sweephand.maps.open_context import OpenContext
 from sweephand.maps.stored_streams import StoredStreams
 
@@ -41,7 +41,7 @@ def with_loss_masks(corpus: StoredCorpus, opening: OpenContext) -> StoredCorpus:
     if (known := kept.recall(name)) is not None:
         return replace(corpus, masks=LossMasks(offsets_of(known.counts), known.values))
     found = _found(corpus, kept, tokens, mask, parts)
-    kept.keep(name, PassFindings(found.counts.astype(np.uint32), found.bounds))
+    kept.keep(name, found.bounds, found.counts.astype(np.uint32))
     return replace(corpus, masks=found)
 
 

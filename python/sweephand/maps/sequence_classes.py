@@ -12,7 +12,7 @@ from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.dataclass import dataclass, replace
 from sweephand.errors import DataError, shown
-from sweephand.maps.kept_pass import KeptPass, PassFindings
+from sweephand.maps.kept_pass import KeptPass
 from sweephand.maps.open_context import OpenContext
 from sweephand.maps.stored_streams import StoredStreams
 
@@ -57,9 +57,7 @@ def classes_of(corpus: Corpus, by: By, opening: OpenContext) -> SequenceClasses:
     if (known := kept.recall(name)) is not None:
         return SequenceClasses(list(known.facts["names"]), known.values.astype(np.int64))
     found = _numbered(_of_stream(narrow, info, kept), corpus.num_sequences)
-    one_each = np.ones(corpus.num_sequences, np.uint32)
-    numbers = found.numbers.astype(np.uint32)
-    kept.keep(name, PassFindings(one_each, numbers, {"names": found.names}))
+    kept.keep(name, found.numbers.astype(np.uint32), facts={"names": found.names})
     return found
 
 
