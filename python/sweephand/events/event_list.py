@@ -115,12 +115,7 @@ class EventList(Sequence["Event"]):
     def overtaking(self, fingerprint: str, position: int) -> Event | None:
         """Return the first event that was added since and changes the time before a state.
 
-        Parameters
-        ----------
-        fingerprint : str
-            What `fingerprint` was where the state was taken.
-        position : int
-            Where it was taken.
+        The state has the `fingerprint` and was taken at the position.
         """
         found = self.split(fingerprint)
         since = found[1] if found else []
@@ -129,12 +124,7 @@ class EventList(Sequence["Event"]):
     def difference(self, fingerprint: str, position: int) -> str:
         """Explain why a state cannot go on with these events; "" if it can.
 
-        Parameters
-        ----------
-        fingerprint : str
-            What `fingerprint` was where the state was taken.
-        position : int
-            Where it was taken: what was added since may change nothing before.
+        Events that were added since may change nothing before its position.
         """
         if self.split(fingerprint) is None:
             count = fingerprint.partition(" ")[0]
