@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sweephand import dataclass as ours
+from sweephand.base import dataclass as ours
 from tests.test_layers import modules
 
 
@@ -223,5 +223,5 @@ def test_modules_whose_classes_are_all_frozen_take_them_from_the_package() -> No
         for module, used in standard.items()
         if used
         and all("frozen=True" in one for one in used)
-        and "\nfrom sweephand.dataclass import" not in modules()[module].read_text()
+        and "\nfrom sweephand.base.dataclass import" not in modules()[module].read_text()
     ]

@@ -11,7 +11,7 @@ import lazy_loader
 import pytest
 
 import sweephand as sh
-from sweephand.public_names import attach_names
+from sweephand.base.public_names import attach_names
 
 PACKAGE = Path(sh.__file__).parent
 STUBS = [path for path in PACKAGE.glob("**/__init__.pyi") if path.parent.name != "_core"]

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from sweephand.public_names import attach_names
+from sweephand.base.public_names import attach_names
 
 # The public names are those of ``__init__.pyi``. Each is imported when it is asked for, as few
 # programs need all rooms.

@@ -39,6 +39,7 @@ from .deserializers.mds import MDSDeserializer as MDSDeserializer
 from .deserializers.megatron import MegatronDeserializer as MegatronDeserializer
 from .deserializers.mlf import HTKMLFDeserializer as HTKMLFDeserializer
 from .deserializers.npy import NpyDeserializer as NpyDeserializer
+from .deserializers.open_path import open as open
 from .deserializers.parquet import ParquetDeserializer as ParquetDeserializer
 from .deserializers.raw_tokens import RawTokensDeserializer as RawTokensDeserializer
 from .deserializers.split import split as split
@@ -66,7 +67,6 @@ from .minibatch.context_part import ContextPart as ContextPart
 from .minibatch.minibatch import Minibatch as Minibatch
 from .minibatch.minibatch_data import MinibatchData as MinibatchData
 from .mixtures.mixture import Mixture as Mixture
-from .open_path import open as open
 from .source.by_score import ByScore as ByScore
 from .source.from_data import MinibatchSourceFromData as MinibatchSourceFromData
 from .source.limits import FULL_DATA_SWEEP as FULL_DATA_SWEEP

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.source.source import MinibatchSource
 
 __all__ = ["coordinate", "report", "restore"]

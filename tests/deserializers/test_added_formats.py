@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.open_path import look_at
+from sweephand.deserializers.open_path import look_at
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide.md").read_text()
 BLOCKS = re.findall(r"^```(?:python|toml)\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)

@@ -17,7 +17,7 @@ import pytest
 
 import sweephand as sh
 from sweephand.deserializers.format_table import FORMATS
-from sweephand.open_path import look_at
+from sweephand.deserializers.open_path import look_at
 
 READERS = {one.reader.partition(":")[0] for one in FORMATS}
 ROOMS = {"deserializers", "tfds"}  # that are below the table

@@ -18,9 +18,9 @@ from tests.read.linked_nodes import run as run_job
 from tests.read.mosaic_blocks import downloads
 from tests.read.network import why_not
 
+from sweephand.base.dataclass import replace
 from sweephand.cli.cluster_hits import run_of_cluster
 from sweephand.cli.cluster_links import Links, SweepTraffic, traffic_of_cluster
-from sweephand.dataclass import replace
 
 WANTED = os.environ.get("SWEEPHAND_DISTRIBUTED", "")
 if not WANTED:

@@ -130,7 +130,7 @@ FOLDERS: list[Make] = [
 def test_a_folder_is_listed_once_to_know_what_it_holds(
     make: Make, tmp_path: Path, asked: list[tuple[str, str]]
 ) -> None:
-    from sweephand.open_path import look_at
+    from sweephand.deserializers.open_path import look_at
 
     make(tmp_path, corpus_for(make))
     store = pytest.importorskip("fsspec").filesystem("memory")

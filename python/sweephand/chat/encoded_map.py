@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from sweephand.base.checks import check_int
 from sweephand.chat.encoder import ConversationEncoder, Tokens
-from sweephand.checks import check_int
 from sweephand.errors import shown
 from sweephand.maps.known_map import KnownMap
 

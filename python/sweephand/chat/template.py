@@ -9,8 +9,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, NoReturn
 
+from sweephand.base.checks import OptionalModule
 from sweephand.chat.conversation import Message
-from sweephand.checks import OptionalModule
 
 jinja2: Any = OptionalModule("jinja2", extra="chat")
 

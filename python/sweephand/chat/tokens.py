@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass
 from sweephand.chat.template import ChatTemplate, Span
-from sweephand.dataclass import dataclass
 from sweephand.errors import shown
 
 

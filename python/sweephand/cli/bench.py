@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sweephand.base.dataclass import dataclass
 from sweephand.cli.options import (
     add_corpus,
     add_layout,
@@ -29,7 +30,6 @@ from sweephand.cli.options import (
     whole,
 )
 from sweephand.cli.picture import keep_picture
-from sweephand.dataclass import dataclass
 from sweephand.layouts.by_name import layout_of_length
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource

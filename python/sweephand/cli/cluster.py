@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 
 _DAY = 86_400
 # What a planner holds, as measured.

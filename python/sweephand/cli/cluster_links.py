@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass
 from sweephand.cli.cluster_hits import ChunkRead
-from sweephand.dataclass import dataclass
 
 _WITH_HEADERS = 1.03  # of TCP/IP and HTTP, as measured
 _MADE_AHEAD = 2  # minibatches, if a source is given no `prefetch`

@@ -9,9 +9,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass
 from sweephand.cli.dry_run import DryRun, over_mean, plan_sweep
 from sweephand.cli.options import make_source
-from sweephand.dataclass import dataclass
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.layouts import Bucketed, Packed
 from sweephand.source.length_limits import flat_parts

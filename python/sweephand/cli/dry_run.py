@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.layouts.attention import Attention
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.screen import Screen

@@ -20,8 +20,8 @@ from sweephand.cli.picture import keep_picture
 from sweephand.cli.script_corpus import names_script
 from sweephand.corpus.streams import definitions_of
 from sweephand.corpus.wanted_streams import as_code
+from sweephand.deserializers.open_path import look_at
 from sweephand.files.paths import as_path, bytes_at
-from sweephand.open_path import look_at
 from sweephand.source.sizes import even_workers
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.source.unknown_ids import unknown_among
 from sweephand.train.ledger.loss_rows import LossRows
 from sweephand.train.ledger.read_ledger import read_ledger

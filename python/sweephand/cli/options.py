@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any, TypedDict
 
-from sweephand import open_path
 from sweephand.cli.script_corpus import of_script
+from sweephand.deserializers import open_path
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.events.event_file import load
 from sweephand.files.index_places import Keep

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 
 _TILE = 1 << 21  # lengths that are drawn, at most
 _DRAWN_CHUNKS = 64

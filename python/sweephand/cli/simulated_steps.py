@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand._core.compose import Cost, Fitting, Packing, Plan, Planner, Request
+from sweephand.base.dataclass import dataclass
 from sweephand.cli.cluster import Cluster
 from sweephand.cli.simulated_corpus import SimulatedCorpus
-from sweephand.dataclass import dataclass
 from sweephand.layouts.attention import Attention
 from sweephand.source.source import MinibatchSource
 

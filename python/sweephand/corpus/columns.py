@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.casts import element_type
-from sweephand.dataclass import dataclass, replace
 
 
 @dataclass(frozen=True)

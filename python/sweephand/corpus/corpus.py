@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass, field, replace
 from sweephand.corpus.ids import KeptIds, SequenceIds
 from sweephand.corpus.join_keys import Keys, kept_keys
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, chunks_between
 from sweephand.corpus.streams import StreamInfo, size_stream, sizing_streams
-from sweephand.dataclass import dataclass, field, replace
 
 if TYPE_CHECKING:
     from pathlib import Path

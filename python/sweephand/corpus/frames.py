@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 
 from sweephand import _core
+from sweephand.base.dataclass import replace
 from sweephand.corpus.columns import offsets_of, ranges
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.ids import hash_of, with_length
@@ -15,7 +16,6 @@ from sweephand.corpus.part_ids import PartIds
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.sweep_order import DerivedOrder
-from sweephand.dataclass import replace
 from sweephand.errors import DataError
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import replace
 from sweephand.corpus.casts import as_array, unmasked
 from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
 from sweephand.corpus.given_texts import (
@@ -22,7 +23,6 @@ from sweephand.corpus.given_texts import (
 )
 from sweephand.corpus.picture_shapes import common_picture_shape
 from sweephand.corpus.sizes import check_offsets
-from sweephand.dataclass import replace
 
 
 def make_column(

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import replace
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.join_keys import KeptNumbers
-from sweephand.dataclass import replace
 
 
 def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error") -> Corpus:

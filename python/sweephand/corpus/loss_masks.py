@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import offsets_of, ranges
-from sweephand.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Change, Reader
 from sweephand.corpus.streams import StreamInfo
-from sweephand.dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from sweephand.corpus.reader import ReadCorpus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 
 LACKING: Any = object()
 """The value of a member that is not there."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from sweephand.checks import check_int, check_number
-from sweephand.dataclass import dataclass, field
+from sweephand.base.checks import check_int, check_number
+from sweephand.base.dataclass import dataclass, field
 from sweephand.errors import shown
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import replace
 from sweephand.corpus.columns import ColumnData, column_of_bytes
 from sweephand.corpus.members import LACKING, Unusable
-from sweephand.dataclass import replace
 
 OBJECT = np.dtype(object)
 

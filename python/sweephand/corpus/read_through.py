@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.reader import Change, Reader, StoredReader
-from sweephand.dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from sweephand.corpus.node_cache import NodeCache

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.call_locks import CallLock
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
-from sweephand.dataclass import dataclass, replace
 from sweephand.files.requests import MOST_REQUESTS
 
 if TYPE_CHECKING:

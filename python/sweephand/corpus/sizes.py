@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import ColumnData, read_offsets
-from sweephand.dataclass import dataclass
 
 MANY_SEQUENCES = 1_000_000
 """From so many on, lengths are looked at where they are used, not all before."""

@@ -9,10 +9,10 @@ from typing import Any, Literal, Never, get_args
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from sweephand.checks import check_flag, check_function, check_int
+from sweephand.base.checks import check_flag, check_function, check_int
+from sweephand.base.dataclass import dataclass, fields
 from sweephand.corpus.casts import as_dtype
 from sweephand.corpus.stream_mistakes import instead_of_definition, unknown_argument
-from sweephand.dataclass import dataclass, fields
 from sweephand.errors import ArgumentTypeError
 
 Transform = Callable[[NDArray[Any]], NDArray[Any]]

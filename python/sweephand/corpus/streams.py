@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from sweephand.base.dataclass import dataclass, field
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs, Transform
-from sweephand.dataclass import dataclass, field
 from sweephand.errors import UnquotedMessage, shown
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import OptionalModule, check_flag
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import OptionalModule, check_flag
+from sweephand.base.dataclass import dataclass
 from sweephand.decode.scaled_pictures import ScaledPictures
 from sweephand.images.crops import Resize, Size, check_size
 from sweephand.images.picture_map import PictureMap, Steps, samples_of

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import OptionalModule, check_flag, check_int
+from sweephand.base.checks import OptionalModule, check_flag, check_int
 from sweephand.images.picture_map import samples_of
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap

@@ -24,7 +24,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.decode.containers import check_whole
 from sweephand.decode.video_parts import VideoPart
 from sweephand.images.steps import Picture

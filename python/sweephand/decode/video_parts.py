@@ -9,7 +9,7 @@ from numbers import Real
 from pathlib import Path
 from typing import BinaryIO
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import shown
 from sweephand.files.local import open_regular
 

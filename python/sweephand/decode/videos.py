@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.decode.video_file import VideoFile, av
 from sweephand.decode.video_parts import part_of
 from sweephand.images.crops import Size, check_size

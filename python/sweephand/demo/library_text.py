@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.deserializers.npy import NpyDeserializer
 
 _NO_LIBRARY = {"test", "tests", "idlelib", "site-packages", "dist-packages", "__pycache__"}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweephand.dataclass import replace
+from sweephand.base.dataclass import replace
 from sweephand.demo.figure import draw_runs
 from sweephand.demo.library_text import LibraryText, read_text
 from sweephand.demo.second_kind import (

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import sweephand.numpy
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.demo.library_text import open_text
 from sweephand.demo.model import NextByteModel
 from sweephand.minibatch.content_digest import digest_of

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.corpus.casts import unmasked
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
 from sweephand.corpus.columns import ColumnData

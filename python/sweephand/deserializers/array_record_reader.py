@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile

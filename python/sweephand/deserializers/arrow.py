@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.wanted_streams import StreamsLike

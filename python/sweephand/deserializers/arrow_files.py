@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.deserializers.units.arrow_units import (
     MAX_UNIT_BYTES,

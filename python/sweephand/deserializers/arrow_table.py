@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.dataclass import dataclass
 from sweephand.deserializers.units.arrow_units import ArrowUnits, streams_of
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import ColumnData
-from sweephand.dataclass import dataclass
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError
 from sweephand.files.source_file import SourceFile

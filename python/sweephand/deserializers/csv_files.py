@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData, concat_columns, spread
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs

@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import replace
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ids import ShardIds
@@ -18,7 +19,6 @@ from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
-from sweephand.dataclass import replace
 from sweephand.deserializers.ctf_index import (
     check_index,
     cut_pieces,

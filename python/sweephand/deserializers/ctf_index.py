@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import replace
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import sum_chunks
-from sweephand.dataclass import replace
 from sweephand.deserializers.units.kept_scans import (
     all_follow,
     check_array,

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from sweephand.base.advice import AnswersForeignNames, names_ours
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.dataclass import dataclass
 from sweephand.deserializers.foreign_methods import ON_CORPUS, ON_MAP, NoDataset
-from sweephand.elsewhere import AnswersForeignNames, names_ours
 from sweephand.errors import printable
 
 if TYPE_CHECKING:

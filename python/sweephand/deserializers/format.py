@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Wanted, the_only
 from sweephand.files.paths import AnyPath, head_of

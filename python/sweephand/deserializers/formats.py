@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
-from sweephand.dataclass import dataclass, replace
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.files.index_places import Keep
 from sweephand.files.paths import AnyPath

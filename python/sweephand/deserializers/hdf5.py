@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.hdf5_links import (

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import OptionalModule
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import OptionalModule
+from sweephand.base.dataclass import dataclass
 from sweephand.files.local import open_regular
 
 h5py = OptionalModule("h5py", extra="hdf5")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.join import join

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
 from sweephand.files.source_file import Files, PathLike, SourceFile

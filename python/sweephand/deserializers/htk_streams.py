@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass, fields
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.dataclass import dataclass, fields
 from sweephand.files.source_file import PathLike
 
 

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from sweephand.base.dataclass import replace
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.members import splits_of
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.dataclass import replace
 from sweephand.deserializers.lance_reader import (
     bytes_per_row,
     check_process,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.deserializers.units.arrow_units import data_errors
 from sweephand.errors import DataError
 

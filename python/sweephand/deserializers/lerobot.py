@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
+from sweephand.base.dataclass import replace
 from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
 from sweephand.corpus.objects import object_text, objects_column
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.dataclass import replace
 from sweephand.deserializers.lerobot_episodes import Episodes, LeRobotInfo, read_info
 from sweephand.deserializers.parquet import ParquetDeserializer
 from sweephand.deserializers.units.arrow_units import read_schema, streams_of

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import OptionalModule
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import OptionalModule
+from sweephand.base.dataclass import dataclass
 from sweephand.deserializers.units.arrow_units import data_errors
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.content_file import ContentFile
 from sweephand.files.find import find_files

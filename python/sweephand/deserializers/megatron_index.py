@@ -18,9 +18,9 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ledger import Ledger
-from sweephand.dataclass import dataclass
 from sweephand.errors import DataError, printable
 from sweephand.files.source_file import SourceFile
 

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.checks import check_flag, check_int
+from sweephand.base.checks import check_flag, check_int
+from sweephand.base.dataclass import replace
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Wanted
 from sweephand.deserializers.htk_streams import HTKStreamDef, speech_streams

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.corpus.chunks import default_chunk_bytes, sequences_per_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import StoredCorpus

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sweephand import _core
+from sweephand.base.dataclass import replace
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import (
     ColumnData,
@@ -20,7 +21,6 @@ from sweephand.corpus.columns import (
 )
 from sweephand.corpus.sizes import MANY_SEQUENCES, check_offsets
 from sweephand.corpus.stream_defs import StreamDef
-from sweephand.dataclass import replace
 from sweephand.deserializers.npy_header import NpyHeader, read_header
 from sweephand.deserializers.units.file_columns import FileColumn
 from sweephand.errors import DataError

@@ -18,7 +18,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.lib import format as npy_format
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.source_file import SourceFile

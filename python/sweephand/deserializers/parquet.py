@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from pathlib import PurePath
 from typing import Any
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups
 from sweephand.deserializers.units.arrow_units import (

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.source_file import SourceFile
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ids import SequenceIds
-from sweephand.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep

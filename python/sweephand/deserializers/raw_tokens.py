@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sweephand.base.dataclass import replace
 from sweephand.corpus.casts import as_dtype
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Wanted
 from sweephand.deserializers.npy_header import NpyHeader, header_if_npy

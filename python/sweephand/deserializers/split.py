@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import check_int
+from sweephand.base.advice import names_ours
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.id_words import digests_of_names, id_words
-from sweephand.dataclass import dataclass
 from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer
 from sweephand.deserializers.source_data import SourceData, single_corpus
 from sweephand.deserializers.strata import parts_by_class
-from sweephand.elsewhere import names_ours
 from sweephand.errors import shown
 from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_classes import classes_of

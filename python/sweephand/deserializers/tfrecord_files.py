@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.tfrecord_runs import (

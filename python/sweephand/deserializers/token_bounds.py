@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.deserializers.npy_header import header_if_npy
 from sweephand.deserializers.units.kept_scans import all_follow, check_array, require
 from sweephand.errors import DataError

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import offsets_of
-from sweephand.dataclass import dataclass
 from sweephand.errors import DataError, SweephandHint
 from sweephand.files.local import LocalFile
 from sweephand.files.paths import as_path, read_file

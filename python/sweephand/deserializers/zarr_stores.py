@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.dataclass import dataclass
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Wanted
 from sweephand.deserializers.units.array_elements import TEXT, StoredArray, element_of

@@ -4,7 +4,7 @@
 takes what it gives, or a file, and is the same run.
 """
 
-from sweephand.public_names import attach_names
+from sweephand.base.public_names import attach_names
 
 # Each is imported when it is asked for: most sources have none.
 __getattr__, __dir__, __all__ = attach_names(__name__, __file__)

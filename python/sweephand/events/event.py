@@ -10,8 +10,8 @@ from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar, cast
 
-from sweephand.checks import check_int
-from sweephand.dataclass import dataclass, field, fields
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass, field, fields
 from sweephand.errors import shown
 
 _MAX_TIME = 2**63

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sweephand.dataclass import replace
+from sweephand.base.dataclass import replace
 from sweephand.errors import shown
 from sweephand.events.event import Add, Event, event_of
 from sweephand.run.locks import held

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
-from sweephand.dataclass import dataclass, field, replace
+from sweephand.base.dataclass import dataclass, field, replace
 
 if TYPE_CHECKING:
     from sweephand.events.event import Event

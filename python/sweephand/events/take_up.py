@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweephand.dataclass import replace
+from sweephand.base.dataclass import replace
 from sweephand.events.event import Add, Event
 from sweephand.events.event_list import EventList
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass, field
+from sweephand.base.dataclass import dataclass, field
 from sweephand.errors import DataError
 from sweephand.files.inflate import InflatedFile
 from sweephand.files.source_file import SourceFile

@@ -9,7 +9,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError, StaleError
 from sweephand.files.content_file import ContentFile
 from sweephand.files.inflate import (

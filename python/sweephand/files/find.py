@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sweephand.dataclass import replace
+from sweephand.base.dataclass import replace
 from sweephand.files.braces import expand_braces
 from sweephand.files.local import find_local
 from sweephand.files.paths import AnyPath, as_path, folders_like, is_glob

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 
 _RUN = 1 << 16  # values that are packed at a time
 

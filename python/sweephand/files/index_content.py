@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.index_arrays import IndexArrays, PackedArray, Stored, pack, stored_in
 from sweephand.files.local import open_regular

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass, field, replace
+from sweephand.base.dataclass import dataclass, field, replace
 from sweephand.errors import DataError, printable
 from sweephand.files.access import access_to
 from sweephand.files.index_arrays import IndexArrays, join_stored, stored_in

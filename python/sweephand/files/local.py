@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.dataclass import dataclass, replace
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.errors import DataError
 from sweephand.files.source_file import FileList, PathLike, SourceFile, is_leftover, no_match
 

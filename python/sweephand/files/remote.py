@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass, field
+from sweephand.base.dataclass import dataclass, field
 from sweephand.errors import DataError, StaleError
 from sweephand.files.local import find_local, stat_file
 from sweephand.files.node_cache.loading import current

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from sweephand.dataclass import dataclass, field
+from sweephand.base.dataclass import dataclass, field
 from sweephand.files.remote import describe_objects, info_of, list_folder
 from sweephand.files.urls import WEB, shown, split_end
 

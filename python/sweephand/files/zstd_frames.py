@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = b"\x2a\x4d\x18"  # after a byte 50 to 5F

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.images.resizing import check_filter, resized
 from sweephand.images.steps import Picture, Transform
 

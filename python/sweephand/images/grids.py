@@ -6,8 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from functools import lru_cache
 
-from sweephand.checks import check_int
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.images.resizing import resized
 from sweephand.images.steps import Picture
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import check_int
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.images.grids import NativeResolution, PatchRule
 from sweephand.images.headers import HEAD_BYTES, jpeg_extent
 from sweephand.images.picture_map import samples_of

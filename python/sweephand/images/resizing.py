@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sweephand import _core
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.images.pixels import packed
 from sweephand.images.steps import Picture
 

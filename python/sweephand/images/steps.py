@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from sweephand.checks import check_function
+from sweephand.base.checks import check_function
 
 Picture = NDArray[Any]
 """One picture, of shape (height, width, channels), by default uint8."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweephand import _core
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.images.headers import (
     ON_THEIR_SIDE,
     ORIENTATION,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sweephand import _core
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.errors import SweephandHint
 from sweephand.images.headers import JpegFrame, jpeg_frame
 from sweephand.images.steps import Picture

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.dataclass import dataclass, fields
+from sweephand.base.dataclass import dataclass, fields
 
 if TYPE_CHECKING:
     from dataclasses import Field

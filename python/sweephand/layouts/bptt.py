@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sweephand import _core
-from sweephand.checks import check_int
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.layouts.base import Layout, row_length_for
 
 

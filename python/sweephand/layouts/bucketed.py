@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal, Self
 
 from sweephand import _core
-from sweephand.checks import check_choice, check_int
-from sweephand.dataclass import dataclass, field, replace
+from sweephand.base.checks import check_choice, check_int
+from sweephand.base.dataclass import dataclass, field, replace
 from sweephand.layouts.base import EXAMPLE, LengthLimit
 from sweephand.layouts.padding import GapLayout, PadValue
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.checks import check_choice, check_int
-from sweephand.dataclass import dataclass, field, replace
+from sweephand.base.checks import check_choice, check_int
+from sweephand.base.dataclass import dataclass, field, replace
 from sweephand.layouts.base import (
     UNDESCRIBED,
     Layout,

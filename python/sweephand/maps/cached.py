@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sample_form import Samples
 from sweephand.corpus.streams import StreamInfo
-from sweephand.dataclass import dataclass, replace
 from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress
 from sweephand.files.local import LocalFile, stat_file

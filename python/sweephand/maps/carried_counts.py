@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import replace
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
-from sweephand.dataclass import replace
 from sweephand.errors import DataError
 from sweephand.maps.kept_pass import KeptPass
 from sweephand.maps.open_context import OpenContext

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import ColumnData
-from sweephand.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.run.records import RecordKind, pack_block, read_block
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.columns import offsets_of, ranges
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.part_ids import PartIds
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, chunks_between
 from sweephand.corpus.sweep_order import DerivedOrder
-from sweephand.dataclass import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass, field, replace
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples, count
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
-from sweephand.dataclass import dataclass, field, replace
 from sweephand.errors import DataError
 from sweephand.maps.key import KeyContext
 from sweephand.maps.open_context import OpenContext

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
+from sweephand.base.dataclass import replace
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.dataclass import replace
 from sweephand.maps.key import KeyContext
 from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap

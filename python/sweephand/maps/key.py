@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.corpus.id_words import digest_of_name
 
 if TYPE_CHECKING:

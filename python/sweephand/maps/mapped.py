@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import replace
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.mapped_reader import MappedOrigin, MappedReader
 from sweephand.corpus.reader import Reader
-from sweephand.dataclass import replace
 from sweephand.maps.cached import cached_corpus
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook, look_at_first

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import replace
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.loss_masks import LossMasks
 from sweephand.corpus.streams import StreamInfo
-from sweephand.dataclass import replace
 from sweephand.errors import DataError
 from sweephand.maps.kept_pass import KeptPass
 from sweephand.maps.open_context import OpenContext

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.corpus import Corpus
-from sweephand.dataclass import dataclass
 from sweephand.files.index_content import IndexContent, digest_of, read_index, to_json
 from sweephand.files.index_file import describe_files, keep_index, trusted_owners
 from sweephand.files.index_places import index_places, places_to_write

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sweephand.base.dataclass import dataclass, field
 from sweephand.corpus.casts import whole_number
 from sweephand.corpus.sample_form import Samples, WrongSamples
-from sweephand.dataclass import dataclass, field
 from sweephand.errors import DataError, shown
 from sweephand.maps.task import MapTask, no_dict
 

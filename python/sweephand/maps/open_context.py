@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from sweephand.base.dataclass import dataclass, field
 from sweephand.corpus.ledger import Ledger
-from sweephand.dataclass import dataclass, field
 from sweephand.maps.workers import MapWorkers
 
 

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.streams import StreamInfo
-from sweephand.dataclass import dataclass, replace
 from sweephand.errors import DataError, shown
 from sweephand.maps.kept_pass import KeptPass
 from sweephand.maps.open_context import OpenContext

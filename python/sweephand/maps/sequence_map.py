@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from sweephand.checks import check_flag, check_function, check_int
+from sweephand.base.checks import check_flag, check_function, check_int
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
-from sweephand.dataclass import dataclass, replace
 from sweephand.maps.arity import check_takes
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap

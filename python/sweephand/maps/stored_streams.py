@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import replace
 from sweephand.corpus.corpus import Corpus
-from sweephand.dataclass import replace
 from sweephand.layouts import Ragged
 from sweephand.maps.stream_sequences import StreamSequences
 from sweephand.minibatch.contents import Contents

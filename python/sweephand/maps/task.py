@@ -9,11 +9,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass, field, fields, replace
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
-from sweephand.dataclass import dataclass, field, fields, replace
 from sweephand.errors import DataError
 from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.lengths import Lengths, check_lengths

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.base.advice import names_ours
+from sweephand.base.checks import check_int
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
-from sweephand.elsewhere import names_ours
 from sweephand.errors import UnquotedMessage, shown
 from sweephand.layouts import Layout
 from sweephand.layouts.attention import Attention

@@ -6,9 +6,9 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
-from sweephand.dataclass import dataclass
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import StaleError
 from sweephand.maps.open_context import OpenContext

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.assembler import stream_spec
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus, SettingsOf, ShareChange, StoredCorpus, TimelineEnd
@@ -19,7 +20,6 @@ from sweephand.corpus.mapped_reader import no_padding
 from sweephand.corpus.reader import Change, Reader
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
-from sweephand.dataclass import dataclass, replace
 from sweephand.mixtures.mixed_ids import MixedIds
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from operator import methodcaller
 from typing import Any, Literal, get_args
 
 from sweephand import _core
+from sweephand.base.dataclass import replace
 from sweephand.corpus.corpus import Corpus, ShareChange
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
-from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of, single_corpus
 from sweephand.errors import shown

@@ -11,9 +11,9 @@ from numbers import Rational, Real
 import numpy as np
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.corpus import ShareChange
-from sweephand.dataclass import dataclass
 from sweephand.errors import shown
 
 Weight = int | float | Fraction

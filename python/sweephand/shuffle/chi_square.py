@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 
 
 @dataclass(frozen=True)

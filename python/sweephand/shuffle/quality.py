@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.shuffle.chi_square import ChiSquare, binned, checked_numbers, normal_p_value
 from sweephand.shuffle.prediction import predicted_distinct_chunks, predicted_variance_ratio
 

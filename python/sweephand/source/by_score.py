@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweephand.checks import check_choice, check_flag, check_int, check_number
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_choice, check_flag, check_int, check_number
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import shown
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Protocol, Self
 import numpy as np
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.read_through import CacheUse, read_through
-from sweephand.dataclass import dataclass, replace
 from sweephand.layouts import pad_element
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch

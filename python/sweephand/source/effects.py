@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sweephand import _core
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.corpus import Corpus, ShareChange
-from sweephand.dataclass import dataclass, replace
 from sweephand.events.event import Add, Ban, MapVersion, Retire, RowLength, Skip, Weights
 from sweephand.events.event_list import EventList
 from sweephand.layouts import Layout

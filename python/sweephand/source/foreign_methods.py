@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweephand.elsewhere import advice_by_name
+from sweephand.base.advice import advice_by_name
 
 ON_SOURCE = advice_by_name("""
 map apply transform with_transform

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.layouts.attention import Attention
 from sweephand.layouts.packed import Packed
 from sweephand.source.limits import FULL_DATA_SWEEP

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sweephand import _core
-from sweephand.dataclass import dataclass, replace
+from sweephand.base.dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Self
 
-from sweephand.checks import check_int
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.source.hints import level_of_user
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sweephand.elsewhere import advice_by_name
+from sweephand.base.advice import advice_by_name
 
 # What a user of CNTK may look for in vain, and what to write instead.
 ELSEWHERE = advice_by_name("""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
-from sweephand.dataclass import dataclass, replace
 from sweephand.maps.open_context import OpenContext
 from sweephand.maps.workers import MapWorkers
 from sweephand.source.balance import costs_of_items

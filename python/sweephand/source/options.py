@@ -8,8 +8,8 @@ from inspect import Parameter, signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
-from sweephand.checks import check_choice, check_flag, check_int, check_number
-from sweephand.dataclass import dataclass, field, fields
+from sweephand.base.checks import check_choice, check_flag, check_int, check_number
+from sweephand.base.dataclass import dataclass, field, fields
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of
 from sweephand.errors import shown

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import SequenceIds
-from sweephand.dataclass import dataclass
 from sweephand.errors import shown
 from sweephand.source.by_score import ByScore
 from sweephand.source.described import Described

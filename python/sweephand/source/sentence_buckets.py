@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 
 
 def encode_sentences(

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
-from sweephand.checks import check_choice, check_int
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_choice, check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.source.sentence_buckets import fill_buckets, next_words, widths_of
 

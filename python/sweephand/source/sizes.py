@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
-from sweephand.dataclass import replace
+from sweephand.base.dataclass import replace
 
 if TYPE_CHECKING:
     from sweephand.source.schedules.spec import Spec

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sweephand.dataclass import replace
+from sweephand.base.advice import AnswersForeignNames, names_ours
+from sweephand.base.dataclass import replace
 from sweephand.deserializers.data_in_memory import advice_for_named, advice_for_several
-from sweephand.elsewhere import AnswersForeignNames, names_ours
 from sweephand.errors import StateError
 from sweephand.events.event_list import EventList
 from sweephand.minibatch.minibatch import Minibatch

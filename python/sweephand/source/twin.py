@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sweephand.dataclass import replace
+from sweephand.base.dataclass import replace
 from sweephand.source.cursor import Cursor
 from sweephand.source.plan import Plan
 

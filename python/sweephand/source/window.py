@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.sizes import MANY_SEQUENCES
-from sweephand.dataclass import dataclass
 from sweephand.source.limits import FULL_DATA_SWEEP
 
 if TYPE_CHECKING:

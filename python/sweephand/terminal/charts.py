@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.terminal.numbers import in_count
 
 

@@ -9,9 +9,9 @@ from typing import overload
 
 import numpy as np
 
+from sweephand.base.dataclass import replace
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
-from sweephand.dataclass import replace
 from sweephand.deserializers.formats import Wanted
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.paths import AnyPath

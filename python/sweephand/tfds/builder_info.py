@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sweephand.dataclass import dataclass, field, replace
+from sweephand.base.dataclass import dataclass, field, replace
 from sweephand.errors import DataError
 from sweephand.files.paths import AnyPath, as_path
 from sweephand.tfds.file_instructions import FileInstruction, make_file_instructions

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass, replace
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.tfds.features import Feature
 
 Decoder = Callable[[bytes], NDArray[Any]]

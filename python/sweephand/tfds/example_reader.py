@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import replace
 from sweephand.corpus.casts import unmasked
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.own_values import own_result
-from sweephand.dataclass import replace
 from sweephand.deserializers.units.tf_examples import ExampleField, decode_examples
 from sweephand.errors import DataError
 from sweephand.files.access import access_to

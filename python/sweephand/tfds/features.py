@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from sweephand.dataclass import dataclass, replace
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.errors import DataError
 from sweephand.files.paths import AnyPath
 from sweephand.tfds.json_fields import JsonFields

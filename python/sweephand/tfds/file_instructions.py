@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import Path
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 
 _PRIME = 2**31 - 1
 _DEFAULT_GLOBAL_SEED = 87654321

@@ -7,7 +7,7 @@ from heapq import heapreplace
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 
 
 class Interleave:

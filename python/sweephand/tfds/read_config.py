@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from sweephand.checks import check_int
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.tfds.file_instructions import FileInstruction
 
 InterleaveSort = Callable[[list[FileInstruction]], Sequence[FileInstruction]]

@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, cast, get_args
 
-from sweephand.checks import check_int
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass
 
 ShardLengths = Mapping[str, Sequence[int]]
 """The number of examples in every shard of every split, by name."""

@@ -3,7 +3,7 @@
 This package is the only place that imports torch.
 """
 
-from sweephand.public_names import attach_names
+from sweephand.base.public_names import attach_names
 
 try:
     import torch as _torch  # noqa: F401

@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from sweephand.checks import check_int
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.loaders.data_loader import DataLoader as _DataLoader

@@ -1,6 +1,6 @@
 """Training: sessions, checkpoints, ledgers, receipts, rollback, batch size, progress."""
 
-from sweephand.public_names import attach_names
+from sweephand.base.public_names import attach_names
 
 # The public names are those of ``__init__.pyi``; a file is imported when a name of it is used.
 _find, __dir__, __all__ = attach_names(__name__, __file__)

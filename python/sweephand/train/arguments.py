@@ -4,7 +4,7 @@ import math
 from os import PathLike
 from typing import Any, TypeVar
 
-from sweephand.checks import check_number
+from sweephand.base.checks import check_number
 from sweephand.errors import ArgumentTypeError
 
 T = TypeVar("T")

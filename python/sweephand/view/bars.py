@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sweephand import _core
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.view.figures import and_more, first_rows, in_count
 from sweephand.view.markup import Markup, joined, tag
 from sweephand.view.names import corpora_of, short, short_ids

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.view.figures import and_more, first_rows, in_count
 from sweephand.view.markup import Markup, note, prose, tag
 from sweephand.view.names import ids_of_samples

@@ -9,7 +9,7 @@ from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.view.markup import Markup, joined, tag
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, urlencode
 
-from sweephand.dataclass import dataclass, fields, replace
+from sweephand.base.dataclass import dataclass, fields, replace
 
 _BOUND = 2**63
 _WORDS = frozenset({"search", "layout"})

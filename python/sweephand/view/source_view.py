@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.view.figures import in_count
 from sweephand.view.markup import Markup, joined, note, tag
 from sweephand.view.minibatch_view import minibatch_view

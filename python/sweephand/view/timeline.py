@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass, field
+from sweephand.base.dataclass import dataclass, field
 from sweephand.view.figures import and_more, in_count
 from sweephand.view.markup import Markup, joined, note, tag
 

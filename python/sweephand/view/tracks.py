@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.view.bars import Bar, bars_of, colours_of
 from sweephand.view.decoder import Decoder
 from sweephand.view.figures import and_more, first_rows, in_count, in_number

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import replace
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
-from sweephand.dataclass import replace
 from sweephand.deserializers.units.unit_scan import SampleType
 
 TEXT = SampleType("bytes")

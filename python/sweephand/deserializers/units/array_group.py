@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.sizes import check_offsets
 from sweephand.corpus.stream_defs import StreamDef
-from sweephand.dataclass import dataclass, replace
 from sweephand.deserializers.units.array_elements import StoredArray, kind_of, row_bytes
 from sweephand.deserializers.units.unit_scan import SampleType
 

@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import replace
 from sweephand.corpus import chunks
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.ledger import Ledger
@@ -23,7 +24,6 @@ from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.dataclass import replace
 from sweephand.deserializers.units.array_elements import (
     column_of,
     kind_of,

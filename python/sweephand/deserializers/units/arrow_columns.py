@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import ColumnData, bytes_column, spread
 from sweephand.corpus.given_texts import IS_NULL
 from sweephand.corpus.members import splits_of
 from sweephand.corpus.objects import column_of_values
-from sweephand.dataclass import dataclass
 
 pa = OptionalModule("pyarrow", extra="parquet")
 pc = OptionalModule("pyarrow.compute", extra="parquet")

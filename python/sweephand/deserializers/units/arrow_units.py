@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData, concat_columns
 from sweephand.corpus.objects import OBJECT
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs

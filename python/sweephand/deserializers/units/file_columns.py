@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, offsets_of, read_offsets
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, size_columns
 from sweephand.corpus.streams import StreamInfo, sizing_streams
-from sweephand.dataclass import dataclass, replace
 from sweephand.deserializers.units.array_elements import TEXT, column_of
 from sweephand.files.access import access_to
 from sweephand.files.local import join_pieces

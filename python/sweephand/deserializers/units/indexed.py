@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
+from sweephand.base.dataclass import replace
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream
@@ -23,7 +24,6 @@ from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo, sizing_streams
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
-from sweephand.dataclass import replace
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.formats import SelfDescribed
 from sweephand.deserializers.units.kept_scans import check_index

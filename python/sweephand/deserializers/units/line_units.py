@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.corpus import chunks
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.units.indexed import IndexedDeserializer

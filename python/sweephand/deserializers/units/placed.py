@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.dataclass import replace
 from sweephand.corpus import chunks
 from sweephand.corpus.columns import ColumnData, offsets_of, take
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.streams import StreamInfo
-from sweephand.dataclass import replace
 from sweephand.deserializers.units.file_columns import bare_reader
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_array, check_places, require, spread

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import ColumnData, spread
 from sweephand.corpus.stream_defs import StreamDef
-from sweephand.dataclass import dataclass
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile

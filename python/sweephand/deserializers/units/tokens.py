@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.corpus import chunks
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import StoredCorpus

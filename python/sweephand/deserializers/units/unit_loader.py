@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from sweephand import _core
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, blank_column, concat_columns, spread, take
 from sweephand.corpus.ledger import Ledger
-from sweephand.dataclass import dataclass
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType
 from sweephand.errors import DataError, StaleError

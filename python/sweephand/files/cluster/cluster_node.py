@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass, field, replace
+from sweephand.base.dataclass import dataclass, field, replace
 from sweephand.files.cluster.calls import PeerCalls
 from sweephand.files.cluster.client import PeerClient
 from sweephand.files.cluster.loop_thread import LoopThread

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.files.node_cache.next_uses import Uses
 
 _NEVER = 2**64 - 1  # the time of what is needed no more

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sweephand.checks import check_int, check_number
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_int, check_number
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import ArgumentTypeError
 
 # How far a piece has come from its first value to its last, by its share of samples in [0, 1].

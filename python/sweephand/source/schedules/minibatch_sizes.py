@@ -1,6 +1,6 @@
 """Schedules of minibatch sizes."""
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.schedules.schedule import StepSchedule
 from sweephand.source.schedules.spec import Spec, is_single, read_steps

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.source.schedules.formula import Formula
 
 Number = TypeVar("Number", int, float)

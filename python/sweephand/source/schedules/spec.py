@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from sweephand.checks import check_choice, check_int
+from sweephand.base.checks import check_choice, check_int
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.schedules.formula import Formula
 from sweephand.source.schedules.schedule import (

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import torch.distributed as dist
 
-from sweephand.checks import check_number
+from sweephand.base.checks import check_number
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import LossScaleError
 from sweephand.minibatch.minibatch import Minibatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sweephand.checks import check_function
+from sweephand.base.checks import check_function
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.position import Position
 from sweephand.source.sizes import Size, size_at, size_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch.utils.data
 
-from sweephand.checks import check_int
-from sweephand.elsewhere import names_ours
+from sweephand.base.advice import names_ours
+from sweephand.base.checks import check_int
 from sweephand.errors import shown
 from sweephand.minibatch.position import Position
 from sweephand.source.foreign_names import DATASET

@@ -11,8 +11,8 @@ import torch
 import torch.utils.data
 from torch.utils.data import _utils as loader_parts
 
-from sweephand.checks import check_int
-from sweephand.elsewhere import names_ours
+from sweephand.base.advice import names_ours
+from sweephand.base.checks import check_int
 from sweephand.errors import StateError, shown
 from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch

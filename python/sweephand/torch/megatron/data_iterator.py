@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.minibatch.share import Share
 from sweephand.source.source import MinibatchSource

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.minibatch.share import Share
 from sweephand.torch.minibatch.tensor import to_tensor
 

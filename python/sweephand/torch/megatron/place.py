@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, Self
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 
 __all__ = ["Place"]
 

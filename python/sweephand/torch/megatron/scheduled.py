@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sweephand.checks import check_int
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.megatron.batch import BATCH_KEYS, CELLS, Batch
 from sweephand.torch.megatron.documents import Documents

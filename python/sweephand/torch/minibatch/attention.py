@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.torch.minibatch.tensor import to_tensor

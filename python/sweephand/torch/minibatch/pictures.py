@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 
 __all__ = ["picture_of"]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 
 Factory = Callable[[Any], nn.Module]
 Backend = str | Callable[..., Any]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweephand.checks import check_number
+from sweephand.base.checks import check_number
 from sweephand.errors import ArgumentTypeError, shown
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.torch.train.gradients import in_own_memory

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.torch.train.sharded_state import whole
 from sweephand.train.checkpoint.checkpoint_file import Sink, open_regular

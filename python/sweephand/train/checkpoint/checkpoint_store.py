@@ -23,7 +23,7 @@ from collections.abc import Collection
 from pathlib import Path
 from uuid import uuid4
 
-from sweephand.dataclass import dataclass, field
+from sweephand.base.dataclass import dataclass, field
 from sweephand.errors import StateError
 from sweephand.run.writing import sync_folder
 from sweephand.train.checkpoint.checkpoint import (

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from sweephand.checks import check_int, check_number
+from sweephand.base.checks import check_int, check_number
 from sweephand.errors import StateError
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.run.strict_json import to_json
 from sweephand.train.checkpoint.checkpoint import STATE, Checkpoint, Contents

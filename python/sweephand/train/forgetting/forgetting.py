@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.events.event import Ban
 from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
 from sweephand.train.checkpoint.folder_lock import FolderLock

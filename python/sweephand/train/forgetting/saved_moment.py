@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.train.checkpoint.checkpoint import STATE, read_json
 from sweephand.train.checkpoint.read_state import read_count, reading

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from sweephand import _core
-from sweephand.checks import check_number
+from sweephand.base.checks import check_number
 from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.learners.array_learner import ArrayLearner, MakesRule
 from sweephand.train.learners.hyperparameters import Decay, HasBetas, HasEpsilon

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from sweephand import _core
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.errors import StateError
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.train.checkpoint.read_state import check_keys, reading

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 
 Array: TypeAlias = NDArray[Any]
 

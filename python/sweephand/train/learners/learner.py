@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.train.learners.learning_rate import Pace
 

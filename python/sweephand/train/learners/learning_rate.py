@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sweephand.checks import check_number
+from sweephand.base.checks import check_number
 from sweephand.source.schedules.schedule import Schedule, mean_gradient_rate, minibatch_momentum
 from sweephand.train.checkpoint.read_state import check_keys, read_counts, reading
 from sweephand.train.schedules.learning_rates import as_schedule, learning_parameter_schedule

@@ -20,7 +20,7 @@ from __future__ import annotations
 import struct
 from enum import IntEnum
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.run import records
 from sweephand.run.records import Block, RecordKind

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.train.arguments import check_path
 from sweephand.train.ledger.ledger_file import LedgerFile

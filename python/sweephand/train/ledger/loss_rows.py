@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.train.ledger.blocks import Kind, LedgerBlock, pack_block
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.checks import OptionalModule
+from sweephand.base.checks import OptionalModule
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular
 from sweephand.train.ledger.blocks import Kind, blocks_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from sweephand.checks import check_flag, check_int
+from sweephand.base.checks import check_flag, check_int
 from sweephand.errors import ArgumentTypeError
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.train.arguments import check_path

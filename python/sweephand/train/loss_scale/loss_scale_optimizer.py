@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from sweephand.checks import check_flag, check_function, check_int
+from sweephand.base.checks import check_flag, check_function, check_int
 from sweephand.train.learners.finite_check import Cause
 from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.forwarded_hyperparameters import ForwardsHyperparameters

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sweephand.checks import check_number
+from sweephand.base.checks import check_number
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.finite_check import Array, Findings, check_gradients, core_array

@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from sweephand.checks import check_flag, check_int, check_number
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_flag, check_int, check_number
+from sweephand.base.dataclass import dataclass
 
 Refill: TypeAlias = Literal["clean step", "growth"]
 OnNan: TypeAlias = Literal["back off", "report"]

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from sweephand.checks import check_function, check_int
+from sweephand.base.checks import check_function, check_int
 from sweephand.errors import LossScaleError
 from sweephand.train.loss_scale.dynamic_scale import Change
 from sweephand.train.loss_scale.step_result import StepResult

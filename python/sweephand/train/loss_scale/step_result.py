@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from sweephand.dataclass import dataclass, field
+from sweephand.base.dataclass import dataclass, field
 from sweephand.train.learners.finite_check import Findings
 
 CauseName: TypeAlias = Literal["ok", "inf", "nan", "no gradient"]

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.train.progress.averages import Averages
 from sweephand.train.progress.record import Record, Step
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from sweephand.dataclass import dataclass, field
+from sweephand.base.dataclass import dataclass, field
 
 RecordKind: TypeAlias = Literal["training", "summary", "validation", "test", "change", "event"]
 Figures: TypeAlias = Mapping[str, float | int | str]

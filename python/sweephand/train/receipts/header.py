@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.layouts.attention import Attention
 from sweephand.layouts.by_name import layout_by_name

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular
 from sweephand.train.ledger.step_log import worker_files

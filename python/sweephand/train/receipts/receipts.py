@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweephand.checks import check_flag, check_int
+from sweephand.base.checks import check_flag, check_int
 from sweephand.errors import StateError, shown
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.plan import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sweephand.dataclass import dataclass, field
+from sweephand.base.dataclass import dataclass, field
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import math
 from itertools import pairwise
 
-from sweephand.checks import check_int, check_number
+from sweephand.base.checks import check_int, check_number
 from sweephand.source.schedules.schedule import Follows, StepSchedule
 from sweephand.train.schedules.learning_rates import learning_parameter_schedule
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.source.schedules.formula import Formula
 from sweephand.source.schedules.schedule import FormulaSchedule, Schedule, StepSchedule
 from sweephand.train.arguments import check_rate

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
 from sweephand.source.schedules.schedule import Number, Schedule, StepSchedule
 from sweephand.train.arguments import check_kind

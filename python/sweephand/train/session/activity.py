@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from sweephand.checks import check_int
+from sweephand.base.checks import check_int
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.session.frequency import Count, Frequency
 

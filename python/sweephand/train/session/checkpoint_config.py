@@ -4,8 +4,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from sweephand.checks import check_flag, check_int
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_flag, check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.arguments import check_path
 from sweephand.train.session.frequency import Frequency, FrequencySpec

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
-from sweephand.checks import check_int, check_number
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_int, check_number
+from sweephand.base.dataclass import dataclass
 from sweephand.source.schedules.schedule import StepSchedule
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source

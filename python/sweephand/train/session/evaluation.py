@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sweephand.checks import check_flag
+from sweephand.base.checks import check_flag
 from sweephand.source.source import MinibatchSource
 from sweephand.train.checkpoint.read_state import read_optional, read_text
 from sweephand.train.session.activity import NEVER, Activity

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from sweephand.checks import check_function, check_int
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_function, check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_source
 from sweephand.train.session.frequency import Frequency, FrequencySpec

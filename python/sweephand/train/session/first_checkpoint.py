@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from sweephand.dataclass import replace
+from sweephand.base.dataclass import replace
 from sweephand.errors import StateError
 from sweephand.events.event import Event
 from sweephand.source.events import Events

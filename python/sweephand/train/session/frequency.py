@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Literal, Self, TypeAlias, get_args
 
-from sweephand.checks import check_int
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_int
+from sweephand.base.dataclass import dataclass
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 
 FrequencyUnit: TypeAlias = Literal["sample", "minibatch", "sweep", "epoch", "seconds"]

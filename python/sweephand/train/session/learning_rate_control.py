@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sweephand.checks import check_flag, check_number
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_flag, check_number
+from sweephand.base.dataclass import dataclass
 from sweephand.train.checkpoint.read_state import reading
 
 REDUCTION = 0.618

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
-from sweephand.checks import check_int, check_number
-from sweephand.dataclass import dataclass
+from sweephand.base.checks import check_int, check_number
+from sweephand.base.dataclass import dataclass
 from sweephand.source.schedules.schedule import StepSchedule
 from sweephand.train.session.activity import NEVER, Activity
 from sweephand.train.session.frequency import Frequency

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sweephand.checks import check_flag, check_number
+from sweephand.base.checks import check_flag, check_number
 from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
 from sweephand.train.session.activity import NEVER, Activity
 from sweephand.train.session.evaluation import Validation

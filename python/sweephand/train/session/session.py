@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sweephand.checks import check_int
+from sweephand.base.advice import names_ours
+from sweephand.base.checks import check_int
 from sweephand.corpus.streams import StreamInfo
-from sweephand.elsewhere import names_ours
 from sweephand.errors import LossScaleError
 from sweephand.source.foreign_names import SESSION
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT

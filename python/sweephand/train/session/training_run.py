@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sweephand.checks import check_flag, check_int, check_number
+from sweephand.base.checks import check_flag, check_int, check_number
 from sweephand.errors import StateError
 from sweephand.source.source import MinibatchSource
 from sweephand.train.checkpoint.read_state import (

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from sweephand.checks import check_int, check_number
+from sweephand.base.checks import check_int, check_number
 from sweephand.train.checkpoint.read_state import reading
 
 LEAST_FIGURES = 32  # before them nothing is out of the band

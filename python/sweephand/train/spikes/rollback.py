@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweephand.dataclass import replace
+from sweephand.base.dataclass import replace
 from sweephand.errors import LossScaleError
 from sweephand.events.event import event_of
 from sweephand.train.checkpoint.read_state import reading

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Literal, Self, TypeAlias, cast, get_args
 
-from sweephand.checks import check_number
-from sweephand.dataclass import dataclass, field
+from sweephand.base.checks import check_number
+from sweephand.base.dataclass import dataclass, field
 from sweephand.errors import some_of
 from sweephand.train.checkpoint.read_state import read_count, read_text
 

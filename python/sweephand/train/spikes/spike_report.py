@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Self
 
-from sweephand.dataclass import dataclass
+from sweephand.base.dataclass import dataclass
 from sweephand.run.writing import replaced_file, writing
 from sweephand.train.arguments import check_path
 from sweephand.train.checkpoint.read_state import reading

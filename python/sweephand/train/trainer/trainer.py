@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-from sweephand.checks import check_int
+from sweephand.base.advice import names_ours
+from sweephand.base.checks import check_int
 from sweephand.corpus.streams import StreamInfo
-from sweephand.elsewhere import names_ours
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
 from sweephand.source.foreign_names import TRAINER
 from sweephand.train.arguments import check_kind

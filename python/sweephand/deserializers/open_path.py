@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from sweephand.base.dataclass import dataclass
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.dataclass import dataclass
 from sweephand.deserializers.data_in_memory import advice_for
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document
