@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Call
+from tests.read.cached_store import indexed_tokens, patient
 from tests.read.cluster_nodes import NUM_CHUNKS, Nodes
 from tests.read.http_store import HttpStore
 from tests.read.node_cache import CHUNK_BYTES
-from tests.read.test_cluster_cache import patient, web
 
 from sweephand.cli.cluster_hits import later_parts, reads_of_cluster, run_of_cluster
 from sweephand.cli.cluster_links import Links, SweepTraffic, traffic_of_cluster
 
-__all__ = ["patient", "web"]  # fixtures
+__all__ = ["indexed_tokens", "patient"]  # fixtures
 
 
 @pytest.mark.parametrize(("num_nodes", "room"), [(2, 20), (3, 15), (4, 15)])
