@@ -13,6 +13,9 @@
 namespace sweephand {
 namespace {
 
+// Workers from which on one that asks for its share passes lanes: what it has is sorted.
+constexpr std::uint32_t kFewestToPass = 4;
+
 Sharing sharing_of(const Timeline& timeline, const Request& request) {
   if (timeline.settings().keeps_order()) return Sharing::kDeal;
   if (timeline.corpus().sizes->common() == 1) return Sharing::kEvenCounts;
@@ -51,12 +54,42 @@ void FitPlanner::seek(std::uint64_t time) {
   is_moved_ = true;
 }
 
-// The global minibatch.
+// Nothing may depend on where in the minibatch a sequence of somebody else comes.
+bool FitPlanner::may_pass_lanes(const Request& request) const {
+  if (request.num_workers < kFewestToPass || request.bans != nullptr) return false;
+  if (timeline_->corpus().masks != nullptr) return false;
+  const Sharing sharing = sharing_of(*timeline_, request);
+  return sharing == Sharing::kLanes || sharing == Sharing::kEvenCosts;
+}
+
+// The beginning of the global minibatch by lane, where its order is not needed.
+std::vector<LaneRun> FitPlanner::pass_lanes(const Request& request, Plan& plan) {
+  const std::uint64_t end = std::min(limit_, request.end);
+  if (time() >= end || !may_pass_lanes(request)) return {};
+  if (cursor_->sweep_done()) cursor_->enter_next_sweep();
+  std::vector<LaneRun> passed = cursor_->pass(std::min(request.num_samples, end - time()));
+  if (passed.empty()) return passed;
+  plan.sweep = cursor_->sweep();
+  if (request.tells_blocks) cursor_->add_blocks(passed, number_, plan.blocks);
+  for (const LaneRun& run : passed) plan.num_sequences += run.count;
+  return passed;
+}
+
+// Whether a minibatch that has come to the end of a sweep ends with it.
+bool FitPlanner::ends_with_sweep(const Request& request, Plan& plan) const {
+  if (!cursor_->sweep_done()) return false;
+  if (timeline_->tells_sweeps()) ++plan.sweeps_ended;
+  return !request.crosses_sweeps || request.num_samples == Request::kToSweepEnd;
+}
+
+// The global minibatch, or what comes after that which was passed.
 void FitPlanner::take(const Request& request, Plan& plan,
                       std::vector<PlannedSequence>& minibatch) {
   minibatch.clear();
   minibatch.reserve(num_sequences_ + num_sequences_ / 8);
-  std::uint64_t room = request.num_samples;
+  const bool has_passed = plan.num_sequences != 0;
+  std::uint64_t room = request.num_samples - (time() - plan.nominal_time);
+  if (has_passed && (ends_with_sweep(request, plan) || room == 0)) return;
   const std::uint64_t end = std::min(limit_, request.end);
   while (time() < end) {
     if (cursor_->sweep_done()) cursor_->enter_next_sweep();
@@ -64,8 +97,9 @@ void FitPlanner::take(const Request& request, Plan& plan,
     std::uint64_t samples = 0;
     std::size_t count = 0;
     // The first sequence is taken whatever its size.
+    const bool is_first = !has_passed && minibatch.empty();
     const auto takes_next = [&] {
-      return samples + ahead[count].size <= room || (count == 0 && minibatch.empty());
+      return samples + ahead[count].size <= room || (count == 0 && is_first);
     };
     const std::uint64_t now = time();
     while (count < ahead.size() && now + samples < end && takes_next())
@@ -73,16 +107,12 @@ void FitPlanner::take(const Request& request, Plan& plan,
     const std::span<const PlannedSequence> taken = ahead.first(count);
     if (request.tells_blocks) cursor_->add_blocks(taken, number_, plan.blocks);
     const bool is_full = count < ahead.size() || samples >= room;
-    if (minibatch.empty()) plan.sweep = cursor_->sweep();
+    if (is_first) plan.sweep = cursor_->sweep();
     minibatch.insert(minibatch.end(), taken.begin(), taken.end());
     mark_sweep(std::span(minibatch).last(count), cursor_->sweep(), plan);
     room -= std::min(room, samples);
     cursor_->pop(count, samples);
-    if (count != 0 && cursor_->sweep_done()) {
-      if (timeline_->tells_sweeps()) ++plan.sweeps_ended;
-      if (!request.crosses_sweeps || request.num_samples == Request::kToSweepEnd) break;
-    }
-    if (is_full) break;
+    if ((count != 0 && ends_with_sweep(request, plan)) || is_full) break;
   }
 }
 
@@ -94,16 +124,23 @@ Plan FitPlanner::next(const Request& request) {
   plan.nominal_time = time();
   ++number_;
   if (is_moved_ && request.tells_blocks) cursor_->open_blocks(plan.blocks);
+  const std::vector<LaneRun> passed = pass_lanes(request, plan);
   take(request, plan, minibatch_);
   is_moved_ = is_moved_ && !request.tells_blocks;
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
   num_sequences_ = minibatch_.size();
-  plan.num_sequences = num_sequences_;
-  plan.end_of_data = minibatch_.empty();
+  plan.num_sequences += num_sequences_;
+  plan.end_of_data = plan.num_sequences == 0;
+  const ShareRule rule = fit_share_rule(*timeline_, request, plan);
+  if (!passed.empty()) {
+    plan.counted = {plan.num_samples, plan.num_sequences, plan.num_sequences};
+    plan.share = share_of(passed, minibatch_, request.num_workers, request.rank, rule);
+    return plan;
+  }
   plan.counted =
       count_sequences(minibatch_, request.bans, timeline_->corpus().masks.get(), plan);
-  give_share(minibatch_, fit_share_rule(*timeline_, request, plan), request, plan);
+  give_share(minibatch_, rule, request, plan);
   return plan;
 }
 

@@ -5,8 +5,10 @@
 #include "compose/share.hpp"
 #include "order/timeline.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace sweephand {
 
@@ -31,6 +33,9 @@ class FitPlanner final : public Planner {
                                           std::uint64_t num_samples) const override;
 
  private:
+  bool may_pass_lanes(const Request& request) const;
+  std::vector<LaneRun> pass_lanes(const Request& request, Plan& plan);
+  bool ends_with_sweep(const Request& request, Plan& plan) const;
   void take(const Request& request, Plan& plan, std::vector<PlannedSequence>& minibatch);
 
   std::shared_ptr<const Timeline> timeline_;

@@ -1,12 +1,12 @@
 #include "compose/share.hpp"
 
 #include "compose/even_counts.hpp"
+#include "compose/loads.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
 #include <queue>
-#include <set>
 #include <utility>
 
 namespace sweephand {
@@ -19,12 +19,8 @@ class FirstOwner {
              Sharing sharing)
       : minibatch_(minibatch), num_workers_(num_workers), deals_(sharing == Sharing::kDeal) {}
 
-  std::uint32_t operator[](std::size_t j) const {
-    const std::size_t turn = deals_ ? j : minibatch_[j].lane;
-    // Mostly there are as many lanes: a division takes longer than all else.
-    if (turn < num_workers_) return static_cast<std::uint32_t>(turn);
-    // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): there is a worker
-    return static_cast<std::uint32_t>(turn % num_workers_);
+  std::uint32_t operator[](std::size_t j) const noexcept {
+    return first_owner(deals_ ? j : minibatch_[j].lane, num_workers_);
   }
 
  private:
@@ -33,113 +29,12 @@ class FirstOwner {
   bool deals_;
 };
 
-// What the workers have, while sequences move from one to the other.
-class Loads {
- public:
-  // Who has what is written to `owner`, and kept there.
-  Loads(std::span<const PlannedSequence> minibatch, const FirstOwner& first_owner,
-        std::vector<std::uint32_t>& owner, std::uint32_t num_workers, const Cost& cost)
-      : minibatch_(minibatch),
-        cost_(cost),
-        owner_(owner),
-        next_(minibatch.size()),
-        workers_(num_workers) {
-    give(first_owner);
-    std::vector<std::pair<uint128, std::uint32_t>> by_load;
-    by_load.reserve(num_workers);
-    for (std::uint32_t k = 0; k < num_workers; ++k) {
-      total_ += workers_[k].load;
-      by_load.emplace_back(workers_[k].load, k);
-    }
-    std::ranges::sort(by_load);
-    by_load_ = {by_load.begin(), by_load.end()};
-  }
-
-  // Moves one sequence from the fullest worker to the emptiest; of equals the lowest rank.
-  // Returns whether there was need, and one that fits.
-  bool even() {
-    const auto [least, emptiest] = *by_load_.begin();
-    const uint128 most = by_load_.rbegin()->first;
-    const std::uint32_t fullest = by_load_.lower_bound({most, 0})->second;
-    const uint128 gap = most - least;
-    if (gap * workers_.size() * 64 <= total_) return false;
-    std::uint32_t* const best = best_to_move(workers_[fullest].first, gap);
-    if (best == nullptr) return false;
-    const std::uint32_t j = std::exchange(*best, next_[*best]);
-    next_[j] = std::exchange(workers_[emptiest].first, j);
-    owner_[j] = emptiest;
-    change(fullest, most - cost_of(j));
-    change(emptiest, least + cost_of(j));
-    return true;
-  }
-
- private:
-  static constexpr std::uint32_t kEnd = ~std::uint32_t{0};
-
-  struct Worker {
-    uint128 load = 0;
-    std::uint64_t samples = 0;   // before any is moved
-    std::uint32_t first = kEnd;  // of what it has, in no order
-  };
-
-  // All that there is to know of a sequence in one pass: a minibatch of the whole cluster is
-  // larger than the processor's cache.
-  void give(const FirstOwner& first_owner) {
-    for (std::uint32_t j = 0; j < next_.size(); ++j) {
-      const std::uint32_t k = first_owner[j];
-      Worker& worker = workers_[k];
-      owner_[j] = k;
-      next_[j] = std::exchange(worker.first, j);
-      worker.samples += minibatch_[j].size;
-    }
-    if (cost_.is_quadratic || !cost_.items.empty()) {
-      for (std::uint32_t j = 0; j < next_.size(); ++j) workers_[owner_[j]].load += cost_of(j);
-    } else {  // in proportion to samples, whose sums fit a word
-      for (Worker& worker : workers_) worker.load = uint128{worker.samples} * cost_.per_sample;
-    }
-  }
-
-  uint128 cost_of(std::size_t j) const {
-    return cost_.of(minibatch_[j].sequence, 0, minibatch_[j].size);
-  }
-
-  // The link to the one that costs less than `gap` and nearest to half of it; of equals the
-  // last in the minibatch. Null if there is none.
-  std::uint32_t* best_to_move(std::uint32_t& first, uint128 gap) {
-    std::uint32_t* best = nullptr;
-    uint128 nearest = gap;  // |2 cost - gap| of a cost in (0, gap) is below gap
-    for (std::uint32_t* link = &first; *link != kEnd; link = &next_[*link]) {
-      const uint128 cost = cost_of(*link);
-      const uint128 distance = 2 * cost > gap ? 2 * cost - gap : gap - 2 * cost;
-      if (cost >= gap || distance > nearest) continue;
-      if (distance == nearest && best != nullptr && *best > *link) continue;
-      best = link;
-      nearest = distance;
-    }
-    return best;
-  }
-
-  void change(std::uint32_t worker, uint128 load) {
-    by_load_.erase({workers_[worker].load, worker});
-    workers_[worker].load = load;
-    by_load_.emplace(load, worker);
-  }
-
-  std::span<const PlannedSequence> minibatch_;
-  Cost cost_;
-  std::vector<std::uint32_t>& owner_;
-  std::vector<std::uint32_t> next_;  // the one behind each that its worker has; or kEnd
-  std::vector<Worker> workers_;
-  std::set<std::pair<uint128, std::uint32_t>> by_load_;
-  uint128 total_ = 0;
-};
-
-void even_costs(std::span<const PlannedSequence> minibatch, const FirstOwner& first_owner,
-                std::vector<std::uint32_t>& owner, std::uint32_t num_workers,
-                const Cost& cost) {
-  Loads loads(minibatch, first_owner, owner, num_workers, cost);
+Loads evened(std::span<const LaneRun> runs, std::span<const PlannedSequence> rest,
+             std::uint32_t num_workers, const ShareRule& rule) {
+  Loads loads(runs, rest, num_workers, rule.cost);
   while (loads.even()) {
   }
+  return loads;
 }
 
 }  // namespace
@@ -196,13 +91,11 @@ std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
     });
     return deal_costs(costs, num_workers);
   }
+  if (rule.sharing == Sharing::kEvenCosts)
+    return evened({}, minibatch, num_workers, rule).owners();
   std::vector<std::uint32_t> owner(minibatch.size());
-  const FirstOwner first_owner(minibatch, num_workers, rule.sharing);
-  if (rule.sharing == Sharing::kEvenCosts) {
-    even_costs(minibatch, first_owner, owner, num_workers, rule.cost);
-    return owner;
-  }
-  for (std::size_t j = 0; j < owner.size(); ++j) owner[j] = first_owner[j];
+  const FirstOwner owner_of(minibatch, num_workers, rule.sharing);
+  for (std::size_t j = 0; j < owner.size(); ++j) owner[j] = owner_of[j];
   if (rule.sharing == Sharing::kEvenCounts) even_counts(minibatch, owner, num_workers, rule);
   return owner;
 }
@@ -214,6 +107,19 @@ std::vector<PlannedSequence> share_of(std::vector<PlannedSequence>& minibatch,
   if (rule.sharing == Sharing::kDeal || rule.sharing == Sharing::kLanes)
     return owned_by(rank, minibatch, FirstOwner(minibatch, num_workers, rule.sharing));
   return owned_by(rank, minibatch, owners(minibatch, num_workers, rule));
+}
+
+std::vector<PlannedSequence> share_of(std::span<const LaneRun> runs,
+                                      std::span<const PlannedSequence> rest,
+                                      std::uint32_t num_workers, std::uint32_t rank,
+                                      const ShareRule& rule) {
+  if (rule.sharing == Sharing::kEvenCosts)
+    return evened(runs, rest, num_workers, rule).share(rank);
+  std::vector<PlannedSequence> share = in_order(sequences_of(runs, rank, num_workers));
+  for (const PlannedSequence& one : rest) {
+    if (first_owner(one.lane, num_workers) == rank) share.push_back(one);
+  }
+  return share;
 }
 
 }  // namespace sweephand

@@ -4,6 +4,7 @@
 #include "compose/cost.hpp"
 #include "compose/plan.hpp"
 #include "order/block.hpp"
+#include "order/lane_run.hpp"
 #include "order/timeline.hpp"
 
 #include <cstddef>
@@ -42,6 +43,13 @@ std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
 // The sequences of one of them, in the order of the minibatch, which the only worker takes as
 // it is. REQUIRES: rank < num_workers
 std::vector<PlannedSequence> share_of(std::vector<PlannedSequence>& minibatch,
+                                      std::uint32_t num_workers, std::uint32_t rank,
+                                      const ShareRule& rule);
+
+// The same of a minibatch that begins with `runs`, which are by lane and in no order, and goes
+// on with `rest`. REQUIRES: kLanes or kEvenCosts
+std::vector<PlannedSequence> share_of(std::span<const LaneRun> runs,
+                                      std::span<const PlannedSequence> rest,
                                       std::uint32_t num_workers, std::uint32_t rank,
                                       const ShareRule& rule);
 

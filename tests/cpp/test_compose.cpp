@@ -113,7 +113,7 @@ Planners planners_of(const std::shared_ptr<const Timeline>& timeline) {
 }
 
 // Goes over some sweeps and asks all questions. Returns how many of the errors came.
-int use(Planner& planner) {
+int use(Planner& planner, std::uint32_t num_workers) {
   int errors = 0;
   const auto attempt = [&](const auto& ask) {
     try {
@@ -132,6 +132,13 @@ int use(Planner& planner) {
     for (int i = 0; i < 50; ++i) {
       const Cost cost{.is_quadratic = i % 2 == 0};
       planner.next({.num_samples = 40, .num_workers = 2, .balance = cost});
+    }
+  });
+  // So many that the order of all is not needed.
+  attempt([&] {
+    for (int i = 0; i < 2; ++i) {
+      const std::optional<Cost> cost = i % 2 == 0 ? std::nullopt : std::optional<Cost>{Cost{}};
+      planner.next({.num_samples = 2200, .num_workers = num_workers, .balance = cost});
     }
   });
   for (const std::uint64_t sequence : {std::uint64_t{0}, kSequences / 2, kSequences - 1}) {
@@ -155,7 +162,8 @@ int use_all(const Corpus& corpus) {
     const auto timeline = std::make_shared<const SweepTimeline>(
         std::make_shared<const Corpus>(Corpus{corpus.chunks, corpus.sizes, corpus.order}),
         setting);
-    for (const auto& planner : planners_of(timeline)) errors += use(*planner);
+    const std::uint32_t num_workers = std::min(4U, setting.num_lanes);
+    for (const auto& planner : planners_of(timeline)) errors += use(*planner, num_workers);
   }
   return errors;
 }
