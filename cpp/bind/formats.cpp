@@ -4,6 +4,7 @@
 #include "bind/chunk_arrays.hpp"
 #include "formats/crc32c.hpp"
 #include "formats/ctf.hpp"
+#include "formats/ctf_chunks.hpp"
 #include "formats/ctf_format.hpp"
 #include "formats/ctf_index.hpp"
 #include "formats/example.hpp"
@@ -138,19 +139,6 @@ void bind_ctf_index(py::module_& room) {
   room.def("ctf_part", &find_part, "file"_a, "format"_a, "start"_a, "offset"_a, NoGil());
   room.def("ctf_index", &index_part, "file"_a, "format"_a, "start"_a, "begin"_a, "end"_a,
            "max_errors"_a, NoGil());
-  room.def(
-      "ctf_chunks",
-      [](const Array<std::uint64_t>& offsets, std::uint64_t end, std::uint64_t chunk_bytes) {
-        return to_numpy(cut_chunks(view(offsets), end, chunk_bytes));
-      },
-      "offsets"_a, "end"_a, "chunk_bytes"_a);
-  room.def(
-      "ctf_chunks",
-      [](const Array<std::uint64_t>& offsets, const Array<std::int64_t>& starts,
-         const Array<std::uint64_t>& sizes, std::uint64_t chunk_bytes) {
-        return to_numpy(cut_chunks(view(offsets), view(starts), view(sizes), chunk_bytes));
-      },
-      "offsets"_a, "starts"_a, "sizes"_a, "chunk_bytes"_a);
 }
 
 void bind_ctf_reader(py::module_& room) {
@@ -160,40 +148,33 @@ void bind_ctf_reader(py::module_& room) {
            }),
            "path"_a, "tag"_a, "ignore_ids"_a);
   py::class_<CtfPiece>(room, "CtfPiece")
-      .def(py::init([](std::uint32_t file, std::uint64_t offset, std::uint64_t bytes,
-                       std::uint64_t first_line, std::uint64_t num_sequences,
-                       std::uint32_t num_items) {
-             return CtfPiece{offset, bytes, first_line, num_sequences, file, num_items};
-           }),
-           "file"_a, "offset"_a, "bytes"_a, "first_line"_a, "num_sequences"_a, "num_items"_a)
       .def_readonly("file", &CtfPiece::file)
       .def_readonly("offset", &CtfPiece::offset)
-      .def_readonly("bytes", &CtfPiece::bytes);
-  using Column = Array<std::uint64_t>;
-  py::class_<CtfPieces, std::shared_ptr<CtfPieces>>(room, "CtfPieces")
-      .def(py::init([](const Column& files, const Column& begins, const Column& ends,
-                       const Column& first_lines, const Column& num_sequences,
-                       const Column& num_items, std::uint64_t most_bytes) {
-             return std::make_shared<CtfPieces>(
-                 CtfPieces::Columns{.files = view(files),
-                                    .begins = view(begins),
-                                    .ends = view(ends),
-                                    .first_lines = view(first_lines),
-                                    .num_sequences = view(num_sequences),
-                                    .num_items = view(num_items)},
-                 most_bytes);
+      .def_readonly("bytes", &CtfPiece::bytes)
+      .def_readonly("first_line", &CtfPiece::first_line)
+      .def_readonly("num_sequences", &CtfPiece::num_sequences)
+      .def_readonly("num_items", &CtfPiece::num_items);
+  using Packed = std::shared_ptr<PackedIntegers>;
+  py::class_<CtfPlaces>(room, "CtfPlaces")
+      .def(py::init([](Packed offsets, Packed lines, const Array<std::int64_t>& starts,
+                       const Array<std::uint64_t>& sizes,
+                       const Array<std::uint64_t>& item_offsets,
+                       const Array<std::int64_t>& item_starts) {
+             return CtfPlaces{std::move(offsets),      std::move(lines),
+                              to_vector(starts),       to_vector(sizes),
+                              to_vector(item_offsets), to_vector(item_starts)};
            }),
-           "files"_a, "begins"_a, "ends"_a, "first_lines"_a, "num_sequences"_a, "num_items"_a,
-           "most_bytes"_a)
-      .def(py::init<std::vector<CtfPiece>>(), "pieces"_a)
+           "offsets"_a.none(false), "lines"_a.none(false), "starts"_a, "sizes"_a,
+           "item_offsets"_a, "item_starts"_a)
       .def(
-          "of",
-          [](const CtfPieces& self, std::uint64_t chunk) {
-            const std::span pieces = self.of(chunk);
-            return std::vector<CtfPiece>(pieces.begin(), pieces.end());
-          },
-          "chunk"_a)
-      .def("sequences", &CtfPieces::sequences);
+          "check",
+          [](const CtfPlaces& self, const PackedIntegers& sizes) { check(self, sizes); },
+          "sizes"_a, NoGil());
+  py::class_<CtfChunks, std::shared_ptr<CtfChunks>>(room, "CtfChunks")
+      .def(py::init<CtfPlaces, std::uint64_t, const CtfChunks::Entries&>(), "places"_a,
+           "most_bytes"_a, "entries"_a, NoGil())
+      .def("of", &CtfChunks::of, "chunk"_a)
+      .def_property_readonly("sequences", &CtfChunks::sequences);
   py::class_<CtfReader>(room, "CtfReader")
       .def(py::init<const CtfFormat&, std::uint64_t>(), "format"_a, "num_bytes"_a,
            py::keep_alive<1, 2>())
@@ -208,7 +189,7 @@ void bind_ctf_reader(py::module_& room) {
       .def("take", &CtfReader::take);
   py::class_<CtfDeserializer, Deserializer, std::shared_ptr<CtfDeserializer>>(room,
                                                                               "CtfDeserializer")
-      .def(py::init<CtfFormat, std::vector<CtfFile>, std::shared_ptr<CtfPieces>>(), "format"_a,
+      .def(py::init<CtfFormat, std::vector<CtfFile>, std::shared_ptr<CtfChunks>>(), "format"_a,
            "files"_a, "chunks"_a);
 }
 

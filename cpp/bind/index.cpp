@@ -5,6 +5,7 @@
 #include "index/fingerprint.hpp"
 #include "index/long_sequences.hpp"
 #include "index/packed_integers.hpp"
+#include "index/packed_sizes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -116,6 +117,7 @@ void bind_sizes(py::module_& room) {
                      hold(py::object(offsets)));
                }),
            "offsets"_a, "stream"_a, "file"_a);
+  room.def("unpack_sizes", &unpack_sizes, "packed"_a);
   py::class_<RepeatedSizes, Sizes, std::shared_ptr<RepeatedSizes>>(room, "RepeatedSizes")
       .def(py::init([](const Array<std::uint32_t>& sizes) {
              return std::make_shared<RepeatedSizes>(to_vector(sizes));

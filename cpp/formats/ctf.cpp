@@ -14,17 +14,16 @@
 namespace sweephand {
 
 CtfDeserializer::CtfDeserializer(CtfFormat format, std::vector<CtfFile> files,
-                                 std::shared_ptr<const CtfPieces> chunks)
+                                 std::shared_ptr<const CtfChunks> chunks)
     : format_(std::move(format)), files_(std::move(files)), chunks_(std::move(chunks)) {
   check(format_);
-  const auto lost = [this](const CtfPiece& piece) { return piece.file >= files_.size(); };
-  if (std::ranges::any_of(chunks_->all(), lost))
-    throw std::invalid_argument("a piece's file must be below " +
-                                std::to_string(files_.size()));
+  if (chunks_->num_files() != files_.size())
+    throw std::invalid_argument("chunks must be of " + std::to_string(files_.size()) +
+                                " files, got " + std::to_string(chunks_->num_files()));
 }
 
 std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t chunk_number) {
-  const std::span chunk = chunks_->of(chunk_number);
+  const std::vector<CtfPiece> chunk = chunks_->of(chunk_number);
   std::uint64_t num_bytes = 0;
   for (const CtfPiece& piece : chunk) num_bytes += piece.bytes;
   CtfReader reader(format_, num_bytes);

@@ -1,8 +1,8 @@
 // Reads chunks of files in CNTK's text format.
 #pragma once
 
+#include "formats/ctf_chunks.hpp"
 #include "formats/ctf_format.hpp"
-#include "formats/ctf_pieces.hpp"
 #include "formats/ctf_scanner.hpp"
 #include "formats/ledger.hpp"
 #include "read/byte_source.hpp"
@@ -45,10 +45,10 @@ class CtfReader {
 
 class CtfDeserializer final : public Deserializer {
  public:
-  // `chunks` is not null. Throws std::invalid_argument when the format is wrong or a piece's
-  // file does not exist.
+  // `chunks` is not null. Throws std::invalid_argument when the format is wrong or it is of
+  // other files.
   CtfDeserializer(CtfFormat format, std::vector<CtfFile> files,
-                  std::shared_ptr<const CtfPieces> chunks);
+                  std::shared_ptr<const CtfChunks> chunks);
 
   // See CtfReader.
   std::shared_ptr<const Chunk> load(std::uint64_t chunk_number) override;
@@ -56,7 +56,7 @@ class CtfDeserializer final : public Deserializer {
  private:
   CtfFormat format_;
   std::vector<CtfFile> files_;
-  std::shared_ptr<const CtfPieces> chunks_;
+  std::shared_ptr<const CtfChunks> chunks_;
 };
 
 }  // namespace sweephand

@@ -112,32 +112,4 @@ void CtfIndex::append(const CtfIndex& part, const CtfStart& start) {
   for (const auto& [name, count] : part.undeclared) undeclared[name] += count;
 }
 
-std::vector<std::uint64_t> cut_chunks(std::span<const std::uint64_t> offsets, std::uint64_t end,
-                                      std::uint64_t chunk_bytes) {
-  std::vector<std::uint64_t> firsts;
-  std::uint64_t chunk_begin = 0;
-  for (std::uint64_t i = 0; i < offsets.size(); ++i) {
-    const std::uint64_t sequence_end = i + 1 < offsets.size() ? offsets[i + 1] : end;
-    if (!firsts.empty() && sequence_end - chunk_begin <= chunk_bytes) continue;
-    firsts.push_back(i);
-    chunk_begin = offsets[i];
-  }
-  return firsts;
-}
-
-std::vector<std::uint64_t> cut_chunks(std::span<const std::uint64_t> offsets,
-                                      std::span<const std::int64_t> starts,
-                                      std::span<const std::uint64_t> sizes,
-                                      std::uint64_t chunk_bytes) {
-  std::vector<std::uint64_t> firsts;
-  for (std::size_t file = 0; file < sizes.size(); ++file) {
-    const auto begin = static_cast<std::uint64_t>(starts[file]);
-    const auto count = static_cast<std::uint64_t>(starts[file + 1]) - begin;
-    for (const std::uint64_t first :
-         cut_chunks(offsets.subspan(begin, count), sizes[file], chunk_bytes))
-      firsts.push_back(begin + first);
-  }
-  return firsts;
-}
-
 }  // namespace sweephand

@@ -64,17 +64,4 @@ struct CtfIndex {
 CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfStart& start,
                     std::uint64_t begin, std::uint64_t end, std::uint64_t max_errors);
 
-// The first sequence of every chunk: as many as fit into `chunk_bytes`, at least one.
-// `offsets` are those of the sequences, and `end` of the last one's end.
-std::vector<std::uint64_t> cut_chunks(std::span<const std::uint64_t> offsets, std::uint64_t end,
-                                      std::uint64_t chunk_bytes);
-
-// The same for several files, one after the other, each of which is cut separately: numbers are
-// those of all sequences. Sequences [starts[f], starts[f + 1]) are those of file f, which has
-// sizes[f] bytes. REQUIRES: starts[sizes.size()] == offsets.size(), and they ascend from 0
-std::vector<std::uint64_t> cut_chunks(std::span<const std::uint64_t> offsets,
-                                      std::span<const std::int64_t> starts,
-                                      std::span<const std::uint64_t> sizes,
-                                      std::uint64_t chunk_bytes);
-
 }  // namespace sweephand

@@ -113,34 +113,49 @@ void PackedIntegers::append(const PackedIntegers& more, std::uint64_t base) {
   Values values{};
   for (std::uint64_t block = 0; block < num_blocks(more.count_); ++block) {
     const auto count = std::min<std::uint64_t>(kBlock, more.count_ - block * kBlock);
-    more.read_block(block, count, values);
+    more.read_block(block, 0, count, values);
     for (std::size_t i = 0; i < count; ++i) push_back(values[i] + base);
   }
 }
 
-// The first `count` values of a block.
-void PackedIntegers::read_block(std::uint64_t block, std::size_t count, Values& out) const {
+// Values [first, end) of a block at their places; where it rises, those before them too.
+void PackedIntegers::read_block(std::uint64_t block, std::size_t first, std::size_t end,
+                                Values& out) const {
   if (!owner_ && block == heads_.size()) {
-    std::copy_n(waiting_.begin(), count, out.begin());
+    std::copy_n(waiting_.begin(), end, out.begin());
     return;
   }
   const Head one = head(block);
-  const std::span values = std::span(out).first(count);
-  kUnpack[one.width()](packed().data() + one.place(), values);
-  std::uint64_t before = one.rises() ? one.first - one.base : 0;
-  for (std::uint64_t& value : values) {
-    value += one.base + before;
-    if (one.rises()) before = value;
+  const std::size_t begin = one.rises() ? 0 : first;
+  const std::span values = std::span(out).subspan(begin, end - begin);
+  kUnpack[one.width()](packed().data() + one.place() + begin * one.width(), values);
+  if (one.rises()) {
+    std::uint64_t last = one.first - one.base;
+    for (std::uint64_t& value : values) value = last += one.base + value;
+  } else {
+    for (std::uint64_t& value : values) value += one.base;
   }
+}
+
+std::uint64_t PackedIntegers::operator[](std::uint64_t i) const {
+  std::uint64_t value = 0;
+  read(i, std::span(&value, 1));
+  return value;
+}
+
+void PackedIntegers::Walk::load(std::uint64_t block) {
+  const std::uint64_t left = packed_.size() - block * kBlock;
+  packed_.read_block(block, 0, std::min<std::uint64_t>(kBlock, left), values_);
+  block_ = block;
 }
 
 template <class T>
 void PackedIntegers::read(std::uint64_t first, std::span<T> out) const {
-  Values values{};
+  Values values;  // not cleared, as few of them may be wanted
   while (!out.empty()) {
     const std::uint64_t skipped = first % kBlock;
     const auto count = std::min<std::uint64_t>(kBlock - skipped, out.size());
-    read_block(first / kBlock, skipped + count, values);
+    read_block(first / kBlock, skipped, skipped + count, values);
     std::transform(values.begin() + static_cast<std::ptrdiff_t>(skipped),
                    values.begin() + static_cast<std::ptrdiff_t>(skipped + count), out.begin(),
                    [](std::uint64_t value) { return static_cast<T>(value); });

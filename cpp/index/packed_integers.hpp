@@ -30,6 +30,9 @@ class PackedIntegers {
 
   std::uint64_t size() const noexcept { return count_; }
 
+  // REQUIRES: there is an i-th one
+  std::uint64_t operator[](std::uint64_t i) const;
+
   // REQUIRES: they were not made of bytes
   void push_back(std::uint64_t value) {
     waiting_.push_back(value);
@@ -45,6 +48,26 @@ class PackedIntegers {
   void read(std::uint64_t first, std::span<T> out) const;
 
   std::vector<std::uint8_t> bytes() const;
+
+  // Values that are mostly asked for one after the other.
+  class Walk {
+   public:
+    // `packed` must outlive it, and not change.
+    explicit Walk(const PackedIntegers& packed) : packed_(packed) {}
+
+    // REQUIRES: there is an i-th one
+    std::uint64_t operator[](std::uint64_t i) {
+      if (i / kBlock != block_) load(i / kBlock);
+      return values_[i % kBlock];
+    }
+
+   private:
+    void load(std::uint64_t block);
+
+    const PackedIntegers& packed_;
+    std::uint64_t block_ = ~std::uint64_t{0};  // none
+    std::array<std::uint64_t, kBlock> values_{};
+  };
 
  private:
   struct Head {
@@ -62,7 +85,7 @@ class PackedIntegers {
   static Head add_block(std::span<const std::uint64_t> values, std::vector<std::byte>& packed);
   Head head(std::uint64_t block) const noexcept;
   std::span<const std::byte> packed() const noexcept;
-  void read_block(std::uint64_t block, std::size_t count, Values& out) const;
+  void read_block(std::uint64_t block, std::size_t first, std::size_t end, Values& out) const;
 
   std::uint64_t count_ = 0;
   std::vector<Head> heads_;             // of whole blocks that were pushed

@@ -31,6 +31,18 @@ Starts::Starts(std::span<const std::uint64_t> counts, const char* things)
   sums_ = SharedNumbers(std::move(sums));
 }
 
+Starts Starts::at(std::vector<std::uint64_t> sums) {
+  Starts starts;
+  starts.num_counts_ = sums.size() - 1;
+  starts.total_ = sums.back();
+  const std::uint64_t each = starts.num_counts_ == 0 ? 0 : sums[1];
+  std::uint64_t i = 0;
+  while (i < starts.num_counts_ && sums[i] == i * each) ++i;
+  if (i == starts.num_counts_) starts.common_ = each;
+  if (starts.common_ == 0) starts.sums_ = SharedNumbers(std::move(sums));
+  return starts;
+}
+
 Starts Starts::even(std::uint64_t total, std::uint64_t each, const char* things) {
   check_total(0, total, things, 0);
   if (total == 0) return {std::span<const std::uint64_t>(), things};

@@ -17,6 +17,9 @@ class Starts {
   // Throws std::invalid_argument when the sum passes 2^63 - 1 `things`.
   Starts(std::span<const std::uint64_t> counts, const char* things);
 
+  // By where each begins, and the end. REQUIRES: they ascend from 0 to at most 2^63 - 1
+  static Starts at(std::vector<std::uint64_t> sums);
+
   // `total` items, `each` to a count, and the rest in the last one. REQUIRES: each > 0
   static Starts even(std::uint64_t total, std::uint64_t each, const char* things);
 

@@ -4,13 +4,17 @@
 #include "../cpp/check.hpp"
 #include "base/error.hpp"
 #include "driver.hpp"
+#include "formats/ctf_chunks.hpp"
 #include "formats/ctf_index.hpp"
 #include "formats/ctf_scanner.hpp"
 #include "formats/ledger.hpp"
+#include "index/packed_integers.hpp"
 #include "read/byte_source.hpp"
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -112,6 +116,24 @@ void check_index(const CtfFormat& format, Input input, std::uint64_t cut) {
   }
 }
 
+CtfChunks chunks_of(const CtfSequences& sequences, std::uint64_t size,
+                    std::uint64_t most_bytes) {
+  const auto pack = [](const auto& values) {
+    const auto packed = std::make_shared<PackedIntegers>();
+    for (const auto value : values) packed->push_back(value);
+    return packed;
+  };
+  const auto count = static_cast<std::int64_t>(sequences.offsets.size());
+  const CtfPlaces places{.offsets = pack(sequences.offsets),
+                         .lines = pack(sequences.lines),
+                         .starts = {0, count},
+                         .sizes = {size},
+                         .item_offsets = {},
+                         .item_starts = {0, 0}};
+  check(places, *pack(sequences.sizes));
+  return {places, most_bytes, {std::nullopt}};
+}
+
 void run(Input input) {
   std::uint64_t choice = input.size();
   for (const std::byte byte : input)
@@ -134,11 +156,11 @@ void run(Input input) {
   for (const std::uint32_t size : sequences.sizes) CHECK(size > 0);
 
   Totals totals;
-  auto firsts = cut_chunks(sequences.offsets, text.size(), 1 + choice % 200);
-  firsts.push_back(sequences.offsets.size());
-  for (std::size_t i = 0; i + 1 < firsts.size(); ++i) {
-    const Totals chunk =
-        scan_chunk(format, ignore_ids, text, sequences, firsts[i], firsts[i + 1]);
+  const CtfChunks chunks = chunks_of(sequences, text.size(), 1 + choice % 200);
+  for (std::uint64_t i = 0; i < chunks.sequences().num_counts(); ++i) {
+    const auto [first, end] = chunks.sequences().bounds(i);
+    CHECK(chunks.of(i).size() == 1);
+    const Totals chunk = scan_chunk(format, ignore_ids, text, sequences, first, end);
     totals.num_items += chunk.num_items;
     totals.num_values += chunk.num_values;
   }

@@ -52,29 +52,29 @@ def open_ctf(
 ) -> tuple[_core.formats.CtfDeserializer, list[int]]:
     """Return the deserializer and the first sequence of every chunk, with the end."""
     file = _core.read.File(str(path))
-    size = file.tag.size
-    firsts = [
-        *_core.formats.ctf_chunks(index.offsets, size, chunk_bytes).tolist(),
-        len(index.keys),
-    ]
-    begins = [[*index.offsets.tolist(), size][first] for first in firsts]
-    counts = np.histogram(index.ledger.offsets, [*begins[:-1], size + 1])[0]
-    pieces = [
-        _core.formats.CtfPiece(
-            0,
-            begins[i],
-            begins[i + 1] - begins[i],
-            int(index.lines[firsts[i]]),
-            firsts[i + 1] - firsts[i],
-            int(counts[i]),
-        )
-        for i in range(len(firsts) - 1)
-    ]
     start = _core.formats.ctf_start(file, form)
     source = _core.formats.CtfFile(str(path), file.tag, start.ignore_ids)
-    return _core.formats.CtfDeserializer(
-        form, [source], _core.formats.CtfPieces(pieces)
-    ), firsts
+    places = places_of(
+        index.packed["offsets"], index.packed["lines"], file.tag.size, index.ledger.offsets
+    )
+    chunks = _core.formats.CtfChunks(places, chunk_bytes, [None])
+    return (
+        _core.formats.CtfDeserializer(form, [source], chunks),
+        chunks.sequences.offsets().tolist(),
+    )
+
+
+def places_of(
+    offsets: _core.index.PackedIntegers,
+    lines: _core.index.PackedIntegers,
+    size: int,
+    items: np.ndarray,
+) -> _core.formats.CtfPlaces:
+    """Return the places of one file."""
+    starts, item_starts = np.array([0, len(offsets)]), np.array([0, len(items)])
+    return _core.formats.CtfPlaces(
+        offsets, lines, starts, np.array([size], np.uint64), items, item_starts
+    )
 
 
 def to_samples(column: tuple[np.ndarray, ...], dimension: int) -> list[list[list[object]]]:

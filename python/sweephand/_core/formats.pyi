@@ -9,7 +9,7 @@ import sweephand._core.index
 import sweephand._core.read
 import typing
 import typing_extensions
-__all__: list[str] = ['CbfStream', 'CellFault', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfPieces', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_file_records', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'read_text_numbers', 'split_lines']
+__all__: list[str] = ['CbfStream', 'CellFault', 'CtfChunks', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfPlaces', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_file_records', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'read_text_numbers', 'split_lines']
 class Item:
     @property
     def caused_by(self) -> int | None:
@@ -107,8 +107,6 @@ class CtfFile:
     def __init__(self, path: os.PathLike | str | bytes, tag: sweephand._core.read.FileTag, ignore_ids: bool) -> None:
         ...
 class CtfPiece:
-    def __init__(self, file: typing.SupportsInt | typing.SupportsIndex, offset: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, first_line: typing.SupportsInt | typing.SupportsIndex, num_sequences: typing.SupportsInt | typing.SupportsIndex, num_items: typing.SupportsInt | typing.SupportsIndex) -> None:
-        ...
     @property
     def bytes(self) -> int:
         ...
@@ -116,17 +114,28 @@ class CtfPiece:
     def file(self) -> int:
         ...
     @property
+    def first_line(self) -> int:
+        ...
+    @property
+    def num_items(self) -> int:
+        ...
+    @property
+    def num_sequences(self) -> int:
+        ...
+    @property
     def offset(self) -> int:
         ...
-class CtfPieces:
-    @typing.overload
-    def __init__(self, files: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], begins: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], ends: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], first_lines: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], num_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], num_items: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], most_bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
+class CtfPlaces:
+    def __init__(self, offsets: sweephand._core.index.PackedIntegers, lines: sweephand._core.index.PackedIntegers, starts: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], item_offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], item_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> None:
         ...
-    @typing.overload
-    def __init__(self, pieces: collections.abc.Sequence[CtfPiece]) -> None:
+    def check(self, sizes: sweephand._core.index.PackedIntegers) -> None:
+        ...
+class CtfChunks:
+    def __init__(self, places: CtfPlaces, most_bytes: typing.SupportsInt | typing.SupportsIndex, entries: collections.abc.Sequence[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None]) -> None:
         ...
     def of(self, chunk: typing.SupportsInt | typing.SupportsIndex) -> list[CtfPiece]:
         ...
+    @property
     def sequences(self) -> sweephand._core.index.Starts:
         ...
 class CtfReader:
@@ -137,7 +146,7 @@ class CtfReader:
     def take(self) -> sweephand._core.read.Chunk:
         ...
 class CtfDeserializer(sweephand._core.read.Deserializer):
-    def __init__(self, format: CtfFormat, files: collections.abc.Sequence[CtfFile], chunks: CtfPieces) -> None:
+    def __init__(self, format: CtfFormat, files: collections.abc.Sequence[CtfFile], chunks: CtfChunks) -> None:
         ...
 class FrameFinder:
     def __init__(self, file: os.PathLike | str | bytes) -> None:
@@ -334,12 +343,6 @@ class CbfStream:
     def __init__(self, name: str, is_sparse: bool, is_double: bool, is_wanted: bool, dimension: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 def crc32c(bytes: typing_extensions.Buffer) -> int:
-    ...
-@typing.overload
-def ctf_chunks(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], end: typing.SupportsInt | typing.SupportsIndex, chunk_bytes: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
-    ...
-@typing.overload
-def ctf_chunks(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], starts: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], chunk_bytes: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
     ...
 def ctf_index(file: sweephand._core.read.ByteSource, format: CtfFormat, start: CtfStart, begin: typing.SupportsInt | typing.SupportsIndex, end: typing.SupportsInt | typing.SupportsIndex, max_errors: typing.SupportsInt | typing.SupportsIndex) -> CtfIndex:
     ...

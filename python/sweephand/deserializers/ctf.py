@@ -21,7 +21,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.ctf_index import (
     check_index,
-    cut_pieces,
+    cut_chunks,
     list_errors,
     of_contents,
     scan_file,
@@ -33,6 +33,7 @@ from sweephand.errors import DataError
 from sweephand.files.access import access_to
 from sweephand.files.contents import MAX_EXPANSION, PACKINGS, FileContents, head_of_content
 from sweephand.files.find import find_files
+from sweephand.files.index_arrays import packed_in, stored_in
 from sweephand.files.index_file import Index, load_index
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.local import look_again
@@ -202,10 +203,11 @@ class CTFDeserializer(SelfDescribed):
         ignored = [facts["ignores_ids"] for facts in index.facts]
         if not index.starts["sizes"][-1]:
             raise DataError("there is no sequence: the file is empty", listed[0].path)
-        chunks = cut_pieces(index, self._chunk_bytes)
-        starts = chunks.sequences()
+        chunks = cut_chunks(index, self._chunk_bytes)
+        starts = chunks.sequences
         names = [file.name for file in listed]
-        sizing = Sizing.of(index.arrays["sizes"], starts)
+        sizes = packed_in(stored_in(index.arrays)["sizes"])
+        sizing = Sizing.by(_core.index.unpack_sizes(sizes), starts)
         num_samples = sizing.samples.total
         reader = StoredReader(
             core=self._make_core(infos, listed, ignored, chunks),
@@ -278,7 +280,7 @@ class CTFDeserializer(SelfDescribed):
         infos: Sequence[StreamInfo],
         files: Sequence[SourceFile],
         ignored: Sequence[bool],
-        chunks: _core.formats.CtfPieces,
+        chunks: _core.formats.CtfChunks,
     ) -> _core.read.Deserializer:
         form = self._make_format(infos)
         local = access_to(files).local

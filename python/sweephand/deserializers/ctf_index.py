@@ -9,12 +9,10 @@ from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.dataclass import replace
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.sizes import sum_chunks
 from sweephand.deserializers.units.kept_scans import (
     all_follow,
     check_array,
@@ -25,14 +23,14 @@ from sweephand.deserializers.units.kept_scans import (
 from sweephand.errors import DataError
 from sweephand.files.content_file import ContentFile
 from sweephand.files.contents import PACKINGS, FileContents
-from sweephand.files.index_arrays import IndexArrays, PackedArray, stored_in
+from sweephand.files.index_arrays import IndexArrays, PackedArray, packed_in, stored_in
 from sweephand.files.index_file import Advance, Index, Scan
 from sweephand.files.inflate import Compression
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
 
 _PART_BYTES = 16 << 20  # a thread's share of a file, at least
-_MOST_CHUNK_BYTES = 1 << 30  # of content that can be entered at its beginning alone
+_DTYPES = {"keys": np.uint64, "offsets": np.uint64, "lines": np.uint64, "sizes": np.uint32}
 
 
 def scan_file(
@@ -79,14 +77,13 @@ def scan_file(
         ]
         for one in listed
     ]
-    dtypes = {"keys": np.uint64, "offsets": np.uint64, "lines": np.uint64, "sizes": np.uint32}
     packed = index.packed
     return Scan(
         IndexArrays(
             {
                 **{
                     name: PackedArray.whole(packed[name], np.dtype(dtype))
-                    for name, dtype in dtypes.items()
+                    for name, dtype in _DTYPES.items()
                 },
                 "item_offsets": index.ledger.offsets,
             }
@@ -105,18 +102,11 @@ def scan_file(
 def check_index(index: Index, num_streams: int) -> None:
     """Refuse entries of an index that no scan of its files can have produced."""
     starts = index.starts["sizes"]
-    for name in ("keys", "offsets", "lines"):
+    stored = stored_in(index.arrays)
+    for name, dtype in _DTYPES.items():
         require(np.array_equal(index.starts[name], starts), "sequences")
-    keys = stored_in(index.arrays)["keys"]
-    require(keys.dtype == np.uint64 and len(keys.shape) == 1, "keys")
+        require(stored[name].dtype == dtype and len(stored[name].shape) == 1, name)
     file_sizes = np.array([file.size for file in index.files], np.uint64)
-    for name in ("offsets", "lines"):
-        _check_places(check_array(index, name, np.uint64), starts, file_sizes)
-    sizes = check_array(index, "sizes", np.uint32)
-    # Every sample is a line of its own, and takes a byte at least.
-    num_samples = sum_chunks(sizes, starts)
-    require(bool((num_samples <= file_sizes + 1).all()), "sizes")
-    require(not sizes.size or sizes.min() > 0, "sizes")
     items, item_starts = (
         check_array(index, "item_offsets", np.uint64),
         index.starts["item_offsets"],
@@ -125,6 +115,7 @@ def check_index(index: Index, num_streams: int) -> None:
     filled, _, ends = check_ends(items, items, item_starts)
     require(bool((ends <= file_sizes[filled]).all()), "places of items")
     require(bool((np.diff(item_starts) <= file_sizes + 1).all()), "items")
+    places_in(index).check(packed_in(stored["sizes"]))
     _check_facts(index.facts, num_streams)
 
 
@@ -149,14 +140,6 @@ def _known_content(
     require(compression in PACKINGS and type(size) is int and size >= 0, "the content")
     check_members(facts["members"], file.size)
     return compression, size, facts["members"]
-
-
-def _check_places(
-    places: NDArray[np.uint64], starts: NDArray[np.int64], file_sizes: NDArray[np.uint64]
-) -> None:
-    require(all_follow(places[1:] > places[:-1], starts), "places of sequences")
-    filled, _, ends = check_ends(places, places, starts)
-    require(bool((ends <= file_sizes[filled]).all()), "places of sequences")
 
 
 def _check_facts(facts: Sequence[Mapping[str, Any]], num_streams: int) -> None:
@@ -211,74 +194,29 @@ def list_errors(index: Index, ledger: Ledger) -> None:
     ledger.charge(len(index.arrays["item_offsets"]) - num_listed)
 
 
-def cut_pieces(index: Index, most_bytes: int) -> _core.formats.CtfPieces:
+def places_in(index: Index) -> _core.formats.CtfPlaces:
+    """Return the places of sequences and errors, packed as they are."""
+    stored = stored_in(index.arrays)
+    return _core.formats.CtfPlaces(
+        offsets=packed_in(stored["offsets"]),
+        lines=packed_in(stored["lines"]),
+        starts=index.starts["sizes"],
+        sizes=np.array([file.size for file in index.files], np.uint64),
+        item_offsets=index.arrays["item_offsets"],
+        item_starts=index.starts["item_offsets"],
+    )
+
+
+def cut_chunks(index: Index, most_bytes: int) -> _core.formats.CtfChunks:
     """Cut files between sequences, and return chunks of pieces that follow each other.
 
     Large files are cut into several chunks, and small ones share one. What can be unpacked
     from its beginning alone is not cut within.
     """
-    starts = index.starts["sizes"]
-    sizes = np.array([file.size for file in index.files], np.uint64)
-    offsets = index.arrays["offsets"]
-    firsts = _core.formats.ctf_chunks(offsets, starts, sizes, most_bytes).view(np.int64)
-    files = np.searchsorted(starts, firsts, side="right") - 1  # an empty one shares its start
-    can_begin = _can_begin(index, files, offsets[firsts].view(np.int64))
-    if not can_begin.all():
-        firsts, files = firsts[can_begin], files[can_begin]
-    begins = offsets[firsts]
-    del offsets  # there may be many
-    ends = np.append(begins[1:], np.uint64(0))
-    is_last = np.append(files[1:] != files[:-1], True)[: len(files)]
-    ends[is_last] = sizes[files[is_last]]
-    return _core.formats.CtfPieces(
-        files=files.view(np.uint64),
-        begins=begins,
-        ends=ends,
-        first_lines=index.arrays["lines"][firsts],
-        num_sequences=np.diff(firsts, append=starts[-1]).view(np.uint64),
-        num_items=_count_items(index, files, begins, ends),
-        most_bytes=most_bytes,
-    )
-
-
-def _can_begin(
-    index: Index, files: NDArray[np.int64], begins: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Mark the places at which chunks begin: those that need no second decompression."""
-    found = np.ones(len(files), np.bool_)
-    for number, file in enumerate(index.files):
-        if not isinstance(file, ContentFile) or (entries := file.content.entries) is None:
-            continue
-        own = np.flatnonzero(files == number)
-        last, chunk = -1, 0
-        for place, entry in zip(
-            own.tolist(),
-            np.searchsorted(entries, begins[own], side="right").tolist(),
-            strict=True,
-        ):
-            found[place] = entry != last or begins[place] - chunk > _MOST_CHUNK_BYTES
-            if found[place]:
-                last, chunk = entry, int(begins[place])
-    return found
-
-
-def _count_items(
-    index: Index, files: NDArray[np.int64], begins: NDArray[np.uint64], ends: NDArray[np.uint64]
-) -> NDArray[np.uint64]:
-    """Return how many items were charged in each piece; those at the end of a file too.
-
-    Nothing is returned where there are none.
-    """
-    items, starts = index.arrays["item_offsets"], index.starts["item_offsets"]
-    if not items.size:
-        return np.empty(0, np.uint64)
-    counts = np.zeros(len(files), np.uint64)
-    for number in np.flatnonzero(np.diff(starts)).tolist():
-        own = slice(*np.searchsorted(files, [number, number + 1]).tolist())
-        places = items[starts[number] : starts[number + 1]]
-        after = ends[own] + (ends[own] == index.files[number].size)
-        counts[own] = np.searchsorted(places, after) - np.searchsorted(places, begins[own])
-    return counts
+    entries = [
+        file.content.entries if isinstance(file, ContentFile) else None for file in index.files
+    ]
+    return _core.formats.CtfChunks(places_in(index), most_bytes, entries)
 
 
 def _index_in_order(

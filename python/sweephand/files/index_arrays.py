@@ -111,12 +111,7 @@ def join_stored(parts: Sequence[Stored]) -> Stored:
         return np.concatenate(arrays)
     core = _core.index.PackedIntegers()
     for one in parts:
-        if isinstance(one, PackedArray) and len(one) == len(one.core):
-            core.append(one.core)
-        elif isinstance(one, PackedArray):
-            _pack_into(core, one.unpack())
-        else:
-            _pack_into(core, one)
+        core.append(packed_in(one))
     return PackedArray.whole(core, parts[0].dtype)
 
 
@@ -124,18 +119,20 @@ def pack(array: Stored) -> NDArray[np.uint8] | None:
     """Return integers in fewer bytes, as `PackedIntegers` reads them; None if it takes more."""
     if isinstance(array, PackedArray) and len(array) == len(array.core):
         return array.core.bytes
-    values = array.unpack() if isinstance(array, PackedArray) else array
-    if values.ndim != 1 or values.dtype.kind not in "iu":
+    if len(array.shape) != 1 or array.dtype.kind not in "iu":
         return None
+    packed = packed_in(array).bytes
+    return packed if packed.nbytes < len(array) * array.dtype.itemsize else None
+
+
+def packed_in(array: Stored) -> _core.index.PackedIntegers:
+    """Return integers packed, and nothing beside them."""
+    if isinstance(array, PackedArray) and len(array) == len(array.core):
+        return array.core
     core = _core.index.PackedIntegers()
-    _pack_into(core, values)
-    packed = core.bytes
-    return packed if packed.nbytes < values.nbytes else None
-
-
-def _pack_into(core: _core.index.PackedIntegers, values: NDArray[Any]) -> None:
-    for begin in range(0, len(values), _RUN):
-        core.extend(values[begin : begin + _RUN].astype(np.uint64))
+    for begin in range(0, len(array), _RUN):
+        core.extend(unpack_part(array, begin, min(begin + _RUN, len(array))).astype(np.uint64))
+    return core
 
 
 def _part(array: Stored, begin: int, end: int) -> Stored:

@@ -1,0 +1,179 @@
+"""Chunks of text files are cut from the packed index as by a plain loop over all sequences."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweephand import _core
+
+Piece = tuple[int, int, int]
+"""File, begin and end in bytes."""
+
+
+@dataclass
+class File:
+    sizes: list[int]  # of its sequences, in bytes
+    head: int  # bytes before the first
+    items: list[int]
+    entries: list[int] | None
+
+    @property
+    def borders(self) -> list[int]:
+        return [self.head + sum(self.sizes[:i]) for i in range(len(self.sizes) + 1)]
+
+
+@st.composite
+def files(draw: st.DrawFn) -> File:
+    sizes = draw(st.lists(st.integers(1, 9), max_size=9))
+    head = draw(st.integers(0, 3))
+    end = head + sum(sizes)
+    places = st.lists(st.integers(0, end), max_size=4).map(sorted)
+    entries = draw(st.none() | places.map(lambda found: sorted({0, *found})))
+    return File(sizes, head, draw(places), entries)
+
+
+def pieces_of(number: int, file: File, most: int) -> list[Piece]:
+    begins: list[int] = []
+    full_from = 0
+    for begin, end in zip(file.borders, file.borders[1:], strict=False):
+        if begins and end - full_from <= most:
+            continue
+        full_from = begin
+        entries = file.entries or []
+        entered = bisect_right(entries, begin)
+        if file.entries is None or not begins or entered > bisect_right(entries, begins[-1]):
+            begins.append(begin)
+    ends = [*begins[1:], file.borders[-1]]
+    return [(number, begin, end) for begin, end in zip(begins, ends, strict=False)]
+
+
+def chunks_of(corpus: list[File], most: int) -> list[list[Piece]]:
+    chunks: list[list[Piece]] = []
+    for number, file in enumerate(corpus):
+        for piece in pieces_of(number, file, most):
+            held = sum(end - begin for _, begin, end in chunks[-1]) if chunks else most + 1
+            if held + piece[2] - piece[1] > most:
+                chunks.append([])
+            chunks[-1].append(piece)
+    return chunks
+
+
+def packed(values: list[int]) -> _core.index.PackedIntegers:
+    found = _core.index.PackedIntegers()
+    found.extend(np.array(values, np.uint64))
+    return found
+
+
+def starts_of(counts: list[int]) -> np.ndarray:
+    return np.cumsum([0, *counts])
+
+
+def places_of(corpus: list[File]) -> _core.formats.CtfPlaces:
+    return _core.formats.CtfPlaces(
+        packed([place for file in corpus for place in file.borders[:-1]]),
+        packed([line for file in corpus for line in range(len(file.sizes))]),
+        starts_of([len(file.sizes) for file in corpus]),
+        np.array([file.borders[-1] for file in corpus], np.uint64),
+        np.array([place for file in corpus for place in file.items], np.uint64),
+        starts_of([len(file.items) for file in corpus]),
+    )
+
+
+@given(st.lists(files(), min_size=1, max_size=5), st.integers(1, 40))
+def test_chunks_are_those_of_a_plain_loop(corpus: list[File], most: int) -> None:
+    chunks = _core.formats.CtfChunks(places_of(corpus), most, [one.entries for one in corpus])
+    wanted = chunks_of(corpus, most)
+    assert len(chunks.sequences) == len(wanted)
+    found = [chunks.of(i) for i in range(len(wanted))]
+    assert [[(p.file, p.offset, p.offset + p.bytes) for p in own] for own in found] == wanted
+    counts = chunks.sequences.counts().tolist()
+    assert [sum(p.num_sequences for p in own) for own in found] == counts
+    for piece in (piece for own in found for piece in own):
+        file = corpus[piece.file]
+        assert piece.first_line == file.borders.index(piece.offset)
+        end = piece.offset + piece.bytes
+        before = len(file.items) if end == file.borders[-1] else bisect_left(file.items, end)
+        assert piece.num_items == before - bisect_left(file.items, piece.offset)
+
+
+def test_a_file_that_is_entered_at_its_beginning_alone_is_cut_after_a_gib() -> None:
+    begins = [0, 2**29, 2**30, 2**30 + 1, 2**31 + 1, 2**31 + 2]
+    places = _core.formats.CtfPlaces(
+        packed(begins),
+        packed([0, 1, 2, 3, 4, 5]),
+        np.array([0, 6]),
+        np.array([2**31 + 9], np.uint64),
+        np.empty(0, np.uint64),
+        np.array([0, 0]),
+    )
+    chunks = _core.formats.CtfChunks(places, 1, [[0]])
+    assert chunks.sequences.offsets().tolist() == [0, 3, 5, 6]
+
+
+def test_places_that_do_not_fit_together_are_refused() -> None:
+    good = [packed([0, 5]), packed([0, 1]), np.array([0, 2]), np.array([9], np.uint64)]
+    items = [np.array([3], np.uint64), np.array([0, 1])]
+    _core.formats.CtfChunks(_core.formats.CtfPlaces(*good, *items), 1, [None])
+    for number, value, what in (
+        (1, packed([0]), "lines"),
+        (2, np.array([0, 3]), "sequences"),
+        (2, np.array([2]), "sequences"),
+        (2, np.empty(0, np.int64), "sequences"),
+        (3, np.array([9, 9], np.uint64), "sequences"),
+        (5, np.array([1, 1]), "items"),
+        (5, np.array([0, 2]), "items"),
+    ):
+        wrong = [*good, *items]
+        wrong[number] = value
+        with pytest.raises(ValueError, match=f"an index of text has wrong {what}"):
+            _core.formats.CtfChunks(_core.formats.CtfPlaces(*wrong), 1, [None])
+    with pytest.raises(ValueError, match="an index of text has wrong entries"):
+        _core.formats.CtfChunks(_core.formats.CtfPlaces(*good, *items), 1, [])
+
+
+def test_sequences_that_no_scan_finds_are_refused() -> None:
+    def check(offsets: list[int], lines: list[int], sizes: list[int]) -> None:
+        none = np.empty(0, np.uint64)
+        places = _core.formats.CtfPlaces(
+            packed(offsets),
+            packed(lines),
+            np.array([0, 2, 2, 3]),
+            np.array([9, 0, 9], np.uint64),
+            none,
+            np.zeros(4, np.int64),
+        )
+        places.check(packed(sizes))
+
+    check([0, 5, 0], [0, 1, 0], [9, 1, 10])
+    for offsets, lines, sizes, what in (
+        ([5, 5, 0], [0, 1, 0], [1, 1, 1], "offsets"),
+        ([0, 10, 0], [0, 1, 0], [1, 1, 1], "offsets"),
+        ([0, 5, 0], [1, 0, 0], [1, 1, 1], "lines"),
+        ([0, 5, 0], [0, 1, 10], [1, 1, 1], "lines"),
+        ([0, 5, 0], [0, 1, 0], [1, 0, 1], "sizes"),
+        ([0, 5, 0], [0, 1, 0], [1, 1, 11], "sizes"),
+        ([0, 5, 0], [0, 1, 0], [1, 1], "sizes"),
+        ([0, 5, 0], [0, 1, 0], [2**32, 1, 1], "sizes"),
+    ):
+        with pytest.raises(ValueError, match=f"an index of text has wrong {what}"):
+            check(offsets, lines, sizes)
+
+
+@pytest.mark.parametrize("sizes", [[3] * 1000, [1, 2**32 - 1] * 300, [7], []])
+def test_packed_sizes_are_as_plain_ones(sizes: list[int]) -> None:
+    found = _core.index.unpack_sizes(packed(sizes))
+    starts = _core.index.Starts(
+        np.array([len(sizes) // 3, len(sizes) - len(sizes) // 3], np.uint64)
+    )
+    plain = _core.index.StoredSizes(np.array(sizes, np.uint32))
+    assert found.sums(starts).equals(plain.sums(starts))
+    if sizes:
+        corpus = _core.index.Corpus(starts, found.sums(starts), found)
+        assert corpus.sizes(0, len(sizes)).tolist() == sizes
+        assert corpus.common_size == (sizes[0] if len(set(sizes)) == 1 else 0)
