@@ -26,10 +26,16 @@ class Trial {
       try_next(false);
       return false;
     }
-    if (done_ > made_before + 1) passed_ += round;
+    if (done_ > made_before + 1) {
+      passed_ += round;
+      longest_ = std::max(longest_, round);
+    }
     const bool all_counted = done_ >= made_before + 1 + kCounted;
-    // Who makes them alone burns less, so that a little longer is better.
-    const bool has_lost = alone_ && 20 * passed_ >= 21 * ahead_;
+    // Who makes them alone burns less, so that a little longer is better. Another program may
+    // have had the processor in the longest; those made ahead come in bursts, and all count.
+    const Duration without = passed_ - longest_;
+    const Duration alone_took = all_counted ? without * kCounted / (kCounted - 1) : without;
+    const bool has_lost = alone_ && 20 * alone_took >= 21 * ahead_;
     if (!all_counted && !has_lost) return alone_;
     if (!alone_) {
       ahead_ = passed_;
@@ -47,7 +53,7 @@ class Trial {
   void try_next(bool alone) noexcept {
     alone_ = alone;
     done_ = 0;
-    passed_ = Duration::zero();
+    passed_ = longest_ = Duration::zero();
   }
 
   static constexpr std::uint32_t kCounted = 8;
@@ -55,12 +61,13 @@ class Trial {
   static constexpr std::uint32_t kLongestPause = 4096;
 
   bool is_trying_ = false;
-  bool alone_ = false;            // what is tried now
-  bool alone_is_better_ = false;  // as the last trial found
-  std::uint32_t done_ = 0;        // of a try, or since the last trial
-  std::uint32_t pause_ = 1;       // until the next trial
-  Duration passed_ = Duration::zero();
-  Duration ahead_ = Duration::zero();
+  bool alone_ = false;                   // what is tried now
+  bool alone_is_better_ = false;         // as the last trial found
+  std::uint32_t done_ = 0;               // of a try, or since the last trial
+  std::uint32_t pause_ = 1;              // until the next trial
+  Duration passed_ = Duration::zero();   // in minibatches that are counted
+  Duration longest_ = Duration::zero();  // of them
+  Duration ahead_ = Duration::zero();    // those by threads
 };
 
 // Compares the time until the caller of an engine returns with the cost of a minibatch. Handing
