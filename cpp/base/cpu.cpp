@@ -9,7 +9,7 @@ namespace {
 
 #ifdef __x86_64__
 
-// What the system lets programs use is in the compilers' test for avx; their names for this one
+// The compilers' test for avx includes the system's support; their names for this feature
 // differ.
 bool has_f16c() noexcept {
   unsigned eax = 0;
@@ -21,7 +21,7 @@ bool has_f16c() noexcept {
 }
 
 Cpu look() noexcept {
-  // The first two generations of Zen have BMI2 as programs.
+  // The first two generations of Zen run BMI2 in microcode.
   const bool is_zen = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2");
   const bool f16c = has_f16c();
   const bool bmi2 = __builtin_cpu_supports("bmi2") && !is_zen;

@@ -6,7 +6,7 @@
 namespace sweephand {
 namespace {
 
-// How far a filter reaches, in pixels of the smaller picture.
+// The radius of a filter, in pixels of the smaller picture.
 double reach_of(Filter filter) noexcept {
   if (filter == Filter::kBox) return 0.5;
   return filter == Filter::kBilinear ? 1.0 : 2.0;

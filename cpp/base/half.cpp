@@ -16,7 +16,7 @@ namespace {
 
 #ifdef __x86_64__
 
-// How many leading elements were done: all but the last few.
+// Returns the number of leading elements that were converted: all but the last few.
 [[gnu::target("avx,f16c")]] std::size_t widen_eights(std::span<const std::uint16_t> halves,
                                                      float* floats) noexcept {
   std::size_t i = 0;

@@ -19,7 +19,7 @@ struct Rows {
   std::byte* blue;
 };
 
-// Restricted pointers and a step that is known: the compiler makes vectors of it.
+// The compiler vectorises this: pointers are restricted and the step is known.
 void split(const std::byte* __restrict from, std::size_t count, std::byte* __restrict red,
            std::byte* __restrict green, std::byte* __restrict blue) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
@@ -29,7 +29,7 @@ void split(const std::byte* __restrict from, std::size_t count, std::byte* __res
   }
 }
 
-// The pixels from `last` on to the left.
+// The pixels from `last` on, leftwards.
 void split_mirrored(const std::byte* last, std::size_t count, const Rows& to) noexcept {
   std::array<std::uint32_t, kBlock> turned;
   for (std::size_t done = 0; done < count; done += kBlock) {
@@ -44,7 +44,7 @@ void split_mirrored(const std::byte* last, std::size_t count, const Rows& to) no
 
 // Three of the four bytes of every pixel.
 void pack(const std::byte* from, std::size_t count, std::byte* out) noexcept {
-  for (std::size_t i = 0; i + 1 < count; ++i)  // the fourth one is written over by the next
+  for (std::size_t i = 0; i + 1 < count; ++i)  // the next pixel overwrites the fourth byte
     std::memcpy(out + 3 * i, from + kPixel * i, kPixel);
   if (count > 0) std::memcpy(out + 3 * (count - 1), from + kPixel * (count - 1), 3);
 }

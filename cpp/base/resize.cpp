@@ -18,7 +18,7 @@ std::uint8_t to_byte(std::int32_t sum) noexcept {
   return static_cast<std::uint8_t>(std::clamp(sum >> FilterKernel::kFraction, 0, 255));
 }
 
-// A row of pixels in another width. Behind it there is room for all taps.
+// Resamples a row of pixels, which is followed by room for all taps.
 void weigh_row(const std::uint8_t* row, const FilterKernel& kernel,
                std::uint8_t* out) noexcept {
   const std::int32_t* weights = kernel.weights.data();
@@ -34,7 +34,7 @@ void weigh_row(const std::uint8_t* row, const FilterKernel& kernel,
   }
 }
 
-// The sum of some rows.
+// The weighted sum of rows.
 void weigh_rows(const WeighedRows& rows, std::uint8_t* out) noexcept {
   for (std::size_t i = 0; i < rows.row_bytes; ++i) {
     std::int32_t sum = FilterKernel::kHalf;
@@ -54,7 +54,7 @@ void spread(const Pixels& pixels, std::size_t row, std::uint8_t* out) noexcept {
   }
   if (pixels.channel_step == 1 && pixels.column_step == 3 && pixels.channels == 3) {
     for (std::size_t x = 0; x + 1 < pixels.width; ++x)
-      std::memcpy(out + x * kBytes, from + 3 * x, kBytes);  // one byte too many is no harm
+      std::memcpy(out + x * kBytes, from + 3 * x, kBytes);  // the extra byte is harmless
     std::memcpy(out + (pixels.width - 1) * kBytes, from + 3 * (pixels.width - 1), 3);
     return;
   }
@@ -65,7 +65,7 @@ void spread(const Pixels& pixels, std::size_t row, std::uint8_t* out) noexcept {
   }
 }
 
-// PixelRows of pixels, each of kBytes, with room behind them.
+// Rows of pixels of kBytes each, with room after them.
 class PixelRows {
  public:
   PixelRows(std::size_t height, std::size_t width, std::size_t room)
@@ -91,7 +91,7 @@ class Across {
 #endif
   }
 
-  // Bytes behind a row that are read.
+  // Bytes after a row that are read.
   std::size_t room() const noexcept { return kernel_.taps * kBytes; }
 
   void make(const std::uint8_t* row, std::uint8_t* out) const noexcept {
@@ -159,7 +159,7 @@ void resize(const Pixels& pixels, const PictureBox& box, Filter filter, const Pi
     return;
   }
   const Across across(make_kernel(filter, box.left, box.right, pixels.width, size.width));
-  // By how much less there is after each pass; the order that is Pillow's since version 13.
+  // The reduction of the data by each pass decides their order, as in Pillow since version 13.
   const auto lost = [](std::size_t from, std::size_t to) { return from > to ? from - to : 0; };
   if (lost(pixels.height, size.height) > 2 * lost(pixels.width, size.width)) {
     PixelRows rows(down.end - first, pixels.width, WeighedRows::kTile);

@@ -111,7 +111,7 @@ std::vector<std::int16_t> pairs_of(const FilterKernel& kernel) {
         _mm256_add_epi32(half, _mm256_add_epi32(lows, _mm256_slli_epi32(highs, kLowBits)));
     const __m256i next_sums = _mm256_add_epi32(
         half, _mm256_add_epi32(next_lows, _mm256_slli_epi32(next_highs, kLowBits)));
-    // Lanes of 128 bits are packed by themselves: the middle parts change places.
+    // Lanes of 128 bits are packed separately: the middle parts change places.
     const __m256i words =
         _mm256_permute4x64_epi64(_mm256_packs_epi32(_mm256_srai_epi32(sums, kFraction),
                                                     _mm256_srai_epi32(next_sums, kFraction)),

@@ -18,7 +18,7 @@ void check(std::span<const std::int64_t> offsets, std::size_t num_sequences,
   if (!fits) throw std::invalid_argument("offsets must ascend within what they are of");
 }
 
-// What lies between two offsets.
+// The bytes between two offsets.
 std::span<const std::byte> part(std::span<const std::byte> bytes,
                                 std::span<const std::int64_t> offsets, std::size_t i,
                                 std::uint64_t entry_bytes) {

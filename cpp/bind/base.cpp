@@ -51,7 +51,7 @@ void raise(const DataError& error) {
   PyErr_SetObject(py::type::of(instance).ptr(), instance.ptr());
 }
 
-// OSError picks the subclass, such as FileNotFoundError, by the number.
+// OSError chooses the subclass, such as FileNotFoundError, by the number.
 void raise(const std::system_error& error) {
   const auto* const named = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
   const py::object file = named != nullptr ? decode(named->path1().string()) : py::none();

@@ -1,4 +1,4 @@
-// Minibatches as a pickle holds them, and what Python asks of them.
+// Pickles of minibatches, and the properties that Python asks for.
 #include "engine/batch.hpp"
 
 #include "bind/batch_arrays.hpp"
@@ -17,7 +17,7 @@
 
 namespace pybind11::detail {
 
-// In a pickle a buffer is the array of its bytes, which it keeps when it comes back.
+// A buffer is pickled as the array of its bytes; when unpickled it keeps that array.
 template <>
 struct type_caster<sweephand::Buffer> {
   PYBIND11_TYPE_CASTER(sweephand::Buffer, const_name("numpy.ndarray | None"));
@@ -40,7 +40,7 @@ struct type_caster<sweephand::Buffer> {
   }
 };
 
-// The same of what is one number after the other.
+// The same for a vector of numbers.
 template <class T>
 struct BytesCaster {
   PYBIND11_TYPE_CASTER(std::vector<T>, const_name("bytes"));
@@ -71,14 +71,14 @@ struct type_caster<std::vector<sweephand::Cell>> : BytesCaster<sweephand::Cell> 
 namespace sweephand {
 namespace {
 
-// What a pickle holds.
+// The content of a pickle.
 auto fields(StreamBatch& s) {
   return std::tie(s.values, s.mask, s.beyond, s.sample_offsets, s.element_offsets, s.indices,
                   s.sample_bytes, s.num_samples, s.num_elements, s.longest, s.rows, s.width,
                   s.stride);
 }
 auto fields(Batch& b) {
-  Request& asked = b.request;  // but for its balance, which is the source's
+  Request& asked = b.request;  // except its balance, which belongs to the source
   return std::tie(b.nominal_time, b.sweep, b.next.time, b.next.progress, b.begin.time,
                   b.begin.progress, asked.num_samples, asked.num_workers, asked.rank,
                   asked.crosses_sweeps, b.num_samples, b.num_sequences, b.counted.samples,

@@ -12,8 +12,7 @@ constexpr std::size_t kMostAxes = 64;  // of NumPy
 constexpr int kWritable = int{Npy::NPY_ARRAY_C_CONTIGUOUS_} + int{Npy::NPY_ARRAY_ALIGNED_} +
                           int{Npy::NPY_ARRAY_WRITEABLE_};  // a bit each
 
-// Keeps a buffer: a capsule takes twice as long, as it allocates for itself and for its
-// content.
+// Owns a buffer. A capsule takes twice as long, as it allocates itself and its content.
 struct Keeper {
   PyObject head;
   Buffer buffer;
@@ -49,7 +48,7 @@ PyObject* keeper_of(const Buffer& buffer) {
   return self;
 }
 
-// What stands in the rows of a grid, which may be parts of wider ones.
+// The rows of a grid, which may be parts of wider rows.
 py::object cells_array(const StreamBatch& stream, const Buffer& buffer, const py::dtype& dtype,
                        std::span<const Extent> shape, std::uint64_t cell_bytes) {
   if (stream.stride == stream.width) return array_over(buffer, dtype, shape);

@@ -1,4 +1,4 @@
-// What makes a minibatch: packing, boundaries of buckets, and the planners.
+// Composition of minibatches: packing, boundaries of buckets, and the planners.
 #include "bind/bind.hpp"
 #include "bind/plan.hpp"
 #include "compose/boundaries.hpp"
@@ -188,7 +188,7 @@ PlannerClass bind_planner(py::module_& room) {
   return planner;
 }
 
-// What a layout chooses, and the planner that its choices make.
+// The choices of a layout, and the planner for them.
 template <class Made, class Choices>
 py::class_<Choices> bind_layout(py::module_& room, PlannerClass& planner, const char* name) {
   py::class_<Choices> bound(room, name);

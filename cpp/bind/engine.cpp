@@ -1,4 +1,4 @@
-// The engine, and what it carries out plans with.
+// The engine, and the parts with which it carries out plans.
 #include "engine/engine.hpp"
 
 #include "bind/bind.hpp"
@@ -22,10 +22,10 @@ namespace sweephand {
 namespace {
 
 // Threads are joined without the GIL, which they may need. In a forked child there is nothing
-// to join, and locks may be held forever: what the parent had is left alone. Code that makes a
-// chunk may take its time, or be what drops the engine, in a garbage collection: then nobody
-// waits here, but a thread of its own. At the end of the interpreter nobody waits at all: a
-// thread that has stayed behind may have a lock.
+// to join, and locks may be held forever: the parent's objects are left alone. Code that makes
+// a chunk may be slow, or may itself drop the engine, in a garbage collection: then a separate
+// thread waits instead of this one. At the end of the interpreter there is no wait: a thread
+// that is left over may hold a lock.
 constexpr auto kPatience = std::chrono::milliseconds(100);
 
 struct EngineDeleter {
@@ -41,7 +41,7 @@ struct EngineDeleter {
     try {
       std::thread([late] { const std::unique_ptr<Engine> last(late); }).detach();
     } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
-      // Without another thread it stays: whoever waits here could wait forever.
+      // Without another thread the engine is leaked: a wait here could last forever.
     }
   }
 };
@@ -208,7 +208,7 @@ void bind_running(py::module_& room) {
           [](Engine& self, const Position& position) { self.resume(position, check_signals); },
           "position"_a, NoGil())
       .def_property_readonly("time", &Engine::time)
-      // Who holds the lock may drop an error of Python, for which it needs the GIL.
+      // The holder of the lock may drop a Python error, for which it needs the GIL.
       .def_property_readonly("position", py::cpp_function(&Engine::position, NoGil()))
       .def_property_readonly("forked", &Engine::forked)
       .def("stats", &Engine::stats, NoGil())
@@ -229,7 +229,7 @@ void bind_engine(py::module_& room) {
   bind_assembler(room);
   bind_stats(room);
   bind_running(room);
-  // The bytes of elements; gives the number of the first that is refused.
+  // The bytes of elements; returns the number of the first that is refused.
   room.def(
       "convert",
       [](ElementType from, const Array<std::uint8_t>& values, ElementType to,

@@ -40,7 +40,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// The bytes without those behind them that may be read.
+// The bytes without the readable padding after them.
 std::span<const std::byte> without_padding(const Array<std::uint8_t>& bytes,
                                            std::size_t padding) {
   const auto all = std::as_bytes(view(bytes));
@@ -298,7 +298,7 @@ void bind_text(py::module_& room) {
       .value("range", CellFault::kRange)
       .value("inexact", CellFault::kInexact)
       .value("no_flag", CellFault::kNoFlag);
-  // The bytes of the numbers, and the fault of every cell, 0 for none.
+  // The bytes of the numbers, and the fault of every cell, or 0.
   room.def(
       "read_text_numbers",
       [](const Array<std::uint8_t>& text, const Array<std::int64_t>& offsets,

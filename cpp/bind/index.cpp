@@ -1,4 +1,4 @@
-// What there is: sizes, chunks, fingerprints.
+// The content of a corpus: sizes, chunks, fingerprints.
 #include "bind/bind.hpp"
 #include "index/chunk_table.hpp"
 #include "index/corpus.hpp"
@@ -18,7 +18,7 @@
 namespace sweephand {
 namespace {
 
-// As many numbers as were asked for.
+// Copies the numbers of a callback, and checks their count.
 template <class T>
 void copy_all(const Array<T>& numbers, std::span<T> out) {
   if (view(numbers).size() != out.size()) {
@@ -28,7 +28,7 @@ void copy_all(const Array<T>& numbers, std::span<T> out) {
   std::ranges::copy(view(numbers), out.begin());
 }
 
-// Sizes that Python code tells: read(firsts, counts) of runs of sequences.
+// Sizes from Python code: read(firsts, counts) of runs of sequences.
 class CallbackSizes final : public Sizes {
  public:
   explicit CallbackSizes(py::function read) : read_(hold(std::move(read))) {}
@@ -57,7 +57,7 @@ class CallbackSizes final : public Sizes {
   std::shared_ptr<const py::function> read_;
 };
 
-// An order that Python code tells: fill(sweep, first, count) and place(sweep, sequence).
+// An order from Python code: fill(sweep, first, count) and place(sweep, sequence).
 class CallbackOrder final : public GivenOrder {
  public:
   CallbackOrder(py::function fill, py::function place)

@@ -2,7 +2,7 @@
 //
 // It needs no GIL. Nothing global changes without a lock or an atomic: the pool of columns, the
 // count of forks, and choices of instructions that are made once. Corpora, timelines, files,
-// chunks and batches do not change, but for what they guard themselves; an engine, an
+// chunks and batches do not change, except state that they guard themselves; an engine, an
 // assembler and a deserializer serve any number of threads. What changes without a lock (a
 // digest, a ledger, an index or reader of CTF, a finder of frames, a planner) belongs to the
 // one thread that made it, as the package uses it.

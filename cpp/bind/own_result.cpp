@@ -32,7 +32,7 @@ bool is_immutable(PyObject* object) {
          is_numpy_number(object);
 }
 
-// Texts alone, each of which nobody can change.
+// True for texts alone, which are immutable.
 bool holds_texts(PyObject* array) {
   if (!py::detail::check_flags(array, Npy::NPY_ARRAY_C_CONTIGUOUS_)) return false;
   const auto& proxy = proxy_of(array);
@@ -64,30 +64,30 @@ struct Memory {
   std::uintptr_t end = 0;
 };
 
-// An array that owns memory, and how often it is held where nobody else holds it.
+// An array that owns memory, and its reference count if there is no other holder.
 struct Root {
   PyObject* array;
   Py_ssize_t count;
   bool is_returned = false;  // the result shows some of the memory
 };
 
-// Judges the results of one call after the other.
+// Judges the results of successive calls.
 class Judge {
  public:
-  // Before a call: forgets the one before.
+  // Before a call: forgets the previous call.
   void begin() {
     given_.clear();
     roots_.clear();
   }
 
-  // Then: an array that is given, which a list holds.
+  // Then: an argument array, which a list holds.
   void give(PyObject* array) {
     given_.push_back(array);
     if (PyObject* const base = proxy_of(array).base; base != nullptr && is_array(base))
       root_of(base, Py_REFCNT(base));
   }
 
-  // After it. REQUIRES: what holds `result` besides the caller does so `count` - 1 times
+  // After it. REQUIRES: `result` has `count` - 1 references besides the caller's
   bool owns(PyObject* result, Py_ssize_t count) {
     return looks_own(result, count) && std::ranges::all_of(roots_, [](const Root& root) {
              return !root.is_returned || Py_REFCNT(root.array) == root.count;
@@ -141,7 +141,7 @@ class Judge {
                                [&](PyObject* given) { return proxy_of(given).base == base; });
   }
 
-  // Beside what was given lies what other calls were given, and may have kept.
+  // The same memory holds arguments of other calls, which may have kept them.
   bool lies_in_given(PyObject* array, PyObject* base) const {
     return std::ranges::any_of(given_, [&](PyObject* given) {
       return proxy_of(given).base == base && Memory(given).holds(Memory(array));
@@ -171,13 +171,13 @@ py::object taken_error() {
   return py::reinterpret_steal<py::object>(error);
 }
 
-// Calls of a function of sequences, one after the other.
+// Successive calls of a function of sequences.
 class SequenceCalls {
  public:
   SequenceCalls(const py::object& function, const py::list& names, const py::list& streams)
       : function_(function), names_(names), streams_(streams) {}
 
-  // What the function returns for a sequence; null: it raised an error.
+  // The function's result for a sequence; null if it raised an error.
   py::object call(py::ssize_t number, PyObject* key, Judge* judge = nullptr) {
     if (judge != nullptr) judge->begin();
     auto sequence = py::dict();
@@ -201,8 +201,8 @@ class SequenceCalls {
   const py::list& streams_;
 };
 
-// The number of the sequence that is mapped and the time since when, in 16 bytes that others
-// read meanwhile; the number is -1 between calls.
+// The number of the sequence that is being mapped and its start time, in 16 bytes that other
+// threads read meanwhile; the number is -1 between calls.
 class Progress {
  public:
   explicit Progress(Array<std::uint8_t>& memory) : bytes_(writable_bytes(memory)) {
@@ -240,8 +240,8 @@ py::tuple own_call(const py::object& function, const py::tuple& arguments) {
 
 namespace {
 
-// Calls a function for each sequence; `take(number, result, has_raised)` gets what it returns
-// or raises. Returns how long the calls took, in seconds.
+// Calls a function for each sequence; `take(number, result, has_raised)` gets its result or
+// error. Returns the duration of the calls in seconds.
 template <class Take>
 py::array_t<double> call_each(SequenceCalls& calls, py::ssize_t count, const py::list& keys,
                               std::int64_t first, Array<std::uint8_t>& memory, Judge* judge,

@@ -233,7 +233,7 @@ void bind_chunks(py::module_& room) {
            "element_offsets"_a.noconvert(), "indices"_a.noconvert(), "element_bytes"_a,
            "sample_elements"_a, "type"_a, "extents"_a, "mapped_offsets"_a, "num_samples"_a);
 
-  // `owner` keeps what the columns point to.
+  // `owner` keeps the memory of the columns.
   py::class_<Chunk, std::shared_ptr<Chunk>>(room, "Chunk")
       .def(py::init([](std::vector<Column> columns, std::uint64_t num_sequences,
                        std::uint64_t bytes, py::object owner,

@@ -27,13 +27,13 @@ std::span<PyObject* const> items_of(PyObject* list) {
           static_cast<std::size_t>(PySequence_Fast_GET_SIZE(list))};
 }
 
-// What a call of C returned, which says by null and an error that it cannot; then null alone.
+// The result of a C call; if it is null, the error is cleared.
 py::object unless_error(PyObject* found) {
   if (found == nullptr) PyErr_Clear();
   return py::reinterpret_steal<py::object>(found);
 }
 
-// One sample of texts; null if it is none.
+// A sample of texts; null if it is something else.
 py::object encoded(PyObject* text) {
   if (PyBytes_CheckExact(text) != 0) return py::reinterpret_borrow<py::object>(text);
   if (PyBytes_Check(text) != 0)  // NumPy's
@@ -80,7 +80,7 @@ py::object NumberColumn::take() {
       to_numpy(std::exchange(offsets_, {0})));
 }
 
-// Of one type there may be several objects: that of a pickle is another one.
+// A type may have several objects: unpickling makes another.
 bool NumberColumn::has_dtype(PyObject* descr) {
   if (descr == dtype_.ptr() || descr == known_dtype_.ptr()) return true;
   if (!py::detail::npy_api::get().PyArray_EquivTypes_(descr, dtype_.ptr())) return false;
@@ -158,7 +158,7 @@ bool NumberColumn::write_float(PyObject* number, std::uint8_t* out) {
   return true;
 }
 
-// One that passes 2^63 is left to who knows what NumPy makes of it.
+// Integers of 2^63 and above are left to NumPy's own conversion.
 template <class T>
 bool NumberColumn::write_integer(PyObject* number, std::uint8_t* out) {
   py::object index;
@@ -175,12 +175,12 @@ bool NumberColumn::write_integer(PyObject* number, std::uint8_t* out) {
   return true;
 }
 
-// Not of a class made of it, whose methods may do anything.
+// Not of a subclass, whose methods may do anything.
 bool NumberColumn::is_own_scalar(PyObject* number) const {
   return reinterpret_cast<PyObject*>(Py_TYPE(number)) == scalar_type_.ptr();
 }
 
-// Room for so many samples behind those that lie there.
+// Room for more samples after those already there.
 std::uint8_t* NumberColumn::reserve(std::int64_t count) {
   const std::size_t used = static_cast<std::size_t>(offsets_.back()) * sample_bytes_;
   const std::size_t wanted = used + static_cast<std::size_t>(count) * sample_bytes_;
@@ -237,7 +237,7 @@ SampleColumns::SampleColumns(py::list fields, const py::list& likes,
 
 bool SampleColumns::append(PyObject* result) {
   if (PyDict_CheckExact(result) == 0) return false;
-  found_.clear();  // with what it holds: other keys of the dict may be of any class
+  found_.clear();  // with its content: other keys of the dict may be of any class
   values_.clear();
   for (const py::handle field : fields_) {
     PyObject* const value = PyDict_GetItemWithError(result, field.ptr());

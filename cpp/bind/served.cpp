@@ -1,7 +1,7 @@
-// Python's base classes of a minibatch and of one of its streams, written in C: by pybind11 and
-// Python a small minibatch took longer to be made than to be read. They make arrays when they
-// are asked for, and answer the questions of every loop before Python looks for them; all else
-// Python answers by what they are made of.
+// Python's base classes of a minibatch and of its streams, written in C: with pybind11 and
+// Python a small minibatch took longer to make than to read. They make arrays on demand, and
+// answer the attributes that every loop uses before Python looks for them; the rest is written
+// in Python over their parts.
 #include "bind/served.hpp"
 
 #include "bind/batch_arrays.hpp"
@@ -18,7 +18,7 @@
 namespace sweephand {
 namespace {
 
-// -- What all minibatches of a source have in common --
+// -- The common data of all minibatches of a source --
 
 // A stream as Python shows it.
 struct Kind {
@@ -27,14 +27,14 @@ struct Kind {
   py::dtype dtype;
   std::vector<Extent> sample_shape;
   bool is_single = false;
-  bool is_plain = false;  // neither variable nor transformed: arrays are what the core made
+  bool is_plain = false;  // neither variable nor transformed: arrays are those of the core
 };
 
 struct Kinds {
   py::object data_class;  // of streams
   py::dict places;        // of keys, in `kinds`
   std::vector<Kind> kinds;
-  bool has_parts = false;  // sequences have some, of which segments are
+  bool has_parts = false;  // sequences have parts, which the segments follow
 
   template <class Visit>
   void each(const Visit& visit) {
@@ -82,13 +82,13 @@ const Names& names() {
 
 PyObject* number(std::uint64_t value) { return PyLong_FromUnsignedLongLong(value); }
 
-// What both have: the minibatch, and what it has in common with others.
+// Common to both: the minibatch, and the data that it shares with other minibatches.
 struct Parts {
   std::shared_ptr<const Batch> batch;
   py::object kinds;
   py::object contents;
   py::object device;
-  py::object plan;  // the batch, as pybind11 shows it, once that is asked for
+  py::object plan;  // the batch as pybind11 shows it, made on demand
 
   template <class Visit>
   void each(const Visit& visit) {

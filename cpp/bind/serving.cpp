@@ -1,6 +1,6 @@
-// A call that asks for the same minibatch as the one before, and a loop, without Python: after
-// a step of training nothing of it lies in a cache, and each function of Python that is passed
-// costs 5 to 10 us. What is asked for the first time, or wrongly, goes to Python.
+// Repeated calls with the same request, and loops, without Python: after a step of training no
+// interpreter code is in a cache, and each Python function on the way costs 5 to 10 us. New or
+// wrong requests go to Python.
 #include "bind/serving.hpp"
 
 #include "bind/c_type.hpp"
@@ -62,8 +62,7 @@ const Names& names() {
   return known;
 }
 
-// The next minibatch. Nothing of the cursor is used without the GIL: another thread may change
-// it.
+// The next minibatch. The cursor is not used without the GIL: another thread may change it.
 PyObject* next_minibatch(const ServedCursor& cursor, const Request& request, PyObject* contents,
                          PyObject* device) {
   const py::object engine = cursor.engine;
@@ -78,7 +77,7 @@ PyObject* next_minibatch(const ServedCursor& cursor, const Request& request, PyO
       .ptr();
 }
 
-// An integer; -1 if it is too large, or of another type: that is Python's matter.
+// An integer; -1 if it is too large, or of another type, which Python handles.
 std::int64_t plain_integer(PyObject* object) {
   if (PyLong_CheckExact(object) == 0) return -1;
   int overflow = 0;
@@ -182,7 +181,7 @@ struct NextMethod {
   }
 };
 
-// The minibatch of a call that asks as the last one did; null where Python has to see it.
+// The minibatch of a call with the last request; null if Python has to handle it.
 PyObject* next_as_before(PyObject* const* args, std::size_t number, PyObject* named) {
   std::array<PyObject*, 6> given{};
   if (number > given.size()) return nullptr;
@@ -201,7 +200,7 @@ PyObject* next_as_before(PyObject* const* args, std::size_t number, PyObject* na
   if (input_map != nullptr && input_map != Py_None) return nullptr;
   const auto asked = asked_of(size, num_partitions, index);
   if (!asked) return nullptr;
-  // Not by the source's own way, which asks Python for names that it does not know.
+  // Not by the source's own lookup, which asks Python for names that it does not know.
   const auto held =
       py::reinterpret_steal<py::object>(PyObject_GenericGetAttr(self, names().cursor));
   if (!held) {
@@ -231,7 +230,7 @@ PyObject* new_method(PyTypeObject* type, PyObject* args, PyObject* /*named*/) {
   });
 }
 
-// As functions do: a method of an object, itself of a class.
+// Binds as functions do: a method on an object, itself on a class.
 PyObject* bind_method(PyObject* self, PyObject* object, PyObject* /*type*/) {
   if (object == nullptr || object == Py_None) return Py_NewRef(self);
   return PyMethod_New(self, object);
@@ -269,7 +268,7 @@ void check_signals() {
 }
 
 std::shared_ptr<const Batch> next_of(Engine& engine, const Request& request) {
-  // Who gives the GIL away waits for it again: for ms, where others load chunks.
+  // To release the GIL means to wait for it again: for ms, while other threads load chunks.
   if (auto ready = engine.next_if_ready(request)) return ready;
   return without_gil([&] { return engine.next(request, check_signals); });
 }

@@ -1,4 +1,4 @@
-// What only tests call.
+// Functions for tests only.
 #include "base/error.hpp"
 #include "base/mix.hpp"
 #include "bind/bind.hpp"

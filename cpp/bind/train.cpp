@@ -18,7 +18,7 @@ namespace {
 
 using Arrays = std::vector<py::array>;
 
-// By NumPy's letters, which has no bfloat16 of its own: its bits come as uint16.
+// By NumPy's type letters. NumPy has no bfloat16: its bits come as uint16.
 ElementType float_type(char letter) {
   switch (letter) {
     case 'e':
@@ -34,8 +34,8 @@ ElementType float_type(char letter) {
   }
 }
 
-// The elements of contiguous arrays, which stay theirs. Callers see to it that those to be
-// changed are writable.
+// The elements of contiguous arrays, without a copy. Callers check that arrays to be changed
+// are writable.
 std::vector<Tensor> tensors_of(const Arrays& arrays) {
   std::vector<Tensor> tensors;
   tensors.reserve(arrays.size());
@@ -83,7 +83,7 @@ py::tuple pass_over(const Tensors& gradients, double scale, std::size_t num_thre
   }));
 }
 
-// One array per tensor in every list. A rule without moments is given the weights for them.
+// One array per tensor in every list. A rule without moments gets the weights in their place.
 void update_arrays(const Rule& rule, const UpdateOptions& options, const Arrays& weights,
                    const Arrays& parameters, const Arrays& gradients,
                    const Arrays& first_moments, const Arrays& second_moments) {
@@ -94,7 +94,7 @@ void update_arrays(const Rule& rule, const UpdateOptions& options, const Arrays&
   update(slots, options, rule);
 }
 
-// A function that makes a rule of its constants, which are numbers.
+// A function that makes a rule from its constants, which are numbers.
 template <class One, std::size_t... I>
 void bind_rule(py::module_& room, std::index_sequence<I...> /*constants*/) {
   room.def(

@@ -74,7 +74,7 @@ void Bands::take(std::uint32_t place) {
 }
 
 void Bands::divide(std::size_t measure) {
-  // Of the measure to the size, each in relation to its most, all in sight have so much.
+  // The ratio of the measure to the size over all in sight, each relative to its limit.
   const uint128 have = uint128{totals_[measure]} * limits_[0];
   const uint128 size = uint128{totals_[0]} * limits_[measure];
   for (Band& band : bands_) {

@@ -17,7 +17,7 @@ std::size_t Bans::bit_of(std::uint64_t mixed) const noexcept {
   return scale(mixed, kWordBits * may_hold_.size());
 }
 
-// Of the sequence, or the free one where it would be.
+// The slot of the sequence, or the free slot for it.
 std::size_t Bans::slot_of(std::uint64_t sequence, std::uint64_t mixed) const noexcept {
   std::size_t slot = scale(mixed, slots_.size());
   while (slots_[slot] != 0 && slots_[slot] >> kTimeBits != sequence) {
@@ -51,7 +51,7 @@ void Bans::add(std::uint64_t at, std::span<const std::uint64_t> sequences) {
 std::vector<std::size_t> Bans::among(std::span<const PlannedSequence> sequences,
                                      std::uint64_t begin,
                                      std::span<const std::uint64_t> times) const {
-  // Of a large table each look waits for memory, unless that was asked for in time.
+  // In a large table each look waits for memory, unless it was prefetched.
   constexpr std::size_t kAhead = 32;
   const auto ask = [&](std::size_t j) {
     __builtin_prefetch(&may_hold_[bit_of(mix64(sequences[j].sequence)) / kWordBits]);
@@ -63,7 +63,7 @@ std::vector<std::size_t> Bans::among(std::span<const PlannedSequence> sequences,
     if (j + kAhead < sequences.size()) ask(j + kAhead);
     const std::uint64_t mixed = mix64(sequences[j].sequence);
     const std::size_t bit = bit_of(mixed);
-    // Without a branch, which nobody could foresee.
+    // Without a branch, which would be unpredictable.
     const std::uint64_t may_be = may_hold_[bit / kWordBits] >> bit % kWordBits & 1;
     found[count] = j;
     count += may_be;

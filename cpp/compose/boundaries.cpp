@@ -10,7 +10,7 @@
 namespace sweephand {
 namespace {
 
-// The dynamic programme, one bucket more in each round. Entry j stands for the first j sizes.
+// The dynamic programme, one bucket more in each round. Entry j is for the first j sizes.
 class Boundaries {
  public:
   explicit Boundaries(std::span<const SizeCount> sizes)
@@ -71,7 +71,7 @@ class Boundaries {
   std::vector<std::uint64_t> counts_;  // prefix sums
   std::vector<uint128> before_;        // with one bucket less
   std::vector<uint128> best_;
-  std::vector<std::vector<std::uint32_t>> choices_;  // per bucket: where the one before ends
+  std::vector<std::vector<std::uint32_t>> choices_;  // per bucket: the previous bucket's end
 };
 
 }  // namespace

@@ -38,8 +38,7 @@ BpttPart::BpttPart(Part part, std::uint32_t length, std::uint64_t num_rows)
 }
 
 // A row that has `filled` columns is topped up before the step at which no more than length_ of
-// them are left; of the rows that ask before one step, the first gets what it wants, then the
-// next.
+// them are left; rows that ask before the same step are served by their numbers.
 void BpttPart::deal() {
   using Ask = std::pair<std::uint64_t, std::size_t>;  // step, row
   std::priority_queue<Ask, std::vector<Ask>, std::greater<>> asks;
@@ -225,7 +224,7 @@ Plan BpttPlanner::next(const Request& request) {
 
 std::uint64_t BpttPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
                                 std::uint64_t num_samples) const {
-  // A part that a limit cuts short is dealt as the whole is, as far as it goes.
+  // A part that a limit cuts short is dealt as the whole part, up to the limit.
   PartReader reader(timeline_, bptt_parts(*timeline_), kNoLimit);
   const BpttPart part(reader.at(timeline_->find(sequence, sweep)), length_,
                       rows_of(num_samples));

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kBucketDraw = 4;  // the purpose of a key: docs/layouts.md, section 6
 constexpr std::uint64_t kBucketPartSequences = std::uint64_t{1} << 17;
 
-// As many parts that each has about kBucketPartSequences, and no more chunks than the window.
+// The number of parts: each has about kBucketPartSequences, and no more chunks than the window.
 std::uint64_t bucketed_parts(const Timeline& timeline) {
   const SweepExtent sweep = timeline.extent();
   const std::uint64_t by_sequences = sweep.sequences / kBucketPartSequences;
@@ -48,8 +48,8 @@ void check(const Bucketing& bucketing) {
 BucketedPart::BucketedPart(Part part, const Bucketing& bucketing, const Timeline& timeline)
     : part_(std::move(part)),
       bucketing_(bucketing),
-      // Drawn buckets would bring what is long and what is short of a corpus out of step, by
-      // sweeps if they are short beside the part.
+      // Drawn buckets would let the long and the short sequences of a corpus drift apart, by
+      // sweeps if these are short compared with the part.
       in_order_(timeline.settings().keeps_order() || !timeline.first_sequences().empty()),
       key_(derive_key(
           {kOrderVersion, timeline.settings().seed, kBucketDraw, part_.sweep, part_.number})),
@@ -104,8 +104,8 @@ std::size_t BucketedPart::choose(std::span<const std::uint64_t> weights) const {
   return bucket;
 }
 
-// Of the buckets that have a weight the one whose next minibatch is complete first in the order
-// of the timeline.
+// The bucket with a weight whose next minibatch is the first to be complete in the order of the
+// timeline.
 std::size_t BucketedPart::first_complete(std::span<const std::uint64_t> weights,
                                          std::uint64_t num_samples) const {
   std::size_t found = 0;

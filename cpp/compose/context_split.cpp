@@ -13,13 +13,13 @@ namespace {
 // Kernels work in tiles of about 128 samples, so shorter pieces are tried later.
 constexpr std::array<std::uint32_t, 4> kLeastPieces = {0, 128, 16, 1};
 
-// A row in 2 * num_ranks pieces, of which rank r has pieces r and 2 * num_ranks - 1 - r: what
-// attention costs grows along a sequence, so that what the one lacks the other has.
+// A row in 2 * num_ranks pieces, of which rank r has pieces r and 2 * num_ranks - 1 - r: the
+// cost of attention grows along a sequence, so a cheap piece goes with a costly one.
 std::uint32_t rank_of(std::uint32_t piece, std::uint32_t num_ranks) {
   return std::min(piece, 2 * num_ranks - 1 - piece);
 }
 
-// What ranks have room for, of whom the first `rests` in turn have one cell less than others.
+// The room of the ranks; the first `rests` in turn have one cell less.
 class Room {
  public:
   Room(std::uint32_t num_ranks, std::uint64_t each, std::uint64_t rests)
@@ -106,7 +106,7 @@ void ContextSplit::cut_row(std::span<const Segment> row, const Give& give) const
   }
 }
 
-// What is too short to be cut fills the ranks up, one after the other.
+// Sequences too short to be cut fill the ranks up in turn.
 template <class Give>
 void ContextSplit::cut_segments(std::span<const Segment> row, std::uint32_t least_piece,
                                 const Give& give) const {
@@ -114,8 +114,8 @@ void ContextSplit::cut_segments(std::span<const Segment> row, std::uint32_t leas
   const auto is_cut = [&](const Segment& segment) {
     return segment.size >= pieces * least_piece;
   };
-  // The rests of divisions go from rank to rank, so that all have the same number of samples,
-  // up to one.
+  // Remainders of divisions go from rank to rank, so that numbers of samples differ by at most
+  // one.
   std::uint64_t rests = 0;
   std::uint64_t each = row_length_ / num_ranks_;  // cells left
   for (const Segment& segment : row) {
@@ -139,7 +139,7 @@ void ContextSplit::cut_segments(std::span<const Segment> row, std::uint32_t leas
   }
 }
 
-// `first` is the rank whose turn it is to get one of the rest.
+// `first` is the rank that is next to get a cell of the remainder.
 template <class Give>
 void ContextSplit::cut_segment(const Segment& segment, std::uint64_t first,
                                const Give& give) const {
@@ -157,7 +157,7 @@ void ContextSplit::cut_segment(const Segment& segment, std::uint64_t first,
   }
 }
 
-// A share has less than 2^31 cells, so that what it costs fits 64 bits.
+// A share has less than 2^31 cells, so its cost fits 64 bits.
 std::vector<std::uint64_t> ContextSplit::costs_of(std::uint32_t least_piece) const {
   std::vector<std::uint64_t> costs(num_ranks_);
   const auto cost_until = [&](std::uint64_t sample) {

@@ -14,7 +14,7 @@ std::vector<std::uint64_t> equal_counts(std::size_t count, std::uint32_t num_wor
   return wanted;
 }
 
-// Whoever has too many gives the last ones, lowest rank first.
+// Workers with too many give their last sequences, lowest rank first.
 void even_counts_in_turn(std::vector<std::uint32_t>& owner, std::uint32_t num_workers) {
   std::vector<std::uint64_t> wanted = equal_counts(owner.size(), num_workers);
   std::vector<std::size_t> surplus;
@@ -61,7 +61,7 @@ std::vector<std::uint32_t> spread(std::uint32_t count) {
   return numbers;
 }
 
-// The lanes of each worker, in the order of `line`; of each those first that it gives from.
+// The lanes of each worker, in the order of `line`; those that it gives from come first.
 std::vector<std::uint32_t> lanes_in_line(std::span<const std::uint32_t> line,
                                          std::uint32_t num_lanes) {
   const auto num_workers = static_cast<std::uint32_t>(line.size());
@@ -76,7 +76,7 @@ std::vector<std::uint32_t> lanes_in_line(std::span<const std::uint32_t> line,
   return lanes;
 }
 
-// All sequences in one line, lane after lane, and each worker takes the next ones: where shares
+// All sequences are in one line, lane after lane, and each worker takes the next: where shares
 // are not even, neighbours in line have a lane in common, the same from minibatch to minibatch.
 void even_counts_by_lanes(std::span<const PlannedSequence> minibatch,
                           std::vector<std::uint32_t>& owner, std::uint32_t num_workers,
@@ -88,7 +88,7 @@ void even_counts_by_lanes(std::span<const PlannedSequence> minibatch,
   struct Lane {
     std::uint64_t size = 0;
     std::uint64_t next = 0;  // place in line of its next sequence, the last one first
-    std::size_t taker = 0;   // place in line of the worker who takes that
+    std::size_t taker = 0;   // place in line of the worker that takes it
   };
   std::vector<Lane> lanes(rule.num_lanes);
   for (const PlannedSequence& one : minibatch) ++lanes[one.lane].size;

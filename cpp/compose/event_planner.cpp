@@ -60,7 +60,7 @@ std::uint64_t EventPlanner::delivered_from(std::uint64_t time) const {
   return skip != events_.skips.end() && skip->begin <= time ? skip->end : time;
 }
 
-// Goes to where something is delivered, or to the end, and returns whether that is elsewhere.
+// Goes to the next time that is delivered, or to the end; returns true if it moved.
 bool EventPlanner::settle() {
   bool moved = false;
   while (true) {
@@ -69,13 +69,13 @@ bool EventPlanner::settle() {
     seek(wanted);
     moved = true;
     if (time() >= wanted) continue;
-    // The data end in what is skipped.
+    // The data end in a skipped span.
     if (leg_at(time()) != current_) seek(time());
     return moved;
   }
 }
 
-// When the next minibatch must end at the latest.
+// The latest end of the next minibatch.
 std::uint64_t EventPlanner::next_change() const {
   std::uint64_t change = kNoLimit;
   const std::uint64_t now = time();
@@ -87,7 +87,7 @@ std::uint64_t EventPlanner::next_change() const {
   return change;
 }
 
-// The next plan of what is not skipped.
+// The next plan outside of skipped spans.
 Plan EventPlanner::delivered(const Request& request) {
   while (true) {
     settle();
@@ -103,7 +103,7 @@ Plan EventPlanner::delivered(const Request& request) {
   }
 }
 
-// Those that end in what is skipped.
+// Sweeps that end in a skipped span.
 std::uint32_t EventPlanner::sweeps_ended(std::uint64_t begin, std::uint64_t end) const {
   const std::uint64_t sweep = timeline_->num_samples();
   std::uint64_t ended = end / sweep - begin / sweep;
@@ -141,7 +141,7 @@ void EventPlanner::leave_out(Plan& plan) const {
     ++next;
     return false;
   };
-  // Buckets have a row for each sequence; other rows stay, though nothing be left in them.
+  // Buckets have a row for each sequence; rows of other layouts stay, even when empty.
   const bool is_bucket = plan.cells.empty() && plan.row_length != 0;
   const std::size_t kept = keep_of_share(plan, is_kept, [](std::size_t, std::size_t) {});
   if (is_bucket) plan.num_rows = static_cast<std::uint32_t>(kept);

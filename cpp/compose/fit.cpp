@@ -13,7 +13,7 @@
 namespace sweephand {
 namespace {
 
-// Workers from which on one that asks for its share passes lanes: what it has is sorted.
+// From this number of workers on, a worker's share is found lane by lane, and sorted.
 constexpr std::uint32_t kFewestToPass = 4;
 
 Sharing sharing_of(const Timeline& timeline, const Request& request) {
@@ -54,7 +54,7 @@ void FitPlanner::seek(std::uint64_t time) {
   is_moved_ = true;
 }
 
-// Nothing may depend on where in the minibatch a sequence of somebody else comes.
+// Nothing may depend on the places of other workers' sequences in the minibatch.
 bool FitPlanner::may_pass_lanes(const Request& request) const {
   if (request.num_workers < kFewestToPass || request.bans != nullptr) return false;
   if (timeline_->corpus().masks != nullptr) return false;
@@ -75,14 +75,14 @@ std::vector<LaneRun> FitPlanner::pass_lanes(const Request& request, Plan& plan) 
   return passed;
 }
 
-// Whether a minibatch that has come to the end of a sweep ends with it.
+// True if a minibatch that has come to the end of a sweep ends there.
 bool FitPlanner::ends_with_sweep(const Request& request, Plan& plan) const {
   if (!cursor_->sweep_done()) return false;
   if (timeline_->tells_sweeps()) ++plan.sweeps_ended;
   return !request.crosses_sweeps || request.num_samples == Request::kToSweepEnd;
 }
 
-// The global minibatch, or what comes after that which was passed.
+// The global minibatch, or the rest of it after the passed part.
 void FitPlanner::take(const Request& request, Plan& plan,
                       std::vector<PlannedSequence>& minibatch) {
   minibatch.clear();

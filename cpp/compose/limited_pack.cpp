@@ -8,7 +8,7 @@
 namespace sweephand {
 namespace {
 
-constexpr std::uint32_t kLastPart = 8;  // of a row: what is left of it is filled by size alone
+constexpr std::uint32_t kLastPart = 8;  // of a row: the rest of it is filled by size alone
 
 class LimitedPacker {
  public:
@@ -57,7 +57,7 @@ class LimitedPacker {
     bands_.divide(scarcest_);
   }
 
-  // While there is room for several, those that bring the row to what all had in sight.
+  // While there is room for several, those that bring the row to the ratio of all in sight.
   std::uint32_t next() const {
     bool is_last_part = false;
     for (std::size_t m = 0; m < room_.size(); ++m)

@@ -41,8 +41,8 @@ void Loads::add(std::uint32_t worker, std::uint32_t j) noexcept {
   next_[j] = std::exchange(workers_[worker].first, j);
 }
 
-// All that there is to know of a sequence in one pass: a minibatch of the whole cluster is
-// larger than the processor's cache.
+// Everything about a sequence in one pass: a minibatch of the whole cluster is larger than the
+// processor's cache.
 void Loads::give() {
   const auto num_workers = static_cast<std::uint32_t>(workers_.size());
   const bool is_linear = this->is_linear();
@@ -75,7 +75,7 @@ void Loads::give_runs() {
   }
 }
 
-// Lists what a worker has in runs, if that is not done.
+// Lists the sequences of a worker's runs, once.
 void Loads::list(std::uint32_t worker) {
   if (runs_.empty() || std::exchange(workers_[worker].is_listed, true)) return;
   const auto num_workers = static_cast<std::uint32_t>(workers_.size());
@@ -102,8 +102,8 @@ bool Loads::even() {
   return true;
 }
 
-// The link to the one that costs less than `gap` and nearest to half of it; of equals the last
-// in the minibatch. Null if there is none.
+// The link to the sequence whose cost is below `gap` and nearest to half of it; of equals the
+// last in the minibatch. Null if there is none.
 std::uint32_t* Loads::best_to_move(std::uint32_t& first, uint128 gap) {
   std::uint32_t* best = nullptr;
   uint128 nearest = gap;  // |2 cost - gap| of a cost in (0, gap) is below gap

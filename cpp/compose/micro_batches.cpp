@@ -13,7 +13,7 @@ namespace {
 
 using Row = std::uint32_t;
 
-// What everybody has, while things go from one to the other.
+// The rows and loads of takers, workers or micro-batches, while rows move between them.
 class Takers {
  public:
   Takers(std::span<const uint128> costs, std::uint32_t num_takers, std::uint64_t most)
@@ -22,7 +22,7 @@ class Takers {
     for (const uint128 cost : costs) total_ += cost;
   }
 
-  // The costliest first, each to who has least and takes more.
+  // The costliest first, each to the taker with the least load that has room.
   void deal() {
     auto taking = by_load_;
     for (const Row row : costliest_first(costs_)) {
@@ -34,7 +34,8 @@ class Takers {
     }
   }
 
-  // Exchanges what makes the fullest emptier. Returns whether there was need, and a way.
+  // Exchanges rows so that the fullest becomes emptier. Returns true if that was needed and
+  // possible.
   bool even() {
     const uint128 largest = by_load_.rbegin()->first;
     if (largest * loads_.size() * 256 <= total_ * 257) return false;
@@ -59,7 +60,7 @@ class Takers {
   }
 
  private:
-  static constexpr std::uint32_t kTried = 32;  // of those who have least
+  static constexpr std::uint32_t kTried = 32;  // takers with the least load
 
   struct Exchange {
     Row given;
@@ -129,7 +130,7 @@ class Takers {
   uint128 total_ = 0;
 };
 
-// Of a worker, in whole micro-batches.
+// The most rows of a worker, in whole micro-batches.
 std::uint64_t most_rows(std::uint64_t num_rows, std::uint32_t num_workers,
                         std::uint32_t micro_batch_rows) {
   const std::uint64_t at_once = std::uint64_t{num_workers} * micro_batch_rows;

@@ -11,7 +11,7 @@
 namespace sweephand {
 namespace {
 
-// A corpus that may deliver, and what it has to offer.
+// A corpus that may deliver, and its offer.
 template <class InSight>
 struct Due {
   Due(CorpusPieces<InSight>* pieces, std::uint32_t corpus_number)
@@ -20,7 +20,7 @@ struct Due {
         own_oldest(pieces->oldest()),
         oldest(pieces->place_in_list(own_oldest)) {}
 
-  // REQUIRES: something is offered
+  // REQUIRES: there is an offer
   std::uint32_t place_of_largest() {
     if (!is_placed) {
       own_largest = corpus->place_of_offer(*largest);
@@ -30,7 +30,7 @@ struct Due {
     return largest->place;
   }
 
-  // As Bands::Offer::is_before, by places in the list. REQUIRES: both offer something
+  // As Bands::Offer::is_before, by places in the list. REQUIRES: both have an offer
   bool is_before(Due& other) {
     const std::uint64_t mine = std::uint64_t{largest->own} * other.largest->limit;
     const std::uint64_t its = std::uint64_t{other.largest->own} * largest->limit;
@@ -78,7 +78,7 @@ class MixedPacker {
     rows.members.reserve(pieces_.sizes.size());
     while (rows.members.size() < pieces_.sizes.size()) {
       for (Due<InSight>& due : due_) due.largest.reset();
-      // Two rows from here on: what is taken beyond the first one is made up for by the next.
+      // Two rows from here on: the next row makes up for samples beyond the first.
       allow_up_to(delivered_ + 2 * std::uint64_t{row_length_});
       const auto begin = static_cast<std::ptrdiff_t>(rows.members.size());
       delivered_ += fill(rows.members);
@@ -89,10 +89,10 @@ class MixedPacker {
   }
 
  private:
-  static constexpr std::size_t kFew = 8;  // corpora, which are asked in no time
-  static constexpr int kMostLooks = 16;   // at sizes that nobody has who is due
+  static constexpr std::size_t kFew = 8;  // corpora, which are fast to ask
+  static constexpr int kMostLooks = 16;   // at sizes that no due corpus has
 
-  // Corpora that deliver to the first row: about as many as to others.
+  // Corpora that deliver to the first row: about as many as to other rows.
   std::size_t num_due_at_first() const {
     std::vector<bool> are_due(corpora_.size());
     std::uint64_t samples = 0;
@@ -125,7 +125,7 @@ class MixedPacker {
     return static_cast<std::uint32_t>(pieces_.sizes.size()) - 1 - place;
   }
 
-  // Whose oldest piece is the oldest of all. REQUIRES: somebody is due
+  // The corpus whose oldest piece is the oldest of all. REQUIRES: a corpus is due
   std::size_t find_oldest() const {
     if (!holders_) {
       const auto first = std::ranges::min_element(due_, {}, &Due<InSight>::oldest);
@@ -173,8 +173,8 @@ class MixedPacker {
     return row_length_ - room_[0];
   }
 
-  // Who offers the largest piece, the oldest among equals; the number of those who are due if
-  // none fits.
+  // The corpus that offers the largest piece, the oldest among equals; the number of due
+  // corpora if no piece fits.
   std::size_t find_largest() {
     if (holders_ && due_.size() > kFew) {
       if (const auto found = find_largest_held()) return *found;
@@ -182,7 +182,7 @@ class MixedPacker {
     return ask_for_largest();
   }
 
-  // The same by what all have in sight; nothing where most of that is of corpora not due.
+  // The same by all pieces in sight; empty if most of them are of corpora that are not due.
   std::optional<std::size_t> find_largest_held() {
     std::uint32_t size = room_[0] + 1;
     for (int looks = 0; looks < kMostLooks; ++looks) {
@@ -204,7 +204,7 @@ class MixedPacker {
     return std::nullopt;
   }
 
-  // The same by asking each.
+  // The same by asking each corpus.
   std::size_t ask_for_largest() {
     std::size_t found = due_.size();
     for (std::size_t i = 0; i < due_.size(); ++i) {
@@ -220,8 +220,8 @@ class MixedPacker {
     return found;
   }
 
-  // Of sizes alone, the longest that fitted is still that if it fits into less room, and where
-  // none fitted none will.
+  // By sizes alone, the longest piece that fitted remains the longest if it fits into less
+  // room, and if none fitted, none will.
   bool is_still_largest(const Bands::Offer& offer) const {
     return room_.size() == 1 && offer.own <= room_[0];
   }

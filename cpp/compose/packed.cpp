@@ -20,11 +20,11 @@ std::uint64_t divide_up(std::uint64_t count, std::uint64_t divisor) {
 
 struct KeptRow {
   std::span<const Piece> pieces;
-  std::uint16_t sweep = 0;  // behind that of the plan
+  std::uint16_t sweep = 0;  // after that of the plan
   std::uint64_t time = 0;   // at which it begins
 };
 
-// The rows of a global minibatch that may be the worker's: where nothing is balanced, its own.
+// The candidate rows of a worker in a global minibatch: without balance, its own rows.
 class KeptRows {
  public:
   KeptRows(const Request& request, std::uint32_t micro_batch_rows)
@@ -38,7 +38,7 @@ class KeptRows {
     times_.push_back(row.time);
   }
 
-  // The rows that are the worker's. Those that only fill a micro-batch are empty.
+  // The rows of the worker. Rows that only fill a micro-batch are empty.
   std::vector<KeptRow> share() const {
     std::vector<KeptRow> rows;
     for (std::size_t begin = 0, j = 0; j < ends_.size(); begin = ends_[j++]) {
@@ -73,7 +73,7 @@ class KeptRows {
   std::uint32_t micro_batch_rows_;
   std::vector<Piece> pieces_;
   std::vector<std::size_t> ends_;      // of each row in pieces_
-  std::vector<std::uint16_t> sweeps_;  // of each row, behind that of the plan
+  std::vector<std::uint16_t> sweeps_;  // of each row, after that of the plan
   std::vector<std::uint64_t> times_;   // of each row
 };
 
@@ -86,13 +86,13 @@ PackedPlanner::PackedPlanner(std::shared_ptr<const Timeline> timeline, const Pac
   RowCursor::check(timeline_, packing);
 }
 
-// Of the global minibatch, at most.
+// The most rows of the global minibatch.
 std::uint64_t PackedPlanner::num_rows(const Request& request) const {
   if (request.num_samples == Request::kToSweepEnd) return Request::kToSweepEnd;
   return std::max<std::uint64_t>(1, request.num_samples / packing_.row_length);
 }
 
-// Every worker has as many, and whole micro-batches.
+// Every worker has the same number of rows, in whole micro-batches.
 std::uint64_t PackedPlanner::share_rows(std::uint64_t global_rows,
                                         const Request& request) const {
   const std::uint64_t most = divide_up(global_rows, request.num_workers);

@@ -27,7 +27,7 @@ PackedSweep::PackedSweep(const SweepTimeline& timeline, const Packing& packing,
 PackRange PackedSweep::range_at(std::uint32_t lane, std::uint64_t sample) {
   std::uint64_t begin = cut(lane);
   std::uint64_t end = cut(lane + 1);
-  // In an order that is kept a row takes from few neighbours only, whatever chunks they are in.
+  // If the order is kept, a row takes from few neighbours only, whatever their chunks.
   if (!keeps_order_) {
     const std::uint64_t block = sweep_.block_at(sample);
     begin = std::max(begin, sweep_.block_begin(block));
@@ -78,7 +78,7 @@ const Pack& PackedSweep::pack(PackRange range) {
 // lane_end(lane)
 PackRange PackedSweep::range_holding(std::uint32_t lane, std::uint64_t sample) {
   PackRange range = range_at(lane, std::min(sample, cut(lane + 1) - 1));
-  // `sample` may lie behind the range of its pack, in the last sequence that starts there.
+  // `sample` may be after the range of its pack, in the last sequence that starts there.
   while (sweep_.first_at_or_after(range.begin).start > sample) {
     if (range.begin <= cut(lane)) refuse_changed_sizes();
     range = range_at(lane, range.begin - 1);

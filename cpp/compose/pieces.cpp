@@ -70,7 +70,7 @@ void Pieces::add(const PlannedSequence& planned, std::uint32_t block) {
     std::uint32_t own = 0;
     packing_.limits[i].counts->read(planned.sequence, {&own, 1});
     counts_[i].push_back(std::min(own, packing_.limits[i].most));
-    counts_[i].resize(counts_[i].size() + count - 1);  // the other pieces carry nothing
+    counts_[i].resize(counts_[i].size() + count - 1);  // the other pieces carry no items
   }
   for (std::uint32_t first = 0; first < planned.size;) {
     const std::uint32_t size = std::min(planned.size - first, packing_.row_length);

@@ -9,8 +9,8 @@
 namespace sweephand {
 namespace {
 
-// The timeline if its rows are of one lane each; else null. An order that is kept has one lane,
-// whose rows are the same either way.
+// The timeline if its rows are of one lane each; else null. An order that is kept has one
+// lane, whose rows are the same either way.
 std::shared_ptr<const SweepTimeline> in_lanes(const std::shared_ptr<const Timeline>& timeline,
                                               const Packing& packing) {
   const bool shuffled = !timeline->settings().keeps_order();

@@ -12,7 +12,7 @@
 namespace sweephand {
 namespace {
 
-// Before any is moved.
+// The owner of each sequence before any is moved.
 class FirstOwner {
  public:
   FirstOwner(std::span<const PlannedSequence> minibatch, std::uint32_t num_workers,

@@ -9,7 +9,7 @@
 namespace sweephand {
 namespace {
 
-// Whether the samples of each sequence are those that were planned, by the streams that count.
+// True if each sequence has the planned samples, by the streams that count.
 bool is_as_planned(const Batch& batch, const Plan& plan, std::span<const StreamSpec> streams) {
   std::vector<const std::int64_t*> offsets;
   std::int64_t least = 0;
@@ -61,7 +61,7 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
   }
 }
 
-// In parts that lie in memory, all of them as they are delivered.
+// The parts of the column, if all are in memory as they are delivered.
 std::optional<PartedColumn> Assembler::parted_of(const StreamSpec& stream) const {
   const std::span parts = members_.resident_parts(stream.member);
   if (parts.empty() || !members_.joined(stream.member).empty() || !one_behind_the_other(stream))
@@ -93,7 +93,7 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
   return batch;
 }
 
-// Null if something is not as it was planned, or does not fit: what, the way by runs tells.
+// Null if anything is not as planned, or does not fit; the way by runs then finds the error.
 std::shared_ptr<Batch> Assembler::write_directly(const Plan& plan) try {
   const WorkClock clock(reads_as_written_ ? Watch::kWaits : Watch::kTotal);
   auto batch = std::make_shared<Batch>();
@@ -140,8 +140,8 @@ std::shared_ptr<Batch> Assembler::write_by_runs(Plan& plan, const Poll& poll) {
   return batch;
 }
 
-// A sequence that turns out to be wrong only when it is copied, as a value does not fit the
-// dtype, is left out too: then all is written again without it.
+// A sequence that is found damaged only when it is copied, as a value does not fit the dtype,
+// is left out too: then everything is written again without it.
 std::shared_ptr<Batch> Assembler::write_deliverable(Plan& plan,
                                                     std::vector<std::vector<Run>>& runs) {
   while (true) {

@@ -18,14 +18,14 @@ Buffer part_of(const Buffer& whole, const Range& entries, std::uint64_t entry_by
   return whole.part(entries.begin * entry_bytes, entries.size() * entry_bytes);
 }
 
-// What lies between two offsets.
+// The elements between two offsets.
 Range between(const Buffer& offsets, const Range& entries) {
   const auto* at = offsets.as<std::int64_t>();
   return {static_cast<std::uint64_t>(at[entries.begin]),
           static_cast<std::uint64_t>(at[entries.end])};
 }
 
-// Offsets of some entries, from 0.
+// Offsets of a range of entries, from 0.
 Buffer offsets_of(const Buffer& whole, const Range& entries) {
   const auto* from = whole.as<std::int64_t>() + entries.begin;
   const auto offsets = std::make_shared<std::vector<std::int64_t>>(entries.size() + 1);
@@ -43,8 +43,8 @@ std::uint64_t longest_of(const Buffer& offsets, std::uint64_t num_sequences) {
   return static_cast<std::uint64_t>(longest);
 }
 
-// As a padded stream of the part's sequences alone is laid out: as wide as its longest one, or
-// as its bucket.
+// The layout of a padded stream of the part's sequences alone: as wide as the longest of them,
+// or as its bucket.
 std::uint64_t width_of(const Batch& whole, const StreamBatch& stream, std::uint64_t longest) {
   if (whole.options.form == Form::kRows) return stream.width;
   return std::max(whole.options.rounded_up(longest),

@@ -28,8 +28,8 @@ float round_to_odd(double number) noexcept {
   return std::bit_cast<float>(bits | 1U);
 }
 
-// Whether the digits of an integer, from its first to its last that is set, are no more than a
-// float of `digits` digits has.
+// True if the bits of an integer, from its first to its last that is set, fit a float of
+// `digits` digits.
 template <std::integral From>
 constexpr bool has_digits(From number, int digits) noexcept {
   const auto wide = static_cast<std::uint64_t>(number);
@@ -39,7 +39,7 @@ constexpr bool has_digits(From number, int digits) noexcept {
   return above == 0 || above < last;
 }
 
-// What `number` becomes before it is stored.
+// The value of `number` in the target's type, before it is stored.
 template <class To, class From>
 typename To::Value as_number(From number) noexcept {
   if constexpr (sizeof(typename To::Stored) == 2 && std::same_as<From, double> &&
@@ -50,7 +50,7 @@ typename To::Value as_number(From number) noexcept {
   }
 }
 
-// Whether `number` is the same as To::Value, or near enough: docs of convert.
+// True if `number` is the same as To::Value, or near enough: docs of convert.
 template <class To, class From>
 bool representable(From number) noexcept {
   using Target = typename To::Value;
@@ -66,7 +66,7 @@ bool representable(From number) noexcept {
     const double least = std::signed_integral<Target> ? -bound : 0.0;
     return value >= least && value < bound && std::trunc(value) == value;
   } else if constexpr (std::same_as<To, Float16> && std::integral<From>) {
-    constexpr int kBeyond = 1 << 16;  // no integer of eleven digits lies between 65504 and it
+    constexpr int kBeyond = 1 << 16;  // no integer of eleven digits is between 65504 and it
     return has_digits(number, To::kDigits) && std::cmp_less(number, kBeyond) &&
            std::cmp_greater(number, -kBeyond);
   } else if constexpr (std::integral<From>) {
@@ -77,7 +77,7 @@ bool representable(From number) noexcept {
   }
 }
 
-// Nothing can be lost: no element needs to be looked at.
+// True if no conversion can lose anything: elements are not checked.
 template <class From, class To>
 constexpr bool kAlwaysFits = [] {
   using Source = typename From::Value;
@@ -112,8 +112,8 @@ template <class To, class Number>
   std::memcpy(to + i * sizeof target, &target, sizeof target);
 }
 
-// The integers `number` for which number + offset has no more than `digits` digits, as unsigned
-// ones of the same size, are each one of the target.
+// The integers `number` for which number + offset, as an unsigned integer of the same size, has
+// no more than `digits` digits are exact in the target.
 struct Small {
   std::uint64_t offset = 0;
   unsigned digits = 0;
@@ -130,8 +130,8 @@ constexpr Small small() noexcept {
   return {.offset = std::uint64_t{1} << (with_sign - 1), .digits = with_sign};
 }
 
-// Stores integers, and tells whether they were so small that each fits: one look at several, as
-// most are such.
+// Stores integers, and returns true if they are small enough that each fits: one test for
+// several, as most are.
 template <class From, class To>
 [[gnu::always_inline]] inline bool store_small(const std::byte* from, std::byte* to,
                                                std::size_t begin, std::size_t end) noexcept {
@@ -207,7 +207,7 @@ Convert* converter(ElementType from_type, ElementType to_type) {
     return visit_element(to_type, &refuse, [](auto to_way) -> Convert* {
       using From = decltype(from_way);
       using To = decltype(to_way);
-      // What takes a call for each number gains nothing.
+      // A conversion with a call for each number gains nothing.
       if constexpr (std::integral<typename From::Value> &&
                     (std::integral<typename To::Value> || StoredAsItIs<To>)) {
         if (cpu().avx512) return convert_avx512<From, To>;

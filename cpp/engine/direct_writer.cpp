@@ -15,13 +15,13 @@
 namespace sweephand {
 namespace {
 
-// Of what is copied or looked up, that which is fetched meanwhile.
+// Distances from the sequence being copied or looked up to the one being prefetched.
 constexpr std::size_t kRowsAhead = 8;
 constexpr std::size_t kOffsetsAhead = 32;
 constexpr std::size_t kSequencesAhead = 8;
 constexpr std::size_t kShortAhead = 32;  // sequences of a line or less
 
-// Which sequence of a column each of a share is.
+// The sequence of a column for each sequence of a share.
 class Numbers {
  public:
   Numbers(std::span<const PlannedSequence> share, std::span<const std::uint64_t> joined)
@@ -41,7 +41,7 @@ struct ElementRange {
   std::uint64_t count;
 };
 
-// Copies what lies in the memory of a column: again where its file was touched meanwhile.
+// Copies from the memory of a column, again if its file was touched meanwhile.
 template <class Copy>
 void copy_unchanged(const Column& column, const Copy& copy_all) {
   if (column.extents == nullptr) return copy_all();
@@ -53,8 +53,7 @@ void copy_unchanged(const Column& column, const Copy& copy_all) {
   });
 }
 
-// The column with its values in memory: where they are held, those of the sequences are
-// brought.
+// The column with its values in memory; of held extents, those of the sequences are loaded.
 template <class ElementsOf>
 Column brought(Column column, std::size_t count, const ElementsOf& elements_of) {
   if (column.values != nullptr) return column;
@@ -66,15 +65,15 @@ Column brought(Column column, std::size_t count, const ElementsOf& elements_of) 
       reader.bring(elements.first * column.element_bytes,
                    elements.count * column.element_bytes);
     }
-    // Other threads may bring what lies behind: it is not read with what is short.
+    // Other threads may load the bytes after it: copies of short runs must not read them.
     column.num_samples = 0;
     column.num_elements = 0;
   }
-  column.extents = nullptr;  // which are not looked at any more
+  column.extents = nullptr;  // which are not used any more
   return column;
 }
 
-// Where each sequence begins in the column, and in the minibatch; false if one is not there.
+// Finds the begin of each sequence in the column and in the minibatch; false if one is missing.
 bool find_sequences(const Column& column, const Numbers& numbers,
                     std::span<std::uint64_t> begins, std::int64_t* offsets,
                     std::uint64_t& longest) {
@@ -94,8 +93,8 @@ bool find_sequences(const Column& column, const Numbers& numbers,
   return true;
 }
 
-// Copies the elements of each sequence one behind the other. Arguments are copies, which
-// nothing that is written can change. REQUIRES: `to` is of take_with_room
+// Copies the elements of the sequences one after another. Arguments are passed by value, as
+// writes could otherwise alias them. REQUIRES: `to` is of take_with_room
 template <class ElementsOf>
 void copy_all(ColumnCopier copier, std::span<const PlannedSequence> share,
               ElementsOf elements_of, const StreamSpec& stream, std::size_t ahead,
@@ -114,8 +113,8 @@ void copy_all(ColumnCopier copier, std::span<const PlannedSequence> share,
   }
 }
 
-// Sequences have as many samples as the stream may have, and no more than memory has room for:
-// which of them has not, the way by runs says.
+// True if sequences have as many samples as the stream may have, and fit memory; the way by
+// runs finds the sequence that does not.
 bool is_deliverable(const StreamBatch& batch, std::size_t count, const StreamSpec& stream) {
   if (stream.single && (batch.longest > 1 || batch.num_samples != count)) return false;
   return batch.longest <= physical_memory() / std::max<std::uint64_t>(1, stream.sample_bytes());

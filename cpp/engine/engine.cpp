@@ -11,19 +11,19 @@
 namespace sweephand {
 namespace {
 
-// Going to sleep and being woken costs more than a small minibatch: one looks again so many
-// times before, which takes a few us and lets others run.
+// Going to sleep and being woken costs more than a small minibatch: a thread first looks again
+// this many times, which takes a few us and lets other threads run.
 constexpr int kLooks = 8;
 
 // Waking a thread costs its waker up to 40 us: a message to a processor that sleeps, or its own
-// core, which the woken one takes until it has made the next minibatch. So a thread looks now
-// and then by itself while a caller comes about as often as before, for so many naps.
+// core, which the woken thread takes until it has made the next minibatch. So a thread looks
+// now and then by itself while a caller comes about as often as before, for this many naps.
 constexpr int kNaps = 8;
 constexpr auto kShortestNap = std::chrono::microseconds(250);
 constexpr auto kLongestNap = std::chrono::milliseconds(100);
 
-// Sets a flag for a while, and wakes those who wait for its end. REQUIRES: the lock is held at
-// both ends
+// Sets a flag for a while, and wakes the threads that wait for its end. REQUIRES: the lock is
+// held at both ends
 class Turn {
  public:
   Turn(bool& flag, std::condition_variable& changed) : flag_(flag), changed_(changed) {
@@ -83,7 +83,7 @@ bool Engine::is_called_by_itself(const Lock& lock) const {
   return serves_caller(lock) || threads_.holds_caller() || assembler_->members().runs_here();
 }
 
-// Takes the engine for the caller, who gives it back.
+// Acquires the engine for the caller, who releases it.
 void Engine::take(Lock& lock, const Poll& poll) {
   check_open();
   if (is_called_by_itself(lock)) {
@@ -130,7 +130,7 @@ void Engine::wait(Lock& lock, const Poll& poll, Ready ready) {
   });
 }
 
-// Looks now and then for room, as long as a caller may come that counts on it.
+// Looks now and then for room, as long as a caller that counts on it may come.
 template <class Ready>
 void Engine::nap(Lock& lock, Ready ready) {
   if (napping_) return;  // one is enough
@@ -140,7 +140,7 @@ void Engine::nap(Lock& lock, Ready ready) {
   napping_ = false;
 }
 
-// Wakes a thread that may begin a minibatch, unless one looks by itself before it is late.
+// Wakes a thread that may begin a minibatch, unless a thread looks by itself in time.
 void Engine::wake_for_room() {
   const bool is_early = napping_ && !slots_.empty() && slots_.front()->done;
   if (!is_early && may_begin_ahead()) room_.notify_one();
@@ -156,8 +156,8 @@ bool Engine::front_done() const {
   return interruption_ || (!slots_.empty() && slots_.front()->done);
 }
 
-// The caller's minibatches wander through all memory that is held for use again: once threads
-// rest, it is as much as one after the other takes.
+// The caller's minibatches cycle through all memory that is held for reuse: once threads rest,
+// it is reduced to that of minibatches made in turn.
 void Engine::keep_caches_warm() {
   const bool rests = pace_.is_tight();
   if (rests && !lean_ && !slots_.empty()) return;
@@ -165,7 +165,7 @@ void Engine::keep_caches_warm() {
   lean_ = rests;
 }
 
-// Nothing of what was made ahead is delivered: it is made again from time_ on.
+// Drops the minibatches made ahead: they are made again from time_ on.
 void Engine::drop_slots() {
   resting_ = true;
   stale_ = true;
@@ -185,7 +185,7 @@ void Engine::set_position(Position position) {
   current_ = other;
 }
 
-// Moves the planner, and drops what was made of another place or request.
+// Moves the planner, and drops minibatches of another position or request.
 void Engine::move_planner(Lock& lock, const Position& position, const Poll& poll) {
   resting_ = true;
   wait(lock, poll, [&] { return !planning_; });
@@ -311,8 +311,8 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
   const auto asked = Clock::now();
   see_caller(asked);
   if (!front_done()) {
-    // The one that is waited for, if nobody has begun it; one behind it only where that takes
-    // no longer than waiting.
+    // The awaited minibatch, if it has not been begun; a later one only if that takes no longer
+    // than waiting.
     const bool helps = assembler_->never_waits();
     const auto may_make = [&] { return (slots_.empty() || helps) && may_begin(); };
     while (!front_done()) {

@@ -9,8 +9,8 @@
 namespace sweephand {
 namespace {
 
-// Sequences of a lane, on average, whose chunks are found one by one where reading begins: by
-// then most chunks of its block are due.
+// Sequences of a lane, on average, whose chunks are found singly where reading begins: after
+// them most chunks of its block are due.
 constexpr std::uint64_t kFirst = 64;
 
 }  // namespace
@@ -60,7 +60,7 @@ bool LookAhead::Part::add_first(std::uint64_t time, std::uint64_t then,
   return cursor->time() >= part_.limit;
 }
 
-// Returns false for a time that is near the one before.
+// Returns false for a time that is near the previous one.
 bool LookAhead::Part::look(std::uint64_t nominal_time, const Request& request) {
   const std::uint64_t time = part_.rate.due(nominal_time);
   const bool is_near = last_time_ <= time && time < next_time_;

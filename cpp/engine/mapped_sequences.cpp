@@ -9,7 +9,7 @@
 namespace sweephand {
 namespace {
 
-// What a share wants, each sequence once, and where that stands of every piece.
+// The sequences of a share, each once, and the place of each piece's sequence among them.
 struct Wanted {
   WantedSequences sequences;
   std::vector<std::size_t> place_of;
@@ -33,7 +33,7 @@ Wanted wanted_of(const Plan& plan, std::span<const std::uint64_t> numbers) {
   return wanted;
 }
 
-// Which of the planned sequences are left, in the same order.
+// The planned sequences that are left, in the same order.
 std::vector<std::uint64_t> places_left(std::span<const PlannedSequence> planned,
                                        std::span<const PlannedSequence> left) {
   std::vector<std::uint64_t> places;

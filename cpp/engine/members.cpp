@@ -9,7 +9,7 @@
 namespace sweephand {
 namespace {
 
-// Of the corpus, as the member has them.
+// Chunks of the corpus as the member divides it.
 std::uint64_t num_chunks(const Member& member) {
   const auto& starts = member.parts.starts;
   return starts.empty() ? member.chunks.num_counts() : starts.size() - 1;
@@ -80,7 +80,7 @@ bool Members::all_resident() const noexcept {
   return true;
 }
 
-// Whether the chunk holds what was planned of it: else it was reported.
+// True if the chunk holds its planned sequences; otherwise it was reported.
 bool Members::is_usable(std::size_t number, const Chunk& chunk, std::uint64_t num_sequences,
                         const Place& place) const {
   if (chunk.num_sequences != num_sequences) {

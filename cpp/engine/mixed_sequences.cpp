@@ -11,7 +11,7 @@
 namespace sweephand {
 namespace {
 
-constexpr std::uint64_t kMarks = std::uint64_t{1} << 16;  // that tell sweeps apart
+constexpr std::uint64_t kMarks = std::uint64_t{1} << 16;  // that distinguish sweeps
 constexpr auto kUntold = std::numeric_limits<std::uint16_t>::max();
 
 // The sweep of a corpus from which the planned sequences of a minibatch are counted.
@@ -21,7 +21,7 @@ std::uint64_t first_sweep(const Plan& plan, const Rate& rate, std::uint64_t swee
   return near - std::min(near, kMarks / 2);
 }
 
-// As many offsets, all of them 0, and no page of memory is touched for many.
+// Offsets that are all 0; many of them touch no page of memory.
 std::shared_ptr<const std::int64_t> no_offsets(std::uint64_t count) {
   auto* const zeros = static_cast<std::int64_t*>(std::calloc(count, sizeof(std::int64_t)));
   if (zeros == nullptr) throw std::bad_alloc();
@@ -98,7 +98,7 @@ MixedSequences::MixedSequences(std::vector<MixedMember> members, bool load_ahead
   list_resident();
 }
 
-// See resident(): nothing if one of the corpora is not as it says.
+// See resident(): empty if a corpus does not meet its condition.
 void MixedSequences::list_resident() {
   for (std::size_t c = 0; c < own_.size(); ++c) {
     const Chunk* const chunk = own_[c].in_memory.get();
@@ -124,7 +124,7 @@ Located MixedSequences::locate_resident(std::span<const std::uint64_t> numbers) 
   return located;
 }
 
-// What lies in memory is found at once.
+// Data in memory need no search.
 std::vector<MixedSequences::Share> MixedSequences::split(const Plan& plan,
                                                          std::span<const std::uint64_t> numbers,
                                                          Located& in_memory) const {

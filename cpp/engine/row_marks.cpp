@@ -8,7 +8,7 @@
 namespace sweephand {
 namespace {
 
-// Writes all marks from the first cell to the last, those of segments if they are wanted.
+// Writes all marks from the first cell to the last, including segments on request.
 [[gnu::always_inline]] inline void write(const Plan& plan, const RowMarks& marks) {
   auto* const mask = marks.mask.as<std::uint8_t>();
   auto* const segments = marks.segment_ids.as<std::int32_t>();

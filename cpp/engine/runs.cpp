@@ -40,7 +40,7 @@ void cut_to_pieces(std::span<Run> runs, const Plan& plan, const StreamSpec& stre
   }
 }
 
-// What is carried comes whole, with the piece that its sequence begins with.
+// Carried items come whole, with the first piece of their sequence.
 void carry_with_first_pieces(std::span<Run> runs, const Plan& plan) {
   for (std::size_t j = 0; j < runs.size(); ++j) {
     if (plan.cells[j].first == 0) continue;
@@ -55,11 +55,11 @@ std::uint64_t planned_size(const Plan& plan, std::size_t j) {
 
 constexpr std::uint64_t kOutside = ~std::uint64_t{0};  // samples of a run that is not there
 
-// What a sequence is by what was loaded of it, in all streams.
+// The state of a sequence after loading, over all streams.
 struct LoadedSequence {
-  bool skipped = false;    // some stream cannot deliver it
-  std::uint64_t size = 0;  // of the longest stream that counts, 0 if none does; kOutside if
-                           // some of it is not there
+  bool skipped = false;    // a stream cannot deliver it
+  std::uint64_t size = 0;  // of the longest stream that counts, or 0; kOutside if a part of
+                           // it is missing
 };
 
 // Looks at the runs of all streams side by side.
@@ -81,7 +81,7 @@ class LoadedSequences {
     for (const auto& [runs, counts] : streams_) {
       const Run& run = runs[j];
       loaded.skipped = loaded.skipped || run.column == nullptr;
-      // kOutside is the most that there is.
+      // kOutside is the largest value.
       if (counts || run.samples == kOutside) loaded.size = std::max(loaded.size, run.samples);
     }
     return loaded;
@@ -119,7 +119,7 @@ void keep_only(std::vector<std::vector<Run>>& runs, Plan& plan, const Keep& keep
   }
 }
 
-// Asks for what says where the elements of a sequence lie, if they vary.
+// Prefetches the offsets of the elements of a sequence, if their number varies.
 [[gnu::always_inline]] inline void prefetch_bounds(const Located::Sequence& sequence,
                                                    const StreamSpec& stream) {
   if (!stream.variable || sequence.chunk == nullptr) return;
@@ -165,7 +165,7 @@ void find_runs(const Located& located, const Plan& plan, const StreamSpec& strea
 std::vector<Run> runs_of(const Located& located, const Plan& plan, const StreamSpec& stream) {
   std::vector<Run> runs;
   const auto find = [&] { find_runs(located, plan, stream, runs); };
-  // A corpus that is read in place is one chunk; of others the offsets are in memory.
+  // A corpus that is read in place is one chunk; otherwise the offsets are in memory.
   if (located.chunks.size() == 1) {
     read_offsets(located.chunks[0]->columns[stream.column], find);
   } else {
@@ -210,7 +210,7 @@ void leave_out_unusable(std::vector<std::vector<Run>>& runs, Plan& plan,
 }
 
 void leave_out(std::uint64_t sequence, std::vector<std::vector<Run>>& runs, Plan& plan) {
-  // Entries are overwritten as they move, but only by those behind them.
+  // Entries are overwritten as they move, but only by later entries.
   keep_only(runs, plan, [&](std::size_t j) { return plan.share[j].sequence != sequence; });
 }
 

@@ -15,13 +15,13 @@
 namespace sweephand {
 namespace {
 
-// Of the run that is copied, the one that is fetched, and the one whose place is looked up.
+// Distances from the run being copied to the prefetched run, and to that whose place is read.
 constexpr std::size_t kRunsAhead = 8;
 constexpr std::size_t kPlacesAhead = 16;
 
 // Copies elements of one column after another as the elements of the stream. Buffers have room
-// for kShort bytes more than they hold: what is short is copied with whatever lies behind it,
-// which is written over by what comes next.
+// for kShort extra bytes: a short run is copied with the bytes after it, which the next run
+// overwrites.
 class ElementCopier {
  public:
   ElementCopier(const StreamSpec& stream) : stream_(stream) {}
@@ -39,7 +39,7 @@ class ElementCopier {
     }
   }
 
-  // The same where what lies behind has been written already.
+  // The same where the following bytes have been written already.
   void exactly(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
     if (run.column != column_) enter(*run.column);
     if (reads_) {
@@ -49,7 +49,7 @@ class ElementCopier {
     }
   }
 
-  // Asks for elements that are copied soon.
+  // Prefetches elements that are copied soon.
   [[gnu::always_inline]] void prefetch_elements(const Column& column, std::uint64_t first,
                                                 std::uint64_t count) const {
     const std::uint64_t offset = first * column.element_bytes;
@@ -62,14 +62,14 @@ class ElementCopier {
     if (from != nullptr) prefetch(from, count * column.element_bytes);
   }
 
-  // Asks for what says where elements are that are copied later.
+  // Prefetches the offsets of elements that are copied later.
   void prefetch_place(const Column& column, std::uint64_t first, std::uint64_t count) const {
     if (column.values == nullptr && count != 0 && column.extents == extents_)
       reader_->prefetch_place(first * column.element_bytes);
   }
 
-  // To be called in the end: throws when a file changed while it was read; TouchedError when
-  // all is to be copied again.
+  // To be called in the end. Throws if a file changed while it was read; TouchedError if
+  // everything is to be copied again.
   void check_unchanged() {
     for (auto& [extents, reader] : readers_) reader.check_unchanged();
   }
@@ -97,7 +97,7 @@ class ElementCopier {
   const StreamSpec& stream_;
   std::vector<std::byte> buffer_;
   std::map<const Extents*, Extents::Reader> readers_;
-  const Column* column_ = nullptr;  // that was copied from last
+  const Column* column_ = nullptr;  // the last source of a copy
   std::optional<ColumnCopier> copier_;
   bool reads_ = false;                // it lies in a file
   const Extents* extents_ = nullptr;  // those that were read last
@@ -116,7 +116,7 @@ void fill(std::byte* to, std::uint64_t count, std::span<const std::byte> element
   }
 }
 
-// Where each run goes: the cell of a grid, or simply behind the run before it.
+// The target of each run: the cell of a grid, or the place after the previous run.
 class Grid {
  public:
   Grid(std::span<const Run> runs, std::uint64_t longest, std::uint64_t least_width,
@@ -158,7 +158,7 @@ void write_run(ElementCopier& copy_elements, const Run& run, std::uint64_t eleme
   }
 }
 
-// Asks for runs behind run j.
+// Prefetches runs after run j.
 [[gnu::always_inline]] inline void prefetch_runs(const ElementCopier& copier,
                                                  std::span<const Run> runs, std::size_t j,
                                                  std::uint64_t elements) {
@@ -186,7 +186,7 @@ void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPoo
   copy_elements.check_unchanged();
 }
 
-// With a mask if the grid is the stream's own: rows have one for all streams.
+// With a mask if the grid is the stream's own: rows share a mask for all streams.
 void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid& grid,
                 BufferPool& pool, StreamBatch& batch) {
   const std::uint64_t sample_bytes = stream.sample_bytes();
@@ -221,7 +221,7 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
   copy_elements.check_unchanged();
 }
 
-// The sample behind every piece that goes on, as labels need it.
+// The sample after every piece that is continued, for labels.
 void write_beyond(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
                   BufferPool& pool, StreamBatch& batch) {
   if (stream.broadcast) return;
@@ -251,7 +251,7 @@ struct Elements {
   std::uint64_t count = 0;
 };
 
-// Asks for the elements of runs behind run j, and what they are called.
+// Prefetches the elements of runs after run j, and their indices.
 [[gnu::always_inline]] inline void prefetch_variable(const ElementCopier& copier,
                                                      std::span<const Run> runs, std::size_t j) {
   if (j + kPlacesAhead < runs.size()) {
@@ -268,8 +268,7 @@ struct Elements {
   }
 }
 
-// Samples of several elements each: the elements, where each sample's begin, and what they are
-// called.
+// Samples of a variable number of elements: the elements, the offsets of samples, and indices.
 void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferPool& pool,
                     StreamBatch& batch) {
   for (const Run& run : runs) batch.num_elements += Elements(run).count;
@@ -336,7 +335,7 @@ void write_heads(std::span<const Run> runs, const StreamSpec& stream, BufferPool
   copy_elements.check_unchanged();
 }
 
-// Refuses a sequence that no memory can hold: what a file says of its length may be anything.
+// Refuses a sequence that no memory can hold: the length in a file may be any number.
 void check_memory(std::span<const Run> runs, const StreamSpec& stream) {
   for (const Run& run : runs) {
     const std::uint64_t count = stream.variable ? Elements(run).count : run.length;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMostIndex = std::numeric_limits<std::int32_t>::max();
 
-// What is left of a chunk.
+// The rest of a chunk.
 class Rest {
  public:
   explicit Rest(std::span<const std::byte> bytes) : bytes_(bytes), size_(bytes.size()) {}
@@ -137,7 +137,7 @@ std::shared_ptr<const Chunk> read_cbf_chunk(std::span<const std::byte> bytes,
                                             std::span<const CbfStream> streams) {
   static_assert(std::endian::native == std::endian::little, "values are taken as they lie");
   Rest rest(bytes);
-  rest.take(num_sequences, 4);  // what each stream says itself
+  rest.take(num_sequences, 4);  // which each stream repeats
   struct Owner {
     std::vector<CbfStream> streams;
     std::deque<CbfColumn> columns;

@@ -26,7 +26,7 @@ constexpr std::uint32_t times_x(std::uint32_t p) noexcept {
   return (p >> 1) ^ ((p & 1) != 0 ? kPolynomial : 0);
 }
 
-// tables[k][b] is what byte b leaves in the CRC when k more bytes follow.
+// tables[k][b] is the contribution of byte b to the CRC when k more bytes follow.
 constexpr std::array<std::array<std::uint32_t, 256>, 8> make_tables() noexcept {
   std::array<std::array<std::uint32_t, 256>, 8> tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -55,9 +55,9 @@ struct Factors {
   std::uint32_t b;  // x^(64 w - 33)
 };
 
-// factors[w] for lanes of w words. The 33 are what a carry-less product and the CRC instruction
-// add: one because the product of reflected numbers is one bit short, 32 because a CRC leaves
-// room for its checksum.
+// factors[w] for lanes of w words. A carry-less product and the CRC instruction add the 33: one
+// because the product of reflected numbers is one bit short, 32 because a CRC leaves room for
+// its checksum.
 constexpr std::array<Factors, kMaxLaneWords + 1> make_factors() noexcept {
   std::array<Factors, kMaxLaneWords + 1> factors{};
   std::uint32_t power = std::uint32_t{1} << 31;  // x^0

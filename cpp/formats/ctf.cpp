@@ -49,8 +49,8 @@ void CtfReader::read(const ByteSource& source, const CtfPiece& piece, bool ignor
                     kCtfPadding);
   for (std::string_view lines = blocks.next(); !lines.empty(); lines = blocks.next()) {
     scanner_.scan(lines, blocks.offset());
-    // The first lines tell how much room all will take: growing step by step costs as much as
-    // reading.
+    // The first lines give an estimate of the memory for all: growing step by step costs as
+    // much as reading.
     if (!std::exchange(is_reserved_, true))
       scanner_.reserve(1.1 * static_cast<double>(num_bytes_) /
                        static_cast<double>(lines.size()));

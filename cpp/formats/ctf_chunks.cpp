@@ -71,7 +71,7 @@ class Joined {
   std::vector<std::uint64_t> firsts_;
 };
 
-// Whether a piece may begin at a place of a file, after one that begins at another.
+// True if a piece may begin at a place of a file, after the piece that begins at another.
 bool may_begin(const std::optional<std::vector<std::uint64_t>>& entries, std::uint64_t before,
                std::uint64_t place) {
   if (!entries || place - before > kMostFromEntry) return true;
@@ -88,7 +88,7 @@ Starts cut(const CtfPlaces& places, std::uint64_t most_bytes,
     auto [first, end] = bounds(places.starts, file);
     if (first == end) continue;
     std::uint64_t begin = offsets[first];
-    std::uint64_t full_from = begin;  // where the run of sequences began that becomes too long
+    std::uint64_t full_from = begin;  // begin of the run of sequences that becomes too long
     std::uint64_t place = begin;
     for (std::uint64_t i = first; i < end; ++i) {
       const std::uint64_t next = i + 1 < end ? offsets[i + 1] : places.sizes[file];

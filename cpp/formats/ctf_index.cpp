@@ -50,7 +50,7 @@ std::uint64_t find_part(const ByteSource& file, const CtfFormat& format, const C
 
 namespace {
 
-// Moves what the scanner has found to the index.
+// Moves the scanner's results to the index.
 void take_sequences(CtfSequences& found, CtfTable& sequences) {
   for (const std::uint64_t number : found.skipped)
     sequences.skipped.push_back(sequences.keys.size() + number);

@@ -25,7 +25,7 @@ std::string escape(std::string_view text) {
 std::string describe_found(std::string_view rest) {
   constexpr std::size_t kMost = 24;
   if (rest.empty()) return "the end of the line";
-  // At least one byte, up to the next that ends a value.
+  // At least one byte, up to the next end of a value.
   const std::size_t size = std::min(rest.find_first_of(" \t|", 1), kMost);
   std::string found = "'";
   found += escape(rest.substr(0, size));

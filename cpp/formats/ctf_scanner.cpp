@@ -71,7 +71,7 @@ const char* CtfScanner::scan_line(const char* text, ItemFinder& items) {
   text = scan_id(text);
   while (!is_exhausted_) {
     text = pass_blanks(text, items.next(text));
-    while (*text == '|' && text[1] == '#') text = items.next();  // behind a comment
+    while (*text == '|' && text[1] == '#') text = items.next();  // after a comment
     if (is_exhausted_ || *text != '|') break;
     text = scan_item(text);
   }
@@ -94,7 +94,7 @@ const char* CtfScanner::pass_over_text(const char* text, const char* item) {
   return item;
 }
 
-// Begins a sequence unless the current one goes on. Returns what follows the id.
+// Begins a sequence unless the current one continues. Returns the text after the id.
 const char* CtfScanner::scan_id(const char* text) {
   if (options_.ignore_ids) {
     begin_sequence(line_);
@@ -109,7 +109,7 @@ const char* CtfScanner::scan_id(const char* text) {
   return found.end;
 }
 
-// A sample, or the name of none, from its "|" on.
+// A sample, or an undeclared name, from its "|" on.
 const char* CtfScanner::scan_item(const char* text) {
   const char* const name = text + 1;
   Stream& guess = streams_[next_stream_];
@@ -119,7 +119,7 @@ const char* CtfScanner::scan_item(const char* text) {
   return scan_sample(values, guess);
 }
 
-// The same of another stream than was guessed.
+// The same for a stream other than guessed.
 const char* CtfScanner::scan_other(const char* name) {
   const std::size_t guess = next_stream_;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -166,7 +166,7 @@ void CtfScanner::count_undeclared(std::string_view name) {
   }
 }
 
-// From behind the name on.
+// From the end of the name on.
 const char* CtfScanner::scan_sample(const char* text, Stream& stream) {
   row_.is_blank = false;
   row_.counts = true;
@@ -179,8 +179,8 @@ const char* CtfScanner::scan_sample(const char* text, Stream& stream) {
   return end;
 }
 
-// Where the sample ends that begins at `text` and has a fault, if `end` is null, or is the
-// first one beyond the number of streams.
+// The end of the sample that begins at `text` and has a fault, if `end` is null, or is the
+// first beyond the number of streams.
 const char* CtfScanner::end_odd_sample(const char* text, const char* end,
                                        const Stream& stream) {
   if (end == nullptr) end = go_on_behind_fault(index_of(stream));
@@ -191,7 +191,7 @@ const char* CtfScanner::end_odd_sample(const char* text, const char* end,
   return end;
 }
 
-// Reports what is wrong with a sample, and returns where it ends; null if it is lost.
+// Reports the fault of a sample, and returns the sample's end; null if it is lost.
 const char* CtfScanner::go_on_behind_fault(std::size_t stream) {
   const CtfStream& definition = format_.streams[stream];
   const CtfFault& fault = columns_[stream]->fault();
@@ -223,8 +223,8 @@ void CtfScanner::end_row() {
   sequence_.num_undeclared_lines += row_.has_undeclared ? 1 : 0;
 }
 
-// A line without a sample of a declared stream counts nothing. Only undeclared streams are
-// normal where a part of the streams is declared.
+// A line without a sample of a declared stream does not count. If only part of the streams is
+// declared, lines with undeclared streams alone are normal.
 void CtfScanner::pass_over_row() {
   const bool is_blank = row_.is_blank;
   const bool is_allowed = row_.has_undeclared || (is_blank && format_.allow_blank_lines);
@@ -270,7 +270,7 @@ void CtfScanner::end_sequence() {
   in_sequence_ = false;
 }
 
-// The size of a damaged sequence, which is skipped and keeps its place: its lines.
+// The size of a damaged sequence, which is skipped but keeps its place: its number of lines.
 std::uint64_t CtfScanner::num_lines_for_size() const noexcept {
   const std::uint64_t num_sized = sequence_.num_sized_lines;
   return num_sized > 0 ? num_sized : std::max<std::uint64_t>(sequence_.num_lines, 1);
@@ -305,7 +305,7 @@ void CtfScanner::check_sequence() {
     report_sequence(
         "has more samples of this stream than its " + std::to_string(num_lines) + " lines",
         repeated);
-  // One that is not declared may be longer.
+  // An undeclared stream may be longer.
   if (std::max(longest, sequence_.num_undeclared_lines) < num_lines)
     report_sequence("has " + std::to_string(num_lines) +
                         " lines, but no stream has more than " + std::to_string(longest) +
@@ -317,7 +317,7 @@ std::uint64_t CtfScanner::offset_of(const char* at) const noexcept {
   return text_offset_ + static_cast<std::uint64_t>(at - text_.data());
 }
 
-// As much of it as a message may show, without its end.
+// The beginning of a line, short enough for a message, without its line end.
 std::string_view CtfScanner::rest_of_line(const char* at) const noexcept {
   constexpr std::ptrdiff_t kMost = 128;
   const char* const text_end = text_.data() + text_.size();

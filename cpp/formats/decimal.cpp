@@ -40,7 +40,7 @@ Mantissa find_mantissa(const char* text, const char* end) noexcept {
   return {.begin = text, .end = digits_end, .exponent = exponent};
 }
 
-// Whether the first digit that is not zero stands left of the decimal point.
+// True if the first digit that is not zero is left of the decimal point.
 bool at_least_one(const char* text, const char* end) noexcept {
   const Mantissa digits = find_mantissa(text, end);
   const auto nonzero = [](char byte) { return byte >= '1' && byte <= '9'; };
@@ -50,7 +50,7 @@ bool at_least_one(const char* text, const char* end) noexcept {
 
 #ifdef __cpp_lib_to_chars
 
-// Whether there is a number nearest to the text, and which.
+// Finds the number nearest to the text; false if there is none.
 template <class T>
 bool find_nearest(const char* text, const char* end, T& value) noexcept {
   return std::from_chars(text, end, value).ec != std::errc::result_out_of_range;

@@ -43,7 +43,7 @@ ExampleColumn make_column(const ExampleStream& stream) {
   return column;
 }
 
-// Values in all: of bytes those of any length.
+// The number of values; values of bytes may have any length.
 std::uint64_t num_values(const ExampleColumn& column) {
   if (!column.element_offsets.empty()) return column.element_offsets.size() - 1;
   return std::visit([](const auto& values) { return values.size(); }, column.values);
@@ -108,7 +108,7 @@ std::vector<FoundKind> ExampleDecoder::kinds_of(Bytes message) {
   return kinds;
 }
 
-// What the first step holds that has values.
+// The kind of the first step that has values.
 FoundKind ExampleDecoder::kind_of_steps(const Found& found) {
   for (Bytes steps : found.features) {
     while (take_step(steps)) {
@@ -209,7 +209,7 @@ void ExampleDecoder::find_entry(Bytes entry, bool are_steps) {
   found->is_steps = are_steps;
 }
 
-// Where the feature or list of a key belongs; null where it is not wanted.
+// The target of the feature or list of a key; null if it is not wanted.
 ExampleDecoder::Found* ExampleDecoder::find_stream(std::string_view key, bool are_steps) {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const std::size_t stream = next_stream_;
@@ -243,7 +243,7 @@ void ExampleDecoder::find_list(Found& found) {
   }
 }
 
-// Whether the lists have no bytes, so that they are lists of any kind.
+// True if the lists have no bytes, and match any kind.
 bool ExampleDecoder::is_empty(const Found& found) {
   return std::ranges::all_of(found.lists, [](Bytes list) { return list.empty(); });
 }
@@ -357,7 +357,7 @@ void ExampleDecoder::append_integers(Bytes list, ExampleColumn& column) {
   append_narrow(integers_, column.values);
 }
 
-// Forgets what the columns have of a sequence that not all of them have.
+// Removes a partial sequence from the columns.
 void ExampleDecoder::undo() {
   std::size_t num_sequences = columns_.front().sample_offsets.size();
   for (const ExampleColumn& column : columns_)

@@ -15,8 +15,8 @@ namespace {
 constexpr std::uint16_t kBase = 077;
 constexpr std::uint16_t kCompressed = 02000;
 constexpr std::uint16_t kHtkChecksum = 010000;
-constexpr std::uint16_t kQuantized = 040000;  // with an index of a codebook behind the values
-constexpr std::uint64_t kScaleFrames = 4;     // what a and b count as
+constexpr std::uint16_t kQuantized = 040000;  // with a codebook index after the values
+constexpr std::uint64_t kScaleFrames = 4;     // the frames that a and b are counted as
 
 // The first bytes as an integer. REQUIRES: bytes.size() >= sizeof(T)
 template <class T>
@@ -38,7 +38,7 @@ struct Raw {
   std::uint16_t frame_bytes;
   std::uint16_t kind;
 
-  // What a file with this header has.
+  // The size of a file with this header.
   std::uint64_t file_bytes() const noexcept {
     return kHtkHeaderBytes + std::uint64_t{frames} * frame_bytes +
            ((kind & kHtkChecksum) != 0 ? 2 : 0);
@@ -52,7 +52,7 @@ Raw parse(std::span<const std::byte> head, bool is_big_endian) {
           .kind = load<std::uint16_t>(head.subspan(10), is_big_endian)};
 }
 
-// What is served of it: none of the kinds whose values are no floats.
+// The reason to refuse a kind, as its values are no floats; null if it is served.
 const char* refusal(const Raw& raw) {
   switch (raw.kind & kBase) {
     case 0:

@@ -31,8 +31,8 @@ JsonColumn::Precision JsonColumn::precision_of(ElementType wanted) noexcept {
   });
 }
 
-// Whether a double lies halfway between two of the narrower floats, so that it does not tell
-// to which of them the text is nearer.
+// True if a double is halfway between two of the narrower floats, so that it does not decide to
+// which of them the text is nearer.
 bool JsonColumn::is_halfway(double number, const Precision& wanted) noexcept {
   const double magnitude = std::abs(number);
   if (magnitude < wanted.least_normal) {
@@ -48,7 +48,7 @@ std::size_t JsonColumn::num_samples() const noexcept {
   return flags_.size() + integers_.size() + floats_.size() + text_offsets_.size() - 1;
 }
 
-// Not inlined: it happens once, and the way of every number is to be short.
+// Not inlined: it happens once, and the code path of every number should be short.
 [[gnu::noinline]] bool JsonColumn::turn_to(Kind kind) {
   if (kind_ == Kind::kNone) {
     kind_ = kind == Kind::kInt64 ? of_integers_ : kind;
@@ -63,12 +63,12 @@ std::size_t JsonColumn::num_samples() const noexcept {
   return true;
 }
 
-// Whether values of a kind may follow those there are.
+// True if values of a kind may follow the present values.
 [[gnu::always_inline]] inline bool JsonColumn::is_of(Kind kind) {
   return kind_ == kind || turn_to(kind);
 }
 
-// `text` is what follows the quotation mark.
+// `text` begins after the quotation mark.
 const char* JsonColumn::read_text(const char* text) {
   while (true) {
     const char* const begin = text;

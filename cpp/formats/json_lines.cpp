@@ -23,7 +23,7 @@ class JsonLines {
     }
   }
 
-  // Where the line ends that begins at `text`; null when it is not ordinary.
+  // The end of the line that begins at `text`; null if it is not ordinary.
   const char* read_line(const char* text) {
     text = skip_whitespace(text);
     if (*text == '\n' || *text == '\0') return text;
@@ -40,14 +40,14 @@ class JsonLines {
   const std::vector<JsonColumn>& columns() const noexcept { return columns_; }
 
  private:
-  // What a key with dots may name a member of.
+  // An object that keys with dots may name members of.
   struct Outer {
     std::string key;
     bool is_met = false;  // in the current line
   };
 
-  // From behind the brace to behind the other one, of the object with the key `within` and a
-  // dot; of the whole line that is empty. As deep as keys have dots.
+  // An object from after its opening brace to after its closing brace. `within` is its key with
+  // a dot, empty for the whole line. Recursion is as deep as keys have dots.
   const char* read_members(const char* text, const std::string& within) {
     text = skip_whitespace(text);
     if (*text == '}') return text + 1;
@@ -69,13 +69,13 @@ class JsonLines {
     }
   }
 
-  // The quotation mark behind a key without escapes.
+  // The quotation mark after a key without escapes.
   static const char* end_key(const char* text) {
     while (*text != '"' && *text != '\\' && !is_control(*text)) ++text;
     return *text == '"' ? text : nullptr;
   }
 
-  // A value, from its first byte to behind its last, of the member with a path.
+  // The value of the member with a path, from its first byte to past its last.
   const char* read_value(const char* text, std::string_view path) {
     JsonColumn* const column = find(path);
     Outer* const outer = find_outer(path);

@@ -5,10 +5,10 @@
 namespace sweephand {
 namespace {
 
-constexpr int kMaxDepth = 64;                 // of lists and objects that nobody asks for
+constexpr int kMaxDepth = 64;                 // of lists and objects that are skipped
 constexpr std::ptrdiff_t kMaxSkipped = 4000;  // digits; some parsers refuse longer integers
 
-// Four digits to base 16; more than 0xffff if they are none.
+// Four hexadecimal digits; more than 0xffff if they are invalid.
 std::uint32_t read_hex(const char* text) noexcept {
   std::uint32_t value = 0;
   for (int i = 0; i < 4; ++i) {
@@ -25,7 +25,7 @@ std::uint32_t read_hex(const char* text) noexcept {
   return value;
 }
 
-// `text` is what follows the quotation mark.
+// `text` begins after the quotation mark.
 const char* skip_text(const char* text) noexcept {
   while (*text != '"') {
     if (is_control(*text)) return nullptr;
@@ -39,7 +39,7 @@ const char* skip_text(const char* text) noexcept {
 
 const char* skip_value(const char* text, int depth) noexcept;
 
-// A list or an object, from behind its bracket to its end.
+// A list or an object, from after its opening bracket to its end.
 const char* skip_items(const char* text, bool is_object, int depth) noexcept {
   const char closing = is_object ? '}' : ']';
   text = skip_whitespace(text);

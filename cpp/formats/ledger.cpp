@@ -21,7 +21,7 @@ void Ledger::append(const Ledger& part, std::uint64_t first_line, bool keys_are_
     if (keys_are_lines && item.place.sequence) *item.place.sequence += first_line;
     add(std::move(item));
   }
-  // What the part counted without listing it.
+  // Items that the part counted without listing them.
   const auto listed = static_cast<std::ptrdiff_t>(num_charged() - charged_before);
   offsets_.insert(offsets_.end(), part.offsets_.begin() + listed, part.offsets_.end());
   num_items_ += part.num_items_ - part.items_.size();

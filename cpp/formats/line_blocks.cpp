@@ -24,7 +24,7 @@ LineBlocks::LineBlocks(const ByteSource& file, std::uint64_t begin, std::uint64_
       offset_(begin) {}
 
 std::string_view LineBlocks::next() {
-  // What was read beyond the last whole line becomes the beginning of the next block.
+  // Bytes after the last whole line become the beginning of the next block.
   num_held_ -= num_given_;
   offset_ += num_given_;
   if (num_held_ > 0) std::memmove(buffer_.data(), buffer_.data() + num_given_, num_held_);

@@ -25,7 +25,7 @@ struct Run {
   std::int32_t number = 0;
 };
 
-// A time, without the fraction that some writers add.
+// A time, without the fraction that certain writers add.
 std::optional<std::uint64_t> to_time(std::string_view text) {
   const std::size_t point = std::min(text.find('.'), text.size());
   const std::string_view fraction = text.substr(std::min(point + 1, text.size()));
@@ -100,7 +100,7 @@ class MlfParser {
     found_.num_runs.back() = static_cast<std::uint32_t>(runs_.size());
   }
 
-  // Takes up a line; what is wrong with it, if anything.
+  // Takes a line, and returns its fault, if any.
   std::string add_run(std::string_view line) {
     const std::string_view whole = line;
     const auto begin = to_time(take_word(line));
@@ -128,7 +128,7 @@ class MlfParser {
     return {};
   }
 
-  // Makes times frames; what is wrong with them, if anything.
+  // Converts times to frames, and returns their fault, if any.
   std::string to_frames() {
     if (runs_.empty()) return "the utterance has no line";
     const std::uint64_t frame = format_.frame_units;

@@ -1,9 +1,9 @@
-// Ordinary numbers by AVX2, 64 bytes of text at a time. Where each number ends is known before
+// Ordinary numbers by AVX2, 64 bytes of text at a time. The end of each number is known before
 // any is read, so that the processor reads several at once.
 //
 //   | 12:1.5 7:-0.25 31:1 |    bits of the bytes
 //    ^      ^       ^    ^     stops
-//      ^      ^ ^ ^    ^       others than digits: colons, signs and points
+//      ^      ^ ^ ^    ^       not digits: colons, signs and points
 #include "formats/decimal.hpp"
 #include "formats/numbers.hpp"
 
@@ -16,7 +16,7 @@
 #include <immintrin.h>
 #include <type_traits>
 
-// What stands between push and pop may use these instructions; it is called only after asking.
+// Code between push and pop may use these instructions; callers check for them first.
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2"))), apply_to = function)
 #else
@@ -33,8 +33,8 @@ static_assert(kNumberPadding >= kBlock + 16);
 
 __m128i load(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
 
-// Where the digits of a number are in its text. From entry 16 - n of `kPlaces` on are the
-// places of a number of n digits, right-aligned; those behind a point are one further, the last
+// The places of the digits of a number in its text. From entry 16 - n of `kPlaces` on are the
+// places of a number of n digits, right-aligned; those after a point are one further, the last
 // n entries of sixteen that begin at entry n of `kBehindPoint`.
 constexpr int kWidth = 16;
 struct alignas(kWidth) Bytes32 {
@@ -98,7 +98,7 @@ struct Marks64 {
 }
 
 [[gnu::always_inline]] inline __m256i find_digits(__m256i bytes) {
-  // Moved, they are the least of all numbers.
+  // With this offset digits are the smallest signed bytes.
   const __m256i moved = _mm256_add_epi8(bytes, _mm256_set1_epi8(static_cast<char>(0x80 - '0')));
   return _mm256_cmpgt_epi8(_mm256_set1_epi8(static_cast<char>(0x80 + 10)), moved);
 }
@@ -113,20 +113,20 @@ struct Marks64 {
           .spaces = find(low, high, ' ')};
 }
 
-// What of a block lies behind its first byte, a space, number by number or pair by pair.
+// The bytes of a block after its first, a space, number by number or pair by pair.
 class Block {
  public:
   [[gnu::always_inline]] Block(const char* text, bool of_pairs) : text_(text) {
     marks_ = mark_block(text);
     std::uint64_t within = marks_.digits | marks_.points | marks_.minuses | 1;
     if (of_pairs) within |= marks_.colons;
-    // Behind the first stop that is no space comes nothing.
+    // Nothing after the first stop that is no space counts.
     const std::uint64_t last = ~within & ~marks_.spaces;
     stops_ = ~within & _blsmsk_u64(last);
     if (last != 0 && is_e(text[_tzcnt_u64(last)])) stops_ &= marks_.spaces;
   }
 
-  // Goes on to the next one, if all of it is in the block.
+  // Goes on to the next number, if all of it is in the block.
   [[gnu::always_inline]] bool next() noexcept {
     begin_ = end_ + 1;
     end_ = _tzcnt_u64(stops_);
@@ -134,7 +134,7 @@ class Block {
     return end_ < kBlock;
   }
 
-  // What is left as a number; false if it is not ordinary.
+  // The current number; false if it is not ordinary.
   template <class T>
   [[gnu::always_inline]] bool take_number(T& value) noexcept {
     const Shape shape = take_shape();
@@ -168,7 +168,7 @@ class Block {
  private:
   struct Shape {
     std::uint64_t negative;
-    std::uint64_t begin;  // behind the sign
+    std::uint64_t begin;  // after the sign
     std::uint64_t num_digits;
     std::uint64_t num_fraction;
     bool is_ordinary;  // a digit, and then digits and a point at most

@@ -11,7 +11,7 @@ void RecordBlocks::prepare() {
   hold(std::min(kRecordFrame, size_ - consumed_));
   if (end_ - begin_ < kRecordFrame) return;
   const std::uint64_t length = load_le64(std::span(buffer_).subspan(begin_));
-  // One that lies about its length ends with the part.
+  // A record with a false length ends with the part.
   hold(kRecordFrame + std::min(length, size_ - consumed_ - kRecordFrame));
 }
 
@@ -24,7 +24,7 @@ Record RecordBlocks::take() {
   return record;
 }
 
-// Makes so many bytes lie in the buffer. REQUIRES: they are in the part
+// Reads ahead until the buffer has this many bytes. REQUIRES: they are in the part
 void RecordBlocks::hold(std::uint64_t size) {
   const std::size_t held = end_ - begin_;
   if (size <= held) return;

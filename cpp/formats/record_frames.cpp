@@ -17,7 +17,7 @@ bool has_right_length_crc(std::span<const std::byte> head) noexcept {
   return mask_crc(crc32c(head.first(8))) == load_le32(head.subspan(8));
 }
 
-// What a head without its checksum may be.
+// A guess at the cause of a head with a wrong checksum.
 std::string_view suggest(std::span<const std::byte> head, bool is_first) {
   if (!is_first) return "the rest of the file cannot be read";
   if (head[0] == std::byte{0x1f} && head[1] == std::byte{0x8b})
@@ -33,7 +33,7 @@ void FrameFinder::fail(const std::string& reason) const {
                   {.file = file_, .offset = offsets_.back(), .sequence = offsets_.size() - 1});
 }
 
-// The length that the head says.
+// The length in the head.
 std::uint64_t FrameFinder::take_length() const {
   if (!has_right_length_crc(head_))
     fail("the checksum of the record's length is wrong; " +
@@ -48,7 +48,7 @@ void FrameFinder::feed(std::uint64_t offset, std::span<const std::byte> bytes) {
     std::memcpy(head_.data() + head_size_, rest.data(), count);
     head_size_ += count;
     if (head_size_ < head_.size()) return;
-    // One that lies about its length ends beyond all bytes there are.
+    // A record with a false length ends beyond all bytes.
     constexpr auto kFarthest = std::numeric_limits<std::uint64_t>::max() - kRecordHead;
     const std::uint64_t room = kFarthest - offsets_.back() - kRecordFrame;
     const std::uint64_t end = offsets_.back() + kRecordFrame + std::min(take_length(), room);

@@ -25,7 +25,7 @@ std::optional<std::int64_t> to_frame(std::string_view text) {
   return frame && *frame >= 0 && *frame < kMostSegmentFrames ? frame : std::nullopt;
 }
 
-// What stands between the brackets at the end of a path, which are taken off it; none if they
+// The range in brackets at the end of a path, which is removed from it; none if the brackets
 // hold something else.
 std::optional<Range> take_range(std::string_view& path) {
   if (path.empty() || path.back() != ']') return Range{};

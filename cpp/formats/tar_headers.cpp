@@ -15,12 +15,12 @@ namespace {
 constexpr std::uint64_t kBlock = 512;
 constexpr std::uint64_t kLookBytes = 4096;      // small members need no call of their own
 constexpr std::uint64_t kMostText = 1 << 20;    // of a long name or of pax records
-constexpr std::uint64_t kMostBehind = 1 << 20;  // zeros behind the end that are looked at
+constexpr std::uint64_t kMostBehind = 1 << 20;  // zeros after the end that are checked
 constexpr std::size_t kChecksum = 148;
 
 std::uint64_t to_byte(std::byte one) { return std::to_integer<std::uint64_t>(one); }
 
-// The text of a field, which a zero ends if it is shorter.
+// The text of a field, which ends at a zero if it is shorter.
 std::string_view text_of(std::span<const std::byte> block, std::size_t begin,
                          std::size_t size) {
   const std::string_view all(reinterpret_cast<const char*>(block.data()) + begin, size);
@@ -45,7 +45,7 @@ std::optional<std::uint64_t> number_of(std::span<const std::byte> field) {
   return to_number<std::uint64_t>(digits, 8);
 }
 
-// Both sums that writers have made: of unsigned bytes, and of signed ones.
+// Both checksums in use: of unsigned and of signed bytes.
 bool has_its_checksum(std::span<const std::byte> block) {
   const auto stored = number_of(block.subspan(kChecksum, 8));
   std::uint64_t sum = 8 * static_cast<std::uint64_t>(' ');
@@ -76,7 +76,7 @@ struct TarWalk::Header {
       : name(text_of(block, 0, 100)),
         type(std::to_integer<char>(block[156])),
         size(number_of(block.subspan(124, 12))) {
-    // GNU's magic goes on with blanks, and its header has other things than a prefix.
+    // GNU's magic continues with blanks, and its header has other fields in place of a prefix.
     const bool is_posix = text_of(block, 257, 6) == "ustar";
     if (const auto prefix = text_of(block, 345, 155); is_posix && !prefix.empty())
       name = std::string(prefix) + "/" + name;
@@ -88,7 +88,7 @@ struct TarWalk::Header {
 
   bool is_regular() const { return is_one_of({"07\0", 3}); }
 
-  // It tells something of the next member.
+  // It describes the next member.
   bool is_about_next() const { return is_one_of("xL"); }
 
   // It is no member.
@@ -102,7 +102,7 @@ struct TarWalk::Header {
   std::optional<std::uint64_t> size;
 };
 
-// The header that comes next; none at the end mark.
+// The next header; none at the end mark.
 std::optional<TarWalk::Header> TarWalk::read_header() {
   if (at_ == source_.size())
     fail(at_, "the archive ends without its end mark of zeros; it was cut, or not closed");
@@ -115,7 +115,7 @@ std::optional<TarWalk::Header> TarWalk::read_header() {
   return Header(block);
 }
 
-// The bytes of what lies behind the header, which are there.
+// The size of the content after the header, which must be within the file.
 std::uint64_t TarWalk::content_size(const Header& header) const {
   if (!header.size) fail(at_, "the size of a member is no number");
   std::uint64_t size = header.has_content() ? header.size.value_or(0) : 0;
@@ -162,7 +162,7 @@ std::span<const std::byte> TarWalk::look(std::uint64_t offset, std::uint64_t siz
   return std::span(held_).subspan(offset - held_at_, size);
 }
 
-// What the content of a header says of the member behind it.
+// Applies the content of an extended header to the next member.
 void TarWalk::take_about_next(const Header& header, std::uint64_t size) {
   if (size > kMostText) fail(at_, "the name of a member has more than a MiB");
   const auto bytes = look(at_ + kBlock, size);
@@ -199,7 +199,7 @@ void TarWalk::take_pax(std::uint64_t begin, const std::string& records) {
   }
 }
 
-// Refuses what stands behind the end mark: archives that were put one behind the other.
+// Refuses data after the end mark, as of concatenated archives.
 void TarWalk::check_end() {
   const std::uint64_t end = std::min(source_.size(), at_ + kMostBehind);
   for (std::uint64_t offset = at_; offset < end; offset += kLookBytes) {

@@ -19,14 +19,14 @@
 namespace sweephand {
 namespace {
 
-// A cell's value, and what is wrong with it if something is.
+// A cell's value, and its fault, if any.
 template <class T>
 struct Cell {
   T value{};
   CellFault fault = CellFault::kNone;
 };
 
-// A number without its sign, with room behind it for what reads ahead.
+// A number without its sign, followed by padding for parsers that read ahead.
 class PaddedText {
  public:
   explicit PaddedText(std::string_view text) {
@@ -78,8 +78,7 @@ bool is_integer(std::string_view digits) {
   return !digits.empty() && std::ranges::all_of(digits, is_digit);
 }
 
-// Whether a text without its sign is one of a decimal fraction: what read_number asks for, and
-// ".5".
+// True if a text without its sign is a decimal fraction: the form of read_number, or ".5".
 bool is_decimal(std::string_view text) {
   const auto take_digits = [&text] {
     const auto size = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -105,7 +104,7 @@ bool is_not_finite(std::string_view text) {
          is_same_word(text, "infinity");
 }
 
-// What a cell is that is no number of the kind that is wanted.
+// The fault of a cell that is no number of the wanted kind.
 CellFault fault_of(std::string_view cell) {
   if (cell.empty()) return CellFault::kEmpty;
   return is_true(cell) || is_false(cell) ? CellFault::kWord : CellFault::kShape;
@@ -138,7 +137,7 @@ Cell<T> read_integer(std::string_view cell) {
   return {.value = static_cast<T>(text.is_negative ? 0 - magnitude : magnitude)};
 }
 
-// An integer as a float of so many digits to base 2, the largest of which is `most`.
+// An integer as a float with this many binary digits, of which `most` is the largest value.
 template <std::floating_point T>
 Cell<T> read_whole(const Signed& text, int digits, double most) {
   std::uint64_t magnitude = 0;
@@ -153,7 +152,7 @@ Cell<T> read_whole(const Signed& text, int digits, double most) {
   return {.value = text.is_negative ? -value : value};
 }
 
-// The words, and what is no number.
+// An infinity or NaN in words, or the fault of a text that is no number.
 template <std::floating_point T>
 Cell<T> read_not_finite(std::string_view cell, const Signed& text) {
   if (!is_not_finite(text.digits)) return {.fault = fault_of(cell)};

@@ -60,7 +60,7 @@ std::shared_ptr<const Chunk> to_chunk(ExampleDecoder& decoder) {
   return chunk;
 }
 
-// Takes the records of a run, one after the other.
+// Takes the records of a run in order.
 class RunReader {
  public:
   explicit RunReader(const RecordRun& run) : bytes_(run.bytes), offsets_(run.offsets) {
@@ -106,15 +106,15 @@ void decode(const Record& record, bool verify_checksums, ExampleDecoder& decoder
   decoder.decode(record.data);
 }
 
-// Decodes all that `records` gives; `place` is that of the first one.
+// Decodes all records of `records`; `place` is that of the first.
 template <class Records>
 std::shared_ptr<const Chunk> decode_all(const std::vector<ExampleStream>& streams,
                                         Records& records, const Place& first,
                                         bool verify_checksums, Ledger& ledger) {
   ExampleDecoder decoder(streams);
   for (std::uint64_t number = 0; !records.is_done(); ++number) {
-    // The first records tell how much room all will take: growing step by step costs more than
-    // decoding.
+    // The first records give an estimate of the memory for all: growing step by step costs more
+    // than decoding.
     const std::uint64_t consumed = records.consumed();
     if (number == kSampledRecords && consumed > 0)
       decoder.reserve(1.1 * static_cast<double>(records.size()) /

@@ -6,7 +6,7 @@
 namespace sweephand {
 namespace {
 
-// The bytes of a character that are not its first, or 0 when it is none.
+// The number of bytes of a character after its first; 0 if it is invalid.
 std::size_t count_utf8(const unsigned char* text) noexcept {
   const unsigned lead = text[0];
   const auto follows = [](unsigned char byte) { return (byte & 0xc0) == 0x80; };

@@ -16,7 +16,7 @@ namespace {
   throw DataError("a varint of the list is cut off or has more than 64 bits");
 }
 
-// The numbers of a list that has all in one field, as is the rule; no bytes if it has not.
+// The numbers of a list that has all in one field, as is usual; otherwise no bytes.
 std::span<const std::byte> packed_in(std::span<const std::byte> list) noexcept {
   std::span<const std::byte> packed;
   return take_bytes(list, std::byte{0x0a}, packed) && list.empty()

@@ -14,7 +14,7 @@
 namespace sweephand {
 namespace {
 
-// Bit i says that byte i of the next 64 ends a varint.
+// Bit i is set if byte i of the next 64 ends a varint.
 [[gnu::always_inline]] inline std::uint64_t find_ends(const std::byte* bytes) noexcept {
   std::uint64_t goes_on = 0;
 #ifdef __x86_64__
@@ -30,7 +30,7 @@ namespace {
   return ~goes_on;
 }
 
-// How many of 64 bytes end a varint. Not every processor counts bits by itself.
+// The number of 64 bytes that end a varint. Not every processor has an instruction for it.
 std::size_t count_ends(const std::byte* bytes) noexcept {
 #ifdef __x86_64__
   __m128i ends = _mm_setzero_si128();  // in each of sixteen places
@@ -65,11 +65,11 @@ std::size_t count_varints(std::span<const std::byte> bytes) noexcept {
   return (word & 0x000000000fffffff) | ((word & 0x0fffffff00000000) >> 4);
 }
 
-// Of the bytes that end varints those before the first varint of more than eight bytes.
+// The ends of the varints before the first varint of more than eight bytes.
 [[gnu::always_inline]] inline std::uint64_t before_long(std::uint64_t ends) noexcept {
   const std::uint64_t two = ~ends & (~ends >> 1);
   const std::uint64_t four = two & (two >> 2);
-  const std::uint64_t eight = four & (four >> 4);  // bytes that go on, from this one on
+  const std::uint64_t eight = four & (four >> 4);  // starts of eight continued bytes
   return ends & ((eight & (0 - eight)) - 1);
 }
 
@@ -165,7 +165,7 @@ bool append_short_varints(std::span<const std::byte> bytes, ColumnVector<T>& val
     return true;
   }
   const std::size_t before = values.size();
-  // A varint has a byte at least. Only where there is no room for so many they are counted.
+  // A varint has at least one byte. They are counted only if there is no room for one per byte.
   std::size_t most = bytes.size();
   if (values.capacity() - before < most + kVarintSpare) most = count_varints(bytes);
   values.resize(before + most + kVarintSpare);

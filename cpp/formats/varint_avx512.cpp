@@ -1,4 +1,4 @@
-// Varints by AVX-512: sixteen at a time, or eight longer ones.
+// Varints by AVX-512: sixteen short or eight long varints at a time.
 #include "formats/varint.hpp"
 
 #ifdef __x86_64__
@@ -7,7 +7,7 @@
 #include <bit>
 #include <immintrin.h>
 
-// What stands between push and pop may use these instructions; it is called only after asking.
+// Code between push and pop may use these instructions; callers check for them first.
 #ifdef __clang__
 #pragma clang attribute push(                                                \
     __attribute__((target("avx512f,avx512bw,avx512vbmi2,bmi,bmi2,popcnt"))), \
@@ -21,7 +21,7 @@
 namespace sweephand {
 namespace {
 
-// The forms with a mask of all lanes: without one, GCC 12 warns of what its own header does.
+// The forms with a mask of all lanes: without one, GCC 12 warns about its own header.
 
 __m512i in_fours(unsigned word) { return _mm512_set1_epi32(static_cast<int>(word)); }
 
@@ -29,17 +29,17 @@ constexpr std::uint64_t kFirstsOfEight = 0x0101010101010101;  // bytes
 
 unsigned count_ones(std::uint64_t bits) { return static_cast<unsigned>(std::popcount(bits)); }
 
-// As many ones, from the lowest bit on; 64 at most.
+// A mask of this many ones, from the lowest bit on; 64 at most.
 std::uint64_t first_ones(std::size_t number) {
   return _bzhi_u64(~std::uint64_t{0}, number < 64 ? static_cast<unsigned>(number) : 64);
 }
 
-// Bit i says that byte i of 64 is the last one of a varint.
+// Bit i is set if byte i of 64 is the last of a varint.
 std::uint64_t find_last_bytes(const std::byte* bytes) {
   return ~_mm512_movepi8_mask(_mm512_loadu_si512(bytes));
 }
 
-// Bit i says that byte i is not the first one of a varint, not one of the first two, three,
+// Bit i is set if byte i is not the first byte of a varint, not among its first two, three,
 // four.
 struct LaterBytes {
   explicit LaterBytes(std::uint64_t goes_on)
@@ -61,7 +61,7 @@ __m512i join_fours(__m512i bytes) {
   return _mm512_madd_epi16(twos, in_fours(0x40000001));
 }
 
-// Those of each of eight bytes.
+// The same for eight bytes.
 __m512i join_eights(__m512i bytes) {
   const __m512i fours = join_fours(bytes);
   const __m512i low = _mm512_set1_epi64(0x0fffffff);
@@ -81,8 +81,8 @@ void store(std::int64_t* out, __m512i words, unsigned number) {
   _mm512_mask_storeu_epi64(out + 8, second, _mm512_maskz_cvtepu32_epi64(second, high));
 }
 
-// Writes the first `number` varints, eight at most, and returns where they end; null if one has
-// more than eight bytes.
+// Writes the first `number` varints, eight at most, and returns their end; null if any has more
+// than eight bytes.
 const std::byte* decode_eights(const std::byte* bytes, unsigned number, std::int64_t* out) {
   constexpr std::uint64_t kFirsts = kFirstsOfEight;
   __m512i eights = _mm512_loadu_si512(bytes);
@@ -104,8 +104,8 @@ const std::byte* decode_eights(const std::byte* bytes, unsigned number, std::int
   return bytes + std::countr_zero(end) + 1;
 }
 
-// The first `number` varints, sixteen at most, as words of four bytes, and where they end; null
-// if one has more than four bytes.
+// The first `number` varints, sixteen at most, as words of four bytes, and their end; null if
+// any has more than four bytes.
 struct Words {
   __m512i words;
   const std::byte* end;
@@ -143,8 +143,7 @@ std::size_t count_varints_avx512(const std::byte* bytes, std::size_t size) {
 const std::byte* decode_varints_avx512(const std::byte* bytes, std::size_t count,
                                        std::int64_t* out) {
   while (count > 0) {
-    // Hashes have eight bytes each: where the next ones begin is then known before they are
-    // read.
+    // Hashes have eight bytes each: the begin of the next is then known before they are read.
     while (count >= 8 && find_last_bytes(bytes) == kFirstsOfEight << 7) {
       _mm512_storeu_si512(out, join_eights(_mm512_loadu_si512(bytes)));
       bytes += 64;
@@ -172,7 +171,7 @@ const std::byte* decode_varints_avx512(const std::byte* bytes, std::size_t count
 template <class T>
 T* decode_short_varints_avx512(const std::byte* bytes, std::size_t size, T* out) {
   constexpr std::uint64_t kFirsts = 0x1111111111111111;  // of four bytes
-  __m512i seen = _mm512_setzero_si512();                 // the bits that some have
+  __m512i seen = _mm512_setzero_si512();                 // the bits that any has
   while (size > 0) {
     __m512i text = _mm512_loadu_si512(bytes);
     const std::uint64_t goes_on = _mm512_movepi8_mask(text);
@@ -181,7 +180,7 @@ T* decode_short_varints_avx512(const std::byte* bytes, std::size_t size, T* out)
     const auto taken = static_cast<unsigned>(64 - std::countl_zero(last));
     const LaterBytes later(goes_on);
     if ((later.fifth & first_ones(taken)) != 0) return nullptr;
-    // Bit i says that varint i has a second byte, a third, a fourth.
+    // Bit i is set if varint i has a second byte, a third, a fourth.
     std::uint64_t second = _pext_u64(later.second, last);
     std::uint64_t third = _pext_u64(later.third, last);
     std::uint64_t fourth = _pext_u64(later.fourth, last);

@@ -47,7 +47,7 @@ std::vector<std::uint64_t> fingerprint_runs(std::span<const std::int64_t> sizes,
                                             std::span<const std::int64_t> starts) {
   std::vector<std::uint64_t> keys(starts.size() - 1);
   for (std::size_t run = 0; run < keys.size(); ++run) {
-    // A sum, so that no size waits for the one before it.
+    // A sum, so that no size waits for the previous size.
     std::uint64_t place = 0;
     for (std::int64_t i = starts[run]; i < starts[run + 1]; ++i) {
       place += kGolden;

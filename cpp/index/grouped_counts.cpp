@@ -7,7 +7,7 @@
 namespace sweephand {
 namespace {
 
-// Of what is too much, more than a corpus may hold.
+// The product, or more than a corpus may hold if it is too large.
 std::uint64_t times_or_most(std::uint64_t count, std::uint64_t times) {
   if (times != 0 && count > kMaxTotal / times) return kMaxTotal + 1;
   return count * times;
@@ -25,7 +25,7 @@ void GroupedCounts::Builder::append(std::uint64_t count) {
   ++size_;
 }
 
-// Those before were equal but for the last one, or are all 0.
+// The counts before were equal except the last, or are all 0.
 void GroupedCounts::Builder::begin_to_store() {
   differs_ = true;
   narrow_.reserve(num_counts_);
@@ -59,7 +59,7 @@ GroupedCounts GroupedCounts::Builder::done() && {
     counts.common_ = first_;
     return counts;
   }
-  if (!differs_ && size_ > 0) begin_to_store();  // a single one, which is 0
+  if (!differs_ && size_ > 0) begin_to_store();  // a single count, which is 0
   if (size_ % kGroup == 0) groups_.push_back(stored_);
   counts.narrow_ = SharedNumbers(std::move(narrow_));
   counts.wide_ = SharedNumbers(std::move(wide_));

@@ -9,14 +9,14 @@ namespace {
 
 constexpr std::uint64_t kRun = std::uint64_t{1} << 16;
 
-// Every sequence has a sample, which bounds the longest one of a chunk.
+// Every sequence has at least one sample, which bounds the longest of a chunk.
 bool may_hold(const ChunkTable& chunks, std::uint64_t chunk, std::uint32_t limit) {
   const std::uint64_t count = chunks.sequences_in(chunk);
   return count != 0 && chunks.samples_in(chunk) - (count - 1) > limit;
 }
 
-// Calls visit(first, sizes) for runs of the sequences of chunks that may hold one above
-// `limit`: sizes that are not in memory are not asked for in vain.
+// Calls visit(first, sizes) for runs of the sequences of chunks that may hold a sequence above
+// `limit`: sizes that are not in memory are not read in vain.
 template <class Visit>
 void walk_chunks(const Corpus& corpus, std::uint32_t limit, const Visit& visit) {
   const ChunkTable& chunks = corpus.chunks;

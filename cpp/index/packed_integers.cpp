@@ -17,12 +17,12 @@ unsigned width_of(std::uint64_t most) noexcept {
   return (static_cast<unsigned>(std::bit_width(most)) + 7) / 8;
 }
 
-// The same number in the bytes of the other end, where that is how this processor has it.
+// The same number in the other byte order, if that is this processor's.
 std::uint64_t to_little_endian(std::uint64_t value) noexcept {
   return load_le64(std::as_bytes(std::span(&value, 1)).first<8>());
 }
 
-// The bytes of values, one behind the other.
+// The concatenated bytes of values.
 template <unsigned Width>
 void unpack(const std::byte* from, std::span<std::uint64_t> out) {
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -73,7 +73,7 @@ std::span<const std::byte> PackedIntegers::packed() const noexcept {
                 : std::span<const std::byte>(packed_);
 }
 
-// Packs values behind those that there are, in the one of both ways that takes fewer bytes.
+// Packs values after the present bytes, in whichever of two ways takes fewer bytes.
 PackedIntegers::Head PackedIntegers::add_block(std::span<const std::uint64_t> values,
                                                std::vector<std::byte>& packed) {
   const auto [least, most] = std::ranges::minmax(values);
@@ -92,7 +92,7 @@ PackedIntegers::Head PackedIntegers::add_block(std::span<const std::uint64_t> va
   const std::size_t place = packed.size();
   packed.resize(place + values.size() * width);
   std::byte* to = packed.data() + place;
-  std::uint64_t before = values[0] - base;  // so that the first one's step is `base` too
+  std::uint64_t before = values[0] - base;  // so that the first step is `base`, too
   for (const std::uint64_t value : values) {
     const std::uint64_t rest = to_little_endian(value - base - (rises ? before : 0));
     std::copy_n(reinterpret_cast<const std::byte*>(&rest), width, to);  // `to` may be null
@@ -118,7 +118,7 @@ void PackedIntegers::append(const PackedIntegers& more, std::uint64_t base) {
   }
 }
 
-// Values [first, end) of a block at their places; where it rises, those before them too.
+// Values [first, end) of a block at their places; if it ascends, those before them, too.
 void PackedIntegers::read_block(std::uint64_t block, std::size_t first, std::size_t end,
                                 Values& out) const {
   if (!owner_ && block == heads_.size()) {

@@ -115,8 +115,8 @@ void OffsetSizes::gather(std::span<const std::uint64_t> sequences,
   }
 }
 
-// A sum that cannot be has its cause among the sizes. Runs are mostly asked for one after the
-// other, and are equally long: where those that come soon end is fetched.
+// An impossible sum has its cause among the sizes. Runs are mostly asked for in order, and are
+// equally long: the ends of the next runs are prefetched.
 std::uint64_t OffsetSizes::sum(std::uint64_t first, std::uint64_t end) const {
   const std::uint64_t sum = size_between(offsets_[first], offsets_[end]);
   const std::uint64_t count = end - first;
@@ -191,7 +191,7 @@ void check_offsets(std::span<const std::int64_t> offsets, std::uint64_t num_samp
 }
 
 bool is_any_empty(std::span<const std::int64_t> offsets) noexcept {
-  std::uint64_t bits = 0;  // the highest one of those below an empty size
+  std::uint64_t bits = 0;  // of all sizes less 1; that of an empty one wraps to a huge one
   for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
     bits |= size_between(offsets[i], offsets[i + 1]) - 1;
   }
@@ -246,7 +246,7 @@ void JoinedSizes::read_runs(std::span<const SequenceRun> runs,
       together.push_back({.first = run.first - firsts_[part], .count = run.count});
       count += run.count;
     }
-    if (together.empty()) {  // it goes over a border
+    if (together.empty()) {  // the run crosses a border
       count = runs[0].count;
       read(runs[0].first, out.first(count));
     } else {

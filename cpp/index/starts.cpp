@@ -6,7 +6,7 @@
 namespace sweephand {
 namespace {
 
-// What every count but the last is; 0 if they differ.
+// The common value of all counts but the last; 0 if they differ.
 std::uint64_t common_of(std::span<const std::uint64_t> counts) {
   if (counts.empty()) return 0;
   const auto all_but_last = counts.first(counts.size() - 1);

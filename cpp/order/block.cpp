@@ -24,7 +24,7 @@ std::string chunk_names(const Corpus& corpus, std::span<const std::uint64_t> chu
                   " has no sample; every one has at least one");
 }
 
-// Planners rely on it: a place that they look for is there.
+// Planners rely on it: a place that they look for exists.
 void check_samples(const Corpus& corpus, std::span<const std::uint64_t> chunks,
                    std::uint64_t found, std::uint64_t said) {
   if (found == said) return;
@@ -32,7 +32,7 @@ void check_samples(const Corpus& corpus, std::span<const std::uint64_t> chunks,
                   std::to_string(found) + " samples, the index says " + std::to_string(said));
 }
 
-// What the sizes of a block come to.
+// Counts of the samples and of the empty sequences of a block.
 struct SizeSum {
   std::uint64_t num_samples = 0;
   std::uint64_t num_empty = 0;
@@ -92,7 +92,7 @@ bool Block::remembers_sizes() const {
          (num_sequences_ <= Permutation::kTableSize || !corpus_->sizes->in_memory());
 }
 
-// Unless scores put it in order: they do so with all of it.
+// Blocks in the order of scores are not dealt: scores need all of a block.
 bool Block::is_dealt() const {
   return shuffle_ && shuffle_->scores == nullptr && common_size_ == 0 &&
          num_sequences_ <= Permutation::kTableSize;
@@ -136,8 +136,8 @@ void Block::make_lists(std::span<const Block* const> blocks) {
 }
 
 // From memory, by pieces that stay in the processor's nearest cache: an array of all sizes
-// would be half as many fresh pages again as the list, and a page costs as much as reading what
-// is in it.
+// would take half as many fresh pages again as the list, and a fresh page costs as much as
+// reading it.
 DealtList Block::read_list() const {
   DealtList list(num_sequences_, shuffle_->key, num_samples_);
   std::vector<SequenceRun> runs;
@@ -169,7 +169,7 @@ void Block::add_runs(std::vector<SequenceRun>& runs) const {
   }
 }
 
-// `stored` are the sizes in storage order, if they are remembered.
+// `stored` are the sizes in storage order, if they are kept.
 void Block::make_list(std::span<const std::uint32_t> stored) const {
   if (list_) return;  // a block may be wanted twice
   if (is_dealt()) {
@@ -238,7 +238,7 @@ std::uint64_t Block::to_base_rank(std::uint64_t sequence) const {
   return first_rank_[c] + (sequence - corpus_->chunks.first_sequence(chunk));
 }
 
-// What an order of the data's own says.
+// Checks a rank from an order of the data's own.
 void Block::check_rank(std::uint64_t rank) const {
   if (rank < num_sequences_) return;
   throw DataError("the order of sweep " + std::to_string(sweep_) + " names sequence " +
@@ -270,7 +270,7 @@ void Block::to_sequences(std::span<std::uint64_t> ranks) const {
     for (std::uint64_t& number : ranks) number += shift;
     return;
   }
-  const EvenGuess guess = chunk_guess_;  // which no write to `ranks` can change
+  const EvenGuess guess = chunk_guess_;  // a copy, which writes to `ranks` cannot alias
   const std::span starts = first_rank_;
   for (std::uint64_t& number : ranks) number += shifts_[guess.find(starts, number)];
 }
@@ -296,7 +296,7 @@ void Block::fetch(std::uint64_t place) const noexcept {
   if (list_->sizes) __builtin_prefetch(list_->sizes.get() + place);
 }
 
-// Ranks and sizes lie there as they are wanted: one pass instead of one for each.
+// Ranks and sizes are stored in the needed order: one pass instead of two.
 void Block::fill_of_dealt(std::span<const std::uint64_t> items, std::uint16_t lane,
                           std::span<PlannedSequence> out) const {
   const auto fill_by = [&](const auto& shift_of) {
@@ -359,7 +359,7 @@ BlockPlace Block::first_at_or_after(std::uint64_t sample) const {
   const std::span part =
       std::span(sizes).first(std::min(kStride, num_sequences_ - found.place));
   sizes_at(list, found.place, part);
-  for (const std::uint32_t size : part) {  // to its end where sizes were others before
+  for (const std::uint32_t size : part) {  // to its end if the sizes have changed since
     if (found.start >= sample) break;
     found.start += size;
     ++found.place;

@@ -17,8 +17,8 @@ ChunkStarts::ChunkStarts(const ChunkTable& chunks, const Permutation& order)
   std::exclusive_scan(begins_.begin(), begins_.end(), begins_.begin(), std::uint64_t{0});
 }
 
-// Adds up each group. Chunks that lie side by side are looked at one after the other where
-// their places are known: the table may be larger than the processor's cache.
+// Adds up each group. Adjacent chunks are visited in order if their places are known: the table
+// may be larger than the processor's cache.
 void ChunkStarts::add_samples() {
   const std::uint64_t num_chunks = chunks_->num_chunks();
   std::array<std::uint64_t, 256> buffer{};

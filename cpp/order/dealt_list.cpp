@@ -38,7 +38,7 @@ BlockPlace DealtList::first_at_or_after(std::uint64_t sample) {
   const std::span known = std::span(starts_).subspan(stride);
   const std::uint64_t found = stride + last_at_or_before(known, sample);
   BlockPlace place{.place = found * kStride, .start = starts_[found]};
-  // To the end where sizes were others before.
+  // To the end if the sizes have changed since.
   while (place.start < sample && place.place < size())
     place.start += size_of(items_[place.place++]);
   return place;

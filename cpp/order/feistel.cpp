@@ -21,8 +21,8 @@ std::uint64_t ceil_sqrt(std::uint64_t value) {
 
 constexpr std::size_t kRounds = 8;
 
-// Words that go through the network side by side, so that they do not wait for each other in
-// the processor: each as the row and the column that it has in the square.
+// Words that go through the network in parallel, so that the processor does not wait for one of
+// them: each as its row and column in the square.
 template <class Half>
 struct Group {
   static constexpr std::size_t kSize = 8;
@@ -95,8 +95,8 @@ Feistel::Feistel(std::uint64_t size, std::uint64_t key) : size_(size), side_(cei
   }
 }
 
-// Writes what a step makes of the words from `first` on; what is then beyond size_, which is
-// rare, goes through it again.
+// Writes the results of a step for the words from `first` on; a result beyond size_, which is
+// rare, goes through the step again.
 template <class Shift, class Step>
 void Feistel::walk(std::uint64_t first, std::span<std::uint64_t> out, const Shift& shift,
                    const Step& step) const {
@@ -112,7 +112,7 @@ void Feistel::walk(std::uint64_t first, std::span<std::uint64_t> out, const Shif
       group.column[i] = column++;
       if (column == shift.side) {
         column = 0;
-        row = row + 1 == shift.side ? 0 : row + 1;  // behind the square nothing is wanted
+        row = row + 1 == shift.side ? 0 : row + 1;  // words after the square are not used
       }
     }
     step(shift, group);
@@ -121,7 +121,7 @@ void Feistel::walk(std::uint64_t first, std::span<std::uint64_t> out, const Shif
       made[i] = group.row[i] * side_ + group.column[i];
       most = std::max(most, made[i]);
     }
-    // Words behind the last one may never come below size_.
+    // Words after the last may never come below size_.
     const std::span wanted = std::span(made).first(std::min(made.size(), out.size() - done));
     if (most >= size_) {
       for (std::uint64_t& word : wanted) {

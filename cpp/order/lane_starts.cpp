@@ -12,8 +12,8 @@ namespace {
 // Sequences whose sizes are asked for at once: they stay in the processor's cache.
 constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 17;
 
-// Sequences in lists that are kept, in 8 bytes each. Few, as whoever goes to a place pays for
-// fresh pages, and may read a few sequences of each lane.
+// Sequences in lists that are kept, in 8 bytes each. Few, as every seek pays for fresh pages,
+// and may read only a few sequences of each lane.
 constexpr std::uint64_t kMostKept = std::uint64_t{1} << 15;
 
 ListRun run_in(const Block& block, std::uint64_t sample) {
@@ -92,7 +92,7 @@ void LaneStarts::deal(const Sweep& sweep, std::span<const Wanted> wanted, const 
   }
 }
 
-// Of lanes, each with its cut.
+// Finds the first sequences of lanes, each at its cut.
 void LaneStarts::find_firsts(Sweep& sweep, std::span<const Wanted> wanted) {
   const std::uint32_t size = sweep.corpus().sizes->common();
   std::vector<Wanted> dealt;
@@ -132,7 +132,7 @@ void LaneStarts::find_runs(Sweep& sweep, std::span<const Wanted> wanted) {
   }
   deal(sweep, dealt, [&](const Wanted& one, std::uint64_t block, const BlockDeal& deal) {
     const std::uint64_t begin = sweep.block_begin(block);
-    keep(one.lane, {});  // whose memory the next one takes
+    keep(one.lane, {});  // the next lane reuses its memory
     DealtList list(deal.sizes.size(), deal.key, deal.num_samples);
     list.set_sizes(0, deal.sizes);
     runs_[one.lane] = run_at_or_after(deal, one.sample - begin, list);
@@ -141,7 +141,7 @@ void LaneStarts::find_runs(Sweep& sweep, std::span<const Wanted> wanted) {
   });
 }
 
-// In place of the one that is kept for the lane.
+// Replaces the list that is kept for the lane.
 void LaneStarts::keep(std::uint32_t lane, DealtList list) {
   num_kept_ -= lists_[lane].size();
   if (num_kept_ + list.size() > kMostKept) list = {};
@@ -158,7 +158,7 @@ std::uint64_t LaneStarts::first(Sweep& sweep, std::uint32_t lane) {
   return *firsts_[lane];
 }
 
-// What samples_before asks for.
+// Finds all positions that samples_before needs.
 void LaneStarts::find_all(Sweep& sweep, std::uint64_t offset, std::uint32_t lane) {
   const auto num_lanes = static_cast<std::uint32_t>(firsts_.size());
   runs_.resize(num_lanes);

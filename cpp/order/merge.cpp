@@ -44,8 +44,8 @@ void Merge::sort(std::span<const PlannedSequence> from, std::vector<PlannedSeque
   count_ = 0;
 }
 
-// Sorts by the highest bits of offsets, as many as tell the keys apart if they lie evenly, and
-// then those which the others tell apart.
+// Sorts by the highest bits of offsets, enough to separate evenly spread keys, and then the
+// keys that are still equal by the remaining bits.
 void Merge::deal() {
   const std::span keys(keys_.data(), count_);
   const std::uint64_t most = std::ranges::max(keys);

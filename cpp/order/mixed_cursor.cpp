@@ -23,8 +23,8 @@ MixedCursor::MixedCursor(std::shared_ptr<const std::vector<TimelinePart>> corpor
     own_[number].even_share = corpus.rate.even_share();
     own_[number].first_sequence = first_sequences_[number];
   }
-  // All that begins before `time` has a key of `time` or less. How much more than the key is
-  // delivered depends on how long sequences are, which is guessed.
+  // Every sequence that begins before `time` has a key of `time` or less. The excess of
+  // delivered samples over the key depends on lengths of sequences, which are guessed.
   std::uint64_t back = 64;
   for (const TimelinePart& one : *corpora_) {
     const ChunkTable& chunks = one.timeline->corpus().chunks;
@@ -41,7 +41,7 @@ MixedCursor::MixedCursor(std::shared_ptr<const std::vector<TimelinePart>> corpor
   while (time_ < time && !sweep_done()) pop(1, ahead().front().size);
 }
 
-// Puts every corpus behind what has a smaller key.
+// Moves every corpus past its sequences of smaller keys.
 void MixedCursor::place(std::uint64_t key) {
   time_ = 0;
   for (std::size_t number = 0; number < own_.size(); ++number) {
@@ -64,7 +64,7 @@ std::uint64_t MixedCursor::next_key(std::uint32_t number) const {
   return (*corpora_)[number].rate.reached(own.time);
 }
 
-// Goes on to those that are ahead of the cursor by now; false if they all are merged.
+// Goes on to sequences that are now ahead of the cursor; false if all are merged.
 bool MixedCursor::look_ahead(Own& own) {
   if (own.cursor->sweep_done()) own.cursor->enter_next_sweep();
   const std::span<const PlannedSequence> ahead = own.cursor->ahead();
@@ -86,7 +86,7 @@ void MixedCursor::merge() {
     if (own.next == own.end && !look_ahead(own)) break;
     PlannedSequence next = *own.next++;
     ++own.merged;
-    // Not looked at before others had their turn: it would come from memory then.
+    // It is read after other corpora had their turn, and would come from memory then.
     __builtin_prefetch(own.next);
     own.time += next.size;
     next.sequence += own.first_sequence;
@@ -133,7 +133,7 @@ void MixedCursor::add_blocks(std::span<const PlannedSequence> first, std::uint32
 std::vector<std::uint64_t> MixedCursor::own_times() const {
   std::vector<std::uint64_t> times;
   times.reserve(own_.size());
-  // What is merged is not handed over yet.
+  // Merged sequences are not handed over yet.
   for (const Own& own : own_) times.push_back(own.time);
   for (std::size_t i = front_; i < ahead_.size(); ++i) times[number_of_[i]] -= ahead_[i].size;
   return times;

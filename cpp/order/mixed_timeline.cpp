@@ -39,7 +39,7 @@ MixedTimeline::MixedTimeline(std::shared_ptr<const Corpus> corpus,
     const SweepExtent own = one.timeline->extent();
     const std::uint64_t sweeps = kEndless / own.samples;
     extent_.sequences = std::max(extent_.sequences, sweeps * own.sequences);
-    // Many more than samples, where a filter leaves little: so many are as good as more.
+    // Many more than samples, if a filter leaves little: this many are enough.
     const std::uint64_t blocks = own.blocks > kMost / sweeps ? kMost : sweeps * own.blocks;
     extent_.blocks = std::max(extent_.blocks, blocks);
   }
@@ -90,7 +90,7 @@ std::uint64_t MixedTimeline::time_of(std::uint32_t number, std::uint64_t own_tim
 
 std::uint64_t MixedTimeline::free_key(std::uint64_t time) const {
   const std::vector<std::uint64_t> own = own_times(time);
-  std::uint64_t first = Rate::kNever;  // key of what begins next
+  std::uint64_t first = Rate::kNever;  // key of the next sequence
   std::uint64_t begin = 0;             // and its nominal time
   for (std::size_t c = 0; c < own.size(); ++c) {
     const TimelinePart& corpus = (*corpora_)[c];

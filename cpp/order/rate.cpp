@@ -52,8 +52,8 @@ Rate::Rate(std::vector<RateSegment> segments) : segments_(std::move(segments)) {
   }
 }
 
-// What is due since the beginning of a segment is (2 n D x + (m - n) x^2) / D for a share that
-// goes from n to m in D samples, rounded down: this, times x, over D.
+// The samples due since the beginning of a segment are (2 n D x + (m - n) x^2) / D for a share
+// that goes from n to m in D samples, rounded down: this value, times x, over D.
 uint128 Rate::height_at(std::size_t segment, std::uint64_t elapsed) const noexcept {
   const auto& [begin, first, last, span] = segments_[segment];
   const int128 slope = static_cast<int128>(last) - static_cast<int128>(first);
@@ -80,7 +80,7 @@ bool Rate::is_due(std::size_t segment, std::uint64_t elapsed, uint128 due) const
                        : height_at(segment, elapsed) * elapsed >= due * span;
 }
 
-// The least elapsed time at which so much is due. REQUIRES: the segment has as much
+// The least elapsed time at which this much is due. REQUIRES: the segment has as much
 std::uint64_t Rate::elapsed_at(std::size_t segment, uint128 due) const noexcept {
   if (due == 0) return 0;
   const auto& [begin, first, last, span] = segments_[segment];

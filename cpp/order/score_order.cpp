@@ -13,15 +13,15 @@
 namespace sweephand {
 namespace {
 
-// An item that was shuffled: its rank, or what it is sorted by, in the high half.
+// A shuffled item: its rank, or sort key, is in the high half.
 constexpr std::uint64_t rank_of(std::uint64_t ranked) { return ranked >> 32; }
 constexpr std::uint32_t item_of(std::uint64_t ranked) {
   return static_cast<std::uint32_t>(ranked);
 }
 
 constexpr std::uint64_t kStride = 64;  // places that are looked at together
-constexpr std::uint64_t kFew = 4096;   // that are not worth counting
-constexpr unsigned kDigit = 11;        // bits by which others are counted
+constexpr std::uint64_t kFew = 4096;   // too few for a counting sort
+constexpr unsigned kDigit = 11;        // bits of a pass of the counting sort
 
 std::vector<std::uint32_t> mean_ranks(const ChunkTable& chunks,
                                       std::span<const std::uint32_t> ranks) {
@@ -35,7 +35,7 @@ std::vector<std::uint32_t> mean_ranks(const ChunkTable& chunks,
   return means;
 }
 
-// One digit of `from`, by which it is dealt into `to`; items of one digit stay as they are.
+// A pass over a digit, from `from` into `to`; items with equal digits keep their order.
 void deal(std::span<const std::uint64_t> from, std::span<std::uint64_t> to, unsigned shift) {
   std::array<std::uint64_t, std::size_t{1} << kDigit> ends{};
   const auto digit = [shift](std::uint64_t one) {
@@ -46,7 +46,7 @@ void deal(std::span<const std::uint64_t> from, std::span<std::uint64_t> to, unsi
   for (const std::uint64_t one : from) to[ends[digit(one)]++] = one;
 }
 
-// By rank, those of one rank as they are. REQUIRES: ranks are below `bound`
+// Sorts by rank, stably. REQUIRES: ranks are below `bound`
 void sort_by_rank(std::vector<std::uint64_t>& ranked, std::uint64_t bound) {
   if (ranked.size() < kFew) {
     std::ranges::stable_sort(ranked, {}, rank_of);
@@ -128,7 +128,7 @@ Permutation ScoreOrder::in_order(const Permutation& shuffled, const Stretch& str
                                       : drawn(ranked, stretch));
 }
 
-// By the rank, and by the place that an item was shuffled to as far as there is noise.
+// Orders by rank, and by the shuffled place in proportion to the noise.
 std::vector<std::uint32_t> ScoreOrder::sorted(std::vector<std::uint64_t> ranked,
                                               std::uint64_t noise) const {
   const std::uint64_t count = ranked.size();
@@ -144,7 +144,7 @@ std::vector<std::uint32_t> ScoreOrder::sorted(std::vector<std::uint64_t> ranked,
   return items;
 }
 
-// Place by place the next item of a level, whose odds are its own times how many it has left.
+// Place by place the next item of a level, which is drawn by its odds times its items left.
 std::vector<std::uint32_t> ScoreOrder::drawn(std::span<const std::uint64_t> ranked,
                                              const Stretch& stretch) const {
   const std::uint64_t count = ranked.size();

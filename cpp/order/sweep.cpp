@@ -16,7 +16,7 @@ constexpr std::uint64_t kBlockShuffle = 2;
 constexpr std::uint64_t kBlockDraws = 8;
 constexpr std::uint64_t kChunkDraws = 9;
 
-// Sequences of a block. A larger one is read from for a while, and made only once.
+// Sequences of a block. A larger block is read for a while, and made only once.
 constexpr std::uint64_t kMostDealt = std::uint64_t{1} << 16;
 
 }  // namespace
@@ -79,7 +79,7 @@ Sweep Sweep::sweep(std::uint64_t number) const {
   Sweep same = *this;
   same.blocks_.clear();
   same.held_.clear();
-  same.lanes_ = LaneStarts(num_lanes_);  // sizes that lie may say other ones now
+  same.lanes_ = LaneStarts(num_lanes_);  // inconsistent sizes may be others when read again
   return same;
 }
 
@@ -89,7 +89,7 @@ std::uint64_t Sweep::block_begin(std::uint64_t block) const {
   if (starts_) return starts_->begin(place);
   const ChunkTable& chunks = corpus_->chunks;
   if (place <= last_place_) return chunks.first_sample(place);
-  // All before it but the last one of the corpus have as many samples as those that begin it.
+  // Of the chunks before it, all but the last of the corpus have the same number of samples.
   return chunks.first_sample(place - 1) + chunks.samples_in(chunks.num_chunks() - 1);
 }
 

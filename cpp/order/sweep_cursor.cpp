@@ -17,8 +17,9 @@ constexpr std::size_t kDeep = 64;
 constexpr std::uint32_t kAtFirst = 8;
 constexpr std::size_t kSoon = 4;  // lanes, whose lists are fetched
 constexpr std::uint64_t kAskedAtOnce = std::uint64_t{1} << 17;  // whose sizes
-// Passing takes a search in each lane. Of sequences of the mean size in each: so many are worth
-// it, and so many of these are left, as lanes may be further beyond an offset there than here.
+// Passing takes a search in each lane. In sequences of the mean size per lane: the least number
+// that is worth it, and the number left unpassed, as lanes may be further beyond an offset
+// there than here.
 constexpr std::uint64_t kWorthPassing = 48;
 constexpr std::uint64_t kLeft = 3;
 // Of two offsets that are merged at a time.
@@ -82,8 +83,8 @@ void SweepCursor::place_lane(std::uint32_t number, std::uint64_t offset) {
   take_up(number, part);
 }
 
-// Fills the buffer of a lane again, with no more than one border in it. Where that fails, what
-// is there comes first: who wants more tries again.
+// Fills the buffer of a lane again, with at most one border in it. If that fails, the present
+// sequences come first: the next call tries again.
 void SweepCursor::top_up(std::uint32_t number) {
   Lane& lane = lanes_[number];
   PlannedSequence* const buffer = buffer_of(number);
@@ -123,7 +124,7 @@ void SweepCursor::enter_block(std::uint32_t number) {
   (open.block ? open.later : open.block) = std::move(block);
 }
 
-// What the block has, up to the end of the lane; the last one of either is marked.
+// Takes sequences of the block, up to the end of the lane; the last of either is marked.
 void SweepCursor::read_some(std::uint32_t number) {
   Lane& lane = lanes_[number];
   const std::uint64_t count =
@@ -133,7 +134,7 @@ void SweepCursor::read_some(std::uint32_t number) {
   take_up(number, part);
 }
 
-// Goes on behind sequences that follow those of the buffer, and are in it.
+// Moves past sequences that follow those of the buffer, and are now in it.
 void SweepCursor::take_up(std::uint32_t number, std::span<PlannedSequence> part) {
   Lane& lane = lanes_[number];
   for (std::size_t i = 0; i < part.size() && !lane.all_read(); ++i, ++lane.count) {
@@ -142,8 +143,8 @@ void SweepCursor::take_up(std::uint32_t number, std::span<PlannedSequence> part)
   }
 }
 
-// Where somebody else has the sizes, who is asked for many at once. If he fails, whoever wants
-// one of them asks again.
+// If sizes come from outside, many are asked for at once. If that fails, they are asked for
+// again when they are needed.
 void SweepCursor::make_lists(std::span<const Block* const> blocks) {
   while (!blocks.empty()) {
     std::size_t asked = 0;
@@ -159,7 +160,7 @@ void SweepCursor::make_lists(std::span<const Block* const> blocks) {
   }
 }
 
-// Those that top_up will want.
+// The sequences that top_up will need.
 void SweepCursor::make_next_lists() {
   std::vector<const Block*> blocks;
   for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
@@ -177,7 +178,7 @@ void SweepCursor::make_next_lists() {
   make_lists(blocks);
 }
 
-// Those of the blocks that lanes have before an offset.
+// The sequences in the lanes' blocks before an offset.
 void SweepCursor::make_passed_lists(std::uint64_t bound) {
   std::vector<const Block*> blocks;
   for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
@@ -200,7 +201,7 @@ void SweepCursor::fetch(const Lane& lane) const noexcept {
   if (2 * lane.num_buffered() < filled_) lane.block->fetch(lane.place);
 }
 
-// Brings what lanes have up to some offset into key order: none if they all have ended.
+// Merges the sequences of lanes up to an offset in key order: none if all lanes have ended.
 void SweepCursor::merge() {
   merged_.clear();
   front_ = 0;
@@ -228,7 +229,7 @@ void SweepCursor::merge() {
   find_borders();
 }
 
-// Gives what is merged and not handed over back to the buffers, which still hold it.
+// Returns merged sequences that were not handed over to the buffers, which still hold them.
 void SweepCursor::unmerge() noexcept {
   for (; front_ < merged_.size(); ++front_) {
     Lane& lane = lanes_[merged_[front_].lane];
@@ -245,8 +246,8 @@ std::uint64_t SweepCursor::front_offset() const noexcept {
   return offset;
 }
 
-// What lanes have before an offset, lane by lane; none where there is an error in it, which
-// comes again when what precedes it was handed over. REQUIRES: nothing is merged
+// The sequences of lanes before an offset, lane by lane; none if there is an error among them,
+// which comes again after the sequences before it. REQUIRES: nothing is merged
 std::vector<LaneRun> SweepCursor::runs_before(std::uint64_t bound) {
   std::vector<LaneRun> runs;
   try {
@@ -293,7 +294,7 @@ void SweepCursor::add_runs(std::uint32_t number, std::uint64_t bound,
   }
 }
 
-// Has lanes stand behind the runs.
+// Moves lanes past the runs.
 void SweepCursor::go_behind(std::span<const LaneRun> passed) {
   for (const LaneRun& run : passed) {
     Lane& lane = lanes_[run.lane];
@@ -309,8 +310,8 @@ void SweepCursor::go_behind(std::span<const LaneRun> passed) {
   }
 }
 
-// All lanes are read at the same rate, so what begins before an offset has about as many
-// samples in each. Where that is more than is wanted, nothing is passed.
+// All lanes are read at the same rate, so sequences before an offset have about the same number
+// of samples in each. If that is more than wanted, nothing is passed.
 std::vector<LaneRun> SweepCursor::pass(std::uint64_t samples) {
   const std::uint64_t num_sequences = sweep_.corpus().chunks.num_sequences();
   const std::uint64_t mean = (sweep_.num_samples() - 1) / num_sequences + 1;
@@ -337,7 +338,7 @@ void SweepCursor::find_borders() {
   border_ = borders_.back();
 }
 
-// Lets go of the block that a lane has come to the end of: its chunks may be closed.
+// Releases the block whose end a lane has reached: its chunks may be closed.
 void SweepCursor::pass_border() {
   if (borders_.size() > 1) {
     Open& open = open_[merged_[border_ - 1].lane];

@@ -12,8 +12,8 @@ using std::chrono::nanoseconds;
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr nanoseconds kSlowestTick = std::chrono::milliseconds(20);
 
-// The clock from which the system takes the times of files, or one that is not behind it by
-// more than what it stands still.
+// The clock from which the system takes the times of files, or a clock that is late by no more
+// than its tick.
 std::int64_t now_ns() {
 #ifdef CLOCK_REALTIME_COARSE
   constexpr clockid_t kClock = CLOCK_REALTIME_COARSE;
@@ -25,8 +25,8 @@ std::int64_t now_ns() {
   return now.tv_sec * kSecond + now.tv_nsec;
 }
 
-// What the file system may have rounded the time to: the largest power of ten that divides it,
-// and 2 s where that is a second.
+// The granule to which the file system may have rounded the time: the largest power of ten that
+// divides it, and 2 s where that is a second.
 std::int64_t granule_of(std::int64_t time_ns) {
   std::int64_t granule = 1;
   while (granule < kSecond && time_ns % (granule * 10) == 0) granule *= 10;

@@ -11,7 +11,7 @@ namespace sweephand {
 // entry yet
 ChunkCache::Entry& ChunkCache::load(Lock& lock, std::uint64_t chunk) {
   entries_[chunk].last_wanted = ++clock_;
-  is_settled_ = false;  // it may be one that nobody wants any more
+  is_settled_ = false;  // its chunk may not be wanted any more
   std::shared_ptr<const Chunk> made;
   const WorkClock clock;
   try {
@@ -83,13 +83,13 @@ void ChunkCache::work() {
     try {
       load(lock, chunk);
     } catch (...) {  // NOLINT(bugprone-empty-catch)
-      // get() meets it again, if its cause is still there.
+      // get() raises it again, if its cause remains.
     }
   }
 }
 
 void ChunkCache::settle(const Demand& demand) {
-  // Freed after the lock: that may take long, or need another lock.
+  // Freed after the lock is released: that may take long, or need another lock.
   std::vector<std::shared_ptr<const Chunk>> dropped;
   const Lock lock(mutex_);
   if (is_settled_ && retention_.stays_while_open(demand) &&

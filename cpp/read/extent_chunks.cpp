@@ -28,7 +28,7 @@ struct OwnedColumn {
   Offsets element_offsets;
 };
 
-// Makes them begin at 0. Those of a file may be any numbers, whose differences wrap.
+// Shifts offsets to begin at 0. Those of a file may be any numbers, whose differences wrap.
 Offsets rebased(Offsets offsets) {
   const auto base = static_cast<std::uint64_t>(offsets.front());
   for (std::int64_t& one : offsets)
@@ -36,8 +36,8 @@ Offsets rebased(Offsets offsets) {
   return offsets;
 }
 
-// Where sequences [first, first + count) begin, and the end of the last one, which is within
-// the samples of the column.
+// The offsets of sequences [first, first + count), and the end of the last, which is within the
+// samples of the column.
 Offsets bounds_of(const Column& column, std::uint64_t first, std::uint64_t count) {
   if (column.sample_offsets == nullptr)
     return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(first + count)};
@@ -89,7 +89,7 @@ Column read(const Column& column, std::uint64_t first, std::uint64_t count,
   return result;
 }
 
-// The same of one that is held: where it lies.
+// The same for a column that is held, in place.
 Column part(const Column& column, std::uint64_t first, std::uint64_t count) {
   Column result = column;
   result.num_sequences = count;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLeastOpen = 256;  // descriptors: far below the usual limit of 1024
 
-// A quarter of what the process may have.
+// A quarter of the process' limit.
 std::size_t most_descriptors() {
   struct rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeastOpen;
@@ -41,7 +41,7 @@ std::shared_ptr<const File> FilePool::open_anew(std::uint64_t number) {
   file = opened;
   const bool stays = can_map_ && files_.size() <= kMaxMapped;
   if (can_map_ && (num_descriptors_ >= most_open_ || !stays)) {
-    opened->close_descriptor();  // it is looked at by its path, which takes longer
+    opened->close_descriptor();  // it is checked by its path, which takes longer
   } else if (stays && !stayed) {
     ++num_descriptors_;
   }
@@ -115,7 +115,7 @@ void Extents::Reader::touch(std::uint64_t number, const File& file) {
   file_ = &file;
 }
 
-// It may be closed from here on, or mapped anew where it was cut: its zeros are asked for now.
+// From here on it may be closed, or mapped again if it was cut: its zeros are checked now.
 void Extents::Reader::leave() {
   if (file_ != nullptr && file_->torn()) torn_ = file_->path();
   file_ = nullptr;
@@ -171,7 +171,7 @@ void Extents::Reader::check_unchanged() {
   leave();
   std::ranges::sort(touched_);
   const auto end = std::unique(touched_.begin(), touched_.end());
-  // One that was closed meanwhile is opened again, which checks it too.
+  // A file that was closed meanwhile is opened again, which checks it, too.
   std::for_each(touched_.begin(), end, [&](const Touched& one) {
     const File& file =
         in_memory_ ? *extents_.whole_ : extents_.files_->open(one.number, keeper_);

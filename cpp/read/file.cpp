@@ -18,8 +18,8 @@
 namespace sweephand {
 namespace {
 
-// A piece of so many bytes is read by a call, which costs as much as entering its pages does,
-// and does not count as memory of the process.
+// A piece of this many bytes is read by a call, which costs as much as mapping its pages, and
+// does not count as memory of the process.
 constexpr std::size_t kLarge = std::size_t{1} << 18;
 constexpr std::chrono::milliseconds kBetweenLooks{1};
 constexpr std::chrono::seconds kLongestWait{5};  // beyond any granule of a file system
@@ -130,7 +130,7 @@ bool File::map() {
     try {
       mapping_ = std::make_unique<const Mapping>(descriptor_, size());
     } catch (const std::system_error&) {
-      return false;  // some file systems, and a process that has too many: it is read then
+      return false;  // on certain file systems, or with too many mappings: then it is read
     }
   }
   return true;

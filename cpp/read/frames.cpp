@@ -17,14 +17,14 @@ bool has_samples(const Column& column, std::uint64_t sequence, std::uint32_t siz
   return samples.is_there() && samples.count() == size;
 }
 
-// Whether the sequence has the `size` samples that were planned, in every stream.
+// True if the sequence has the planned `size` samples in every stream.
 bool is_as_planned(const Chunk& chunk, std::uint64_t sequence, std::uint32_t size) {
   return std::ranges::all_of(
       chunk.columns, [&](const Column& column) { return has_samples(column, sequence, size); });
 }
 
-// The offsets of frames where some sequences do not have the samples that were planned: the
-// frames of such a sequence are skipped, and the last of them stands for all its samples.
+// The offsets of frames if sequences do not all have their planned samples: the frames of such
+// a sequence are skipped, and its last frame takes the rest of its samples.
 //
 //   planned 2, 3, 1 | there 2, 1, 1 | frames [0 1] [2 2 2] [3] | offsets 0 1 2 2 2 3 4
 std::vector<std::int64_t> frame_offsets(const Column& column,
@@ -66,15 +66,15 @@ FrameDeserializer::Range FrameDeserializer::planned(std::uint64_t chunk) const {
   return {corpus_.chunks.first_sequence(chunk), corpus_.chunks.sequences_in(chunk)};
 }
 
-// The sizes that were planned of `out.size()` sequences; where they are not in memory those
-// that are there, as all that was planned is the samples of the chunk.
+// The planned sizes of `out.size()` sequences; if they are not in memory, the sizes found, as
+// only the samples of the chunk were planned.
 void FrameDeserializer::read_sizes(const Chunk& chunk, const Range& range, std::uint64_t from,
                                    std::span<std::uint32_t> out) const {
   if (corpus_.sizes->in_memory()) {
     corpus_.sizes->read(range.first + from, out);
     return;
   }
-  if (chunk.skipped.size() == range.count) {  // any sizes do that make up the chunk
+  if (chunk.skipped.size() == range.count) {  // any sizes will do that add up to the chunk
     std::ranges::fill(out, 1U);
     const std::uint64_t others = range.count - 1;
     const std::uint64_t planned =
@@ -117,7 +117,7 @@ void FrameDeserializer::report(const Chunk& chunk, std::uint64_t sequence, std::
                      place));
 }
 
-// Adds the frames of one sequence, and returns whether it is as it was planned.
+// Adds the frames of a sequence, and returns true if it has its planned size.
 bool FrameDeserializer::add_frames(const Chunk& chunk, std::uint64_t sequence,
                                    std::uint32_t size, const Place& place,
                                    Chunk& frames) const {
@@ -132,7 +132,7 @@ bool FrameDeserializer::add_frames(const Chunk& chunk, std::uint64_t sequence,
   return as_planned;
 }
 
-// Adds the frames of all sequences, and returns whether all are as they were planned.
+// Adds the frames of all sequences, and returns true if all have their planned sizes.
 bool FrameDeserializer::add_frames(const Chunk& chunk, std::uint64_t number, const Range& range,
                                    Chunk& frames) const {
   bool as_planned = std::ranges::all_of(chunk.columns, [&](const Column& column) {
@@ -165,7 +165,7 @@ std::shared_ptr<const Chunk> FrameDeserializer::load(std::uint64_t chunk) {
       column.mapped_offsets = nullptr;
       column.num_sequences = column.num_samples;
     }
-    return frames;  // which holds what owns the sequences
+    return frames;  // which holds the owner of the sequences
   }
   std::vector<std::uint32_t> sizes(range.count);
   read_sizes(*sequences, range, 0, sizes);

@@ -35,7 +35,7 @@ HeldExtents::HeldExtents(std::span<const ListedFile> files,
   to_read_.resize(page_of(block_.get() + size_) + 1);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const std::byte* const bytes = place(i);
-    is_there_[i] = starts[i] == starts[i + 1];  // nobody wants what is empty
+    is_there_[i] = starts[i] == starts[i + 1];  // an empty extent is never wanted
     if (bytes == nullptr || is_there_[i]) continue;
     ++num_left_;
     ++to_read_[page_of(bytes)];
@@ -65,7 +65,7 @@ void HeldExtents::join_pages([[maybe_unused]] std::size_t page) const noexcept {
 #ifdef __linux__
   const std::size_t before = reinterpret_cast<std::uintptr_t>(block_.get()) % kHugePage;
   if (page * kHugePage < before || (page + 1) * kHugePage > before + size_) return;
-  // A system that cannot says no, and nothing is lost.
+  // A system without support refuses, and nothing is lost.
   ::madvise(block_.get() + (page * kHugePage - before), kHugePage, kCollapse);
 #endif
 }

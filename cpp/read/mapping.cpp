@@ -12,8 +12,9 @@
 namespace sweephand {
 namespace {
 
-// A signal has no owner that could hand its handler the mappings: they are found from here. The
-// handler may run at any moment, so that slots are taken and left without a lock, and stay.
+// A signal has no owner that could pass the mappings to its handler: they are found from here.
+// The handler may run at any moment, so slots are taken and released without a lock, and are
+// never freed.
 struct Slab {
   std::array<Mapping::Slot, 64> slots;
   std::atomic<Slab*> next = nullptr;
@@ -35,7 +36,7 @@ Mapping::Slot& take_slot() {
     Slab* next = slab->next.load();
     if (next == nullptr) {
       auto added = std::make_unique<Slab>();
-      // Where another thread was first, `next` is its.
+      // If another thread was first, `next` is that thread's slab.
       if (slab->next.compare_exchange_strong(next, added.get())) next = added.release();
     }
     slab = next;
@@ -58,9 +59,9 @@ std::uintptr_t page_size() {
 
 std::uintptr_t page_of(std::uintptr_t address) { return address & ~(page_size() - 1); }
 
-// Puts zeros in the place of the page at `address` and of those behind it.
+// Replaces the page at `address` and those after it by zeros.
 bool tear(Mapping::Slot& slot, std::uintptr_t address) {
-  slot.torn = true;  // before there are zeros: who has read one finds it set
+  slot.torn = true;  // before there are zeros: a reader of zeros finds it set
   const std::uintptr_t begin = page_of(address);
   const std::size_t size = page_of(slot.end.load() - 1) + page_size() - begin;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the system gives an address

@@ -86,7 +86,7 @@ T read(std::span<const std::byte> packed, std::uint64_t place) {
   return value;
 }
 
-// Gives parts of the memory one after the other.
+// Hands out parts of the memory in order.
 class Places {
  public:
   Places(std::uint64_t begin, std::uint64_t size) : place_(begin), size_(size) {}
@@ -111,7 +111,7 @@ Column unpack_column(std::span<const std::byte> packed, const ColumnHead& head,
     const std::uint64_t place = places.take(sizes.at(i));
     return has != 0 ? packed.data() + place : nullptr;
   };
-  // The memory is mapped, or made by NumPy, and arrays lie at multiples of 64.
+  // The memory is mapped, or made by NumPy, and arrays begin at multiples of 64.
   Column column;
   column.values = take(0, head.has_values);
   column.sample_offsets =

@@ -29,10 +29,10 @@ bool Retention::wants(const Demand& demand, std::uint64_t chunk) const {
          demand.chunks.contains(parts.chunk_of(chunk));
 }
 
-// Elsewhere those stay that were wanted last, as many as this. In an order that the corpus
-// gives: as many as are open, and room for the minibatches that are being made, which go on to
-// others. The chunks of other members may lie in any order; they get twice the room that they
-// need if they lie in that of the first.
+// Otherwise the most recently used chunks stay, as many as this. In an order of the corpus'
+// own: as many as are open, and room for the minibatches that are being made, which reach
+// further chunks. The chunks of other members may be in any order; they get twice the room that
+// they need in the order of the first.
 std::uint64_t Retention::most_recent(const Demand& demand) const {
   if (is_first) return open_chunks + demand.num_making * demand.num_used;
   const std::uint64_t open = demand.in_given_order

@@ -8,7 +8,7 @@
 namespace sweephand {
 
 Segment::Segment(int descriptor, std::uint64_t size) {
-  // All of it is read soon: one call instead of a fault for every page.
+  // All pages are read soon: one call instead of a fault for every page.
   void* const place =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor, 0);
   if (place == MAP_FAILED)

@@ -18,11 +18,11 @@ using Block = BlockPool::Block;
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kSmallest = 256;
-constexpr std::size_t kLooseness = 4;  // a block serves requests of down to a fourth of it
+constexpr std::size_t kLooseness = 4;  // a block serves requests down to a quarter of its size
 constexpr std::size_t kSlack = 16;     // a large block is not lost to small ones
-constexpr int kMostLooks = 8;          // for one that its taker had before
+constexpr int kMostLooks = 8;          // for a block that its taker had before
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kLarge = kHugePage;  // what is beyond whole ones lies in small ones
+constexpr std::size_t kLarge = kHugePage;  // the rest after whole huge pages is in small pages
 
 std::align_val_t alignment_of(std::size_t capacity) noexcept {
   return std::align_val_t{capacity < kLarge ? kAlignment : kHugePage};
@@ -31,7 +31,7 @@ std::align_val_t alignment_of(std::size_t capacity) noexcept {
 std::byte* allocate(std::size_t capacity) {
   auto* const data = static_cast<std::byte*>(::operator new(capacity, alignment_of(capacity)));
 #ifdef MADV_HUGEPAGE
-  // One page fault instead of 512; a system without huge pages says no, and nothing is lost.
+  // One page fault instead of 512; a system without huge pages refuses, and nothing is lost.
   if (capacity >= kLarge) ::madvise(data, capacity, MADV_HUGEPAGE);
 #endif
   return data;
@@ -54,7 +54,7 @@ struct BlockPool::State {
   std::mutex mutex;
   struct Free {
     std::byte* data;
-    std::thread::id taker;  // who had it last, in whose cache it may lie
+    std::thread::id taker;  // the last user, in whose cache it may be
   };
   std::multimap<std::size_t, Free> free;
   std::size_t free_bytes = 0;
@@ -62,7 +62,7 @@ struct BlockPool::State {
   std::size_t most_used_bytes = 0;
   const std::uint64_t forks = fork_count();
 
-  // Small ones go first: they are made anew in no time, and large ones serve small requests
+  // Small blocks go first: they are quick to make again, and large blocks serve small requests,
   // too.
   void trim() noexcept {
     const std::size_t most_bytes = most_used_bytes + most_used_bytes / kSlack;
@@ -120,7 +120,7 @@ void BlockPool::give_back(Block block) noexcept {
   }
   const std::scoped_lock lock(state_->mutex);
   state_->used_bytes -= block.capacity;
-  // Before its equals: what was freed last is taken first, as it may lie in a cache.
+  // Before its equals: the last freed block is taken first, as it may be in a cache.
   state_->free.emplace_hint(state_->free.lower_bound(block.capacity), block.capacity,
                             State::Free{block.data, block.taker});
   state_->free_bytes += block.capacity;

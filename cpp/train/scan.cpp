@@ -18,7 +18,7 @@ typename Element::Stored changed(typename Element::Stored stored,
   return Element::store(How == Change::kMultiply ? value * operand : value / operand);
 }
 
-// Adds `size` elements, a row or what is left. For a whole row the compiler knows the size.
+// Adds `size` elements, a row or the rest. For a whole row the compiler knows the size.
 template <class Element, Change How>
 [[gnu::always_inline]] inline void add_row(typename Element::Stored* row, std::size_t size,
                                            const ScanRule& rule, Scanned& scanned,

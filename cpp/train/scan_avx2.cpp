@@ -14,7 +14,7 @@
 #include <limits>
 #include <type_traits>
 
-// What stands between push and pop may use these instructions; it is called only after asking.
+// Code between push and pop may use these instructions; callers check for them first.
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
@@ -123,7 +123,7 @@ void add_squares(__m256d* sums, __m256d values) {
   sums[0] = _mm256_add_pd(sums[0], _mm256_mul_pd(values, values));
 }
 
-// The rows seen so far. Lane by lane as in scan_portable: lane j stands in sums_[j / 4].
+// The rows seen so far. Lane by lane as in scan_portable: lane j is in sums_[j / 4].
 template <class Element, Change How>
 class Rows {
  public:
@@ -172,7 +172,7 @@ class Rows {
   static constexpr std::size_t kTaken = 32 / sizeof(typename Element::Value);
   using Register = decltype(load(Element{}, static_cast<const Stored*>(nullptr)));
 
-  // A register of values as they come; what is written back is changed.
+  // Returns a register of values as loaded, and writes changed values back.
   Register take(Stored* elements) const {
     const Register values = load(Element{}, elements);
     if constexpr (How == Change::kMultiply) {

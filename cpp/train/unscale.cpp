@@ -55,7 +55,7 @@ std::uint64_t first_large(const ScanRule& division, bool in_place) {
   return large;
 }
 
-// That of every type: small tensors are many, and to look for it takes longer than their scan.
+// The limit of every type: small tensors are many, and a search takes longer than their scan.
 class Limits {
  public:
   Limits(const ScanRule& division, bool in_place)
@@ -79,8 +79,8 @@ class Limits {
   std::uint64_t float64_;
 };
 
-// Wide instructions slow some processors down for about a millisecond: they must be worth it.
-// Float16 takes long without.
+// Wide instructions slow certain processors down for about a millisecond: they must be worth
+// it. Float16 is slow without them.
 constexpr std::size_t kWideElements = 100'000;
 template <class Element>
 constexpr bool kIsHalf = std::is_same_v<Element, Float16>;
@@ -91,7 +91,7 @@ struct PieceFindings {
   std::uint64_t num_inf = 0;
 };
 
-// Only for a piece that may hold one: the scan itself sees no more than a sum.
+// Only for a piece that may hold such a value: the scan itself sees only a sum.
 template <class Element>
 void count_nonfinite(const Tensor& run, const ScanRule& division, bool in_place,
                      PieceFindings& findings) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kChunk = 2048;  // elements whose gradients are converted at a time
 
-// A run of weights. A rule that needs no moments does not look at them.
+// A run of weights. A rule without moments does not read the moments.
 template <class T>
 struct Run {
   T* weights;
@@ -103,8 +103,8 @@ const T* read(const Tensor& run, std::span<T> buffer) {
   });
 }
 
-// Lets weights become what their parameters of 16 bits hold, where someone else has written to
-// them: an update leaves the image of the weights there.
+// Sets weights to their parameters of 16 bits where these were written from outside: an update
+// leaves the rounded weights there.
 void take_over(const Tensor& run, std::span<float> weights) {
   const std::span<const std::uint16_t> held(run.as<std::uint16_t>(), run.size);
   std::array<std::uint16_t, kChunk> buffer;
