@@ -16,7 +16,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name, or explain where it is, or what stands in its place."""
+    """Return a public name, or explain its new place or its replacement."""
     if name == "__version__":
         return import_module("importlib.metadata").version("sweephand")
     if name in _names:

@@ -19,7 +19,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> NoReturn:
-    """Raise AttributeError, with what to write in place of a name of CNTK."""
+    """Raise AttributeError, with the replacement of a name of CNTK."""
     from sweephand.source.old_names import room_error
 
     raise room_error("logging", name, __all__)

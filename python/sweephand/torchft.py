@@ -13,7 +13,7 @@ class Manager(Protocol):
         """Return how many replicas take part in the quorum; it waits for it."""
 
     def participating_rank(self) -> int | None:
-        """Return which of them this one is; None while it is being healed."""
+        """Return the index of this replica; None while it is being healed."""
 
 
 def alive(manager: Manager, share: tuple[int, int] = (1, 0)) -> Callable[[], tuple[int, int]]:
@@ -53,7 +53,7 @@ def alive(manager: Manager, share: tuple[int, int] = (1, 0)) -> Callable[[], tup
                 "optimizer, before a share is asked for"
             )
         # A replica that is being healed has gradients of its own weighted by zero, and gets the
-        # state of the others before it commits: it may read whatever share.
+        # state of other replicas before it commits: it may read any share.
         replica = manager.participating_rank() or 0
         return replicas * inside, replica * inside + index
 

@@ -1,4 +1,4 @@
-"""Names that users of other libraries look for, answered by what to write."""
+"""Names that users of other libraries look for, and their replacements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IN_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def advice_by_name(table: str) -> dict[str, str]:
-    r"""Return what to write in place of each name of a table.
+    r"""Return the replacement of each name of a table.
 
     A row has names, and below them, indented, their advice.
 
@@ -34,7 +34,7 @@ def advice_by_name(table: str) -> dict[str, str]:
 
 
 class AnswersForeignNames:
-    """A class that answers attributes of other libraries by what to write here.
+    """A class that answers attributes of other libraries with their replacements.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class AnswersForeignNames:
     if not TYPE_CHECKING:  # type checkers and editors know that there are none
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError, with what to write."""
+            """Raise AttributeError, with the replacement."""
             if name in self._foreign:
                 raise AttributeError(
                     f"{type(self).__name__} has no {name!r}: {self._foreign[name]}",

@@ -11,7 +11,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def check_int(name: str, value: object, least: int = 1, bound: int | None = None) -> int:
-    """Return an int of ``[least, bound)``; booleans and floats are none.
+    """Return an int of ``[least, bound)``; booleans and floats are refused.
 
     Raises
     ------
@@ -21,7 +21,7 @@ def check_int(name: str, value: object, least: int = 1, bound: int | None = None
         If it is out of range: naming the argument, what is wanted and what was found.
     """
     if isinstance(value, bool) or not isinstance(value, Integral):
-        # Arrays and tensors of one integer are none, but can be made one.
+        # Arrays and tensors of one integer are not integers, but convert to one.
         is_near = hasattr(value, "__index__") and getattr(value, "shape", None) == ()
         hint = "; write int(...) around it" if is_near else ""
         raise ArgumentTypeError(f"{name} must be an int, got {shown(value)}{hint}")
@@ -48,7 +48,7 @@ def check_flag(name: str, value: object) -> bool:
 
 
 def check_choice(name: str, value: object, *choices: object) -> None:
-    """Raise ValueError if a value is none of the choices, naming all.
+    """Raise ValueError, naming the choices, if a value is not among them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Frozen dataclasses with shared methods, so that no import compiles any.
+"""Frozen dataclasses with shared methods, which no import has to compile.
 
 ``dataclasses`` writes six methods for each class and compiles them when the class is made, in
 0.4 ms, and a first loop makes fifty classes. For type checkers these are its own, and so they
@@ -101,7 +101,7 @@ class _Shape:
         )
 
     def compared(self) -> Callable[[Any], object]:
-        """Return a function that gives what instances are compared by."""
+        """Return a function that gives the values by which instances are compared."""
         names = self.seen_by("compare")
         if len(names) > 1:
             return attrgetter(*names)

@@ -67,9 +67,9 @@ def _alpaca(sequence: Mapping[str, Any]) -> list[Message]:
 
 
 def text_of(value: Any) -> str:
-    """Return a text as a map is given it: as it is, as bytes, or an array of one of them.
+    """Return a text that a map is given as str, as bytes, or in an array of one element.
 
-    ValueError if it is none.
+    ValueError if it is no text.
     """
     if not isinstance(value, str | bytes) and len(value) <= 1:
         value = value[0] if len(value) else ""
@@ -81,5 +81,5 @@ def text_of(value: Any) -> str:
 
 
 def is_trained(message: Message) -> bool:
-    """Return False for a message that says itself that no loss is taken on it."""
+    """Return False for a message that excludes itself from the loss."""
     return bool(message.get("weight", 1)) and bool(message.get("loss_mask", 1))

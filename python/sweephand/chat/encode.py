@@ -81,7 +81,7 @@ def encode(
         Messages that a loss is taken on: all answers, the last one, or everything; a function
         says it of a message.
     tools : sequence of dict, optional
-        Functions that the template is told of.
+        Functions that the template is given.
     unlabelled : {"keep", "drop"}
         Conversations without a token that a loss is taken on, of which nothing is learned.
 
@@ -93,7 +93,7 @@ def encode(
     Raises
     ------
     TypeError
-        If `tokenizer` is none.
+        If `tokenizer` is no tokenizer.
     ValueError
         If an option is wrong, or there is no template. A conversation of which no mask is
         known to the token is an error with its id.

@@ -33,7 +33,7 @@ class ConversationEncoder:
     train_on : {"assistant", "last", "all"} or callable
         Messages that a loss is taken on; a function says it of a message.
     tools : sequence of dict, optional
-        What the template is told of functions.
+        The functions that the template is given.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class ConversationEncoder:
     def __call__(self, messages: Sequence[Message]) -> Tokens:
         """Return the tokens of a conversation and its mask.
 
-        ValueError if no mask fits, or the conversation is none.
+        ValueError if no mask fits, or it is no conversation.
         """
         return self.encode(messages, self._trained(messages))
 

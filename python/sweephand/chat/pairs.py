@@ -75,7 +75,7 @@ class PairMap(EncodedMap):
 
 
 def _part(sequence: Mapping[str, Any], name: str, role: str) -> list[Message]:
-    """Return messages of a column, which may also be the text of one."""
+    """Return messages of a column, which may also be the text of a single message."""
     value = sequence[name]
     if isinstance(value, list):
         return messages_of(value, name)

@@ -23,7 +23,7 @@ class Encoded(Protocol):
         """The numbers of the tokens."""
 
     def char_to_token(self, at: int) -> int | None:
-        """Return the token that a character is of; None if there is none, or nobody knows."""
+        """Return the token of a character; None if there is none or it is unknown."""
 
     def token_to_chars(self, number: int) -> Span | None:
         """Return the characters of a token."""
@@ -36,7 +36,7 @@ class TextTokens:
     ----------
     template : ChatTemplate
     special : tuple of str
-        The texts of tokens that stand for themselves, such as the end of a turn.
+        The texts of special tokens, such as the end of a turn.
     digest : str
         Of all that decides the ids and the template.
     check : callable or None
@@ -110,7 +110,7 @@ def _edge(found: Encoded, number: int, side: int) -> int | None:
 def text_tokens(tokenizer: Any, template: str | None) -> TextTokens:
     """Return a tokenizer of `tokenizers` or `transformers` in the form that is used here.
 
-    TypeError if it is none; ValueError if it has no chat template, and none is given.
+    TypeError if it is no tokenizer; ValueError if it has no chat template, and none is given.
     """
     if hasattr(tokenizer, "apply_chat_template"):
         return _of_transformers(tokenizer, template)
@@ -178,7 +178,7 @@ def _by_transformers(
 
 @dataclass(frozen=True)
 class _Ids:
-    """Tokens of which nobody knows where they are."""
+    """Tokens without known places in the text."""
 
     ids: Sequence[int]
 

@@ -32,7 +32,7 @@ _SYNONYMS = (
     | dict.fromkeys(["benchmark", "speed", "time"], "bench")
 )
 
-# What a user or the data can cause; anything else is a bug and shows its traceback.
+# Errors that a user or the data can cause; anything else is a bug and shows its traceback.
 _EXPECTED = (
     DataError,
     ValueError,

@@ -1,7 +1,7 @@
 """Audit receipts: derive every step from the corpus, and compare.
 
 RECEIPTS is the folder that a sh.train.Receipts writes. Seed, window, layout and all else that
-decides the order stand in its header; SCRIPT.py:NAME may also be the source of the run. The
+decides the order are in its header; SCRIPT.py:NAME may also be the source of the run. The
 first step that is wrong is shown, with the parts that differ. The exit code is 0 only if all is
 well.
 
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
 
 
 def _source(header: Header, arguments: argparse.Namespace) -> MinibatchSource:
-    """Return the source that a script names, or one with the options of the header."""
+    """Return the source that a script names, or a source with the options of the header."""
     corpus = open_either(arguments)
     if isinstance(corpus, MinibatchSource):
         return corpus

@@ -14,7 +14,7 @@ _ACCESSES = 12_000
 
 
 def needs(nodes: int, seed: int) -> NDArray[np.int64]:
-    """Return the chunks that one of `nodes` nodes needs, in order, over many sweeps.
+    """Return the chunks that each of `nodes` nodes needs, in order, over many sweeps.
 
     In every sweep each node gets an equal part of the chunks, and not the same as before.
     """

@@ -9,7 +9,7 @@ from sweephand import _core
 from sweephand.base.dataclass import dataclass
 
 _DAY = 86_400
-# What a planner holds, as measured.
+# Memory of a planner, as measured.
 _TABLE_BYTES = 24  # of a chunk
 _LANE_BYTES = 4096
 _OPEN_BYTES = 16  # of a sequence whose block is open

@@ -133,7 +133,7 @@ def reads_of_cluster(
 
 
 def chunks_of_small_run(nodes: int) -> int:
-    """Return the chunks of a corpus that is large enough for the parts of so many nodes."""
+    """Return the chunks of a corpus that is large enough for this number of nodes."""
     return max(_LEAST_CHUNKS, _CHUNKS_OF_NODE * nodes)
 
 

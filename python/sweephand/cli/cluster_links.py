@@ -64,7 +64,7 @@ class Links:
         return _MADE_AHEAD * self.step + _OF_WINDOW * self.window
 
     def due(self, number: int) -> int:
-        """Return how many chunks the loop has read when it needs a further one."""
+        """Return the number of chunks read before the loop needs the next chunk."""
         return number // self.window * self.window if self.in_step else number
 
 
@@ -144,7 +144,7 @@ class _Ahead:
         self._there: dict[int, float] = {}
 
     def found(self, begin: int, end: int) -> list[tuple[ChunkRead, float]]:
-        """Return some reads as they are now, and when each that came ahead is there."""
+        """Return reads at the present moment, with the arrival times of those ahead."""
         return [
             (self._wanted[place]._replace(is_held=True), self._there[place])
             if place in self._there

@@ -57,7 +57,7 @@ class DryRun:
 
     @property
     def imbalance(self) -> NDArray[np.float64]:
-        """Of every step, by how much the fullest share exceeds the mean one."""
+        """The excess of the fullest share over the mean share, for every step."""
         return over_mean(self.shares)
 
     def facts(self, size: int) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Plan to forget sequences: when they were seen, and from which checkpoint to replay.
 
-FILE has one id a line, or is a JSON list. Seed, window and layout are those that the
-checkpoints tell; SCRIPT.py:NAME may also be the source of the run. With --write the ban is
+FILE has one id a line, or is a JSON list. Seed, window and layout are those in the
+checkpoints; SCRIPT.py:NAME may also be the source of the run. With --write the ban is
 added to a file of events: a session whose source has events=FILE goes on from the right
 checkpoint by itself, and what comes out is, to the bit, the run that never had them. Nothing
 else is changed; --delete deletes the checkpoints that hold them.

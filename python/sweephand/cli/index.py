@@ -1,4 +1,4 @@
-"""Build the index of a corpus, where its format needs one.
+"""Build the index of a corpus, if its format needs an index.
 
 It is kept in the hidden folder .sweephand of the data; --clean removes it, indexes of earlier
 versions and of other questions too, and those in the cache folder.

@@ -2,7 +2,7 @@
 
 LEDGER is the folder that a sh.LossLedger writes, also while it is written. "top" lists the
 sequences with the highest mean loss, "by-corpus" compares corpora, files or arrays, and "show"
-tells all visits of one sequence.
+lists all visits of one sequence.
 
 for example:
   sweephand ledger top run/losses

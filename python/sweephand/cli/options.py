@@ -51,7 +51,7 @@ def whole(text: str) -> int:
 
 
 def window_samples(text: str) -> int:
-    """Read a window in samples; "sweep" is one that holds all.
+    """Read a window in samples; "sweep" is a window over the whole sweep.
 
     Examples
     --------
@@ -247,7 +247,7 @@ def limits_of(corpus: Deserializer, max_sweeps: int) -> End:
 
 
 def minibatch_size(arguments: argparse.Namespace, plan: Plan) -> int:
-    """Return the minibatch size that was asked for, or one that suits the corpus."""
+    """Return the requested minibatch size, or a size that suits the corpus."""
     if arguments.size is not None:
         return int(arguments.size)
     samples, sequences = plan.sweep_samples, plan.corpus.core.num_sequences

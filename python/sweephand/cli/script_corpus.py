@@ -47,7 +47,7 @@ def of_script(
 def object_of_script(path: str) -> Any:
     """Return the object that ``SCRIPT.py:NAME`` names.
 
-    ValueError if it names none, or there is none of the name.
+    ValueError if it names no corpus, or the name is unknown.
     """
     script, name, names = _run(path)
     if name not in names:

@@ -122,7 +122,7 @@ def arithmetic(
 def cluster_cache(
     arguments: argparse.Namespace, cluster: Cluster, num_chunks: int, chunk_bytes: float
 ) -> dict[str, Any]:
-    """Return the sources of the reads of nodes whose caches are one, and the costs."""
+    """Return the sources of the reads of nodes that share their caches, and the costs."""
     nodes = arguments.nodes or -(-arguments.workers // 8)
     scale = chunks_of_small_run(nodes) / num_chunks
     links = Links(
@@ -157,7 +157,7 @@ def _scaled(chunks: float, scale: float, least: float) -> float:
 def _on_links(
     nodes: int, part: float, seed: int, links: Links, chunk_bytes: float
 ) -> dict[str, float]:
-    """Return the mean traffic of links in later sweeps if nobody waits, and the waiting."""
+    """Return the mean traffic of links in later sweeps without waits, and the waiting."""
     chunks = chunks_of_small_run(nodes)
     # In the last sweep nothing more is kept, which leaves room.
     reads = run_of_cluster(nodes, chunks, round(part * chunks / nodes), _SWEEPS + 1, seed)

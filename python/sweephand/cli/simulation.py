@@ -80,7 +80,7 @@ def _show_balance(facts: dict[str, Any], screen: Screen, part: str) -> None:
         )
         for name, shared in planned["balance"].items()
     ]
-    shown = 4 if facts["row_length"] else 5  # rows belong to nobody before they are dealt
+    shown = 4 if facts["row_length"] else 5  # rows have no owner before they are dealt
     screen.table(["balance", *columns][:shown], [row[:shown] for row in rows])
     screen.text(
         "\nSamples and cost: by how much the fullest worker exceeds the mean. Chunks: those "

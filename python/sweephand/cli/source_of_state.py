@@ -67,7 +67,7 @@ def source_of_state(
 
 
 def _windows(window: str) -> Iterator[dict[str, Any]]:
-    """Return options for a window: the default, which has many forms, and the one in words."""
+    """Return the options of a window: the default, in any of its forms, or a named window."""
     yield {}
     if window == "all":
         yield {"randomization_window_in_samples": FULL_DATA_SWEEP}

@@ -71,7 +71,7 @@ class _Check:
 
 @dataclass
 class _Place:
-    """A step of the sweep: the state before it, and digests of it and the next ones."""
+    """A step of the sweep: the state before it, and digests of this and later steps."""
 
     step: int
     state: str

@@ -156,7 +156,7 @@ def _serve(viewer: Viewer, arguments: argparse.Namespace, screen: Screen) -> Ans
     with ViewServer(viewer, arguments.port) as server, TemporaryDirectory() as folder:
         screen.text(f"{server.url}\nCtrl-C ends it.")
         if not arguments.no_browser:
-            # Others see the arguments of a browser, but not into the folder.
+            # Other users can see the arguments of a browser, but not the content of the folder.
             door = Path(folder) / "view.html"
             door.write_text(f'<meta http-equiv="refresh" content="0; url={server.url}">')
             # A browser in this terminal is waited for.

@@ -36,9 +36,9 @@ def make_assembler(
     load_ahead : bool
         Whether chunks are loaded before they are wanted.
     report : callable
-        Told of sequences that cannot be delivered, which are numbers in the corpus.
+        Is called with the numbers of sequences that cannot be delivered.
     led_by : int
-        Chunks of the corpus that this one is joined to; 0: it stands alone, or is the first.
+        Chunks of the corpus that this one is joined to; 0 if it is the first, or is not joined.
     readers : sequence of Reader, optional
         Those that read it, if not its own.
     heads : dict of int, optional

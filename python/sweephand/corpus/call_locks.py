@@ -1,4 +1,4 @@
-"""Call locks of the user's objects: their running calls, one at a time where needed."""
+"""Call locks of the user's objects: their running calls, serialised where needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CallLock:
     def __init__(self, *, several: bool = False) -> None:
         self._several = several
         self._lock = threading.RLock()
-        self._calls: list[tuple[int, object]] = []  # thread, and what it called
+        self._calls: list[tuple[int, object]] = []  # thread, and the object that it called
 
     @contextmanager
     def hold(self, call: object) -> Iterator[None]:

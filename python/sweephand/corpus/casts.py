@@ -30,15 +30,15 @@ _ELEMENT_TYPES: dict[str, _core.base.ElementType] = {
     },
 }
 
-# Of Python's own scalars; "i" stands for integers with and without a sign.
+# Of Python's own scalars; "i" is for integers with and without a sign.
 _KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c", str: "U", bytes: "S"}
 _LISTS = {list, tuple}
 _KIND_NAMES = {"b": "booleans", "i": "integers", "f": "floats", "U": "text", "S": "bytes"}
 
 
-@lru_cache(maxsize=256)  # to name a dtype takes longer than all else here
+@lru_cache(maxsize=256)  # most of the time goes into the name of a dtype
 def element_type(dtype: np.dtype[Any]) -> _core.base.ElementType:
-    """Return how the core reads elements of a dtype; it copies the unknown ones as they are."""
+    """Return the core's number type for a dtype; unknown types are copied as bytes."""
     return _ELEMENT_TYPES.get(dtype.name, _core.base.ElementType.opaque)
 
 
@@ -48,7 +48,7 @@ def as_dtype(wanted: object) -> np.dtype[Any]:
     Raises
     ------
     ArgumentTypeError
-        If it is none, or one of text, which is delivered as it is.
+        If it is no element type, or a type of text, which is delivered unchanged.
 
     Examples
     --------
@@ -276,7 +276,7 @@ def _torch_int16(tensor: Any) -> Any:
 
 
 def whole_number(given: object) -> int | None:
-    """Return an integer by the rule of exact casts; None if it is none."""
+    """Return an integer by the rule of exact casts; None if the value is no integer."""
     if type(given) is int:  # the quick way
         return given
     try:

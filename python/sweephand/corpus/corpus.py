@@ -63,7 +63,7 @@ class Corpus(ABC):
 
         @property
         def readers(self) -> Sequence[Reader]:
-            """Readers of the streams: one, or several that are joined."""
+            """Readers of the streams: a single reader, or several that are joined."""
 
         @property
         def ids(self) -> SequenceIds:
@@ -92,7 +92,7 @@ class Corpus(ABC):
     @property
     @abstractmethod
     def parts(self) -> Mapping[str, StoredCorpus]:
-        """The corpora of a mixture by name; one that is no mixture has the name ""."""
+        """The corpora of a mixture by name; a single corpus has the name ""."""
 
     @abstractmethod
     def each(self, change: Callable[[StoredCorpus], StoredCorpus]) -> Corpus:
@@ -113,7 +113,7 @@ class Corpus(ABC):
 
     @abstractmethod
     def to_join(self) -> StoredCorpus:
-        """Return the corpus as one that can be joined; ValueError if it cannot."""
+        """Return the corpus in a form that can be joined; ValueError if it cannot be."""
 
     def changed(self, change: ShareChange) -> Corpus:
         """Return the corpus whose shares change once more, after all other changes.
@@ -305,7 +305,7 @@ class StoredCorpus(Corpus):
         return change(self)
 
     def read_by(self, readers: Iterable[Reader]) -> StoredCorpus:
-        """Return the same sequences, read by others."""
+        """Return the same sequences with other readers."""
         return replace(self, readers=list(readers))
 
     def named(self, words: str) -> StoredCorpus:

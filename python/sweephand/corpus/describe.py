@@ -21,9 +21,9 @@ def describe_stream(
     Parameters
     ----------
     column : ColumnData
-        All samples of the stream, or some that tell what all are like.
+        All samples of the stream, or samples that represent all.
     is_single : bool, optional
-        Whether every sequence of the corpus has one sample; by default as in the column.
+        True if every sequence of the corpus has one sample; by default as in the column.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def describe_stream(
             raise ValueError(
                 f"stream {name!r} has {held}: decode={decode.decode!r} is for bytes"
             )
-        # The rest is of what comes of it.
+        # The remaining fields follow from it.
         definition = StreamDef(
             defines_mb_size=definition.defines_mb_size, carried=definition.carried
         )

@@ -145,7 +145,7 @@ def _from_list(
     sequences = [_as_values(name, item) for item in data]
     if shape and {(one.shape, one.dtype) for one in sequences} == {(shape, sequences[0].dtype)}:
         return _as_samples(sequences)
-    # A sequence without samples takes its form from the others.
+    # A sequence without samples takes its form from the rest.
     first = next((n for n, sequence in enumerate(sequences) if len(sequence)), 0)
     shape, dtype = sequences[first].shape[1:], sequences[first].dtype
     for number, sequence in enumerate(sequences):

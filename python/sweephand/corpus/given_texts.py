@@ -22,7 +22,7 @@ NULLS = {"NoneType", "NAType", "NaTType"}  # names of the types of nulls
 def listed(what: str, data: Any) -> Any:
     """Return an array of texts or of Python objects as lists; anything else as it is.
 
-    What pads a text to the width of its dtype, zeros at its end, is none of it.
+    Zeros that pad a text to the width of its dtype do not belong to it.
 
     Raises
     ------

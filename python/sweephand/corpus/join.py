@@ -1,4 +1,4 @@
-"""Several corpora as one: each gives streams of every sequence."""
+"""Several corpora joined to one: each gives streams of every sequence."""
 
 from __future__ import annotations
 

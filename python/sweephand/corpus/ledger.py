@@ -47,7 +47,7 @@ class Ledger:
         return self.max_errors - self._num_charged
 
     def add(self, error: DataError, *, is_charged: bool = True) -> None:
-        """List an item; one that is met again, in another sweep, is not listed twice.
+        """List an item, once even if it is met again in another sweep.
 
         Parameters
         ----------

@@ -67,6 +67,6 @@ class LossMasks:
 
 
 def concat_masks(parts: Sequence[LossMasks]) -> LossMasks:
-    """Return the masks of parts, one after the other."""
+    """Return the concatenated masks of the parts."""
     counts = np.concatenate([part.counts for part in parts])
     return LossMasks(offsets_of(counts), np.concatenate([part.bounds for part in parts]))

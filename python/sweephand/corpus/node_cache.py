@@ -31,43 +31,43 @@ TLSFiles: TypeAlias = tuple[AnyPath, AnyPath, AnyPath]
 class NodeCache:
     """A folder on a disk of this node, where a source keeps data that it reads from a store.
 
-    All processes of the node that are given one folder share it: what a chunk reads is fetched
-    by one of them. When what comes next is known there is no need to guess what to keep: it is
-    what is needed soonest. So of a corpus of which a part fits, at least that part of every
-    later sweep comes from the disk. Local files are read where they are.
+    All processes of the node that use the same folder share it: the data of a chunk are fetched
+    by one of them. As the future order is known, the cache does not guess: it keeps the data
+    that are needed soonest. If a part of a corpus fits, at least that part of every later sweep
+    comes from the disk. Local files are read where they are.
 
     Ranks that get the same data, loaders' workers, or an evaluation beside the training may
-    also share what they have decoded of compressed files or text: `decoded_bytes`.
+    also share decoded chunks of compressed files or text: `decoded_bytes`.
 
     Parameters
     ----------
     folder : str or path
-        A folder of its own, made if need be. It can be deleted when nobody uses it.
+        A folder of its own, made if need be. It can be deleted when no process uses it.
     max_bytes : int
-        What all files in it together may take, but for some bytes of notes for each.
+        Limit of the size of all its files together, except a few bytes of notes for each.
     decoded_bytes : int
-        Of main memory in which each process may offer the chunks that it has decoded to the
-        others, of local files too; 0 is none.
+        Main memory in which each process may offer its decoded chunks, of local files too, to
+        the other processes; 0 offers none.
     peers : list of (host, port), callable or "torch", optional
-        The nodes of a cluster, whose caches are one: a node asks the others before the store.
-        A third number is the `max_bytes` of a node where it is another. A callable returns the
-        list as it is now, and is asked at each minibatch. "torch" takes the nodes of all ranks
+        The nodes of a cluster that share their caches: a node asks the other nodes before the
+        store. A third number is the `max_bytes` of a node if it differs. A callable returns the
+        current list, and is called at each minibatch. "torch" takes the nodes of all ranks
         of the process group.
     address : (host, port), optional
-        Of this node, where the others ask it; no other is bound. "torch" finds it.
+        Address of this node for requests of other nodes; only this is bound. "torch" finds it.
     token : str, optional
         A secret that all nodes share; "torch" makes one.
     tls : (certificate, key, authority), optional
-        PEM files, with which nodes encrypt what they send, and know each other.
+        PEM files with which nodes encrypt their traffic and authenticate each other.
     peer_seconds : float
-        That a node waits for another one before it asks the store.
+        Time that a node waits for another node before it asks the store.
     peer_bytes : int
-        That are under way to other nodes at a time, and as much from them.
+        Bytes under way to other nodes at a time, and as many from them.
 
     Raises
     ------
     ValueError
-        If one of them is out of range. When a source is made with it: if the folder
+        If an argument is out of range. When a source is made with it: if the folder
         holds other things, the disk has no room, or the largest chunk does not fit.
     OSError
         When a source is made with it: if the folder cannot be written, or the address is not
@@ -178,7 +178,7 @@ class NodeCache:
 
 
 class _Listed:
-    """The members of a list, or of a function that returns one."""
+    """The members of a list, or of a function that returns a list."""
 
     def __init__(self, peers: Sequence[Address] | AddressesOf, room: int) -> None:
         self._ask = peers if callable(peers) else None

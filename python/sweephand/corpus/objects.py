@@ -24,7 +24,7 @@ class ObjectText(list[bytes]):
 
 
 def is_nested(value: object) -> bool:
-    """Return True if a value has named members, or is a list of which one has, at any depth."""
+    """Return True if a value, or a value in a list at any depth, has named members."""
     if isinstance(value, Mapping):
         return True
     return isinstance(value, list | tuple) and any(map(is_nested, value))
@@ -82,7 +82,7 @@ def objects_column(texts: Sequence[bytes]) -> ColumnData:
 
 
 def column_of_values(values: Sequence[object]) -> tuple[ColumnData, dict[int, str]]:
-    """Return values as objects, and the reason for each that cannot be one, by its number."""
+    """Return values as objects, and the error of each impossible value by its number."""
     texts: list[bytes] = []
     wrong: dict[int, str] = {}
     for number, value in enumerate(values):
@@ -105,7 +105,7 @@ def parsed(texts: NDArray[np.object_]) -> NDArray[np.object_]:
 
 
 def parse_object(text: bytes) -> Any:
-    """Return the object of a text; of one that was never given, as in a gap, None."""
+    """Return the object of a text; None for a text that was never given, as in a gap."""
     import json
 
     return json.loads(text) if text else None

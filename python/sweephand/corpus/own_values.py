@@ -1,7 +1,7 @@
 """Copies of values that functions of the user return, made before the next call.
 
 A function may use a buffer again: what it returned before would then change. So what it returns
-is copied at once, unless counts of references show that nobody else holds it.
+is copied at once, unless counts of references show that it has no other holder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def own_result(function: Callable[..., Any], *arguments: Any) -> Any:
     result, is_own = _core.read.own_call(function, arguments)
     if is_own:
         return result
-    for one in arguments:  # a million calls come here: `any` takes as long as all else
+    for one in arguments:  # a million calls come here: `any` would double the time
         if result is one:
             return result
     return copied(result)

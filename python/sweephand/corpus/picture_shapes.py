@@ -26,7 +26,7 @@ def is_picture(value: Any) -> bool:
 
 
 def common_picture_shape(values: Sequence[Any]) -> tuple[int, ...] | None:
-    """Return the shape of pictures that are all of one; None if they are not."""
+    """Return the common shape of pictures; None if shapes differ."""
     if not values or not all(is_picture(one) for one in values):
         return None
     shapes = {shape_of(one) for one in values}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
         @property
         def parts(self) -> Mapping[str, ReadCorpus]:
-            """The corpora of a mixture by name; one that is no mixture has the name ""."""
+            """The corpora of a mixture by name; a single corpus has the name ""."""
 
 
 Change = Callable[["ReadCorpus", "StoredReader", slice], "StoredReader"]
@@ -112,7 +112,7 @@ class Reader(ABC):
         return self
 
     def stored(self, wanted: str) -> StoredReader:
-        """Return the reader of stored chunks; ValueError, naming the purpose, if it is none."""
+        """Return the reader of stored chunks; ValueError, naming the purpose, by default."""
         raise ValueError(
             f"{wanted} of what is stored, and these sequences are mapped when they are "
             "delivered; keep what the map makes by cache=True"

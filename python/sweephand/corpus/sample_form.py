@@ -45,7 +45,7 @@ class WrongSamples(ValueError):
 class SampleForm:
     """Form that the samples of all sequences share.
 
-    What is not declared the first sequence tells.
+    The first sequence decides undeclared properties.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class SampleForm:
             name: shapes.get(name) if one.sample_shape is None else one.sample_shape
             for name, one in streams.items()
         }
-        self.like: Samples = {}  # what the others must be like
+        self.like: Samples = {}  # the form that all samples must have
         self.size_stream = next(
             (name for name, one in streams.items() if one.defines_mb_size), None
         )
@@ -158,14 +158,14 @@ class SampleForm:
         return [_plain(samples[name], self.like[name]) for name in self._fields]
 
     def end_columns(self, columns: _core.read.SampleColumns) -> list[ColumnData]:
-        """Return the columns, when all sequences lie in them."""
+        """Return the columns, once they hold all sequences."""
         return [
             _laid(name, self.like[name], found)
             for name, found in zip(self._fields, columns.take(), strict=True)
         ]
 
     def _samples(self, stream: str, value: Any) -> Any:
-        """Return the samples of a value, of the dtype and shape that the first one has."""
+        """Return the samples of a value, in the dtype and shape of the first sample."""
         like = self.like.get(stream)
         declared = self._streams[stream].dtype
         if (
@@ -277,7 +277,7 @@ def _plain(samples: Any, like: Any) -> Any:
 
 
 def _laid(stream: str, like: Any, found: Any) -> ColumnData:
-    """Return a column of the core as one of ours."""
+    """Return a column of the core as a column of the package."""
     if not isinstance(like, np.ndarray):
         return _to_column(stream, found)
     data, offsets = found

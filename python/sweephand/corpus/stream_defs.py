@@ -38,25 +38,26 @@ class StreamDef:
         ``None`` keeps the stored one. ``torch.int64`` is ``"int64"``.
     defines_mb_size : bool
         The size of a sequence is its number of samples in this stream. At most one stream of a
-        source says so; without one it is the longest stream's.
+        source is marked; without a mark the longest stream defines the size.
     transforms : tuple of callables
         Applied in turn to the values of every minibatch, an array of shape (samples, *sample
         shape); each returns an array with as many samples.
     broadcast : bool
         The stream's one sample per sequence is repeated for every sample of the sequence.
     carried : bool
-        The stream has a length of its own in every sequence, 0 too, and stands beside the rows
-        and grids of a layout: patches of pictures, frames of sounds, boxes. It defines no size,
-        and all of it comes with the first piece of its sequence. See `MinibatchData.rows`.
+        The stream has a length of its own in every sequence, possibly 0, and is delivered apart
+        from the rows and grids of a layout: patches of pictures, frames of sounds, boxes. It
+        defines no size, and all of it comes with the first piece of its sequence. See
+        `MinibatchData.rows`.
     decode : {"image", "audio"}, optional
         Its ``bytes`` are stored pictures or sounds, which are decoded as `sweephand.decode` has
         it. Of pictures a ``shape`` is (channels, height, width), which all are brought to.
     loss_mask : str, optional
-        The stream that says of each sample whether a loss is taken on it: one number or bool a
-        sample, 0 where none is. `MinibatchData.labels` and `loss_mask` heed it, and how many
-        labels count is known before a minibatch is read.
+        The stream that masks the loss: one number or bool per sample, 0 for a sample without a
+        loss. `MinibatchData.labels` and `loss_mask` heed it, and the number of labels that
+        count is known before a minibatch is read.
     parts : str, optional
-        The stream that says of each sample to which part of its sequence it belongs, an integer
+        The stream that holds the part of its sequence to which each sample belongs, an integer
         that does not descend: a pair of answers, or a prompt with several. Segments, positions
         and boundaries begin anew at each part, and no label reaches into the next; a sequence
         is never cut.
@@ -137,7 +138,7 @@ class StreamDef:
 
     @property
     def only_for(self) -> str:
-        """Options that one deserializer alone takes, and which; "": there are none."""
+        """Message about options that only one deserializer takes; "" without such options."""
         return ""
 
     @property
@@ -190,7 +191,7 @@ class StreamDefs(Mapping[str, StreamDef]):
     Raises
     ------
     TypeError
-        If one is no `StreamDef`, saying what to write.
+        If a value is no `StreamDef`, with its replacement.
 
     Examples
     --------

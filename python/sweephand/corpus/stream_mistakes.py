@@ -35,7 +35,7 @@ def unknown_argument(name: str, arguments: Sequence[str]) -> TypeError:
 
 
 def instead_of_definition(name: str, given: object) -> str:
-    """Return the definition to write in place of an object that is none."""
+    """Return the definition to write in place of an object that is no definition."""
     definition = f"StreamDef({_arguments(given)})"
     if name.isidentifier():
         return f"{name}={definition}"

@@ -16,8 +16,8 @@ from sweephand.errors import UnquotedMessage, shown
 class StreamInfo:
     """A stream as it is delivered.
 
-    It is a value: what is equal describes the same stream, in another process too. Wherever a
-    stream is named, its info may stand for the name: ``minibatch[source.streams.x]``.
+    It is a value: equal instances describe the same stream, in another process too. It is
+    accepted wherever the name of a stream is: ``minibatch[source.streams.x]``.
 
     Attributes
     ----------
@@ -28,21 +28,21 @@ class StreamInfo:
     shape : tuple of int
         Shape of one sample; ``(dimension,)`` for a sparse stream, ``()`` for scalars.
     is_sparse : bool
-        Whether samples come as indices and values.
+        True if samples come as indices and values.
     is_single : bool
-        Whether every sequence of the corpus has exactly one sample in it, a label for instance:
-        such a stream comes as (sequences, *shape) in every layout. A source says so; it is no
-        part of what makes two streams equal.
+        True if every sequence of the corpus has exactly one sample in it, a label for instance:
+        such a stream comes as (sequences, *shape) in every layout. Only a source sets it; it is
+        not compared when streams are.
     is_sized : bool
-        Whether it has as many samples as the size of each sequence. A source says so, too.
+        True if it has as many samples as the size of each sequence. Only a source sets it, too.
     is_object : bool
-        Whether samples are Python objects as JSON has them: dicts, lists, texts, numbers.
+        True if samples are Python objects as JSON has them: dicts, lists, texts, numbers.
     loss_mask : str or None
-        The stream that says of each of its samples whether a loss is taken on it.
+        The stream that masks the loss of each of its samples.
     parts : str or None
-        The stream that says of each of its samples to which part of the sequence it belongs.
+        The stream that holds the part of the sequence to which each of its samples belongs.
     carried : bool
-        Whether it has a length of its own beside that of its sequence.
+        True if it has a length of its own besides that of its sequence.
     classes : tuple of str
         The names of the classes whose numbers it has, as `sweephand.classes` gives them.
     decode : StreamDef or None
@@ -91,7 +91,7 @@ class StreamInfo:
 
     @property
     def is_variable(self) -> bool:
-        """True if samples differ in their number of elements: sparse ones, and bytes."""
+        """True if samples differ in their number of elements: sparse samples, and bytes."""
         return self.is_sparse or self.is_bytes
 
     @property

@@ -20,7 +20,7 @@ class SweepOrder(Protocol):
 
 
 class DerivedOrder:
-    """The order of a corpus that was made of another one with an order of its own.
+    """The order of a corpus derived from a corpus with an order of its own.
 
     Parameters
     ----------

@@ -25,9 +25,9 @@ def choose_streams(streams: StreamsLike | None, guess: Callable[[], StreamDefs])
     Parameters
     ----------
     streams : StreamDefs, dict of StreamDef, list of str or StreamInfo, or None
-        A name alone stands for what the data tell of it; None for all that they tell.
+        A name alone takes its definition from the data; None takes all streams of the data.
     guess : callable
-        Returns what the data tell; called only where it is needed.
+        Returns the streams of the data; called only if needed.
 
     Raises
     ------

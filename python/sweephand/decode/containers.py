@@ -67,7 +67,7 @@ def _boxes_end(file: BinaryIO, num_bytes: int) -> int:
 
 
 def _matroska_end(file: BinaryIO, num_bytes: int) -> int:
-    """Return where the segment ends, if it says so."""
+    """Return the end of the segment, if it is stored."""
     at = 0
     while at < num_bytes:
         file.seek(at)
@@ -88,5 +88,5 @@ def _matroska_end(file: BinaryIO, num_bytes: int) -> int:
 
 
 def _width(first: bytes) -> int:
-    """Return the bytes of an id or size by its first byte; 0: it is none."""
+    """Return the bytes of an id or size by its first byte; 0 if it is invalid."""
     return 9 - first[0].bit_length() if first and first[0] else 0

@@ -51,8 +51,8 @@ def image(
     transforms : sequence of Transform or callable
         Of `sweephand.images`, or functions of a (height, width, channels) array.
     mode : {"RGB", "L", "RGBA", "I;16"}
-        What they are brought to: 3, 1 or 4 channels of uint8, or 1 of uint16. Palettes and CMYK
-        become what they stand for, an alpha channel that is not wanted is left out, and of 16
+        The mode to convert to: 3, 1 or 4 channels of uint8, or 1 of uint16. Palettes and CMYK
+        become their colours, an alpha channel that is not wanted is left out, and of 16
         bits the upper 8 are taken. Whole 32 bits or floats a pixel are refused.
     channels_first : bool
         Samples of shape (channels, height, width), else (height, width, channels).
@@ -136,7 +136,7 @@ class PictureDecoder:
     library: Literal["pillow", "torchcodec"] = "pillow"
 
     def __call__(self, content: object) -> Picture:
-        """Return the picture; ValueError if the bytes are none, or are cut short."""
+        """Return the picture; ValueError if the bytes are no picture, or are cut short."""
         if not isinstance(content, bytes):
             raise ValueError(
                 f"stored pictures are bytes, got {type(content).__name__}; arrays go through "

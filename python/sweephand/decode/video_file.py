@@ -32,7 +32,7 @@ from sweephand.images.steps import Picture
 av: Any = OptionalModule("av", extra="video")
 reformatter: Any = OptionalModule("av.video.reformatter", extra="video")
 
-_SKIPS_UNUSED = ("h264", "mpeg4", "mpeg2video")  # codecs: others refer to all frames
+_SKIPS_UNUSED = ("h264", "mpeg4", "mpeg2video")  # codecs; all other codecs refer to all frames
 _FIRST_STEP = 1.0  # seconds that a seek goes back by, if it went beyond
 _ROUNDING = 1e-5  # seconds that a border may be beyond a time stamp
 _FRAME_SHOWN = 0x10  # bit of the first byte of a VP8 packet: set where one is shown
@@ -146,13 +146,13 @@ class VideoFile:
 
     @cached_property
     def _stamps(self) -> list[int]:
-        """Time stamps of the frames of the part, ascending: as the packets say, or frames."""
+        """Time stamps of the frames of the part, ascending: those of packets, or of frames."""
         listed = self._listed
         return self._within(self._decoded_stamps() if listed is None else listed)
 
     @cached_property
     def _listed(self) -> list[int] | None:
-        """Time stamps by packets; None if they do not say those of frames."""
+        """Time stamps by packets; None if they are not those of frames."""
         is_vp8 = self._codec.codec.canonical_name == "vp8"
         stamps = [
             one.pts
@@ -200,10 +200,10 @@ class VideoFile:
         return [found[stamp] for stamp in wanted]
 
     def _decode_stamps(self, wanted: set[int], found: dict[int, Picture]) -> None:
-        """Decode frames from the key frames before them; one that does not come is left out."""
+        """Decode frames from the key frames before them; missing frames are left out."""
         for first, end in self._runs(wanted):
             key = self._packets[first].pts
-            # Frames that are presented before it may refer to what is before it.
+            # Frames that are presented before it may refer to earlier frames.
             run = [one for one in self._packets[first:end] if one.pts >= key]
             self._restart()
             for frame in self._decode(run, wanted):
@@ -228,7 +228,7 @@ class VideoFile:
         return runs
 
     def _decode_all(self, wanted: set[int], found: dict[int, Picture]) -> None:
-        """Decode from the first packet on, where packets do not say which frames there are."""
+        """Decode from the first packet on, where packets do not list the frames."""
         self._restart()
         for frame in self._decode(self._packets):
             if frame.pts in wanted and frame.pts not in found:

@@ -54,7 +54,7 @@ class VideoPart:
         return file, file.seek(0, 2)
 
     def chosen(self, num_frames: int) -> range:
-        """Return the numbers of the frames, of so many in the range of time.
+        """Return the numbers of the frames to read, of those in the range of time.
 
         ValueError if there are not as many as there should be.
         """

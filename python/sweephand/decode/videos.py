@@ -220,7 +220,7 @@ class VideoMap(KnownMap):
 
 
 class ClipLengths(Lengths):
-    """Clips of a sequence: one, or none where a video is too short; frames are not decoded.
+    """The clip of a sequence, or none of a video that is too short; frames are not decoded.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""The demonstration: real text, a small model, a run that is killed and one that goes on."""
+"""The demonstration: real text, a small model, a run that is killed and resumed."""

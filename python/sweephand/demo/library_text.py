@@ -100,7 +100,7 @@ def functions(source: bytes) -> Iterator[tuple[int, str, bytes]]:
 
 
 def _end_of_block(lines: list[bytes], begin: int) -> int:
-    """Return the line after the last one that is indented deeper than line `begin`."""
+    """Return the line after the last line that is indented deeper than line `begin`."""
     margin = _indentation(lines[begin])
     end = begin + 1
     for number in range(begin + 1, len(lines)):

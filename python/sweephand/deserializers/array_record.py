@@ -1,7 +1,7 @@
 """ArrayRecord files: records by their numbers, of any bytes.
 
 The container is Google's, in front of Riegeli (https://github.com/google/array_record,
-https://github.com/google/riegeli): groups of records with a hash each, and a table behind them.
+https://github.com/google/riegeli): groups of records with a hash each, and a table after them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         If the package is not installed.
     DataError
         When it is opened, beyond ``max_errors``: if a file is cut, its hashes are wrong, or a
-        record has another type than the others; with file and number of the record.
+        record has a type of its own; with file and number of the record.
 
     References
     ----------
@@ -115,7 +115,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         scan.facts = {"units": units}
         try:
             num_records, group = count_records(file), records_per_group(file)
-        except DataError as error:  # what it holds cannot be found
+        except DataError as error:  # its content cannot be found
             scan.add_error(error)
             return scan
         payload = make_payload(self._payload, self.definitions, self.fields, {})
@@ -127,7 +127,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
                 records = read_range(file, begin, min(begin + count, num_records))
                 mean = max(1, sum(map(len, records)) // len(records))
             except DataError as error:
-                if count > group:  # only those are lost that lie in damaged bytes
+                if count > group:  # only records in damaged bytes are lost
                     mean = _UNIT_BYTES
                     continue
                 count = min(count, num_records - begin)
@@ -147,7 +147,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         return scan
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Read the records of some units."""
+        """Read the records of units."""
         file.check_unchanged()  # the package opens it by its name
         first, stop = facts["units"][begin][0], facts["units"][end - 1][1]
         payload = make_payload(self._payload, self.definitions, self.fields, self.kinds)
@@ -158,7 +158,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         check_row_runs(index)
 
     def _first_records(self, count: int) -> list[bytes]:
-        """Return the first records, without damaged ones if there are others."""
+        """Return the first records, without the damaged unless all are damaged."""
         file = self.first_file
         num_records, group = count_records(file), records_per_group(file)
         records: list[bytes] = []

@@ -124,7 +124,7 @@ def _is_dataset(source: object) -> bool:
 def _table_of(source: Any) -> Any:
     if not _is_dataset(source):
         return source
-    # Not a dataset's own Arrow stream, which would copy what an indices mapping picks.
+    # Not a dataset's own Arrow stream, which would copy the rows of an indices mapping.
     table, form = source.data.table, source.format
     if form["type"] == "custom":
         raise ValueError(
@@ -143,7 +143,7 @@ def _table_of(source: Any) -> Any:
 
 
 def _order_of(source: Any) -> NDArray[np.int64] | None:
-    """Return the row that each sequence of a dataset is; None: one after the other."""
+    """Return the row of each sequence of a dataset; None if they are in order."""
     if not _is_dataset(source) or source._indices is None:
         return None
     return np.asarray(source._indices.column(0).to_numpy(), np.int64)

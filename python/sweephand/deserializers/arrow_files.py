@@ -6,7 +6,7 @@
     file     "ARROW1" 0 0 | stream | footer | i32 footer bytes | "ARROW1"
 
 Every message is FF FF FF FF, i32 bytes of metadata, metadata, body, padded to 8 bytes. A run of
-batches behind the schema and the dictionaries before it is a stream of its own.
+batches, after the schema and the dictionaries that precede it, is a stream of its own.
 https://arrow.apache.org/docs/format/Columnar.html
 """
 
@@ -48,7 +48,7 @@ _OTHERS = {
     b"FEA1": "Feather 1",
     b"PAR1": "Parquet",
 }
-_PREFIXES = 64  # that are kept; others are read again
+_PREFIXES = 64  # that are kept; all others are read again
 
 Place = tuple[int, int]  # where a message begins and ends in its file
 
@@ -85,7 +85,7 @@ class ArrowFiles(ArrowUnits):
                     end = source.tell()
                     if message.type != "record batch":
                         prefix.append(message.serialize())
-                except DataError as error:  # what follows cannot be found
+                except DataError as error:  # the rest cannot be found
                     scan.add_error(error)
                     return scan
                 places[message.type].append((begin, end))

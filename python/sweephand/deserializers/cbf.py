@@ -125,7 +125,7 @@ class CBFDeserializer(IndexedDeserializer):
         return scan
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Read some chunks of the file."""
+        """Read chunks of the file."""
         streams = [CbfStream(*one) for one in facts["streams"]]
         parts = [self._read_chunk(file, streams, one) for one in facts["chunks"][begin:end]]
         return [concat_columns(one) for one in zip(*parts, strict=True)], {}

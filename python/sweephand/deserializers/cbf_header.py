@@ -89,7 +89,7 @@ class CbfHeader:
 
 
 class _Fields:
-    """The fields of a header, one after the other."""
+    """The fields of a header, read in order."""
 
     def __init__(self, content: bytes, path: str, begin: int) -> None:
         self._content = content

@@ -266,7 +266,7 @@ def _pieces_of(text: NDArray[np.uint8]) -> Iterator[bytes]:
 
 
 def _whole(column: Any) -> Any:
-    """Return a column as one array: as it is, if it is one."""
+    """Return a column as a single array, without a copy if it is an array."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 

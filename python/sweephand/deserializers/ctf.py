@@ -113,7 +113,7 @@ class CTFDeserializer(SelfDescribed):
         self.definitions = self._complete(choose_streams(streams, self._guess))
         self._infos = [_describe(name, one) for name, one in self.definitions.items()]
         self._flags = [skip_sequence_ids, allow_blank_lines, allow_nonfinite]
-        self._make_format(self._infos)  # refuses what cannot be
+        self._make_format(self._infos)  # refuses invalid streams
         described = [
             [self._field(info), info.shape, info.is_sparse, info.dtype.name]
             for info in self._infos
@@ -328,7 +328,7 @@ def is_ctf(path: AnyPath) -> bool:
 
 
 def guess_streams(path: AnyPath) -> StreamDefs:
-    """Return the streams of the first lines: dense ones of their width, or sparse ones."""
+    """Return the streams of the first lines: dense, of the width found, or sparse."""
     streams: dict[str, StreamDef] = {}
     content = head_of_content(path, _HEAD_BYTES, PACKINGS)
     head, _, _ = content.rpartition(b"\n")

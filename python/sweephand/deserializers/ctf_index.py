@@ -42,7 +42,7 @@ def scan_file(
 ) -> Scan:
     """Scan a file once; it gets an index if its errors are within the budget.
 
-    What is compressed is unpacked once before that, as nobody knows how long it is.
+    Compressed files are unpacked once before that, as their length is unknown.
     """
     content: dict[str, Any] | None = None
     stream, compression = contents.open_text(file)
@@ -120,7 +120,7 @@ def check_index(index: Index, num_streams: int) -> None:
 
 
 def of_contents(index: Index, contents: FileContents) -> Index:
-    """Return the index of files, with the content of compressed ones in their place."""
+    """Return the index of files; compressed files are replaced by their content."""
     if not any("content" in facts for facts in index.facts):
         return index
     files = [

@@ -27,7 +27,7 @@ def sequence_to_cntk_text_format(seq_idx: int, alias_tensor_map: Mapping[str, An
     -------
     str
         One line for each sample of the longest stream, streams sorted by name, without an end
-        of line behind the last; empty if no stream has a sample. Every number is the shortest
+        of line after the last; empty if no stream has a sample. Every number is the shortest
         text that is read as the same number again.
 
     Raises

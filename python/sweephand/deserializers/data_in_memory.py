@@ -1,4 +1,4 @@
-"""Data in memory: the kinds that are served directly, and advice for all others."""
+"""Data in memory: the kinds that are served directly, and advice for other kinds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SPLITS = ("datasets.DatasetDict", "datasets.IterableDatasetDict")
 _MOST_SPLITS = 6  # that are named
 _MOST_COLUMNS = 4  # of arrays in a tuple, such as (X, y)
 
-# By the type's package and name: what it is, and what to write for it.
+# By the type's package and name: a description, and its replacement.
 _KNOWN = {
     "datasets.IterableDataset": _STREAMING,
     "datasets.IterableDatasetDict": _STREAMING,
@@ -120,7 +120,7 @@ def check_dict(wanted: str, data: object) -> None:
 
 
 def advice_for_several(given: Sequence[Any]) -> str:
-    """Return advice for several arguments that should be a single one."""
+    """Return advice for several arguments that should be a single argument."""
     if all(isinstance(one, Deserializer) for one in given):
         return "those that are joined come in a list, sh.MinibatchSource([a, b])"
     if isinstance(given[1], int):

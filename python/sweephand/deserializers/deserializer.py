@@ -44,8 +44,8 @@ class Deserializer(AnswersForeignNames, NoDataset, ABC):
         ----------
         ledger : Ledger
             Where damaged items are counted that are passed over, now and when chunks are
-            loaded. A sequence among them keeps its place on the timeline: it has the size that
-            is known of it, else one sample, and the core skips it.
+            loaded. A sequence among them keeps its place on the timeline, with its size if
+            that is known and with one sample otherwise, and the core skips it.
 
         Raises
         ------
@@ -83,9 +83,8 @@ class Deserializer(AnswersForeignNames, NoDataset, ABC):
     ) -> Deserializer:
         """Return the corpus with every sequence mapped when it is delivered.
 
-        What a sequence becomes depends on nothing but the sequence and its `Key`: minibatch
-        size, workers, threads, window and other maps change no value, and neither do they
-        change the order.
+        The result depends on nothing but the sequence and its `Key`: minibatch size, workers,
+        threads, window and other maps change neither a value nor the order.
 
         Parameters
         ----------
@@ -97,23 +96,23 @@ class Deserializer(AnswersForeignNames, NoDataset, ABC):
             By default the function's. Keys and states depend on it, so that two maps of a
             corpus have two names.
         version : int
-            What tells a changed function from the one that it was, in states and in what is
-            kept of it.
+            Distinguishes a changed function from its earlier version, in states and in kept
+            results.
         random : bool
             ``function(sequence, key)`` also takes a `Key` to draw from.
         batched : bool
             The function takes a dict of lists, and a list of keys, and returns a dict of lists.
-            What it returns for a sequence must not depend on the others.
+            The result for a sequence must not depend on other sequences of the batch.
         streams : StreamDefs, dict of StreamDef or list of str, optional
-            What comes back; by default what the function returns for the first sequence.
+            The streams of the result; by default those returned for the first sequence.
         size : {"same", "measured"}, callable or Lengths
             "same": a sequence keeps its size in samples. A function of a dict of the sizes of
             the streams that are known without reading, and of the key that is the same in
             every sweep, returns the new one. "measured": every sequence is mapped once to know
-            its size, which is kept beside the index; what is empty is left out, and a list
-            of dicts is several sequences, with the ids ``<id>#0``, ``<id>#1``, ... What tells
-            the lengths of streams from what is stored, as `sweephand.images.patches` does from
-            headers of pictures, is asked once of every sequence in place of the function.
+            its size, which is kept beside the index; empty results are left out, and a list
+            of dicts is several sequences, with the ids ``<id>#0``, ``<id>#1``, ... A `Lengths`
+            finds the lengths of streams in the stored data, as `sweephand.images.patches` does
+            in headers of pictures; it is called once per sequence instead of the function.
         cache : bool
             Keep what the map makes beside the index, with checksums, and read it from there:
             of files that are read chunk by chunk, and for maps that draw nothing.
@@ -169,8 +168,8 @@ class Deserializer(AnswersForeignNames, NoDataset, ABC):
     ) -> Deserializer:
         """Return the corpus with only those sequences of which a function is true.
 
-        It is asked once for every sequence, and what it said is kept beside the index: the
-        others are left out before anything is planned, and ids stay as they are.
+        The function is called once for every sequence, and its answers are kept beside the
+        index: rejected sequences are left out before anything is planned. Ids do not change.
 
         Parameters
         ----------
@@ -180,7 +179,7 @@ class Deserializer(AnswersForeignNames, NoDataset, ABC):
         name : str, optional
             By default the function's.
         version : int
-            What tells a changed function from the one that it was.
+            Distinguishes a changed function from its earlier version.
 
         Returns
         -------
@@ -220,7 +219,7 @@ class Deserializer(AnswersForeignNames, NoDataset, ABC):
 
 
 class DerivedDeserializer(Deserializer):
-    """A corpus made of others, which are opened as a source asks for them."""
+    """A corpus made of other corpora, which are opened when a source asks for them."""
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""

@@ -30,7 +30,7 @@ TEXT = Format(
     confirm=f"{_OURS}.text:is_text",
 )
 
-# Folders that are a corpus come before the files in them, and sure signs before others.
+# Folders that are a corpus come before the files in them, and sure signs before weak signs.
 FORMATS = (
     Format(
         "Hugging Face folder",
@@ -79,7 +79,7 @@ FORMATS = (
     ),
     Format("CNTK binary", f"{_OURS}.cbf:CBFDeserializer", magic=b"nib_ktnc"),
     Format("Parquet", f"{_OURS}.parquet:ParquetDeserializer", magic=b"PAR1"),
-    Format(  # after a block of the user's the first bytes are others
+    Format(  # a user block changes the first bytes
         "HDF5",
         f"{_OURS}.hdf5:HDF5Deserializer",
         files=r"(?i).+\.(h5|hdf5|hdf)",

@@ -36,7 +36,7 @@ class Wanted:
     Attributes
     ----------
     streams : StreamDefs, dict of StreamDef or list of str, optional
-        The streams; by default those that the first file tells.
+        The streams; by default those of the first file.
     size_stream : str, optional
         The stream whose samples are a sequence's size.
     chunk_size : int, optional
@@ -76,7 +76,7 @@ class Wanted:
         return self.mark(choose_streams(self.streams, guess))
 
     def definitions(self, names: Iterable[str]) -> StreamDefs:
-        """Return the streams of arrays, which lack only the choice of the one that counts."""
+        """Return the streams of arrays that lack only the choice of the size stream."""
         return self.mark(choose_streams(self.streams, partial(stream_per_name, names)))
 
     def open_files(

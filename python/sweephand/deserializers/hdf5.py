@@ -1,4 +1,4 @@
-"""HDF5 files: bare data sets are read in place, others by h5py."""
+"""HDF5 files: bare data sets are read in place, all other data sets by h5py."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sweephand.files.source_file import Files, SourceFile
 
 h5py = OptionalModule("h5py", extra="hdf5")
 
-_HEAD = 1 << 16  # bytes that are asked for at a time where what HDF5 keeps of itself is read
+_HEAD = 1 << 16  # bytes of a request for HDF5's own metadata
 
 
 class HDF5Deserializer(ArrayUnits):
@@ -98,7 +98,7 @@ class HDF5Deserializer(ArrayUnits):
 
     @contextmanager
     def open_group(self, file: SourceFile) -> Iterator[ArrayGroup]:
-        """Open a file; as it is read by us, HDF5 locks nothing."""
+        """Open a file without HDF5's own file lock, as this package reads the bytes."""
         with (
             BufferedReader(RangeReader(file), _HEAD) as source,
             h5py.File(source, "r") as opened,
@@ -115,7 +115,7 @@ class _Group(ArrayGroup):
         self._folder = folder  # of raw bytes in other files, if they may be read
 
     def get(self, path: str) -> StoredArray | None:
-        """Return the data set that has a path, if there is one in this file."""
+        """Return the data set at a path of this file, or None."""
         try:
             found: Any = find_object(self._file, path)
         except ValueError:

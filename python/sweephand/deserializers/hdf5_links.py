@@ -57,7 +57,7 @@ def find_object(file: Any, path: str) -> Any | None:
 
 
 def check_own(array: Any) -> None:
-    """Refuse a data set that is made of others.
+    """Refuse a data set that is made of other data sets.
 
     Raises
     ------
@@ -88,7 +88,7 @@ class ExternalArray:
     Attributes
     ----------
     array : h5py.Dataset
-        That tells dtype and shape.
+        The source of dtype and shape.
     folder : str
         What names of files are relative to.
     """
@@ -108,7 +108,7 @@ class ExternalArray:
         return self.array.dtype
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
-        """Return some rows.
+        """Return a selection of the rows.
 
         Raises
         ------

@@ -207,7 +207,7 @@ class _Features(IndexedDeserializer):
         return scan
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Read utterances; adjacent ones in one go."""
+        """Read utterances, adjacent ones with a single read."""
         header, scale = self._header(file)
         firsts, lengths = (one[begin:end] for one in self._ranges(file))
         lengths = _whole(lengths, firsts, header.num_frames)
@@ -254,7 +254,7 @@ class _Features(IndexedDeserializer):
         return index
 
     def check_facts(self, index: Index) -> None:
-        """Refuse headers that cannot be; valid ones are read again with their frames."""
+        """Refuse invalid headers; valid headers are read again with their frames."""
         counts = np.diff(index.starts["rows"])
         require(np.array_equal(counts, np.diff(self._starts)), "utterances")
         for facts in index.facts:
@@ -328,7 +328,7 @@ def is_htk(path: AnyPath) -> bool:
 def open_features(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     """Return the corpus of feature files, or of lists of them."""
     definitions = wanted.choose(lambda: StreamDefs(features=StreamDef()))
-    lists = [file for file in files if _is_list(file)]  # which say what of the others is wanted
+    lists = [file for file in files if _is_list(file)]  # which select from the remaining files
     streams = {
         name: HTKStreamDef.of(one, scp=tuple(lists or files))
         for name, one in definitions.items()

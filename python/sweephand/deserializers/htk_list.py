@@ -41,7 +41,7 @@ class HtkList:
 
 
 def read_lists(scp: Files, root: PathLike | None) -> HtkList:
-    """Read lists one after the other; a feature file among them is one sequence.
+    """Read lists in order; a feature file among them is a single sequence.
 
     Relative paths are those in the folder `root`, by default in that of each list.
     """

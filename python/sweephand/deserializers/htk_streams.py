@@ -25,7 +25,7 @@ class HTKStreamDef(StreamDef):
         HTK's lists of feature files, and its master label files: see `HTKFeatureDeserializer`
         and `HTKMLFDeserializer`.
     context : tuple of int, optional
-        The frames before and after a frame of HTK's features that stand beside it in a sample.
+        The frames before and after a frame of HTK's features that are joined to it in a sample.
     **options
         All others that `sweephand.StreamDef` has.
 

@@ -44,8 +44,8 @@ from sweephand.files.urls import is_url
 _FIELDS = ("image", "label")
 _MAP_FILES = (".txt", ".map", ".tsv")
 _READ_AT_ONCE = 8  # files, by threads: a disk has more to do then
-_GUESS = 100_000  # bytes of a picture, where nobody knows
-_LOOKED_AT = 16  # files of a folder, that tell what it holds
+_GUESS = 100_000  # bytes of a picture of unknown size
+_LOOKED_AT = 16  # files of a folder that decide its content
 
 
 class ImageFolder(SelfDescribed):
@@ -161,7 +161,7 @@ class ImageFolder(SelfDescribed):
         return StoredCorpus([reader], self._ids, names, index=files.index)
 
     def _fetch(self, ledger: Ledger, numbers: NDArray[np.uint64]) -> _core.read.Chunk:
-        """Return the pictures of a share; unreadable ones are skipped in the budget."""
+        """Return the pictures of a share; unreadable pictures are skipped within the budget."""
         contents = [b""] * len(numbers)
         skipped = []
         if any((one.field or name) == "image" for name, one in self.definitions.items()):

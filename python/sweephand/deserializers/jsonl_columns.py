@@ -70,7 +70,7 @@ class JsonField:
         self.shape = shape
         self.wanted = None if wanted is None else np.dtype(wanted)
         self.dtype = None if dtype is None else np.dtype(dtype)
-        self._float: np.dtype[Any] = _FLOAT  # what floats will be delivered in
+        self._float: np.dtype[Any] = _FLOAT  # the type in which floats are delivered
         self._precision: tuple[int, int] | None = None
         if self.wanted is not None and self.wanted.name in PRECISIONS:
             self._float = self.wanted
@@ -81,7 +81,7 @@ class JsonField:
     def convert(
         self, values: Sequence[Any], parse_exactly: Callable[[int], Any] | None = None
     ) -> tuple[ColumnData, dict[int, str]]:
-        """Return the values of some rows as a column of sequences.
+        """Return the values of rows as a column of sequences.
 
         Parameters
         ----------

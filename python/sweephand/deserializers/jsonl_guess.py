@@ -22,9 +22,9 @@ _RAGGED = (-1,)  # lists of no one length make no samples
 def guess_fields(
     read_head: Callable[[int], bytes], path: str
 ) -> tuple[StreamDefs, dict[str, str]]:
-    """Return the fields of the first lines that can be served, and all others.
+    """Return the fields of the first lines that can be served, and those that cannot.
 
-    The first bytes of a file are read by `read_head`, so many as are asked for.
+    `read_head` returns the first bytes of a file, as many as are asked for.
 
     A list of equally long lists of numbers is a sequence of samples of that shape. A field that
     is an object in one of the lines, or a list that holds some, is a Python object.
@@ -95,7 +95,7 @@ def _refusal(value: object) -> str | None:
 
 
 def _shape_of(value: Any) -> tuple[int, ...] | None:
-    """Return the shape of a sample where the lists make one; else None."""
+    """Return the shape of a sample if the lists are regular; else None."""
     if not (isinstance(value, list) and isinstance(value[0], list)):
         return None
     try:

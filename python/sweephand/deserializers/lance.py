@@ -116,7 +116,7 @@ class LanceDeserializer(ArrowUnits):
         self._opened: Any = open_dataset(self._root, version)
         self.version: int = self._opened.version
         files, self._fragments, changed = self._list_fragments()
-        # Files never change; what else decides of the rows is part of the index's meaning.
+        # Files never change; other conditions of the rows are part of the index's meaning.
         self.options = {"changed": changed}
         super().__init__(files, streams, index=index, ids=ids)
 
@@ -135,7 +135,7 @@ class LanceDeserializer(ArrowUnits):
             return self._dataset().schema
 
     def _list_fragments(self) -> tuple[FileList, dict[str, int], list[list[str]]]:
-        """Return a file for each fragment, which one it is, and those that were changed."""
+        """Return a file for each fragment, the fragments' numbers, and the changed files."""
         name = os.path.basename(self._root)  # noqa: PTH119 - as spec_of
         files: list[SourceFile] = []
         numbers = {}

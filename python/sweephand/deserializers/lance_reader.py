@@ -83,7 +83,7 @@ def data_files(root: str, fragment: Any) -> list[str]:
 
 
 def bytes_per_row(root: str, dataset: Any, fragment: Any, columns: Sequence[str]) -> float:
-    """Return the bytes that a row of some columns takes in a fragment's files."""
+    """Return the bytes of a row of these columns in a fragment's files."""
     ids = {
         number
         for field in dataset.lance_schema.fields()
@@ -93,7 +93,7 @@ def bytes_per_row(root: str, dataset: Any, fragment: Any, columns: Sequence[str]
     size: int = 0
     paths = data_files(root, fragment)
     for path, file in zip(paths, fragment.metadata.files, strict=True):
-        if file.file_major_version < 2:  # which do not say what a column takes
+        if file.file_major_version < 2:  # which do not store the size of a column
             size += Path(path).stat().st_size
             continue
         stored = lance_file.LanceFileReader(path).file_statistics().columns

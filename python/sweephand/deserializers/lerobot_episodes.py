@@ -281,7 +281,7 @@ def _read_columns(path: Path, cameras: Sequence[str]) -> dict[str, Any]:
 
 
 def _check_template(template: str, path: str) -> None:
-    """Refuse a template of more than chunk, file and camera, or one that leaves the folder."""
+    """Refuse a template with unknown fields, or with a path outside the folder."""
     try:
         parts = list(string.Formatter().parse(template))
         is_known = all(

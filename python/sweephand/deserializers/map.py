@@ -161,7 +161,7 @@ class MapDeserializer(Deserializer):
             return self._check(kept, str(path))
         num_left = ledger.num_left
         sizes = self._items.measure(ledger)
-        if ledger.num_left == num_left:  # what is damaged may be mended
+        if ledger.num_left == num_left:  # damaged items may be repaired
             with replaced_file(path) as file:
                 np.save(file, sizes)
         return self._check(sizes, str(path))

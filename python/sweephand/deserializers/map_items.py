@@ -25,7 +25,7 @@ from sweephand.errors import DataError
 from sweephand.files.index_file import show_progress
 
 _MEASURED_AT_ONCE = 64
-_LOOKED_AT = 8  # items, to tell pictures from sequences
+_LOOKED_AT = 8  # items, to distinguish pictures from sequences
 
 
 class MapDataset(Protocol):
@@ -112,7 +112,7 @@ class MapItems:
         return {name: shape for name, shape in shapes.items() if shape is not None}
 
     def read(self, numbers: list[int]) -> list[Samples | DataError]:
-        """Return the samples of items; in place of one that cannot be served the reason."""
+        """Return the samples of items, or the error of an item that cannot be served."""
         return [
             item if isinstance(item, DataError) else self._convert(number, item)
             for number, item in zip(numbers, self._get(numbers), strict=True)
@@ -137,7 +137,7 @@ class MapItems:
         return sizes
 
     def to_columns(self, items: Sequence[Samples]) -> dict[str, ColumnData]:
-        """Return the samples of some items, each a sequence, as columns."""
+        """Return the samples of items, each a sequence, as columns."""
         return self._form.to_columns(items)
 
     def _get(self, numbers: list[int]) -> list[Any]:
@@ -152,7 +152,7 @@ class MapItems:
                 found = own_result(get_several, numbers)
                 # Of an iterator each before it makes the next.
                 items = found if isinstance(found, list) else [copied(one) for one in found]
-            except Exception:  # each by itself tells which one it was
+            except Exception:  # retried singly to find the item that failed
                 return [self._get_one(number) for number in numbers]
         if len(items) != len(numbers):
             raise ValueError(

@@ -100,7 +100,7 @@ def read_mds_index(folders: Sequence[PathLike]) -> MdsIndex:
     FileNotFoundError
         If a folder has no index.
     DataError
-        If an index is none, a shard is not there, or the columns of shards differ.
+        If an index is invalid, a shard is missing, or the columns of shards differ.
     """
     columns: tuple[MdsColumn, ...] | None = None
     shards: list[tuple[AnyPath, dict[str, Any]]] = []

@@ -16,7 +16,7 @@ from sweephand.files.room import room_for
 from sweephand.files.source_file import SourceFile
 
 _TABLE = np.dtype("<u4")
-_MOST_HEAD = 2 + 8 * 8  # bytes of what stands before the values of an array
+_MOST_HEAD = 2 + 8 * 8  # bytes before the values of an array
 
 
 class MdsShard:

@@ -106,7 +106,7 @@ class MegatronIndex:
         return MegatronUnits(lengths, is_served, sequences)
 
     def pieces(self, sequences: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return offset and size in bytes of the runs that some sequences fill: (pieces, 2)."""
+        """Return offset and size in bytes of the pieces of sequences, shape (pieces, 2)."""
         begins = self.offsets[sequences]
         ends = begins + self.lengths[sequences] * self.dtype.itemsize
         first = np.flatnonzero(np.append(True, begins[1:] != ends[:-1])[: len(begins)])

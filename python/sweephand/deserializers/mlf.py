@@ -35,7 +35,7 @@ from sweephand.files.index_places import Keep
 from sweephand.files.paths import AnyPath, as_path, read_file
 from sweephand.files.source_file import PathLike, SourceFile
 
-_PHONE_BEGINS = 2.0  # what CNTK's criterion of connectionist temporal classification looks for
+_PHONE_BEGINS = 2.0  # the mark in CNTK's criterion of connectionist temporal classification
 
 
 class HTKMLFDeserializer(IndexedDeserializer):

@@ -188,7 +188,7 @@ def open_arrays(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
 
 
 def streams_at(paths: Sequence[AnyPath]) -> dict[str, Column]:
-    """Return the streams of some files and folders, by the names of the files."""
+    """Return the streams of files and folders, by the names of the files."""
     files = [file for path in paths for file in files_at(path, "*.npy")]
     beside = [file.with_name(f"{file.stem}{_OFFSETS}.npy") for file in files]
     files = list(dict.fromkeys([*files, *(file for file in beside if file.exists())]))
@@ -203,7 +203,7 @@ def streams_at(paths: Sequence[AnyPath]) -> dict[str, Column]:
 
 
 def with_offsets(members: dict[str, Member]) -> dict[str, Member | tuple[Member, Member]]:
-    """Join every member with the one that holds its offsets, if there is one."""
+    """Join every member with the member that holds its offsets, if any."""
     return {
         name: (member, members[name + _OFFSETS]) if name + _OFFSETS in members else member
         for name, member in members.items()

@@ -1,4 +1,4 @@
-"""Streams of ``.npy`` files: one array, one with offsets, or a file for every sequence."""
+"""Streams of ``.npy`` files: an array, an array with offsets, or a file per sequence."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def served_dtype(
 
 
 def warn_of_tokens(place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Warn if the only data are so many integers that they may be tokens."""
+    """Warn if the only data are integers that look like tokens."""
     if len(shape) == 1 and dtype.kind in "iu" and shape[0] >= _MANY:
         warnings.warn(
             f"{place} is one row of {shape[0]} integers, and each is served as a sequence of "

@@ -51,13 +51,13 @@ def open(
         Each ``.npy`` file is a stream, and ``NAME_offsets`` says where the sequences of
         ``NAME`` begin; files that are alike but for their lengths are a sequence each.
     streams : StreamDefs, dict of StreamDef or list of str, optional
-        The streams that are wanted; by default all that the first file tells.
+        The streams that are wanted; by default all that the first file shows.
     size_stream : str, optional
         The stream whose samples are a sequence's size; by default the longest.
     chunk_size : int, optional
         Sequences in a chunk of arrays; by default about 8 MiB.
     dtype : str, optional
-        Of files of bare numbers, which do not say what they hold.
+        Of files of bare numbers, which do not hold their dtype.
     sequence_length, end_of_document : int, optional
         Of bare numbers and of ``.npy`` files and archives with a row of tokens: the tokens of a
         sequence, or the one that ends every document. Several such files are one corpus.
@@ -67,9 +67,9 @@ def open(
     Raises
     ------
     FileNotFoundError
-        If nothing is there, naming what is called similarly.
+        If nothing is there, naming paths with similar names.
     TypeError
-        If it is no path, or the streams are no streams, saying what to write.
+        If the path or the streams are of a wrong type, with an example of valid ones.
     ValueError
         If it is of no known format or of several, or its streams do not fit each other.
     DataError

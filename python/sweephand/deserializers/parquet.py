@@ -28,7 +28,7 @@ pq = OptionalModule("pyarrow.parquet", extra="parquet")
 
 _ENCRYPTED = b"PARE"
 _MAGIC = b"PAR1"
-_FOOTERS = 64  # that are kept; others are read again
+_FOOTERS = 64  # that are kept; all others are read again
 
 
 class ParquetDeserializer(ArrowUnits):

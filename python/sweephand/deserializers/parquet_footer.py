@@ -130,7 +130,7 @@ def _to_column(column: dict[int, Any]) -> ColumnChunk:
 
 
 class _Reader:
-    """Reads values one after the other; beyond the end it raises IndexError."""
+    """Reads values in order; beyond the end it raises IndexError."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

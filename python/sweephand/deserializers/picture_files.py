@@ -38,16 +38,16 @@ class PictureFiles:
     Attributes
     ----------
     folder : Path
-        Which the names are relative to.
+        The folder of the relative names.
     names : ndarray of uint8
-        The bytes of all names, one behind the other.
+        The concatenated bytes of all names.
     offsets : ndarray of int64, shape (files + 1,)
         Where each name begins, and the end.
     labels : ndarray of int64, shape (files,)
     classes : list of str
-        What the labels are called.
+        The names of the labels.
     num_bytes : int
-        Of all files; 0: nobody knows.
+        Of all files; 0 if unknown.
     index : Path or None
         Where the list is kept.
     """
@@ -161,7 +161,7 @@ def _holds_classes(folder: Path) -> bool:
 
 
 def class_folders(folder: Path) -> list[Path]:
-    """Return the folders of a folder by name, without hidden ones and those of desktops."""
+    """Return the folders of a folder by name, without hidden and desktop folders."""
     with os.scandir(folder) as entries:
         names = [one.name for one in entries if not is_passed_folder(one.name) and one.is_dir()]
     return [folder / name for name in sorted(names)]

@@ -58,7 +58,7 @@ class RawTokensDeserializer(Deserializer):
         own. With ``offsets`` it may be left out: unsigned integers, whose width follows from
         the number of tokens.
     sequence_length : int, optional
-        Numbers in a sequence; or else one of the next two delimits documents.
+        Numbers in a sequence. Without it, one of the next two options delimits documents.
     offsets : str, path, or sequence of them, optional
         A file of offsets for each file, in the same order, with the ends of its documents in
         tokens: bare unsigned integers of 64 bits, as datatrove's ``.ds.index``, or ``.npy``;

@@ -59,8 +59,8 @@ def split(
 ) -> tuple[Deserializer, ...]:
     """Split a corpus by the ids of its sequences, the same way every time.
 
-    Which part a sequence belongs to depends on its id, the seed and the shares alone: files may
-    be added, and no sequence moves from one part to another. Streams, files and ids stay as
+    The part of a sequence depends on its id, the seed and the shares alone: files may be added,
+    and no sequence moves from one part to another. Streams, files and ids stay as
     they are, and a part goes wherever a deserializer goes. How many sequences a part gets is
     near its share of them, but left to chance.
 
@@ -74,7 +74,7 @@ def split(
         The name of a stream with one sample a sequence, a label for instance: every part gets
         its share of each class, to within one sequence, and all of them together its share of
         the corpus, rounded. Labels are looked at once, in a pass that is kept beside the index
-        of files. Which part a sequence belongs to then depends on the others of its class, too.
+        of files. The part of a sequence then depends on the rest of its class, too.
         Or a function that, given an id, returns the name of a group whose sequences stay
         together, such as those of one speaker.
     **shares : float or Fraction
@@ -89,7 +89,7 @@ def split(
     Raises
     ------
     ValueError
-        If shares do not lie between 0 and 1, or do not add up to 1. When a part is opened, if
+        If shares are not between 0 and 1, or do not add up to 1. When a part is opened, if
         it is empty.
 
     Examples

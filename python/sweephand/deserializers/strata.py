@@ -46,7 +46,7 @@ def parts_by_class(
 
 
 def _taken(counts: Sequence[int], share: Fraction) -> list[int]:
-    """Return how many are taken of each count, so that their sums are shares, rounded."""
+    """Return the number taken of each count; sums are the shares, rounded."""
     found, before, total = [], 0, 0
     for count in counts:
         total += count

@@ -99,7 +99,7 @@ class TextDeserializer(LineUnits):
 
 
 class _TextLines:
-    """Makes a sample of every line, or one of all text."""
+    """Makes a sample of every line, or a single sample of the whole text."""
 
     padding = 0
 

@@ -187,11 +187,11 @@ class TFRecordDeserializer(IndexedDeserializer):
         except StaleError:
             raise
         except DataError as error:
-            scan.add_error(error)  # what follows cannot be found
+            scan.add_error(error)  # the rest cannot be found
         return scan
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Decode the records of some units."""
+        """Decode the records of units."""
         offset, _, first = facts["units"][begin]
         stop = facts["units"][end - 1][1]
         packing = facts["compression"]

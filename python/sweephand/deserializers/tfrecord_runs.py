@@ -80,7 +80,7 @@ def is_record_head(head: bytes) -> bool:
 
 
 def messages_in(content: bytes) -> Iterator[bytes]:
-    """Yield the data of the first whole records of some bytes."""
+    """Yield the data of the whole records at the start of a buffer."""
     at = 0
     while at + HEAD <= len(content):
         begin = at + HEAD
@@ -98,7 +98,7 @@ def _check_length(
     number = finder.num_records - 1
     begin, end = finder.offset_of(number), finder.offset_of(number + 1)
     if size is not None and end > size:
-        finder.finish(size)  # says so
+        finder.finish(size)  # raises
     if end - begin > MOST_RECORD_BYTES:
         raise DataError(
             f"the record has {end - begin - HEAD - TAIL} bytes; at most {MOST_RECORD_BYTES} "

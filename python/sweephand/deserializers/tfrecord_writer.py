@@ -31,7 +31,7 @@ def _varint(value: int) -> bytes:
 
 
 def _varints(values: NDArray[np.int64]) -> bytes:
-    """Return all values one after the other."""
+    """Return all values in order."""
     places = np.arange(10, dtype=np.uint64) * np.uint64(7)
     sevens = values.astype(np.uint64)[:, None] >> places  # (values, 10)
     goes_on = np.zeros(sevens.shape, dtype=bool)

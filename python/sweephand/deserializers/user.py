@@ -62,7 +62,7 @@ class UserDeserializer(Deserializer):
     Attributes
     ----------
     thread_safe : bool
-        Whether several threads may call the methods at once; False unless a class says
+        True if several threads may call the methods at once; False unless a class says
         otherwise.
     """
 
@@ -91,9 +91,9 @@ class UserDeserializer(Deserializer):
         return None
 
     def sequence_lengths(self, chunk_id: int) -> object:
-        """Return the size of every sequence of a chunk in samples, or None: measure.
+        """Return the size of every sequence of a chunk in samples, or None to measure it.
 
-        An array must stay as it is.
+        A returned array must not change afterwards.
         """
         return None
 
@@ -112,10 +112,10 @@ class UserDeserializer(Deserializer):
         Returns
         -------
         sequence of ndarray of int, length n, or None
-            What `sequence_lengths` returns of each: one integer from 1 to 2^32 - 1 for each
-            sequence. They are checked as those are: integers in one row, as many and of as
-            many samples as `chunk_infos` says, the same whenever asked for; another number of
-            arrays than of chunks is a `DataError`.
+            The result of `sequence_lengths` for each chunk: one integer from 1 to 2^32 - 1 per
+            sequence. The same checks apply: integers in one dimension, with the number of
+            sequences and samples of `chunk_infos`, and the same at every call. A number of
+            arrays other than that of chunks is a `DataError`.
         """
         return None
 
@@ -190,7 +190,7 @@ class _Opening:
         return table.astype(np.int64, copy=False).view(np.uint64)
 
     def _measure(self, num_chunks: int) -> UserSizes:
-        """Load every chunk once; the first one that is not empty describes the streams."""
+        """Load every chunk once; the first that is not empty describes the streams."""
         sizes: list[NDArray[np.int64]] = []
         num_bytes = 0
         for chunk in range(num_chunks):
@@ -216,7 +216,7 @@ class _Opening:
         return Sizing(_core.index.CallbackSizes(self._sizes.read), samples, False)
 
     def _load(self, chunk: int) -> _core.read.Chunk:
-        """Return a chunk; one that cannot be served is one damaged item, and skipped."""
+        """Return a chunk; if it cannot be served it is skipped as one damaged item."""
         try:
             return make_chunk(list(self._read(chunk).columns.values()))
         except DataError as error:

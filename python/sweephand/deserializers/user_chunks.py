@@ -38,7 +38,7 @@ class ChunkMaker(Protocol):
         """Return the sizes of a chunk's sequences, or None."""
 
     def sequence_lengths_of(self, chunk_ids: NDArray[np.int64]) -> object:
-        """Return the sizes of the sequences of each of some chunks, or None."""
+        """Return the sizes of the sequences of each chunk, or None."""
 
     def get_chunk(self, chunk_id: int) -> object:
         """Return a chunk's data by stream."""
@@ -142,7 +142,7 @@ class UserChunks:
 
     def read(self, chunk: int) -> ChunkData:
         """Have a chunk made, and return it."""
-        # What is returned may read only when it is looked at.
+        # Returned objects may read data only when they are accessed.
         with self.call_lock.hold(f"{self.name}.get_chunk({chunk})"):
             data = self._get(chunk)
             try:
@@ -161,7 +161,7 @@ class UserChunks:
         """Return the types of the streams of a chunk."""
         try:
             return [
-                # An array of one sample each says so of all chunks; lists may be of any length.
+                # An array of one sample per sequence holds for all chunks; lists may vary.
                 describe_stream(
                     name,
                     data.columns[name],

@@ -6,8 +6,8 @@
     jpg 512 10000 a.jpg cls 11264 1 a.cls      a sample: extension, offset, size, name of each
     ...
 
-It is used only where it tells exactly what a walk over the headers finds: an order does not
-depend on it. https://docs.nvidia.com/deeplearning/dali (fn.readers.webdataset)
+It is used only if it agrees exactly with a walk over the headers: an order does not depend on
+it. https://docs.nvidia.com/deeplearning/dali (fn.readers.webdataset)
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def read_sidecar(file: SourceFile, heads: Mapping[str, int]) -> SidecarSamples |
     try:
         text = read_file(beside)
     except (OSError, DataError, ValueError):
-        return None  # most often there is none
+        return None  # usually there is none
     try:
         if not text.startswith(_VERSION.encode()):
             raise _OddError  # of another tool, or an older one
@@ -157,7 +157,7 @@ def _parse(text: bytes) -> _Members:
         rows.append(len(keys) - 1)
         fields.append(name[dot + 1 :].lower())
     if len(set(keys)) < len(keys) or len(set(zip(rows, fields, strict=True))) < len(rows):
-        raise _OddError  # a fault, which the walk tells with its place
+        raise _OddError  # a fault, which the walk reports with its place
     return _Members(keys, np.array(rows), fields, names, offsets, sizes)
 
 
@@ -170,14 +170,14 @@ def _begins(members: _Members, size: int) -> NDArray[np.int64]:
         raise ValueError("its members do not lie one behind the other")
     firsts = np.flatnonzero(np.diff(members.rows, prepend=-1))
     # More than a header, and perhaps that of a folder: a header about the next one, or a file
-    # of no sample. What is it then that begins there?
+    # of no sample. Which entry begins there?
     if (gaps[firsts] > 2 * _BLOCK).any():
         raise _OddError
     return members.offsets[firsts] - _BLOCK
 
 
 def _check(file: SourceFile, members: _Members, most: int) -> None:
-    """Refuse an index that contradicts the first headers, the last ones, or the end."""
+    """Refuse an index that contradicts the first headers, the last headers, or the end."""
     end, last = int(members.ends[-1]), members.names[-1]
     if end + _BLOCK > file.size:
         raise ValueError(f"{last} ends at byte {end}, the archive at {file.size}")

@@ -187,7 +187,7 @@ def _walk_over(
         except StaleError:
             raise
         except DataError as error:
-            scan.add_error(error)  # what follows cannot be found
+            scan.add_error(error)  # the rest cannot be found
         advance(stored - reported)
     return samples
 

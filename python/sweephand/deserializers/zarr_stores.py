@@ -35,7 +35,7 @@ zarr = OptionalModule("zarr", extra="zarr")
 _storage = OptionalModule("zarr.storage", extra="zarr")
 
 _METADATA = ("zarr.json", ".zgroup", ".zarray")
-_ROOT = "values"  # what the array is called of a store that is one
+_ROOT = "values"  # the name of the array of a store that is an array
 
 
 class ZarrDeserializer(ArrayUnits):
@@ -169,7 +169,7 @@ class _Group(ArrayGroup):
         self._known: dict[str, Any] = {_ROOT: root} if is_array else {}
 
     def get(self, path: str) -> StoredArray | None:
-        """Return the array that has a path, if there is one."""
+        """Return the array at a path, or None."""
         if path not in self._known:
             self._known[path] = None if self._root is None else self._root.get(path)
         found = self._known[path]

@@ -1,7 +1,7 @@
 """Events on the timeline: changes from a nominal time on, and of nothing before it.
 
-`MinibatchSource.events` adds them to a source that runs; ``MinibatchSource(..., events=...)``
-takes what it gives, or a file, and is the same run.
+`MinibatchSource.events` adds them to a running source; ``MinibatchSource(..., events=...)``
+takes the same list, or a file, and repeats the run.
 """
 
 from sweephand.base.public_names import attach_names

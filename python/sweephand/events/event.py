@@ -233,7 +233,7 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def event_of(event: object) -> Event:
-    """Return an event, also from its JSON; TypeError or ValueError if it is none."""
+    """Return an event, also from its JSON; TypeError or ValueError if it is no event."""
     if isinstance(event, Event):
         return event
     if not isinstance(event, Mapping):

@@ -170,7 +170,7 @@ def _to_text(events: Iterable[Event]) -> str:
 
 
 def _from_text(text: str, *, trusted: bool) -> list[Event]:
-    """Return the events of a text; TypeError or ValueError if it is none of events."""
+    """Return the events of a text; TypeError or ValueError if they are not events."""
     try:
         content = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
         if not isinstance(content, dict) or content.get("version") != _VERSION:

@@ -105,7 +105,7 @@ class EventList(Sequence["Event"]):
         """
         count, _, digest = fingerprint.partition(" ")
         number = int(count) if count.isdecimal() else 0
-        # What was added later may come sooner than what was there.
+        # Events added later may have earlier times.
         for first in (self.events, tuple(self.in_time)):
             if len(first) >= number and digest_of(first[:number]) == digest:
                 since = sorted(first[number:], key=lambda event: event.at)

@@ -58,7 +58,7 @@ def take_up(mine: EventList, there: Sequence[Event], event: Event, position: int
 
 
 def _same(one: Event, event: Event) -> Event | None:
-    """Return an event of the file, with its data, if it is the one that is added; else None."""
+    """Return an event of the file, with its data, if it equals the added event; else None."""
     if isinstance(one, Add) and isinstance(event, Add) and not event.fingerprint:
         with_data = replace(one, data=event.data)
         return with_data if replace(one, fingerprint="").digest == event.digest else None

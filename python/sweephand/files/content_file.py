@@ -36,5 +36,5 @@ class ContentFile(SourceFile):
             )
 
     def check_unchanged(self) -> None:
-        """Raise StaleError if the file is not the one that was listed."""
+        """Raise StaleError if the file is not the listed file."""
         self.content.file.check_unchanged()

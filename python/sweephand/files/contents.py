@@ -31,11 +31,11 @@ MAX_EXPANSION = 200
 """A compressed file may unpack to so many times its size, unless the user says otherwise."""
 
 _BUFFER_BYTES = 1 << 20
-_HEAD_BYTES = 1 << 16  # of an object, to know what it holds
+_HEAD_BYTES = 1 << 16  # of an object, to recognise its content
 
 
 class FileContents:
-    """Reader of files by their unpacked content; indexes of compressed ones are kept.
+    """Reader of files by their unpacked content; indexes of compressed files are kept.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def head_of_content(path: AnyPath, size: int, among: Collection[Compression]) ->
         return head
     if isinstance(path, RemotePath):
         first = _FirstBytes.of(path)
-        with suppress(DataError):  # of what lies further on
+        with suppress(DataError):  # in later parts
             found = FileContents().head(first, compression, size)
             if len(found) == size or first.are_all:
                 return found

@@ -24,7 +24,7 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
     ----------
     files : str, path, or sequence of them
         Paths, globs (what exists is taken literally), or fsspec URLs, which are globs if they
-        hold ``*`` or ``[``; with braces, ``{000..099}`` or ``{a,b}``, all that they stand for.
+        hold ``*`` or ``[``; with braces, ``{000..099}`` or ``{a,b}``, all expansions.
     as_given : bool
         Keep the order they were given in; what a glob finds is in the order of the paths.
 
@@ -69,7 +69,7 @@ def list_paths(paths: Files) -> list[PathLike]:
     if isinstance(paths, str | os.PathLike):
         return _expanded(paths)
     # Not any iterable: the columns of a table are no paths.
-    # Not an open file either, whose lines are none.
+    # Not an open file either, whose lines are no paths.
     is_several = not hasattr(paths, "read") and isinstance(paths, _SEVERAL)
     given: list[PathLike] = list(paths) if is_several else []
     wrong: list[object] = [one for one in given if not isinstance(one, _PATH_TYPES)]

@@ -61,7 +61,7 @@ Stored = NDArray[Any] | PackedArray
 
 
 class IndexArrays(Mapping[str, NDArray[Any]]):
-    """Arrays by name; a packed one is unpacked whenever it is asked for.
+    """Arrays by name; a packed array is unpacked at every access.
 
     Parameters
     ----------

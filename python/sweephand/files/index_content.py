@@ -47,7 +47,7 @@ class IndexContent:
     facts : list of dict
         One per file.
     arrays : dict of ndarray
-        Each of all files, one behind the other; read-only.
+        Each concatenated over all files; read-only.
     starts : dict of ndarray of int64, shape (files + 1,)
         Where each file's part of an array begins, and the end.
     """
@@ -64,7 +64,7 @@ def write_index(path: Path, content: IndexContent, meaning: Mapping[str, Any]) -
     Raises
     ------
     OSError
-        If the system refuses; nothing is left behind.
+        If the system refuses; no partial file is left.
     """
     stored = sorted(stored_in(content.arrays).items())
     packed = {name: pack(one) for name, one in stored}
@@ -101,9 +101,9 @@ def read_index(
 ) -> IndexContent | None:
     """Return the content of an index file; None if it is absent or of no use.
 
-    Of no use is what is damaged, as it can be built again, what no writer can have written, and
-    what belongs to a user who is none of `owners`: whoever writes an index decides what is
-    read.
+    Of no use are damaged files, as they can be built again, files that no writer can have
+    written, and files of a user outside `owners`: the writer of an index decides which bytes
+    are read.
     """
     try:
         with open_regular(path) as file:

@@ -67,7 +67,7 @@ class Index:
     facts : list of dict
         One per file.
     arrays : dict of ndarray
-        Each of all files, one behind the other; read-only.
+        Each concatenated over all files; read-only.
     starts : dict of ndarray of int64, shape (files + 1,)
         Where each file's part of an array begins, and the end.
     path : Path or None
@@ -101,7 +101,7 @@ def load_index(
     check: Check | None = None,
     keep: Keep = "auto",
 ) -> Index:
-    """Return the index of a corpus: the one that is kept, or a new one.
+    """Return the index of a corpus: the kept index, or a new one.
 
     It is kept in ``.sweephand``, a hidden folder of that of the files, which other readers pass
     over, or in the cache folder if that cannot be written: the one that the variable
@@ -148,7 +148,7 @@ def load_index(
         found = found or path
         known |= believed
     scans = _scan_all(files, [known.get(one) for one in wanted], scan)
-    if len({_layout_of(one) for one in scans}) > 1:  # what was kept does not fit
+    if len({_layout_of(one) for one in scans}) > 1:  # the kept scans do not fit
         known = {}
         scans = _scan_all(files, [None] * len(files), scan)
     known = {

@@ -95,7 +95,7 @@ def clean_indexes(folder: Path | None, begins: Collection[str]) -> list[Path]:
         path.unlink()
         removed.append(path)
     if folder is not None:
-        with suppress(OSError):  # somebody keeps something else there, or it is not there
+        with suppress(OSError):  # another file is kept there, or none
             (folder / FOLDER).rmdir()
     return removed
 
@@ -128,7 +128,7 @@ def _is_cached_of(path: Path, begins: Collection[str]) -> bool:
 
 
 def _is_ours(path: Path, owners: Collection[int], *, is_folder: bool = False) -> bool:
-    """Return True if a path is free, or belongs to one of these owners."""
+    """Return True if a path is free, or belongs to any of these owners."""
     try:
         found = path.lstat()
     except FileNotFoundError:

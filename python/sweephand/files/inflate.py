@@ -259,7 +259,7 @@ class InflatedStream(io.RawIOBase):
     def _fill(self) -> bool:
         """Read more compressed bytes; return True if there were any."""
         file = self._inflated.file
-        # From a store whole blocks, the same ones for whoever comes from elsewhere.
+        # From a store whole blocks, the same for readers that come from any position.
         is_here = self._file is not None or isinstance(file, LocalFile)
         inside = 0 if is_here else self._packed % _READ_BYTES
         begin = self._packed - inside

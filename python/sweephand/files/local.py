@@ -1,4 +1,4 @@
-"""Files of this machine: regular ones, opened without a wait."""
+"""Local regular files, opened without blocking."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LocalFile(SourceFile):
         self.opened().read_into(offset, out)
 
     def check_unchanged(self) -> None:
-        """Raise StaleError if the file is not the one that was listed."""
+        """Raise StaleError if the file is not the listed file."""
         self.opened()
 
 
@@ -66,7 +66,7 @@ def find_local(spec: str) -> FileList:
     """Return the file at a path, or those that a pattern matches."""
     if not glob.has_magic(spec) or Path(spec).exists():
         return FileList([stat_file(spec)], [])
-    # Path.glob has no absolute patterns; what it finds is not looked at twice.
+    # Path.glob has no absolute patterns; its results are not looked up twice.
     paths = sorted(set(glob.glob(spec, recursive=True)))  # noqa: PTH207
     found: list[SourceFile] = []
     leftovers: list[str] = []

@@ -22,7 +22,7 @@ AnyPath = Path | RemotePath
 
 
 def as_path(spec: str | PathLike[str]) -> AnyPath:
-    """Return a path, with the user's folder for ``~``, or a remote one of a URL."""
+    """Return a path, with the user's folder for ``~``, or the remote path of a URL."""
     text = spec_of(spec)
     if not is_url(text):
         return Path(text)
@@ -31,7 +31,7 @@ def as_path(spec: str | PathLike[str]) -> AnyPath:
 
 
 def is_glob(spec: str | PathLike[str]) -> bool:
-    """Return True if a path or URL is a pattern; an existing path is never one."""
+    """Return True if a path or URL is a pattern; an existing path never is."""
     text = spec_of(spec)
     if is_url(text):
         return is_pattern(text)
@@ -39,7 +39,7 @@ def is_glob(spec: str | PathLike[str]) -> bool:
 
 
 def folders_like(spec: str | PathLike[str]) -> list[Path]:
-    """Return the folders of this machine that a pattern matches, by name, no hidden ones."""
+    """Return the local folders that match a pattern, by name, without hidden folders."""
     # Path.glob has no absolute patterns.
     found = () if is_url(spec_of(spec)) else glob(spec_of(spec), recursive=True)  # noqa: PTH207
     folders = [Path(path) for path in sorted(set(found)) if Path(path).is_dir()]
@@ -66,7 +66,7 @@ def read_file(path: AnyPath) -> bytes:
 
 
 def stat_all(paths: Sequence[AnyPath]) -> list[SourceFile]:
-    """Look at files: at many of a store by a list of their folder, where it makes one."""
+    """Look at files; many files of a store are found by a list of their folder."""
     remote = [path for path in paths if isinstance(path, RemotePath)]
     listed = [path for path in remote if not is_signed(path.url)]
     folders = dict.fromkeys(path.parent.url for path in listed) if len(listed) > 1 else ()
@@ -116,7 +116,7 @@ def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
 
 
 def folders_at(path: AnyPath) -> list[AnyPath]:
-    """Return the folders in a folder, by name, without hidden ones and those of desktops."""
+    """Return the folders in a folder, by name, without hidden and desktop folders."""
     found: list[AnyPath] = []
     if isinstance(path, RemotePath):
         found += path.folders()

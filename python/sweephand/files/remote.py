@@ -86,7 +86,7 @@ class RemoteFile(SourceFile):
         return content
 
     def check_unchanged(self) -> None:
-        """Raise StaleError if the object is not the one that was listed."""
+        """Raise StaleError if the object is not the listed object."""
         loading = current()
         if loading is None:
             self.look()
@@ -94,7 +94,7 @@ class RemoteFile(SourceFile):
             loading.check_unchanged(self)
 
     def look(self) -> None:
-        """Raise StaleError if the store now has another object than the listed one."""
+        """Raise StaleError if the store has replaced the listed object."""
         self.same(self._look)
 
     def _look(self) -> None:
@@ -111,7 +111,7 @@ class RemoteFile(SourceFile):
 
     @property
     def tells_apart(self) -> bool:
-        """True if path, size and tag are of no other object: a query may name one."""
+        """True if path, size and tag identify the object; a query might name another."""
         return is_of_content(self.tag) or (bool(self.tag) and not has_secrets(self.url))
 
 
@@ -224,7 +224,7 @@ def list_folder(url: str) -> dict[str, Mapping[str, Any]]:
 
 
 def canonical(url: str) -> str:
-    """Return a URL as lists of its store write it, and one of this machine as a path."""
+    """Return a URL in the spelling of its store's lists, and a local URL as a path."""
     protocol, _, path = url.partition("://")
     if protocol in _LOCAL:
         return path

@@ -101,7 +101,7 @@ class RemotePath:
         return self._folder._info_below(self.url)
 
     def _info_below(self, url: str) -> Info:
-        """Return the information on a path in this folder: by its list, if one is made."""
+        """Return the information on a path in this folder, from its list if there is a list."""
         if self.is_file():
             return _NOTHING
         if url.rpartition("/")[0] != self.url or url.startswith(WEB) or not self.is_dir():

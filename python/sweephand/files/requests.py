@@ -8,7 +8,7 @@ MOST_SMALL_REQUESTS = 48
 
 
 def num_requests(chunk_bytes: int) -> int:
-    """Return how many requests for so many bytes each are under way at a time.
+    """Return the number of concurrent requests for a number of bytes each.
 
     Two chunks of each of 48 lanes are due at once when a run begins: what is not under way then
     waits for the latency of what is.

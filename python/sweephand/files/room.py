@@ -15,7 +15,7 @@ def room_for(size: int, path: str, offset: int | None = None) -> NDArray[np.uint
     Raises
     ------
     DataError
-        If the machine has less memory. `path` and `offset` are where the length stands.
+        If the machine has less memory. `path` and `offset` are the place of the length.
     """
     if size > _core.read.physical_memory():
         raise DataError(

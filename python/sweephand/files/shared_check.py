@@ -1,4 +1,4 @@
-"""A check that answers all who came before it began."""
+"""A check that is shared by all callers that arrived before it began."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Condition
 
-_MOST = 4  # checks at a time: one begins soon after whoever has just missed another
+_MOST = 4  # checks at a time: a caller that has just missed one gets the next soon
 
 
 @dataclass
@@ -22,7 +22,7 @@ class _Turns:
 
 
 class SharedCheck:
-    """A check that answers all who came before it began.
+    """A check that is shared by all callers that arrived before it began.
 
     Threads that read an object ask afterwards if it is still the same: one request, begun after
     all of them have read, answers them together.
@@ -38,11 +38,11 @@ class SharedCheck:
         self._turns = _Turns()
 
     def __reduce__(self) -> tuple[type[SharedCheck], tuple[()]]:
-        """Pickle as a new one: another process has threads of its own."""
+        """Pickle as a new object: another process has threads of its own."""
         return type(self), ()
 
     def __call__(self, check: Callable[[], None]) -> None:
-        """Return when a check that began after the call has passed; raise what one raises."""
+        """Wait for a check that began after the call, and raise its error if it fails."""
         if self._turns.process != os.getpid():
             self._turns = _Turns()  # the thread that checked has stayed in the parent
         turns = self._turns

@@ -1,4 +1,4 @@
-"""The interface of files, local or remote, and how a changed one is noticed."""
+"""The interface of local and remote files, and the detection of changes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class SourceFile(ABC):
 
     @abstractmethod
     def check_unchanged(self) -> None:
-        """Raise StaleError if the file is not the one that was listed."""
+        """Raise StaleError if the file is not the listed file."""
 
     @property
     def is_here(self) -> bool:
@@ -120,8 +120,8 @@ def spec_of(path: PathLike) -> str:
 def is_leftover(name: str, *, hidden: bool = False) -> bool:
     """Return True if a file that was met in a folder holds no data.
 
-    Those are what writers and desktops leave behind, indexes, and what begins with a dot,
-    which no other reader of a folder takes either; unless hidden files are asked for.
+    Those are leftovers of writers and desktops, indexes, and, unless hidden files are asked
+    for, names that begin with a dot, which other readers of folders skip, too.
     """
     is_hidden = name.startswith(".") and not hidden
     is_of_writers = name.endswith(_LEFTOVER_SUFFIXES) or name in _LEFTOVER_NAMES
@@ -129,7 +129,7 @@ def is_leftover(name: str, *, hidden: bool = False) -> bool:
 
 
 def is_passed_folder(name: str) -> bool:
-    """Return True for a nested folder without data: a hidden one, or one of macOS."""
+    """Return True for a nested folder without data: hidden, or made by macOS."""
     return name.startswith(".") or name.lower() in _OF_DESKTOPS
 
 

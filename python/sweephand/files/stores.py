@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 ATTEMPTS = 6
 _FIRST_DELAY = 0.2  # seconds
 
-# What another attempt would not mend: by the names of exceptions, and what web servers answer.
+# Errors that a retry would not mend: names of exceptions, and status codes of web servers.
 _FINAL: dict[int, set[object]] = {
     errno.ENOENT: {"FileNotFoundError", "NotFoundError", 404, 410},
     errno.EACCES: {"PermissionError", "PermissionDeniedError", "UnauthenticatedError"}
@@ -43,9 +43,9 @@ def open_store(url: str) -> tuple[Any, str]:
     if protocol in _OBSTORE and not (is_web and has_secrets(url)) and find_spec("obstore"):
         from obstore.fsspec import FsspecStore
 
-        make: Any = FsspecStore  # its types know some protocols, and take no options for others
+        make: Any = FsspecStore  # its types know certain protocols, and no options of the rest
         options: dict[str, Any] = {"retry_config": {"retry_timeout": timedelta(seconds=limit)}}
-        if is_web:  # of other stores the environment says it
+        if is_web:  # other stores take it from the environment
             options["client_options"] = {"timeout": f"{limit}s", "allow_http": True}
         store = make(protocol, **options)
         return store, store._strip_protocol(url)
@@ -91,7 +91,7 @@ def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -
             raise
         except Exception as error:
             failure = error
-        # Not within the handler: what caused the error may tell secrets of the URL.
+        # Not within the handler: the cause of the error may hold secrets of the URL.
         _raise_final(failure, url)
         left = end - time.monotonic()
         if left > 0:

@@ -43,7 +43,7 @@ class PartOfOneSize(Transform):
 
     @abstractmethod
     def part(self, height: int, width: int, draw: np.random.Generator) -> tuple[Box, Extent]:
-        """Return the part of a picture so high and wide, and height and width that it gets."""
+        """Return the crop of a picture of this height and width, and its new size."""
 
     def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
         """Cut it out and resize it."""

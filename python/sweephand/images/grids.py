@@ -45,7 +45,7 @@ class PatchRule(ABC):
 
     @property
     def edge(self) -> int:
-        """Pixels of the edge of what becomes one vector."""
+        """Edge of the square that becomes one vector, in pixels."""
         return self.patch * self.merge
 
     @abstractmethod
@@ -53,7 +53,7 @@ class PatchRule(ABC):
         """Return height and width of each picture that is cut into patches, of whole edges."""
 
     def cut(self, picture: Picture, interpolation: str) -> list[Picture]:
-        """Return these pictures: the whole one in each size."""
+        """Return these pictures: the whole picture in each size."""
         return [
             resized(picture, size, interpolation) for size in self.sizes(*picture.shape[:2])
         ]
@@ -86,7 +86,7 @@ class NativeResolution(PatchRule):
     Raises
     ------
     ValueError
-        If a number is none, or the limits hold no picture.
+        If a number is invalid, or the limits hold no picture.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class Tiles(PatchRule):
     Raises
     ------
     ValueError
-        If a number is none, or the size is no such multiple.
+        If a number is invalid, or the size is no such multiple.
 
     Examples
     --------
@@ -202,7 +202,7 @@ class Tiles(PatchRule):
 
 @lru_cache(maxsize=1 << 12)
 def _nearest_grid(height: int, width: int, most: int, size: int) -> tuple[int, int]:
-    """Return the grid of the nearest proportions; of equal ones the larger if it is filled."""
+    """Return the grid of the nearest proportions; in a tie the larger if it is filled."""
     wanted = width / height
     best, least = (1, 1), math.inf
     grids = [(r, c) for r in range(1, most + 1) for c in range(1, most // r + 1)]

@@ -1,4 +1,4 @@
-"""Height and width of stored pictures, by the first bytes of the usual ones."""
+"""Height and width of stored pictures in common formats, by their first bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _JPEG = b"\xff\xd8"
 _PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 _PNG_EXTENT = 16  # where width and height begin
 _MARKER = 0xFF  # begins every segment of a JPEG
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # segments that tell the extent
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # segments that hold the extent
 _APP1 = 0xE1  # EXIF and XMP
 _EXIF = b"Exif\0\0"
 _SHORT = 3  # type of EXIF's values
@@ -76,7 +76,7 @@ def jpeg_frame(content: bytes) -> JpegFrame | None:
             bits, height, width, channels = unpack_from(">BHHB", content, at + 4)
             turned = _exif_orientation(exif) if exif else 0
             if turned == 0 and has_xmp:
-                turned = None  # or XMP tells it
+                turned = None  # or XMP has it
             return JpegFrame(kind, bits, height, width, channels, turned)
         elif kind not in _SEGMENTS:
             return None

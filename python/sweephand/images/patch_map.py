@@ -159,7 +159,7 @@ def patches(
 
 
 class PatchMap(KnownMap):
-    """Replaces stored pictures by patches, and placeholders by one for each vector."""
+    """Replaces stored pictures by patches, and repeats their placeholders, once per vector."""
 
     def __init__(
         self,

@@ -95,7 +95,7 @@ class PictureMap(KnownMap):
 
 
 def samples_of(name: str, sequence: Mapping[str, Any]) -> Any:
-    """Return the samples of a stream; ValueError if there is none of the name."""
+    """Return the samples of a stream; ValueError if the name is unknown."""
     if name not in sequence:
         raise ValueError(f"there is no stream {name!r}, there are: {', '.join(sequence)}")
     return sequence[name]

@@ -132,7 +132,7 @@ class RandomVerticalFlip(RandomHorizontalFlip):
 
 
 class ToDtype(Transform):
-    """Change the type of the numbers; integers become fractions of their largest one.
+    """Change the type of the numbers; integers become fractions of their largest value.
 
     Parameters
     ----------

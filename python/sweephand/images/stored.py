@@ -24,7 +24,7 @@ Image: Any = OptionalModule("PIL.Image", extra="image")
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
 
 _OF_FOUR_BYTES = {"RGB": 3, "RGBA": 4}  # channels of modes whose pixels have room for four
-_TELLS_ORIENTATION = {"exif", "xmp", "XML:com.adobe.xmp"}  # names in what Pillow knows
+_TELLS_ORIENTATION = {"exif", "xmp", "XML:com.adobe.xmp"}  # names in Pillow's information
 
 
 def check_pillow() -> None:
@@ -116,7 +116,7 @@ def _orientation(image: Any, content: bytes) -> int:
 
 
 class _Refused(ValueError):
-    """A picture that is none for the mode."""
+    """A picture that does not fit the mode."""
 
 
 def _damaged(content: bytes, error: Exception) -> ValueError:

@@ -26,10 +26,10 @@ class Attention:
         [1, 2^31]. For a plain transformer that is 6 times its width: 24,576 fits 7 B
         parameters. Twice that for a causal kernel that skips half of the products.
     cost : dict of float, optional
-        What every item of carried streams costs, in samples of a short sequence:
-        ``{"patches": 3.5}``. The `cost` of a sequence by its length does not have it.
+        Cost of every item of carried streams, in samples of a short sequence:
+        ``{"patches": 3.5}``. The method `cost`, which takes lengths alone, does not include it.
     per_item : sequence of (str, float)
-        The same, as it is kept.
+        The same, in the stored form.
 
     Raises
     ------
@@ -65,7 +65,7 @@ class Attention:
         return f"Attention(equal_at={self.equal_at}{cost})"
 
     def cost(self, num_samples: Length) -> Length:
-        """Return the cost of a sequence, or of each in an array, in samples of a short one."""
+        """Return the cost of each sequence, in samples of a short sequence."""
         return num_samples * (1 + num_samples / self.equal_at)
 
     @property

@@ -65,7 +65,7 @@ class Layout:
     (True, True)
     """
 
-    # How minibatches lie in memory, and whether rows come with segment and position ids.
+    # The form of minibatches in memory, and if rows come with segment and position ids.
     form: ClassVar[_core.engine.Form] = _core.engine.Form.RAGGED
     has_segments: ClassVar[bool] = False
     # A piece that does not end with its row goes on in the same row of the next minibatch.
@@ -131,7 +131,7 @@ class Layout:
 
     @property
     def parts(self) -> str | None:
-        """The stream that says to which part of its sequence a sample belongs."""
+        """The stream that holds the part of its sequence to which each sample belongs."""
         return None
 
     @property
@@ -194,7 +194,7 @@ class Layout:
         return "error"
 
     def within(self, counts: Mapping[str, NDArray[np.uint32]]) -> Self:
-        """Return the layout that knows what every sequence carries of streams with limits."""
+        """Return the layout with the counts of the limited streams in every sequence."""
         return self
 
     @property

@@ -124,7 +124,7 @@ class Bucketed(GapLayout):
 
     @property
     def num_progress(self) -> int:
-        """How many numbers a state has of progress: one for each bucket."""
+        """The number of entries of progress in a state: one for each bucket."""
         return len(self.boundaries)
 
     def settle(self, corpus: _core.index.Corpus) -> Self:

@@ -59,8 +59,8 @@ class Packed(GapLayout):
         have equally many. With ``balance=`` all workers, and all micro-batches of
         each, cost nearly the same. Which rows make up the global minibatch never changes.
     parts : str, optional
-        The stream that says of each sample to which part of its sequence it belongs, as
-        ``StreamDef(parts=...)`` of the tokens does for all layouts.
+        The stream that holds the part of its sequence to which each sample belongs, as
+        ``StreamDef(parts=...)`` of the tokens names it for all layouts.
     limits : dict of int, optional
         The most items of a carried stream that a row holds: ``{"patches": 8192}``. A
         micro-batch holds at most its rows times that.
@@ -134,7 +134,7 @@ class Packed(GapLayout):
         return self.limits or {}
 
     def within(self, counts: Mapping[str, NDArray[np.uint32]]) -> Self:
-        """Return the layout that knows what every sequence carries of streams with limits."""
+        """Return the layout with the counts of the limited streams in every sequence."""
         made = replace(self)
         sizes = {name: _core.index.StoredSizes(counts[name]) for name in self.load_limits}
         object.__setattr__(made, "_counts", sizes)

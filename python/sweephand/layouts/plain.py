@@ -65,7 +65,7 @@ class Padded(WholeSequences, GapLayout):
     Parameters
     ----------
     pad_value : number, or dict of numbers
-        Value of the gaps; a dict has it per stream, with 0 for all others.
+        Value of the gaps; a dict has it per stream, with 0 for streams not named.
     side : {"right", "left"}
         The side of the padding.
     multiple_of : int

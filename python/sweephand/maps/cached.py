@@ -236,7 +236,7 @@ class _Maker:
 
     @property
     def sizes(self) -> Sizes:
-        """Sizes of the results of all chunks so far."""
+        """Sizes of the results of all chunks up to now."""
         return Sizes(
             np.concatenate([chunk.counts for chunk in self._chunks]),
             np.concatenate([chunk.sizes for chunk in self._chunks]),

@@ -20,7 +20,7 @@ from sweephand.corpus.sweep_order import DerivedOrder
 
 @dataclass(frozen=True)
 class Expansion:
-    """Numbers and sizes of the sequences that a map makes, at least one of each.
+    """Numbers and sizes of the sequences that a map makes, at least one of each input.
 
     Attributes
     ----------

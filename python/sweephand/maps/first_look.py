@@ -56,7 +56,7 @@ class FirstLook:
         return cls(form, definitions, num_bytes / form.size(first), columns)
 
     def streams(self, stored: StoredStreams, *, keeps_size: bool) -> list[StreamInfo]:
-        """Return the streams; ValueError if they cannot be what they are declared.
+        """Return the streams; ValueError if they contradict their declaration.
 
         A stream whose one sample comes with a first axis has one per sequence if it had so
         before, if all sequences have one, or if this one has more in others.
@@ -79,7 +79,7 @@ class FirstLook:
 def look_at_first(
     stored: StoredStreams, wanted: SequenceMap, opening: OpenContext
 ) -> FirstLook:
-    """Map sequences until one shows the streams, at best one of several samples.
+    """Map sequences until a result shows the streams, at best with several samples.
 
     DataError if none of the first can be mapped, or more fail than the budget holds.
     """

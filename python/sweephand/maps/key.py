@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sweephand.torch.minibatch.generators import Generator
 
 _OF_A_SWEEP, _OF_ALL_SWEEPS = 6, 7  # purposes: docs/order.md
-_INTEGER, _UNIFORM, _NUMPY, _TORCH = range(4)  # what a word is drawn for
+_INTEGER, _UNIFORM, _NUMPY, _TORCH = range(4)  # the purpose of a drawn word
 
 
 class Key:

@@ -51,7 +51,7 @@ def map_corpus(stored: Corpus, wanted: SequenceMap, opening: OpenContext) -> Cor
 
 def _mapped(stored: StoredCorpus, wanted: SequenceMap, opening: OpenContext) -> StoredCorpus:
     check_name(stored, wanted.name)
-    stored = replace(stored, counts={})  # of streams that may be others now
+    stored = replace(stored, counts={})  # of streams that may have changed
     opening.workers.check(wanted)
     if wanted.cache:
         kept = cached_corpus(stored, wanted, opening)
@@ -188,7 +188,7 @@ class MapRun:
         )
 
     def _blank(self, num_sequences: int) -> _core.read.Chunk:
-        """Return skipped sequences, for stored ones that are damaged."""
+        """Return skipped sequences, in place of damaged stored sequences."""
         form = self._look.form
         columns = form.to_columns([form.like] * num_sequences)
         return make_chunk(list(columns.values()), owned=False, skipped=range(num_sequences))

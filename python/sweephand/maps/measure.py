@@ -182,7 +182,7 @@ def _measured(
     how: str = "",
     heads: Mapping[str, int] | None = None,
 ) -> Sizes:
-    """Return the kept result of an earlier pass, or make a new one."""
+    """Return the kept result of an earlier pass, or make a new pass."""
     store = MeasuredStore.of(stored.corpus, f"{wanted.fingerprint} {how}".rstrip())
     kept = store.read()
     if kept is not None:
@@ -263,7 +263,7 @@ def rounds(
 def _round(
     numbers: NDArray[np.uint64], parts: Iterable[Measured], done: int, ledger: Ledger
 ) -> Round:
-    """Return the sizes of all sequences up to the last one, damaged ones included."""
+    """Return the sizes of the sequences up to the last of `numbers`, damaged ones included."""
     found = Round()
     for part in parts:
         found.sizes += part.sizes
@@ -273,7 +273,7 @@ def _round(
             ledger.add(wrong)
             found.is_clean = False
     end = int(numbers[-1]) + 1 if len(numbers) else done
-    if end - done != len(found.sizes):  # what is damaged keeps its place
+    if end - done != len(found.sizes):  # damaged sequences keep their places
         sizes = [[1] for _ in range(end - done)]
         for number, own in zip(numbers.tolist(), found.sizes, strict=True):
             sizes[number - done] = own

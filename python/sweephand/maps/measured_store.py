@@ -102,7 +102,7 @@ class MeasuredStore:
 
     @contextmanager
     def begin(self) -> Iterator[MeasuringPass]:
-        """Resume a pass that was stopped, or begin a new one; finished parts stay."""
+        """Resume a pass that was stopped, or begin a new pass; finished parts stay."""
         place = self.place_to_write()
         if place is None:
             yield MeasuringPass(self, None, [])

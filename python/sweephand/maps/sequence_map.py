@@ -37,7 +37,7 @@ class SequenceMap:
     name : str
     version : int
     streams : StreamDefs or None
-        What it returns; None: as the first sequence tells.
+        The streams of its result; None takes those of the first sequence.
     size : {"same", "measured"}, Lengths or callable
     cache : bool
         Whether what it makes is kept.
@@ -165,7 +165,7 @@ def make_filter(predicate: Callable[..., Any], name: str | None, version: int) -
 
 
 def name_of(function: Callable[..., Any], name: str | None) -> str:
-    """Return the name of a map: the one that is given, or that of its function.
+    """Return the name of a map: the given name, or that of its function.
 
     TypeError if the name is no text; ValueError if there is none.
     """

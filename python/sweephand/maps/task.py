@@ -200,7 +200,7 @@ class MapTask:
         return self.finish([self.error(0, reason)], [0.0])
 
     def finish(self, outputs: Iterable[Any], seconds: Sequence[float] = ()) -> MapResult:
-        """Return the sequences made of the map's outputs, and the damaged ones.
+        """Return the sequences made of the map's outputs, and the damaged sequences.
 
         `seconds` is looked at last: how long the map took for each.
         """
@@ -209,7 +209,7 @@ class MapTask:
         return MapResult(list(self.form.to_columns(usable).values()), wrong, seconds)
 
     def _settled(self, number: int, found: Any, wrong: dict[int, DataError]) -> Samples:
-        """Return the samples of an output, or of a damaged one, which is noted, others."""
+        """Return the samples of an output; a damaged output is noted and gets placeholders."""
         made = found if isinstance(found, DataError) else self._samples(number, found)
         if isinstance(made, DataError):
             wrong[number] = made
@@ -270,7 +270,7 @@ class MapTask:
             took = progress.end()
         if isinstance(found, DataError) and len(self) > 1:
             singles = (self.part(number, number + 1) for number in range(len(self)))
-            # each by itself tells which one it was
+            # retried singly to find the item that failed
             return chain.from_iterable(one._by_batch(progress, seconds) for one in singles)
         seconds += [took / len(self)] * len(self)
         return self._of_batch(found)

@@ -79,15 +79,15 @@ def classes(stream: str, names: Sequence[str] | None = None) -> TextClasses:
     stream : str
         A stream of texts, or of integers or bools; without ``names`` of one sample a sequence.
     names : sequence of str, optional
-        The class of number 0, 1, ...; a text that is none of them is a `DataError`. By default
-        all that the corpus has, integers ascending and then texts in alphabetical order: they
+        The classes of numbers 0, 1, ...; any other text is a `DataError`. By default all
+        classes of the corpus, integers ascending and then texts in alphabetical order: they
         are found when it is opened, in one pass that is kept beside the index of files. Files
         of validation that are mapped by themselves take the names of the training data.
 
     Returns
     -------
     callable
-        A map of the stream to int64; all others stay.
+        A map of the stream to int64; other streams are unchanged.
 
     Raises
     ------

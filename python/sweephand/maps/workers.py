@@ -39,12 +39,12 @@ if TYPE_CHECKING:  # protocols cost time at every start
 
 Kind = Literal["threads", "processes"]
 
-# At most so many tasks a worker. A message to a process costs more than half a millisecond if
+# The most tasks per worker. A message to a process costs more than half a millisecond if
 # tasks take long: all that both sides need for it has left the caches by then.
 _TASKS_PER_WORKER = {"threads": 4, "processes": 2}
 _SHORT_SECONDS = 2e-4  # a sequence, up to which threads may cost more than they gain
 _FIRST_SECONDS = 1.0  # that a first sequence may take; nothing else waits beside it
-# What a task must take to be worth its way to an idle worker, in seconds, and to a busy one.
+# The least seconds of a task that is worth sending to an idle worker, and to a busy worker.
 _TASK_SECONDS = {"threads": (2e-4, 2e-4), "processes": (1e-3, 2e-2)}
 
 
@@ -147,7 +147,7 @@ class MapWorkers:
         )
 
     def _num_tasks(self, cost: float) -> int:
-        """Return how many tasks to make of work that takes so many seconds."""
+        """Return the number of tasks for work that takes a number of seconds."""
         least, enough = _TASK_SECONDS[self.kind]
         for_all = min(self.num_workers, int(cost / least))
         most = self.num_workers * _TASKS_PER_WORKER[self.kind]

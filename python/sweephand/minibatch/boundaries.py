@@ -80,7 +80,7 @@ class Boundaries(ServedStream):
 
     @property
     def max_seqlen(self) -> int:
-        """Samples of the longest sequence, or part of one; 0 in an empty share."""
+        """Samples of the longest sequence, or part of a sequence; 0 in an empty share."""
         parts = self.sequence_parts
         return self._stream.longest if parts is None else parts.longest
 
@@ -121,10 +121,10 @@ class Boundaries(ServedStream):
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """Which row each of `values` is in: int64, shape (samples,).
+        """The row of each of `values`: int64, shape (samples,).
 
-        In a layout without rows a sequence is a row. A model that replaces placeholders by what
-        is carried finds its k-th item at the k-th placeholder of that row.
+        In a layout without rows a sequence is a row. A model that replaces placeholders by
+        carried items finds its k-th item at the k-th placeholder of that row.
         """
         if not self._layout.has_rows:
             return self.sequences
@@ -133,7 +133,7 @@ class Boundaries(ServedStream):
 
     @property
     def cu_seqlens(self) -> NDArray[np.int32]:
-        """`offsets` as int32, as attention kernels want them; of parts where there are some.
+        """`offsets` as int32, for attention kernels; those of parts if sequences have parts.
 
         Returns
         -------

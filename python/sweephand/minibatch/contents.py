@@ -14,7 +14,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import Layout
 from sweephand.minibatch.label_count import LabelKind
 
-if TYPE_CHECKING:  # the generated stub knows no types of what is written in C
+if TYPE_CHECKING:  # the generated stub has no types for classes in C
 
     class StreamKinds:
         """The class of streams, of each key how it is shown, and if sequences have parts."""

@@ -41,7 +41,7 @@ def sparse_matrix(
             "use asarray()"
         ) from None
     indices, starts = _places(stream)
-    matrix = copy(empty)  # what SciPy would look for in the arrays has been seen to
+    matrix = copy(empty)  # SciPy's checks of the arrays are already done
     matrix._shape = shape  # its setter reshapes, and its constructor takes five times as long
     if max(len(elements), *shape) > _MOST_INT32 or matrix.shape != shape:
         return type(empty)((elements, indices, starts), shape=shape)

@@ -47,7 +47,7 @@ def are_tokens(info: StreamInfo) -> bool:
 
 
 def kind_of_stream(labels: StreamInfo) -> LabelKind:
-    """Return the kind of a stream of labels, every sample of which is one."""
+    """Return the kind of a stream of labels in which every sample is a label."""
     if labels.is_sized:
         return LabelKind.SAMPLES
     return LabelKind.SEQUENCES if labels.is_single else LabelKind.UNKNOWN

@@ -120,7 +120,7 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
         Returns
         -------
         dict of Tensor
-            As `sweephand.torch.tensors_of` tells them.
+            See `sweephand.torch.tensors_of`.
         """
         from sweephand.torch.minibatch.tensors import tensors_of
 
@@ -131,9 +131,9 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
         return self.torch(device, non_blocking)
 
     def _explain_missing(self, name: str) -> None:
-        """Raise AttributeError for a name that no minibatch has, with what to write."""
+        """Raise AttributeError for an unknown name, with its replacement."""
         if name.startswith("_") or hasattr(type(self), name):
-            return  # nobody's name, or a property that this layout does not have and says why
+            return  # an unknown name, or a property that explains why this layout lacks it
         hint = self._described(name)
         if name in self._keys:
             hint = f"its stream is minibatch[{name!r}]"
@@ -181,7 +181,7 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
     def rows(self, begin: int, end: int) -> Minibatch:
         """Return the rows ``[begin, end)`` of `num_rows`, which share their memory.
 
-        What refers to the global minibatch, such as `global_num_samples`, stays as it is.
+        Attributes of the global minibatch, such as `global_num_samples`, keep their values.
         """
         batch, contents, device = self._parts
         return Minibatch(batch.rows_of(begin, end), contents, device)
@@ -192,10 +192,10 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
         Returns
         -------
         list of Minibatch
-            As many for every worker, the costliest first; empty only at the end of data. Each
-            says of its sequences what a minibatch of their own would say, and shares the memory
-            of the whole; what is said of the global minibatch, such as
-            `global_num_label_samples`, stays that.
+            The same number for every worker, the costliest first; empty only at the end of
+            data. Each describes its sequences as a minibatch of their own would, and shares the
+            memory of the whole; attributes of the global minibatch, such as
+            `global_num_label_samples`, keep their values.
 
         Raises
         ------
@@ -217,22 +217,22 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
     ) -> list[ContextPart]:
         """Cut packed rows over the ranks that share their context; no rank asks another.
 
-        Every rank gets as many cells of every row: of n ranks rank r has pieces r and
-        2n - 1 - r of the 2n pieces of a row. Where what attention costs is not even so, it is
-        the same of every sequence whose pieces have 128, 16 or 1 samples at least, and shorter
-        ones fill the ranks up, mostly whole.
+        Every rank gets the same number of cells of every row: of n ranks, rank r has pieces r
+        and 2n - 1 - r of the 2n pieces of a row. Where this does not balance the cost of
+        attention, the same cut is made in every sequence whose pieces have at least 128, 16 or
+        1 samples, and shorter sequences, mostly whole, fill the ranks up.
 
         Parameters
         ----------
         num_ranks : int
             Half of a divisor of the row length.
         cost : Attention
-            What is to be even.
+            The cost to balance over the ranks.
 
         Returns
         -------
         list of ContextPart
-            What each rank gets. Labels, positions and segments are those of the whole rows.
+            The part of each rank. Labels, positions and segments are those of the whole rows.
 
         Raises
         ------

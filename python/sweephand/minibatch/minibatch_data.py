@@ -63,7 +63,8 @@ class MinibatchData(Boundaries):
             Where there is nothing to predict: in gaps, and at the last sample of every sequence
             (the first one if not shifted, also of one that goes on from another row).
         shifted : bool
-            The next sample of the same sequence; else the sample itself, for models that shift.
+            True: the next sample of the same sequence. False: the sample itself, for models
+            that shift.
 
         Returns
         -------
@@ -93,7 +94,7 @@ class MinibatchData(Boundaries):
 
     @property
     def _loss_mask_stream(self) -> MinibatchData | None:
-        """The stream that says of each sample whether a loss is taken on it."""
+        """The stream that masks the loss, with one entry per sample."""
         return self._beside(self.info.loss_mask, "its loss mask")
 
     @lazy
@@ -233,14 +234,14 @@ class MinibatchData(Boundaries):
         Parameters
         ----------
         pad_value : number, optional
-            What fills the gaps; the layout's by default, which is 0 unless it says otherwise.
+            The value of gaps; by default the layout's, which is 0 unless it is set there.
         dtype : dtype-like, optional
             Of the result; by default the stream's.
 
         Returns
         -------
         ndarray, shape (sequences, width, *sample shape)
-            Width is that of the longest sequence, rounded up as the layout says, or the
+            Width is that of the longest sequence, rounded up by the layout, or the
             bucket's. In a layout of rows (rows, row length, *sample shape). In every layout
             (sequences, *sample shape) where all sequences of the corpus have one sample of the
             stream: ``info.is_single``.
@@ -291,7 +292,7 @@ class MinibatchData(Boundaries):
         return to_tensor(array, self._device if device is None else device, non_blocking)
 
     def _explain_missing(self, name: str) -> None:
-        """Raise AttributeError for a name of another library, with what to write."""
+        """Raise AttributeError for a name of another library, with its replacement."""
         if name in ON_DATA:
             raise AttributeError(
                 f"MinibatchData has no {name!r}: {ON_DATA[name]}", name=name, obj=self
@@ -326,7 +327,7 @@ class MinibatchData(Boundaries):
 
     @property
     def exported(self) -> NDArray[Any]:
-        """The array that leaves by ``__array__`` and DLPack; TypeError if there is none."""
+        """The array that ``__array__`` and DLPack export; TypeError if there is none."""
         if self.info.is_variable:
             if self.info.is_object:
                 raise TypeError(

@@ -58,7 +58,7 @@ class Pieces:
         return has_more
 
     def starts(self) -> NDArray[np.int64]:
-        """Return the column of each piece, or minus the samples before a continued one."""
+        """Return the column of each piece, or minus the samples before a continued piece."""
         firsts = self._cells[:, 2]
         return np.where(firsts > 0, -firsts, self.columns)
 

@@ -95,8 +95,8 @@ class SegmentedShare(Share):
         Returns
         -------
         ndarray of int64, shape (sequences,)
-            Row after row the column of each piece, or, for one that continues a sequence, minus
-            the samples delivered before; in `TruncatedBPTT` that one stands at column 0.
+            Row after row the column of each piece, or, for a piece that continues a sequence,
+            minus the samples delivered before; in `TruncatedBPTT` such a piece is at column 0.
         """
         return self._pieces.starts()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sweephand import _core
 
-if TYPE_CHECKING:  # the generated stub knows no types of what is written in C
+if TYPE_CHECKING:  # the generated stub has no types for classes in C
     import numpy as np
     from numpy.typing import NDArray
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # the generated stub knows no types of what is written in C
         _parts: Parts
 
         def __new__(cls, *parts: Any) -> Self:
-            """Make one of a batch, the contents of its source, and a device."""
+            """Make a minibatch of a batch, the contents of its source, and a device."""
 
         def __bool__(self) -> bool: ...
         def __getitem__(self, key: Any) -> Any: ...
@@ -58,7 +58,7 @@ if TYPE_CHECKING:  # the generated stub knows no types of what is written in C
         _laid_out: NDArray[np.generic] | None  # the same, where it is the dense array
 
         def __new__(cls, *parts: Any) -> Self:
-            """Make one of a batch, the contents of its source, a device and a key."""
+            """Make a stream of a batch, the contents of its source, a device and a key."""
 
 else:
     ServedBatch = _core.engine.ServedBatch

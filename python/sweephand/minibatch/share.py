@@ -93,7 +93,7 @@ class Share:
         Returns
         -------
         dict of int
-            In the order in which they come; "" is what is of no file.
+            In the order in which they come; "" is the name for sequences of no file.
         """
         found: dict[str, int] = {}
         sizes = self._plan.sizes().tolist()

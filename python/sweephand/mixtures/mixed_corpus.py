@@ -1,4 +1,4 @@
-"""Several corpora as one, for a mixture: their sequences are numbered corpus by corpus."""
+"""The corpora of a mixture as a single corpus, numbered corpus by corpus."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class MixedCorpus(Corpus):
 
     @cached_property
     def masks(self) -> LossMasks | None:  # type: ignore[override]
-        """The loss masks of all sequences, where the corpora have some."""
+        """The loss masks of all sequences, where the corpora have masks."""
         masks = [one.masks for one in self.corpora.values() if one.masks is not None]
         return concat_masks(masks) if len(masks) == len(self.corpora) else None
 
@@ -301,7 +301,7 @@ def _kind(info: StreamInfo) -> str:
 def _reader(mixture: MixedCorpus, number: int) -> MixedReader:
     corpora = list(mixture.corpora.values())
     readers = [corpus.readers[number] for corpus in corpora]
-    infos: dict[str, list[StreamInfo]] = {}  # some may lack what is carried
+    infos: dict[str, list[StreamInfo]] = {}  # corpora may lack carried streams
     for reader in readers:
         for info in reader.streams:
             infos.setdefault(info.name, []).append(info)

@@ -43,21 +43,22 @@ class Mixture(Deserializer):
 
     Weights are shares of *samples*, of tokens for instance, however long sequences are. Each
     corpus goes through sweeps of its own without repetition, in an order that depends on its
-    name and the seed alone, and where it stands follows from the nominal time: a mixture seeks,
-    resumes, finds and is shared as one corpus is, in any layout. An id is ``<corpus>/<id>``.
+    name and the seed alone, and its position follows from the nominal time: a mixture seeks,
+    resumes, finds and is shared as a single corpus is, in any layout. An id is
+    ``<corpus>/<id>``.
 
     Parameters
     ----------
     corpora : dict
-        Name of a corpus to what a source takes: a deserializer, or a list of those that are
-        joined, or data. All have the same streams; names hold no ``/``.
+        By name, the data of each corpus as a source takes them: a deserializer, a list of
+        deserializers to join, or data. All have the same streams; names hold no ``/``.
     weights : dict of float, or list of (int, dict)
         Weight of every corpus; or the weights at nominal times in samples: linear in between,
         and constant before the first and after the last. Integers and fractions are exact, and
-        a float is meant as it is written.
+        a float counts as its decimal text.
     at_end : {"repeat", "stop", "drop"}
-        When a corpus has ended, it goes round; or the data end; or it drops out, the others go
-        on, and their weights are scaled, until all have ended.
+        At the end of a corpus it begins again; or the data end; or it drops out, and the other
+        corpora continue with scaled weights until all have ended.
 
     Raises
     ------
@@ -87,7 +88,7 @@ class Mixture(Deserializer):
     ) -> None:
         self._corpora = _checked(corpora)
         self._num_added = 0
-        self._changes: tuple[_Change, ...] = ()  # what all corpora went through
+        self._changes: tuple[_Change, ...] = ()  # the changes of all corpora
         self._weights = weights
         self._legs = legs_of(weights, list(self._corpora))
         if at_end not in get_args(AtEnd):
@@ -172,7 +173,7 @@ class Mixture(Deserializer):
         return whole
 
     def with_added(self, added: Mapping[str, SourceData]) -> Mixture:
-        """Return the mixture with corpora that have no share before an event gives them one.
+        """Return the mixture with corpora whose share is 0 until an event sets it.
 
         They are mapped and filtered as the mixture was.
 

@@ -51,7 +51,7 @@ class Leg:
 def legs_of(weights: object, names: Sequence[str], num_added: int = 0) -> list[Leg]:
     """Return the legs of weights as a user gives them; added corpora may have none.
 
-    TypeError or ValueError if they are none, naming the corpus and the time.
+    TypeError or ValueError if they are no weights, naming the corpus and the time.
     """
     if isinstance(weights, str) or not isinstance(weights, Mapping | Sequence):
         raise TypeError(f"{_WEIGHTS_ARE}; got {shown(weights)}")
@@ -161,7 +161,7 @@ def changed(
 ) -> list[Leg]:
     """Return the legs with changed shares from a time on.
 
-    TypeError or ValueError if the weights are none, or nobody has a share then.
+    TypeError or ValueError if the weights are invalid, or no corpus has a share then.
     """
     left = {number for number, name in enumerate(names) if name != change.retired}
     if change.retired is not None and len(left) == len(names):
@@ -195,7 +195,7 @@ def _without(legs: Sequence[Leg], left: set[int], time: int) -> list[Leg]:
         begin = max(leg.begin, time)
         first = _scaled(_shares(leg, begin), left)
         last = first if end is None else _scaled(_shares(leg, end), left)
-        # Where nobody who is left has a share, those of the other end hold, if any.
+        # If no remaining corpus has a share, the weights of the other end hold, if any.
         first, last = first or last, last or first
         none = (0,) * len(leg.first)
         found.append(Leg(begin, first or none, last or none, 0 if end is None else end - begin))
@@ -255,7 +255,7 @@ def _weight(weights: Mapping[str, object], name: str, time: int) -> Fraction:
         raise TypeError(f"{subject} must be a number, got {shown(weight)}")
     if not isinstance(weight, Rational) and not math.isfinite(weight):
         raise ValueError(f"{subject} must be finite, got {weight}")
-    # A float is meant as it is written: 0.1 is 1/10.
+    # A float counts as its decimal text: 0.1 is 1/10.
     exact = Fraction(weight) if isinstance(weight, Rational) else Fraction(repr(float(weight)))
     if exact < 0:
         raise ValueError(f"{subject} must not be negative, got {weight}")

@@ -30,7 +30,7 @@ _servers: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
 
 
 class _ServerEnded(Exception):
-    """The server has ended, and another one may begin."""
+    """The server has ended, and another may begin."""
 
 
 class ForkServer:
@@ -111,7 +111,7 @@ class ForkServer:
             raise _ServerEnded(
                 f"the process that begins map workers has ended{status}"
             ) from error
-        except BaseException:  # what it answers now nobody would read
+        except BaseException:  # nothing reads its answer any more
             self._close()
             raise
 
@@ -169,7 +169,7 @@ class ForkServer:
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
-    """Return two ends; a child of this process keeps none of the first ones."""
+    """Return two ends; forked children of this process close the first."""
     _hook_forks()
     own, other = message.socket_pair()
     _peers.add(own)
@@ -182,7 +182,7 @@ def _hook_forks() -> None:
 
 
 def _forget() -> None:
-    """Leave the processes to the one that this one was forked from."""
+    """Leave the processes to the parent of this process."""
     for peer in list(_peers):
         peer.close()
     for process in list(_servers):

@@ -65,7 +65,7 @@ def main(descriptor: int) -> None:
                     patience = 0.0 if action == "kill" else _LAST_GRACE
                     code = _end(asked, time.monotonic() + patience)
                 send(peer, code)
-    except (EOFError, OSError):  # nobody wants it any more
+    except (EOFError, OSError):  # it is not wanted any more
         until = time.monotonic() + _GRACE
         for worker in workers:
             _end(worker, until)

@@ -1,4 +1,4 @@
-"""Tasks on their way to workers, cut into pieces where one is lost."""
+"""Tasks on their way to workers, cut into pieces where a worker is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Task(Protocol):
     def __len__(self) -> int: ...
 
     def part(self, begin: int, end: int) -> Task:
-        """Return the task of some of the items."""
+        """Return a task of a part of the items."""
 
     def describe(self, number: int) -> str:
         """Name the call for an item."""
@@ -56,7 +56,7 @@ class Piece(NamedTuple):
 
 @dataclass(eq=False)
 class Job:
-    """A task on its way, with the pieces to do and the results so far."""
+    """A running task, with the pieces to do and the results already there."""
 
     pieces: list[Piece]  # none when its caller has gone
     beside: list[Job]  # those that were asked for together and are not done

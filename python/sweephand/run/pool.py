@@ -21,7 +21,7 @@ from sweephand.run.message import socket_pair
 from sweephand.run.progress import Progress
 
 _HINT_SECONDS = 60.0
-_LOOK_SECONDS = 5.0  # between looks at what takes long
+_LOOK_SECONDS = 5.0  # between looks at slow items
 CLOSED = "the source is closed; make a new one"
 
 
@@ -57,7 +57,7 @@ class Worker(ABC):
         """Return the result that has come, or its error; `WorkerEnded` if it ended."""
 
     def end(self, *, at_once: bool) -> str:
-        """Leave it behind, and return how it ended."""
+        """Abandon it, and return how it ended."""
         self.close()
         return "has a worker that ended"
 
@@ -67,7 +67,7 @@ class Worker(ABC):
             self.peer.close()
 
     def has_ended(self, seconds: float) -> bool:
-        """Wait up to `seconds` for a closed one, and return True if it has ended."""
+        """Wait up to `seconds` for a closed worker, and return True if it has ended."""
         return True
 
 
@@ -110,7 +110,7 @@ class Pool:
         self._waiting: list[tuple[float, int, Job]] = []  # a heap
         self._requests: list[list[Job]] = []  # the jobs of each that are not done
         self._numbers = count()
-        self._asked = 0.0  # what all tasks so far cost
+        self._asked = 0.0  # the cost of all tasks up to now
         self._is_led = False  # by a thread that waits
         self._is_closed = False
         self._has_hinted = False
@@ -161,7 +161,7 @@ class Pool:
     def has_ended(self, seconds: float) -> bool:
         """Wait up to `seconds` for the workers of a closed pool, and return True if they ended.
 
-        Whoever asks does not wait for itself, nor anybody for what was given up.
+        The calling worker is not waited for, and neither are abandoned workers.
         """
         until = time.monotonic() + seconds
         with self._changed:
@@ -297,7 +297,7 @@ class Pool:
         self._advance(worker)
 
     def _replace(self, worker: Worker, late: str = "", *, is_lost: bool = True) -> Worker:
-        """Have another worker go on, without what is lost; `late` is why one is ended."""
+        """Replace a worker, without its lost item; `late` is the reason for ending it."""
         (number, _), job = worker.progress.at, worker.job
         ending = worker.end(at_once=bool(late))
         other = self._make_worker()

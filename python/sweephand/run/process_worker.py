@@ -1,4 +1,4 @@
-"""A process of a pool, as seen by the one that asks it."""
+"""A process of a pool, seen from the process that asks it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ProcessWorker(Worker):
         known by the identity of the objects in ``task.function_key``.
         """
         key = tuple(map(id, task.function_key))
-        if key not in self._functions:  # with what keeps the ids
+        if key not in self._functions:  # with the objects that keep the ids
             number = len(self._functions)
             self._functions[key] = number, pickle.dumps(task.function), task.function_key
         number, pickled, _ = self._functions[key]

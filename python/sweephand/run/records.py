@@ -142,7 +142,7 @@ def whole_blocks(content: memoryview, begin: int) -> Iterator[Block]:
 
 
 def blocks_of(content: memoryview, kind: RecordKind, path: str) -> list[Block]:
-    """Return the blocks of a file that must not be lost, except a last one that is torn.
+    """Return the blocks of a file that must not be lost, except a torn last block.
 
     Payloads are not looked at, except that of the last block.
 

@@ -14,7 +14,7 @@ from sweephand.run.progress import Progress
 
 
 class ThreadWorker(Worker):
-    """A thread, which cannot be ended: one that takes too long is left behind.
+    """A worker thread. It cannot be ended: a thread that takes too long is abandoned.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class ThreadWorker(Worker):
         super().close()
 
     def has_ended(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the thread, if it is another one."""
+        """Wait up to `seconds` for the thread, unless it is the calling thread."""
         thread = self._thread
         if thread is None or thread is threading.current_thread():
             return True

@@ -1,4 +1,4 @@
-"""Files that are written: whole ones, and errors that name the file."""
+"""Writing of files: whole files, and errors that name the file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replaced_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a file in place of the one at a path: readers see all of it or the old one.
+    """Replace the file at a path: readers see the whole new file or the old file.
 
     It is written under a name of its own, synced, and renamed. An error leaves nothing.
 

@@ -91,7 +91,7 @@ def normal_p_value(score: float) -> float:
 
 
 def signed(values: ArrayLike) -> NDArray[np.int64]:
-    """Return integers of any kind as signed ones, or raise TypeError for other numbers."""
+    """Return integers of any kind as signed integers, or raise TypeError for other numbers."""
     return np.asarray(values).astype(np.int64, casting="same_kind", copy=False)
 
 

@@ -237,8 +237,8 @@ class Answers:
 
         ``window * (1 + borders) + loads + (prefetch + 2) minibatches``. The window is
         ``num_lanes * block_chunks`` of the largest chunks, or nothing if the data are resident.
-        Minibatches that are made while the blocks of a window give way to others need both:
-        there are as many borders as such minibatches reach over, mostly one. The loads are
+        Minibatches made while the blocks of a window are replaced need the old and the new
+        blocks: there are as many borders as these minibatches cross, mostly one. The loads are
         files' chunks as they are stored, held until they are decoded: one for each thread that
         loads ahead, of a store 16. The minibatches are those ahead of the caller, the one that
         is asked for, and the one before it; without threads none is ahead.

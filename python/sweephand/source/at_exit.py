@@ -23,7 +23,7 @@ _open: weakref.WeakSet[ClosedAtExit] = weakref.WeakSet()
 
 def close_at_exit(one: ClosedAtExit) -> None:
     """Have something closed at the end of the process, if it still lives then."""
-    if not _open:  # again, so that it comes before what was registered meanwhile
+    if not _open:  # again, to run before functions registered meanwhile
         atexit.unregister(_close_all)
         atexit.register(_close_all)
     _open.add(one)

@@ -28,7 +28,7 @@ Weights = Sequence[float] | Sequence[tuple[float, Sequence[float]]]
 
 @dataclass(frozen=True, eq=False)
 class ByScore:
-    """Order sequences by a score of each, where a sweep is else shuffled.
+    """Order sequences by a score of each, instead of shuffling a sweep.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class ByScore:
         ``"length"``: the samples of each sequence.
     over : {"sweep", "window"}
         The lowest score comes first in the whole sweep, or in every window. Where a window is
-        smaller than the sweep, ``"sweep"`` orders chunks by the mean rank of what they hold,
+        smaller than the sweep, ``"sweep"`` orders chunks by the mean rank of their sequences,
         and sequences within windows.
     noise : float or sequence of float
         In [0, 1]: 0 sorts, sequences of one score are shuffled; 1 leaves sweeps as shuffled as
@@ -50,9 +50,9 @@ class ByScore:
         Ascending. They make levels of scores: level 0 up to the first one, level 1 above it up
         to the second, and so on; the last level is above all.
     weights : sequence, optional
-        With boundaries: how likely a sequence of each level comes next, relative to one of
-        another, as one number a level; or as ``(place, numbers)`` at ascending places of a
-        sweep in [0, 1], linear in between. What is delivered in a sweep is each sequence once.
+        With boundaries: the odds that a sequence of each level comes next, relative to other
+        levels, as one number per level; or as ``(place, numbers)`` at ascending places of a
+        sweep in [0, 1], linear in between. Each sequence still comes once in a sweep.
     default : float, optional
         Score of sequences that a mapping or table leaves out; without it they are refused.
     until_sweep : int, optional

@@ -41,7 +41,7 @@ class Elsewhere(Protocol):
         Raises
         ------
         RuntimeError
-            If nobody can know.
+            If it cannot be known.
         """
 
     def come_back(self) -> Position | None:
@@ -193,7 +193,7 @@ class Cursor(ServedCursor):
     def last_request(
         self, size: int, num_partitions: int, partition_index: int, crosses_sweeps: bool = True
     ) -> _core.compose.Request | None:
-        """Return the last request that was checked, if it is this one; else None."""
+        """Return the last checked request if it equals this request; else None."""
         last = self._last  # read once: another thread may ask too
         if last is None or last[0] != (size, num_partitions, partition_index, crosses_sweeps):
             return None
@@ -262,7 +262,7 @@ class Cursor(ServedCursor):
             self.elsewhere.move(self.own_position)
 
     def go_to_time(self, time: int) -> None:
-        """Go to a nominal time, from inside a sequence to the start of the next one.
+        """Go to a nominal time, from inside a sequence to the start of the next sequence.
 
         Raises
         ------
@@ -338,7 +338,7 @@ class Cursor(ServedCursor):
         return ended
 
     def _own(self) -> _core.engine.Engine:
-        """Return the engine; in a forked child a new one, as its threads are not there."""
+        """Return the engine; a forked child makes a new engine, as it has no threads."""
         if self._closed:
             raise RuntimeError("the source is closed; make a new one")
         for call_lock in self._delivery.call_locks:

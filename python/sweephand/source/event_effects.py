@@ -124,7 +124,7 @@ _ADD = {
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return spans, ascending, those that touch as one."""
+    """Return the spans, ascending, with touching spans joined."""
     joined: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:

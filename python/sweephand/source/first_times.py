@@ -64,7 +64,7 @@ class _Search:
         self._banned: dict[int, int] = {}
         for at, numbers in reversed(effects.bans):
             self._banned.update(dict.fromkeys(numbers.tolist(), at))
-        # What begins before a sequence and is left out, or not, as one with it.
+        # Sequences that begin before a sequence, and are left out or kept together with it.
         lengths = [length for _, length in effects.rows]
         self._reach = max([getattr(plan.layout, "row_length", 0), *lengths])
 

@@ -48,7 +48,7 @@ class Limits:
 
     @classmethod
     def check(cls, samples: int, sweeps: int) -> Self:
-        """Return the limits that a caller passed; ValueError if they are none, or both."""
+        """Return the limits that a caller passed; ValueError if invalid, or both given."""
         check_int("max_samples", samples, 1, 2**64)
         check_int("max_sweeps", sweeps, 1, 2**64)
         if samples != INFINITELY_REPEAT and sweeps != INFINITELY_REPEAT:

@@ -67,7 +67,7 @@ def loop(
 
 
 def hint_at_repetition(plan: Plan, hints: Hints, size: int) -> None:
-    """Hint at minibatches that hold sequences several times; one full sweep is no such one."""
+    """Hint at minibatches that hold sequences several times; a full sweep does not."""
     sweep = plan.sweep_samples
     is_larger = sweep < size != FULL_DATA_SWEEP and plan.limit > sweep
     if is_larger and plan.crosses_sweeps and plan.layout.fits_in_order:

@@ -61,7 +61,7 @@ def _window_bytes(
 
 
 def _largest_chunk_bytes(corpus: Corpus) -> int:
-    """Return the bytes of the largest chunk, with what plans hold of its sequences.
+    """Return the bytes of the largest chunk, including its share of the plans.
 
     Values are known from what is stored or, where they are parsed, from their number and type;
     offsets and plans from the numbers of sequences and samples.

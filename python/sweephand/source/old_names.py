@@ -1,4 +1,4 @@
-"""Names of CNTK and of others that do not exist here, and their replacements."""
+"""Names of CNTK and of other libraries, and their replacements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from sweephand.base.advice import advice_by_name
 
-# What a user of CNTK may look for in vain, and what to write instead.
+# Names that a user of CNTK may look for in vain, and their replacements.
 ELSEWHERE = advice_by_name("""
 MinibatchSourceConfig
     give its options to MinibatchSource itself
@@ -46,7 +46,7 @@ LatticeDeserializer
     lattices are read by your code, in a UserDeserializer
 """)
 
-# What users of torch, Hugging Face, Grain and Mosaic may look for.
+# Names that users of torch, Hugging Face, Grain and Mosaic may look for.
 IN_OTHER_LIBRARIES = advice_by_name("""
 DataLoader Loader StatefulDataLoader StreamingDataLoader
     minibatches come from source = MinibatchSource(corpus), by source.sweep(size); a loader of
@@ -130,7 +130,7 @@ fit Model nn
     a torch.nn.Module
 """)
 
-# What rooms of CNTK have beside what is here under their names.
+# Names in modules of CNTK that are missing in the modules of the same name here.
 IN_ROOMS = advice_by_name("""
 transforms
     steps for pictures are in sweephand.images

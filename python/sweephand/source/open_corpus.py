@@ -147,8 +147,8 @@ def _with_fingerprints(events: EventList, corpus: Corpus) -> EventList:
     Raises
     ------
     ValueError
-        If a corpus is another one than an event tells, or would change how sequences that were
-        there are shared.
+        If a corpus differs from that of an event, or would change the shares of sequences that
+        were there.
     """
     if corpus.at_first.core.common_size == 1 != corpus.core.common_size:
         raise ValueError(

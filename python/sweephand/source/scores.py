@@ -32,9 +32,9 @@ class ScoredOrder:
     Attributes
     ----------
     core : ScoreOrder of the core
-        What orders them.
+        The order in the core.
     described : Described
-        What a state tells of it.
+        Its description in a state.
     """
 
     core: _core.order.ScoreOrder
@@ -80,7 +80,7 @@ def scores_of(options: SourceOptions, corpus: Corpus, served: Corpus) -> ScoredO
 
 
 def _values(order: ByScore, corpus: Corpus) -> Values:
-    """Return the score of every sequence; ValueError if one has none."""
+    """Return the score of every sequence; ValueError if a score is missing."""
     scores: Any = order.scores
     if isinstance(scores, str) and scores == "length":
         return corpus.core.sizes(0, corpus.num_sequences)
@@ -141,7 +141,7 @@ def _number_of(name: str, ids: SequenceIds) -> int:
 
 
 def _without_nan(values: Values, numbers: NDArray[np.int64], ids: SequenceIds) -> Values:
-    """Return the scores of sequences with these numbers; ValueError if one is NaN."""
+    """Return the scores of sequences with these numbers; ValueError if a score is NaN."""
     if len(found := np.flatnonzero(np.isnan(values))):
         raise ValueError(f"the score of {_name(numbers[found[0]], ids)!r} is nan")
     return values

@@ -28,8 +28,8 @@ def encode_sentences(
         Word to id. Without one, ids count up from `start_label` as words come; `invalid_label`
         is left out, which belongs to `invalid_key`.
     unknown_token : hashable, optional
-        The word that all words stand for which a given vocabulary does not have; it gets an id
-        if it has none.
+        The word that replaces all words missing in a given vocabulary; it gets an id if it has
+        none.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def widths_of(
 def fill_buckets(
     sentences: Sequence[Sequence[int]], ends: list[int], pad: int, dtype: np.dtype[Any]
 ) -> tuple[dict[int, NDArray[Any]], dict[int, NDArray[np.int64]]]:
-    """Return the padded sentences of every bucket that has one, and their numbers, by width.
+    """Return the padded sentences of every bucket that is not empty, by width, with numbers.
 
     Raises
     ------

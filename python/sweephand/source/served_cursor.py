@@ -10,7 +10,7 @@ from sweephand import _core
 P = ParamSpec("P")
 R = TypeVar("R")
 
-if TYPE_CHECKING:  # the generated stub knows no types of what is written in C
+if TYPE_CHECKING:  # the generated stub has no types for classes in C
     from collections.abc import Callable
 
     from sweephand.minibatch.contents import Contents

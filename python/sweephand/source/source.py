@@ -51,13 +51,13 @@ class MinibatchSource(AnswersForeignNames, Answers):
     randomize : bool
         Shuffle every sweep; False delivers the order of the corpus.
     order : ByScore, optional
-        Put what is shuffled in an order by score: easy to hard, short to long.
+        Order shuffled sequences by score: easy to hard, short to long.
     randomization_window_in_chunks : int
         Chunks that are open at a time over all workers. Given explicitly it holds for every
         deserializer; by default data that are resident or randomly accessible are shuffled as a
         whole, or from a million sequences of unequal lengths on within 512 chunks of 1,024
-        sequences, others within 128 chunks. Beside a window in samples 0 means not given; alone
-        it is refused: in CNTK it shuffles nothing, which is ``randomize=False``.
+        sequences, and all other data within 128 chunks. With a window in samples, 0 means not
+        given; alone it is refused: in CNTK it shuffles nothing, which is ``randomize=False``.
     randomization_window_in_samples : int
         The same in samples; ``FULL_DATA_SWEEP`` shuffles all as a whole. At most one of both is
         given.
@@ -78,7 +78,7 @@ class MinibatchSource(AnswersForeignNames, Answers):
         are dealt so, in equal numbers. "attention", which is ``Attention()``: the same by a
         cost that grows with the square of the length. The global minibatch never changes.
     missing : {"error", "drop"}
-        What a join does with a sequence that another deserializer lacks.
+        Raise for a sequence that another joined deserializer lacks, or leave it out.
     max_errors : int
         Budget of damaged items that are skipped, counted and listed in `errors`.
     num_threads : int, optional
@@ -90,20 +90,20 @@ class MinibatchSource(AnswersForeignNames, Answers):
     memory_limit : int, optional
         In bytes. A minibatch size that would need more is refused; see `memory_bound`.
     num_map_workers : int, optional
-        What maps of the corpus run on; 0: the threads that prepare minibatches. By default as
-        many as there are cores.
+        Workers that run maps of the corpus; with 0 the threads that prepare minibatches do. By
+        default as many as there are cores.
     map_executor : {"threads", "processes"}
         Threads are for functions that release the GIL, as decoders do; the functions that
         processes call must be found by their names, as pickle finds them.
     map_timeout : float, optional
         Seconds after which a map that was called for a sequence, or as many times for a batch,
         is given up, where maps have workers: a `DataError` names both. Its process is ended, a
-        thread is left behind.
+        thread is abandoned.
     node_cache : NodeCache, optional
-        Where what is read of a store is kept on a disk of this node, for all its processes.
+        A folder on a disk of this node for data read from a store, shared by its processes.
     events : list of Event, or path, optional
-        What happens on the timeline: `list(source.events)` of another source, or a JSON file in
-        which they are kept: what `events` of the source adds is written there at once.
+        Events on the timeline: `list(source.events)` of another source, or a JSON file that
+        keeps them: events added by `events` of the source are written there at once.
     epoch_size : int, optional
         Old name of `max_samples`; deprecated.
     **old
@@ -239,7 +239,7 @@ class MinibatchSource(AnswersForeignNames, Answers):
     def sweep(
         self, size: Size, *, num_data_partitions: int = 1, partition_index: int = 0
     ) -> SweepLoop:
-        """Return one sweep from here, or the rest of one, to loop over.
+        """Return a sweep from here, or the rest of a sweep, to loop over.
 
         No minibatch reaches over the end of the sweep. The next loop is the next sweep; after a
         ``break`` the next one goes on after it. Limits of the source end it sooner.

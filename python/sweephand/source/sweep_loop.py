@@ -26,7 +26,7 @@ def check_not_ended(cursor: Cursor) -> None:
 
 
 class SweepLoop:
-    """One sweep of a source, or the rest of one, in minibatches; see `MinibatchSource.sweep`.
+    """A sweep of a source, or the rest of it, in minibatches; see `MinibatchSource.sweep`.
 
     It may be looped over again: then it is the next sweep.
     """
@@ -74,7 +74,7 @@ class SweepLoop:
         return self._cursor.request(size, *self._share, crosses_sweeps=False)
 
     def __len__(self) -> int:
-        """Return the minibatches of the loop under way, or else of the one that comes next.
+        """Return the minibatches of the loop under way, or else of the next loop.
 
         They are planned from lengths, once; with equal lengths nothing is.
 

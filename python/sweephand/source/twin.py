@@ -1,4 +1,4 @@
-"""A second cursor on the order of another one, to look at it while that one runs."""
+"""A second cursor on the order of a running cursor, to look at it meanwhile."""
 
 from __future__ import annotations
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class DefaultWindow(int):
-    """The window that holds unless one is given."""
+    """The type of the default window, distinct from the same number when given."""
 
 
 DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = DefaultWindow(128)
 
-# Where many sequences that lie in memory have unequal lengths: 2^19 of them are open, so that a
-# place is found within milliseconds; in many chunks, so that they are of everywhere.
+# For many sequences of unequal lengths in memory: 2^19 of them are open, so that a place is
+# found within milliseconds; in many chunks, so that they come from the whole corpus.
 _CHUNK_SEQUENCES = 1024
 _OPEN_CHUNKS = 512
 
@@ -35,7 +35,7 @@ class Window:
 
     @classmethod
     def check(cls, randomize: bool, chunks: int, samples: int) -> Self:
-        """Return the window that a caller passed; ValueError if it is none, or two."""
+        """Return the window that a caller passed; ValueError if invalid, or given twice."""
         check_int("randomization_window_in_chunks", chunks, 0, 2**63)
         if samples != FULL_DATA_SWEEP:
             check_int("randomization_window_in_samples", samples, 0, 2**63)
@@ -58,9 +58,9 @@ class Window:
     def of(self, corpus: Corpus, *, as_whole: bool = False) -> Self:
         """Return the window that holds for a corpus.
 
-        Without an explicit one resident data are one block; but many sequences of unequal
-        lengths, whose places only a pass over all of them could tell, have a window of their
-        own, of smaller chunks than those that are read at once, if not `as_whole`.
+        By default resident data are one block; but many sequences of unequal lengths, whose
+        places could be found only by a pass over all of them, have a window of their own, of
+        smaller chunks than those that are read at once, if not `as_whole`.
         """
         has_own = corpus.has_sweeps and corpus.resident
         if self.explicit or not self.chunks or not has_own:

@@ -102,7 +102,7 @@ def curve(
     is_log : bool
         Heights are those of the logarithms of the values, which are positive.
     ends : (str, str), optional
-        What stands under the first and the last value; by default 1 and their count.
+        Labels under the first and the last value; by default 1 and their count.
 
     Examples
     --------

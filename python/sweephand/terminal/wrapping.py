@@ -48,7 +48,7 @@ def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
 
 
 def wrapped_command(command: str, width: int, indent: int = 0) -> list[str]:
-    r"""Return a command in lines that a shell reads as one.
+    r"""Return a command in lines that a shell joins.
 
     Examples
     --------

@@ -73,7 +73,7 @@ class ArrayRecordFiles:
         places: Sequence[int],
         lost: dict[int, DataError],
     ) -> list[bytes]:
-        """Read records one by one, and find those that cannot be read."""
+        """Read records singly, and find those that cannot be read."""
         records = []
         for place in places:
             try:

@@ -230,7 +230,7 @@ def _read_folder(folder: AnyPath) -> BuilderInfo:
     fields = JsonFields(file, read_json(file))
     name = fields.text("name")
     form = fields.text("fileFormat") or "tfrecord"
-    # What follows a "%" in the name of a file says how it is encoded.
+    # The text after a "%" in the name of a file is its encoding.
     there = {path.name.partition("%")[0]: path for path in folder.iterdir()}
     stored = [
         _read_split(folder, there, split, dataset=name, form=form)

@@ -151,7 +151,7 @@ class Dataset(Deserializer):
         infos = [
             describe_stream(
                 name, column, definition, is_single=column.sample_offsets is None
-            )  # of no example, which says nothing of how many samples others have
+            )  # of no example, which has no number of samples
             for (name, definition), column in zip(
                 self._definitions.items(), examples.read(np.zeros(0, np.int64))[0], strict=True
             )
@@ -187,7 +187,7 @@ class Dataset(Deserializer):
             load_threads=access.threads(),
             holds_stored=True,
             chunked=by_chunk if access.is_local else None,
-            open_chunks=2 * self._order.num_open,  # a border of chunks may lie within a visit
+            open_chunks=2 * self._order.num_open,  # a border of chunks may be within a visit
         )
         return StoredCorpus(
             [reader],

@@ -33,7 +33,7 @@ _MOST_TENSOR_BYTES = 1 << 30
 
 
 class ExampleReader:
-    """Reads examples by their number among the selected ones.
+    """Reads examples by their number in the selection.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class ExampleReader:
         self._row_files = np.array([numbers[row.filename] for row in rows], np.int64)
 
     def fetch(self, numbers: NDArray[np.uint64]) -> _core.read.Chunk:
-        """Return the examples with these numbers; damaged ones are skipped in the budget."""
+        """Return the examples with these numbers, without damaged examples in the budget."""
         columns, wrong = self.read(numbers.astype(np.int64))
         for error in wrong.values():
             self._ledger.add(error)
@@ -76,7 +76,7 @@ class ExampleReader:
         return make_chunk(columns, owned=owned, skipped=sorted(wrong))
 
     def read(self, numbers: NDArray[np.int64]) -> tuple[list[ColumnData], dict[int, DataError]]:
-        """Return the streams of examples, and the errors of damaged ones."""
+        """Return the streams of examples, and the errors of damaged examples."""
         rows = np.searchsorted(self._starts, numbers, side="right") - 1
         in_row = numbers - self._starts[rows]
         places = in_row + self._skips[rows]
@@ -84,7 +84,7 @@ class ExampleReader:
         records = self._files.read(files, places)
 
         def locate(error: DataError) -> DataError:
-            """Locate in its file an example that was gathered with others."""
+            """Return an error with the file and place of its example."""
             at = int(error.sequence or 0)
             path, place = self._files.paths[files[at]], int(places[at])
             offset = None if records.places is None else int(records.places[at])
@@ -169,7 +169,7 @@ def _call_decoder(feature: Feature, decoder: Decoder, content: bytes) -> NDArray
     """Return the result of the user's decoder; an error if it is not as declared."""
     try:
         found = np.asarray(unmasked("its array", own_result(decoder, content)))
-    except Exception as error:  # whatever it raises: where it happened is what is known here
+    except Exception as error:  # whatever it raises: the place is known here
         raise ValueError(f"the decoder failed: {type(error).__name__}: {error}") from error
     if (found.dtype, found.shape) != (feature.dtype, feature.shape):
         raise ValueError(

@@ -24,7 +24,7 @@ _ENCODINGS = {"": None, "none": None, "bytes": "bytes", "zlib": "zlib"}
 
 @dataclass(frozen=True)
 class Feature:
-    """One stream: a leaf of the tree of features, or a part of one.
+    """A stream: a leaf of the tree of features, or a part of a leaf.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Feature:
     encoding : {None, "bytes", "zlib"}
         How a whole tensor lies in one value of bytes.
     decoded : (dtype, shape) or None
-        The array that a stored image or sound stands for; unknown extents are -1.
+        The array of a decoded image or sound; unknown extents are -1.
     decoder : callable or None
         Makes that array of the bytes.
     refusal : str
@@ -62,7 +62,7 @@ class Feature:
 
     @property
     def decoded_bytes(self) -> int:
-        """Bytes of the array that a decoder makes; 0 without one."""
+        """Bytes of the array that a decoder makes; 0 without a decoder."""
         return math.prod(self.shape) * self.dtype.itemsize if self.decoder else 0
 
     @property
@@ -81,7 +81,7 @@ def read_features(file: AnyPath, content: object) -> dict[str, Feature]:
     file : path
         The ``features.json``, for errors.
     content : object
-        What stands in it.
+        The parsed content.
 
     Raises
     ------

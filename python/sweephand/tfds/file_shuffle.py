@@ -54,17 +54,17 @@ def philox(seed: int, seed2: int, first: int, count: int) -> NDArray[np.uint64]:
 
 
 class FileShuffle:
-    """A seeded shuffle of files, another one in every pass.
+    """A seeded shuffle of files, different in every pass.
 
     Parameters
     ----------
     seed : int
         ``shuffle_seed`` of the read options.
     global_seed : int, optional
-        What ``tf.random.set_seed`` would have been given.
+        The argument of ``tf.random.set_seed``.
     reshuffle : bool
-        Whether passes differ. Without it all are as one that stands alone, which is not the
-        first of those that differ.
+        True if passes differ. Otherwise all are as a single pass, which is not the first of
+        differing passes.
 
     Examples
     --------

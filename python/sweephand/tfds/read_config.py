@@ -11,7 +11,7 @@ InterleaveSort = Callable[[list[FileInstruction]], Sequence[FileInstruction]]
 
 @dataclass(frozen=True, kw_only=True)
 class InputContext:
-    """The share of a reader: one in `num_input_pipelines` files.
+    """The share of a reader: every `num_input_pipelines`-th file.
 
     Attributes
     ----------

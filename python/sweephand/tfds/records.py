@@ -41,7 +41,7 @@ class Records(NamedTuple):
     Attributes
     ----------
     content : ndarray of uint8
-        One behind the other, and `PADDING` more bytes.
+        Concatenated, and `PADDING` more bytes.
     places : ndarray of uint64 or None
         Where each lies in its file, if that is known.
     offsets : ndarray of int64 or None
@@ -120,7 +120,7 @@ class RecordFiles:
     def _fetch(
         self, files: NDArray[np.int64], begins: NDArray[np.uint64], sizes: NDArray[np.uint64]
     ) -> NDArray[np.uint8]:
-        """Read records of a store, with one request for each run of adjacent ones."""
+        """Read records of a store, with one request for each run of adjacent records."""
         ends = begins + sizes
         follows = (files[1:] == files[:-1]) & (begins[1:] == ends[:-1])
         firsts = np.flatnonzero(np.append(True, ~follows))[: files.size].tolist()

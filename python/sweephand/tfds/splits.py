@@ -50,11 +50,11 @@ class Split(ABC):
         """
 
     def __add__(self, other: SplitLike) -> Split:
-        """Return the examples of this one and then those of another."""
+        """Return the examples of this split and then those of another."""
         return _Sum((self, as_split(other)))
 
     def __radd__(self, other: SplitLike) -> Split:
-        """Return the examples of the other one and then those of this."""
+        """Return the examples of the other split and then those of this split."""
         return _Sum((as_split(other), self))
 
 
@@ -224,7 +224,7 @@ class _OneShard(Split):
 
 @dataclass(frozen=True)
 class _EvenPart(Split):
-    """Part ``index`` of ``count`` equal ones, of every part of a split."""
+    """Part ``index`` of ``count`` equal parts, of every part of a split."""
 
     split: Split
     index: int

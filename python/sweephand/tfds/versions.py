@@ -67,7 +67,7 @@ def _versions_in(path: AnyPath) -> list[AnyPath]:
 
 
 def _configs_in(path: AnyPath) -> list[AnyPath]:
-    # TFDS writes the one beside the others; without it each folder would have to be listed.
+    # TFDS writes this file beside the versions; without it each folder would have to be listed.
     if not (path / ".config").exists():
         return []
     return [one for one in folders_at(path) if _versions_in(one)]

@@ -86,7 +86,7 @@ def _wait(store: Any, keys: Sequence[str], reason: str) -> None:
 
 
 def _own_address() -> tuple[str, int]:
-    """Return the address by which this machine reaches the first one, and a free port."""
+    """Return the address by which this machine reaches the first machine, and a free port."""
     first = os.environ.get("MASTER_ADDR")
     if not first:
         raise ValueError(

@@ -38,8 +38,8 @@ class DataLoader(_DataLoader):
     seq_len, local_batch_size : int, optional
         Tokens in a row, and rows in an item: tensors have the shape (rows, row length).
     max_context_length, num_tokens_per_batch : int, optional
-        Of later versions, in their place: an item is so many tokens, a multiple of the row
-        length, one row after the other, of shape (tokens,).
+        In their place in later versions: tokens in an item, a multiple of the row length;
+        tensors hold row after row in the shape (tokens,).
     stream : str
         Where the tokens are.
     samples_per_iteration

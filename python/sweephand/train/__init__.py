@@ -7,7 +7,7 @@ _find, __dir__, __all__ = attach_names(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name, or say what to write in place of a name of CNTK."""
+    """Return a public name, or raise with the replacement of a name of CNTK."""
     if name in __all__:
         return _find(name)
     from sweephand.source.old_names import room_error

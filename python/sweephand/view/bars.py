@@ -1,4 +1,4 @@
-"""The shape of a minibatch: a bar for every sequence, or piece of one, in its row."""
+"""The shape of a minibatch: a bar in its row for every sequence or piece of a sequence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLOURS = 8
 
 @dataclass(frozen=True)
 class Bar:
-    """A sequence, or a piece of one, in its row.
+    """A sequence, or a piece of a sequence, in its row.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ def width_of(minibatch: ViewedMinibatch) -> int:
 
 
 def colours_of(corpora: list[str], names: list[str]) -> list[int]:
-    """Return the colour of each sequence: of its corpus, or of its place if there is one."""
+    """Return the colour of each sequence: of its corpus, or by place if there is one corpus."""
     if len(names) < 2:
         return [place % _COLOURS for place in range(len(corpora))]
     numbers = {name: number % _COLOURS for number, name in enumerate(names)}

@@ -21,7 +21,7 @@ def controls(
     time : int, optional
         The nominal time that is shown, if it is known.
     hint : str, optional
-        What stands in the field for nominal times while it is empty.
+        Placeholder of the empty field for nominal times.
     """
     step = question.step
     at_end = last is not None and step >= last

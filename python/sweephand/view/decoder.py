@@ -79,7 +79,7 @@ class Decoder:
 
 
 def decoders_of(decode: object, streams: Sequence[StreamInfo]) -> dict[str, Decoder]:
-    """Return the decoder of each stream that has one.
+    """Return the decoder of each stream that has a decoder.
 
     Parameters
     ----------

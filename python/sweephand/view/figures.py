@@ -31,13 +31,13 @@ def in_number(value: Any) -> str:
 
 
 def as_floats(values: Any) -> NDArray[np.float64]:
-    """Return numbers of any type as floats, complex ones by their absolute value."""
+    """Return numbers of any type as floats, complex numbers by their absolute value."""
     array = np.asarray(values)
     return np.abs(array) if array.dtype.kind == "c" else array.astype(np.float64)
 
 
 def spread_of(values: Any) -> str:
-    """Describe numbers by their least, mean and greatest, and those that are none."""
+    """Describe numbers by their least, mean and greatest, and count NaN and infinity."""
     floats = as_floats(values)
     finite = floats[np.isfinite(floats)]
     if not finite.size:

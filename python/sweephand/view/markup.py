@@ -55,7 +55,7 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
 
 
 def joined(parts: Iterable[object], between: str = "") -> Markup:
-    """Return parts one after the other; None is left out."""
+    """Return the concatenated parts; None is left out."""
     return Markup(text(between).join(text(part) for part in parts if part is not None))
 
 

@@ -1,4 +1,4 @@
-"""Samples that are bytes or objects: texts, stored pictures, sounds, and others."""
+"""Samples that are bytes or objects, such as texts, stored pictures and sounds."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Question:
     def asked(self, query: str) -> Question:
         """Return the question of an address, with fields of this one where it has none.
 
-        ValueError if a number is none, or out of range.
+        ValueError if a number is invalid, or out of range.
         """
         names = {field.name for field in fields(self)}
         given: dict[str, object] = {}

@@ -57,7 +57,7 @@ class Steps:
     def begin_of(self, step: int) -> Position | None:
         """Return the place where a step begins; None if the data end before it.
 
-        TooFar if it takes too long to plan so many steps.
+        TooFar if it takes too long to plan this many steps.
         """
         if self._stride is not None:
             is_there = self.count is None or step < self.count
@@ -70,7 +70,7 @@ class Steps:
     def step_at(self, time: int) -> int | None:
         """Return the step that holds a nominal time; None beyond the last.
 
-        TooFar if it takes too long to plan so many steps.
+        TooFar if it takes too long to plan this many steps.
         """
         if self._stride is not None:
             step = (time - self.start) // self._stride

@@ -79,4 +79,4 @@ class ViewedMinibatch(Protocol):
         """Return the samples of each corpus, or file."""
 
     def rows(self, begin: int, end: int) -> Self:
-        """Return some of the rows, over the same memory."""
+        """Return a range of the rows, over the same memory."""

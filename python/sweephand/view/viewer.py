@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_SAMPLES = 2**26  # of a minibatch
 _OPEN = 4  # sources, each with a layout, and steps of each that are remembered
-# What data, an address or a user's function can cause; anything else is a bug.
+# Errors that data, an address or a user's function can cause; anything else is a bug.
 _EXPECTED = (
     DataError, ValueError, KeyError, IndexError, TypeError, OSError, ImportError, OverflowError,
     MemoryError,
@@ -153,7 +153,7 @@ class Viewer:
         return found
 
     def _settled(self, opened: _Opened, question: Question) -> tuple[Question, list[Markup]]:
-        """Return a question of a step for one of a time or an id, with notes on it."""
+        """Replace a question for a time or an id by that for a step, with notes on it."""
         notes: list[Markup] = []
         time, cursor, name = question.time, opened.cursor, question.search
         is_found = False

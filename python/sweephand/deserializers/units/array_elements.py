@@ -36,7 +36,7 @@ class StoredArray(Protocol):
         """The extents of its chunks; None if it has none."""
 
     def __getitem__(self, rows: slice) -> Any:
-        """Return some rows."""
+        """Return a selection of the rows."""
 
 
 def element_of(dtype: np.dtype[Any]) -> SampleType:

@@ -35,7 +35,7 @@ class ArrayGroup(ABC):
 
     @abstractmethod
     def get(self, path: str) -> StoredArray | None:
-        """Return the array that has a path, if there is one."""
+        """Return the array at a path, or None."""
 
     @abstractmethod
     def walk(self) -> Iterator[tuple[str, StoredArray]]:
@@ -153,9 +153,9 @@ def find_stream(
 def find_streams(
     group: ArrayGroup, offsets: Offsets | None
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the arrays that have as many sequences as the largest one, and why others do not.
+    """Return the arrays that have as many sequences as the largest, and why the rest do not.
 
-    Single values tell of data: they and offsets are neither.
+    Single values that describe data, and offsets, are in neither.
     """
     found: dict[str, StoredStream] = {}
     refused: dict[str, str] = {}

@@ -79,7 +79,7 @@ class ArrayUnits(IndexedDeserializer):
         """Open a file or a store; whatever its library raises is of damaged bytes."""
 
     def guess_streams(self) -> StreamDefs:
-        """Return the arrays that have as many sequences as the largest one."""
+        """Return the arrays that have as many sequences as the largest array."""
         file = self.first_file
         with self._opened(file) as group:
             found, self.left_out = find_streams(group, self._offsets)

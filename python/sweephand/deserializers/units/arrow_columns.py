@@ -28,7 +28,7 @@ from sweephand.corpus.objects import column_of_values
 pa = OptionalModule("pyarrow", extra="parquet")
 pc = OptionalModule("pyarrow.compute", extra="parquet")
 
-# Extension types whose storage says all; others would need code that is not ours.
+# Extension types that are fully described by their storage; others need foreign code.
 _TRANSPARENT = ("arrow.json", "arrow.uuid", "arrow.bool8")
 
 _HF_ARRAY = re.compile(r"datasets\.features\.features\.Array\dDExtensionType")

@@ -55,7 +55,7 @@ class ArrowUnits(IndexedDeserializer):
         read: Callable[[Sequence[str]], Sequence[Any]],
         path: str,
     ) -> None:
-        """Add a unit of some rows and bytes, whose batches are read if streams must be."""
+        """Add a unit; its batches are read if the streams need them."""
         num_rows, num_bytes = size
         if streams:
             try:
@@ -149,7 +149,7 @@ def read_schema(read: Callable[[Any], Any], file: SourceFile) -> Any:
 
 
 def streams_of(schema: Any, path: str) -> tuple[StreamDefs, dict[str, str]]:
-    """Return the columns of a schema that can be served, and why others cannot.
+    """Return the columns of a schema that can be served, and the reason for each other column.
 
     The row numbers of pandas are neither.
 

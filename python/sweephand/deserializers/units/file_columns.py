@@ -1,4 +1,4 @@
-"""Columns stored bare in files: local ones are read in place, remote ones by requests."""
+"""Columns stored bare in files: local files are read in place, remote files by requests."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def bare_reader(
     load_threads: int,
     holds_stored: bool,
 ) -> StoredReader:
-    """Return the reader of columns that are stored as they are served, or nearly so.
+    """Return the reader of columns that are stored as they are served, or nearly.
 
     Parameters
     ----------

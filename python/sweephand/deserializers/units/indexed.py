@@ -123,7 +123,7 @@ class IndexedDeserializer(SelfDescribed):
         Raises
         ------
         DataError
-            If it tells of none.
+            If it has no streams.
         """
 
     @abstractmethod
@@ -138,7 +138,7 @@ class IndexedDeserializer(SelfDescribed):
         columns : list of ColumnData
             One per stream; rows that are wrong are blank.
         wrong : dict
-            What is wrong with such a row, counted from the first one that was read.
+            The fault of each such row; rows are counted from the first that was read.
         """
         raise NotImplementedError  # where `make_reader` does without
 
@@ -224,7 +224,7 @@ class IndexedDeserializer(SelfDescribed):
         alone.definitions = StreamDefs(id=StreamDef(field=field))
         alone.fields = {"id": field}
         alone.kinds = {}
-        # What is wrong with a row is counted where its streams are read.
+        # The fault of a row is counted where its streams are read.
         return alone.open(Ledger(_NO_LIMIT))
 
     def load_index(self) -> Index:

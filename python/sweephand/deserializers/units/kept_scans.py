@@ -1,7 +1,7 @@
 """Checks of the entries of an index, before they are used.
 
-An index may be damaged, old, or written by somebody else. Here is refused what no scan can have
-found; then the file is scanned again. That the bytes are those of the index is compared when
+An index may be damaged, old, or written by another user. Entries that no scan can have found
+are refused here; then the file is scanned again. That the bytes match the index is checked when
 they are read.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sweephand.corpus.columns import offsets_of
 from sweephand.files.index_file import Index
 
-# What a file can hold: more makes its index useless, and the file is scanned each time.
+# Limit of a file: beyond it an index would be useless, and the file is scanned each time.
 _FREE_NUMBERS = 1 << 20
 _NUMBERS_PER_BYTE = 4096
 _MOST_UNIT_BYTES = 1 << 40
@@ -165,14 +165,14 @@ def check_places(
 
 
 def check_members(members: Any, size: int) -> None:
-    """Refuse members of a compressed file of some size that cannot be: where each begins."""
+    """Refuse impossible offsets of the members of a compressed file."""
     found, _ = check_runs([members], 2)
     require(bool((np.diff(found, axis=0) > 0).all()), "the members")
     require(bool((found[:, 1] < max(size, 1)).all()), "the members")
 
 
 def spread(values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
-    """Return one value per file as one for each entry of that file."""
+    """Repeat the value of each file for all entries of the file."""
     return np.repeat(values, np.diff(starts))
 
 

@@ -41,13 +41,13 @@ class LineConverter(Protocol):
     Attributes
     ----------
     padding : int
-        Zeros that it needs behind the text.
+        Zeros that it needs after the text.
     """
 
     padding: int
 
     def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
-        """Return the streams of some whole lines; see `IndexedDeserializer.read_units`."""
+        """Return the streams of whole lines; see `IndexedDeserializer.read_units`."""
 
     def kinds(self) -> dict[str, SampleType]:
         """Return the types of the streams that are known."""
@@ -177,7 +177,7 @@ def _next_line(text: bytes, at: int) -> int:
 
 
 def records_of(text: bytes, quote: bytes) -> list[bytes]:
-    """Return lines, of which those that end within quotes go on in the next one."""
+    """Return lines, joined with the next while they end within quotes."""
     found: list[bytes] = []
     is_open = False
     for line in io.BytesIO(text):

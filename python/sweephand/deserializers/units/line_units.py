@@ -79,7 +79,7 @@ class LineUnits(IndexedDeserializer):
     def __getstate__(self) -> dict[str, Any]:
         """Return the arguments that open it in another process, the same before and after."""
         state = {**super().__getstate__(), "_known": []}
-        state.pop("in_parts", None)  # as what was opened says
+        state.pop("in_parts", None)  # as the opened corpus decides
         return state
 
     @abstractmethod
@@ -124,7 +124,7 @@ class LineUnits(IndexedDeserializer):
             except DataError as error:
                 if not isinstance(raw, InflatedStream) or error.line is not None:
                     raise
-                scan.add_error(error)  # what follows cannot be found
+                scan.add_error(error)  # the rest cannot be found
                 begin = found.distrust(raw.verified)
                 inflated = self.contents.inflated(file, compression or "gzip")
                 rest = inflated.read(begin, raw.verified - begin).tobytes()
@@ -136,7 +136,7 @@ class LineUnits(IndexedDeserializer):
         return scan
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Convert the lines of some units."""
+        """Convert the lines of units."""
         first = LinePlace(*facts["units"][begin])
         stop = facts["units"][end - 1][1]
         converter = self.converter()
@@ -157,7 +157,7 @@ class LineUnits(IndexedDeserializer):
         index = super().load_index()
         facts = [one["format"] for one in index.facts]
         self._known = list(zip(index.files, facts, strict=True))
-        # What is compressed takes the less time the more of it is unpacked in one go.
+        # Compressed files take less time if more is unpacked at once.
         self.in_parts = not any("compression" in one for one in facts)
         return index
 

@@ -34,7 +34,7 @@ class Payload(Protocol):
     """Makes columns of records, and learns their types from one to the next."""
 
     def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
-        """Return the streams of some records, of which the first has a number."""
+        """Return the streams of records, numbered from `first`."""
 
     def kinds(self) -> dict[str, SampleType]:
         """Return the types of the streams that are known."""
@@ -88,7 +88,7 @@ class ExamplePayload:
     known: Mapping[str, SampleType]
 
     def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
-        """Return the streams of some records."""
+        """Return the streams of records."""
         offsets = offsets_of([len(one) for one in records])
         content = np.frombuffer(b"".join(records) + bytes(PADDING), np.uint8)
         self.known = find_kinds(
@@ -114,7 +114,7 @@ class JsonPayload:
         self._lines = JsonLines(definitions, fields, kinds)
 
     def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
-        """Return the streams of some records."""
+        """Return the streams of records."""
         text = _as_lines(records)
         padded = np.frombuffer(text + bytes(self._lines.padding), np.uint8)
         columns, wrong = self._lines.convert(padded, file, LinePlace(0, len(text), 0, first))
@@ -145,7 +145,7 @@ class BytesPayload:
             self._dtype = np.dtype(definition.dtype).newbyteorder("<")
 
     def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
-        """Return the stream of some records."""
+        """Return the stream of records."""
         if self._dtype is None:
             return [column_of_bytes(records)], {}
         wrong = {}

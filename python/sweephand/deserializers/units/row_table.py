@@ -135,7 +135,7 @@ class RowTable:
         return slice(int(self.unit_rows[begin]), int(self.unit_rows[end]))
 
     def lengths_of(self, stream: str, rows: slice) -> NDArray[np.uint32]:
-        """Return the samples of some rows; 0 for ragged ones that are not served."""
+        """Return the number of samples of each row; 0 for ragged rows that are not served."""
         lengths = self.lengths[stream]
         return np.ones(rows.stop - rows.start, np.uint32) if lengths is None else lengths[rows]
 

@@ -234,7 +234,7 @@ def _sample_type(stream: StreamDef, dtype: str, step_values: int = 0) -> SampleT
 
 
 def keys_of_records(records: Iterable[bytes]) -> list[str]:
-    """Return the names of the features and feature lists of the first of some messages.
+    """Return the names of the features and feature lists of the first message.
 
     A name that both have is returned as ``context/NAME`` and ``feature_lists/NAME``.
     """

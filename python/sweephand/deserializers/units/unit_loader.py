@@ -56,7 +56,7 @@ class UnitLoader:
         return make_chunk(columns, owned=self.owned, skipped=skipped)
 
     def _read_together(self, pieces: Sequence[tuple[int, int]]) -> list[ColumnData] | None:
-        """Return units of several files; None if they are to be read one after the other."""
+        """Return units of several files; None if they are to be read in order."""
         columns = self.read_together([self._place(*piece) for piece in pieces])
         if columns is None:
             return None

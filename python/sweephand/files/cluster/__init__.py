@@ -1,1 +1,1 @@
-"""The caches of several nodes as one, whose members know the same future."""
+"""A shared cache of several nodes, which all know the future order."""

@@ -131,8 +131,8 @@ class PeerCalls:
 class Rests:
     """Members of a cluster that failed, and are left alone for a while.
 
-    One that nobody can reach is asked again soon, and less and less often; one that is slow, or
-    answers in a wrong way, rests for the longest time at once.
+    An unreachable member is asked again soon, and then less and less often; a member that is
+    slow, or answers wrongly, rests for the longest time at once.
     """
 
     def __init__(self) -> None:

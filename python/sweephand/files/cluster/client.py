@@ -1,4 +1,4 @@
-"""Requests of a node to the others of its cluster."""
+"""Requests of a node to the other nodes of its cluster."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class PeerClient:
         read: Callable[[ClientResponse], Awaitable[T]],
         given: bytes | None,
     ) -> T | None:
-        """Ask; while a member has never answered nobody may be there yet."""
+        """Send a request; a member that has never answered may not have started yet."""
         from aiohttp import ClientConnectorError, ClientSSLError
 
         url = f"http{'s' if self._tls else ''}://{_in_url(member.host)}:{member.port}{path}"

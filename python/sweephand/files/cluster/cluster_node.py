@@ -82,7 +82,7 @@ class PeerAnswer:
 
 
 class ClusterNode:
-    """The other nodes as a place to find entries, and this node as one for them.
+    """A node of a cluster: fetches entries from other nodes, and serves its own.
 
     It serves as soon as it is made; in a forked worker it is made again.
 
@@ -138,7 +138,7 @@ class ClusterNode:
         return PeerAnswer(None, wanted_by)
 
     def give(self, member: Member, key: Key, chunk: int, content: NDArray[np.uint8]) -> None:
-        """Give an entry to its owner, which has said that it wants it."""
+        """Give an entry to its owner, which has asked for it."""
         parts = self._parts
         if parts is not None:
             parts.calls.put(
@@ -167,7 +167,7 @@ class ClusterNode:
         return EntryRequest(key, size, uses.corpus, uses.timeline, chunk, self._time, wait)
 
     def _look_for_strays(self, parts: _Parts) -> None:
-        """Ask the members for the chunks they hold, which another list may give to others."""
+        """Ask the members again for the chunks that they hold, after the list has changed."""
         uses = self._folder.uses
         corpus, count = uses.corpus, len(uses.chunk_samples)
         held = {one.name: parts.calls.chunks(one, corpus, count) for one in self._roster.others}
@@ -200,7 +200,7 @@ class _Parts:
 
     def close(self) -> None:
         """End the thread, after answers that are under way."""
-        if self._thread.is_current:  # where a source that nobody closed was found to be garbage
+        if self._thread.is_current:  # if an unclosed source is garbage-collected
             threading.Thread(target=self.close, name="sweephand-cluster-end").start()
             return
 
@@ -222,7 +222,7 @@ class _Parts:
 
 
 def _tell_failure(serving: Future[None]) -> None:
-    """Warn of a server that could not begin, as nobody waits for it."""
+    """Warn of a server that could not begin, as no caller waits for it."""
     if not serving.cancelled() and (error := serving.exception()) is not None:
         warnings.warn(
             f"nobody serves this node's part of the cluster's cache: {error!r}",

@@ -17,7 +17,7 @@ _LAST_SECONDS = 0.01  # in which closed connections end
 
 
 class LoopThread:
-    """A thread that runs coroutines for others, until it is closed."""
+    """A thread that runs coroutines for other threads, until it is closed."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -41,7 +41,7 @@ class LoopThread:
         return threading.current_thread() is self._thread
 
     def begin(self, action: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine beside others; RuntimeError if the thread has ended."""
+        """Run a coroutine concurrently; RuntimeError if the thread has ended."""
         try:
             return asyncio.run_coroutine_threadsafe(action, self.loop)
         except RuntimeError:

@@ -1,9 +1,9 @@
 """The members of a cluster, and which of them is to hold a range.
 
-Nobody keeps a directory: the owner of a chunk follows from its number and the list of members
+There is no directory: the owner of a chunk follows from its number and the list of members
 alone. Every member has a score for every chunk (weighted rendezvous hashing), and the highest
-score owns it, up to the member's part of the corpus; what is beyond goes to the next score. So
-members hold what their disks are for, and one that comes or goes moves little but its own part.
+score owns it, up to the member's part of the corpus; the excess goes to the next score. So
+members fill their disks, and a member that comes or goes moves little but its own part.
 Scores that computers round in different ways cost a request to the store at worst.
 """
 

@@ -93,7 +93,7 @@ class FoundEntry:
     is_wanted : bool
         It is absent, and will be kept if the node that asked gives it.
     is_coming : bool
-        It is absent, and somebody is fetching it.
+        It is absent, and is being fetched.
     """
 
     content: NDArray[np.uint8] | None = None

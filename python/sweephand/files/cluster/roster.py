@@ -15,7 +15,7 @@ _NOBODY = -1
 
 
 class Roster:
-    """Members of a cluster, owners of entries, and members that hold entries of others.
+    """Members of a cluster, owners of entries, and members that hold other owners' entries.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Roster:
         self._set(tuple(members()))
 
     def look(self) -> bool:
-        """Look at the list again; return True if it is another one."""
+        """Look at the list again; return True if it has changed."""
         seen = self._ask()
         if seen is self._seen or tuple(seen) == tuple(self._seen):
             return False
@@ -49,7 +49,7 @@ class Roster:
 
     @property
     def others(self) -> list[Member]:
-        """The members but this one."""
+        """The other members."""
         return [one for one in self._owners.members if one.name != self.own.name]
 
     def owns(self, key: bytes, chunk: int) -> bool:
@@ -61,9 +61,9 @@ class Roster:
         return self._owners.of(key, chunk)
 
     def to_fetch(self) -> NDArray[np.bool_]:
-        """Return of each chunk True if this node is to hold it, and nobody else does.
+        """Return True for each chunk that this node is to hold and no other node holds.
 
-        Until the members have said what they hold, any chunk may be somebody's.
+        Until the members have reported their entries, any chunk may be held by another node.
         """
         with self._guard:
             strays, owners = self._strays, self._owners

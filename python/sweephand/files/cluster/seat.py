@@ -87,7 +87,7 @@ class ServerSeat:
 
 
 def check_address(own: Member) -> None:
-    """Raise OSError if an address is not one of this machine."""
+    """Raise OSError if an address does not belong to this machine."""
     try:
         _bind(own._replace(port=0)).close()
     except OSError as error:
@@ -99,7 +99,7 @@ def check_address(own: Member) -> None:
 
 
 def free_port(host: str) -> int:
-    """Return a port that nobody has bound."""
+    """Return a port that is not bound."""
     with _bind(Member(host, 0, 1, "")) as bound:
         port: int = bound.getsockname()[1]
         return port

@@ -125,7 +125,7 @@ class EntryServer:
             return answer
 
     async def _find(self, asked: EntryRequest) -> FoundEntry:
-        """Find an entry, and wait for one that is being fetched."""
+        """Find an entry, and wait for it while it is being fetched."""
         loop, delay = asyncio.get_running_loop(), _FIRST_DELAY
         end = loop.time() + min(asked.wait, self._limits.seconds)
         while True:

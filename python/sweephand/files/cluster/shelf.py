@@ -22,8 +22,8 @@ class Shelf:
     """Entries of a folder for other nodes.
 
     A node that does not find an entry fetches it from the store, and gives it. Until then the
-    lock on fetching it is held for that node, so that whoever asks too waits for it, in this
-    node and in others.
+    lock on fetching it is held for that node, so that other requests for it wait, in this
+    node and in other nodes.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Shelf:
             if not self._folder.try_to_take(lock):
                 lock.close()
                 return FoundEntry(self._read(asked))
-            # Somebody may be fetching it ahead, though it is not kept after that.
+            # A process may be fetching it ahead, though it is not kept after that.
             keeps = self._folder.would_keep(asked.key, chunk, asked.size, asked.time)
             if lock.is_mine and not keeps:
                 lock.close()
@@ -90,7 +90,7 @@ class Shelf:
         return np.packbits(held).tobytes()
 
     def release_old(self) -> None:
-        """Let others fetch the entries that nobody has given in time."""
+        """Release the entries that did not arrive in time to other fetchers."""
         self._release(time.monotonic())
 
     def close(self) -> None:

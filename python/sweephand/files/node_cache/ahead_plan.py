@@ -5,8 +5,8 @@
                  already, by                                        kept    spare
                  whoever reads
 
-What is needed soonest after the end of the sweep is what is kept until then, as far as there
-is room. What is held and needed later leaves before it is used again: its room is spare.
+Chunks that are needed soonest after the end of the sweep are kept until then, as far as there
+is room. Entries that are needed later leave before their next use: their room is spare.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sweephand.base.dataclass import dataclass
 from sweephand.files.node_cache.next_uses import Uses
 
-_NEVER = 2**64 - 1  # the time of what is needed no more
+_NEVER = 2**64 - 1  # the next time of entries that are not needed again
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ _MOST_BYTES = 64 << 20  # under way at a time, but for one chunk
 
 
 class DueChunk(NamedTuple):
-    """A chunk to fetch, when it is due, and the time after which others leave for it."""
+    """A chunk to fetch, the time when it is due, and the time after which it evicts entries."""
 
     number: int
     due: int

@@ -20,7 +20,7 @@ Keep = Callable[[Callable[[], bool]], bool]
 
 
 class NotAhead(Exception):
-    """A chunk is left to whoever needs it."""
+    """A chunk is left to its readers."""
 
 
 class AheadReads(ChunkReads):

@@ -51,9 +51,9 @@ class ChunkReads(ABC):
         """Keep bytes of the listed object."""
 
     def check_unchanged(self, file: RequestedFile) -> None:
-        """Check that an object is the listed one, and keep the bytes fetched from it.
+        """Check that an object is the listed object, and keep the bytes fetched from it.
 
-        Nobody looks where all came from the cache: its entries are those of the listed object.
+        No check is made if all came from the cache: its entries are of the listed object.
         """
         with self._guard:
             if file.path not in self._asked:

@@ -4,7 +4,7 @@ A chunk lies in memory that has no name in any file system (memfd). A note in th
 which process has it, as which descriptor; others open it under /proc. The kernel frees it when
 the last one who has mapped it is gone, however that happened, and a process that is stopped
 can still be mapped from. What a note says is believed only if the memory says so itself, by
-its name and by a digest of the key and the bytes, and if nobody can change it any more.
+its name and by a digest of the key and the bytes, and if it cannot change any more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sweephand.run.locks import check_byte_locks
 
 Chunk = _core.read.Chunk
 
-# How long one waits for what another process decodes; see `Patience`.
+# The wait for chunks that another process decodes; see `Patience`.
 _PATIENCE = 2.0
 _DIGEST_BYTES = 32  # after a chunk: hexadecimal digits
 _FIRST_DELAY, _LAST_DELAY = 0.0005, 0.01
@@ -229,7 +229,7 @@ def _memory_at(descriptor: str) -> str:
 
 
 def _remove_old_notes(folder: Path) -> None:
-    """Remove notes of processes that have ended, or whose numbers were given to new ones."""
+    """Remove notes of processes that have ended, even if their numbers are in use again."""
     for note in folder.iterdir():
         with suppress(OSError, ValueError):
             words = note.read_text().split()

@@ -88,7 +88,7 @@ class FetchAhead:
 
     @contextmanager
     def requesting(self) -> Iterator[None]:
-        """Begin nothing while somebody waits for a request to the store."""
+        """Begin nothing while a reader waits for a request to the store."""
         with self._changed:
             self._num_requests += 1
         try:
@@ -105,7 +105,7 @@ class FetchAhead:
         with self._changed:
             self._is_stopped = True
             self._note_change()
-        with self._keeping:  # until what is being written is whole
+        with self._keeping:  # until the present write has finished
             pass
 
     def _note_change(self) -> None:
@@ -160,7 +160,7 @@ class FetchAhead:
                 for load in self._loads.of(chunk.number):
                     load()
             is_whole = True
-        except Exception:  # whoever needs the chunk meets and reports the error
+        except Exception:  # the reader of the chunk meets and reports the error
             pass
         reads.end()
         with self._changed:
@@ -194,7 +194,7 @@ class Loads:
 class LoadPace:
     """How much is fetched at a time: more while no load gets slower, or takes long for a step.
 
-    What is under way is in the way of what somebody comes to wait for.
+    Requests under way delay those that a reader waits for.
     """
 
     def __init__(self) -> None:

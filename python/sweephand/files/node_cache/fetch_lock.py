@@ -12,7 +12,7 @@ from sweephand.run.locks import ByteLocks
 _FIRST = 1 << 22  # after the bytes that are locked for other things; two for each key
 
 
-# Once somebody was waited for in vain: how long for what others do, and until when.
+# After a wait in vain: the wait for other processes, and the time until which it holds.
 _LITTLE_PATIENCE, _HURRY = 0.1, 60.0
 
 

@@ -6,7 +6,7 @@
     entries/               a file for each range of an object
 
 All of it changes under one lock, which is held for microseconds. What the journal says of an
-entry comes before the entry itself, so that no kill leaves one that nobody knows.
+entry comes before the entry itself, so that no kill leaves an unknown entry.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class CacheFolder:
     OSError
         If it cannot be written.
     Busy
-        If somebody has its lock, who may be stopped.
+        If its lock is held by a process, which may be stopped.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class CacheFolder:
         Raises
         ------
         Busy
-            If that takes too long: whoever has the lock may be stopped.
+            If that takes too long: the holder of the lock may be stopped.
         """
         begin = time.monotonic()
         end = begin + _TURN_SECONDS
@@ -206,7 +206,7 @@ class CacheFolder:
             return sorted({chunk for chunks in kept for chunk in chunks})
 
     def reconsider(self) -> None:
-        """Look up the next times of all entries anew, as other nodes hold others now."""
+        """Look up the next times of all entries again, as those of other nodes have changed."""
         self._has_moved = True
 
     def store(
@@ -216,7 +216,7 @@ class CacheFolder:
         lock: FetchLock,
         time: int | None = None,
     ) -> None:
-        """Keep fetched bytes, if they are needed sooner than kept ones, or waited for.
+        """Keep fetched bytes if they are needed sooner than kept entries, or waited for.
 
         Parameters
         ----------

@@ -69,7 +69,7 @@ class Journal(Descriptor):
         begin = self._end
         block = pack_block(b"", b"".join(_RECORD.pack(*record) for record in records))
         data = block if begin else JOURNAL.head + block
-        os.ftruncate(self._fd, begin)  # what is torn: the disk was full
+        os.ftruncate(self._fd, begin)  # the torn end: the disk was full
         if os.pwrite(self._fd, data, begin) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

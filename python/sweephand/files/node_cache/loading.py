@@ -28,13 +28,13 @@ class RequestedFile(Protocol):
 
     @property
     def tells_apart(self) -> bool:
-        """True if no other object has path, size and tag of this one."""
+        """True if no other object has the same path, size and tag."""
 
     def request(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
         """Ask the store for bytes."""
 
     def look(self) -> None:
-        """Ask the store if the object is still the listed one."""
+        """Ask the store if the object is unchanged."""
 
 
 class Loading(Protocol):

@@ -31,7 +31,7 @@ def prepare(path: Path) -> Path:
         fd = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             if not os.fstat(fd).st_size:
-                os.pwrite(fd, _WORDS, 0)  # several may, as it is the same
+                os.pwrite(fd, _WORDS, 0)  # several processes may, as the bytes are the same
         finally:
             os.close(fd)
     except OSError as error:

@@ -29,7 +29,7 @@ class Rank(NamedTuple):
 
 
 class Ranks(Descriptor):
-    """The processes that use a folder, of which this is one.
+    """The processes that use a folder, this process included.
 
     Parameters
     ----------

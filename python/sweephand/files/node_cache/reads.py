@@ -28,7 +28,7 @@ from sweephand.files.node_cache.next_uses import Uses
 
 Result = TypeVar("Result")
 
-# How long one waits for what another process fetches; see `Patience`.
+# The wait for chunks that another process fetches; see `Patience`.
 _PATIENCE = 10.0
 _FIRST_DELAY, _LAST_DELAY = 0.001, 0.05
 
@@ -297,7 +297,7 @@ class _CachedReads(ChunkReads):
                         return found
                 elif lock.is_mine:
                     return None
-                self._keep_all()  # nobody waits while somebody waits for him
+                self._keep_all()  # no process waits while others wait for it
         return None
 
     def _keep(self, fetched: Fetched) -> None:

@@ -89,7 +89,7 @@ def _step(
         raise ValueError(f"a pair is (number of epochs, value), got {entry!r}")
     epochs, value = entry
     if is_last and epochs == 0:
-        epochs = 1  # the last value lasts for ever, whatever its number says
+        epochs = 1  # the last value lasts for ever, whatever its number
     return check_int("the number of epochs", epochs), check(value)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sweephand.torch.distributed.coordinate import GroupOrMesh
 
 _DIGESTS = 2**40  # so few that a sum over ranks fits
-# Errors that all workers raise by themselves, from what they have reduced.
+# Errors that all workers raise by themselves, from reduced values.
 _RAISED_BY_ALL = FloatingPointError | LossScaleError
 
 
@@ -127,7 +127,7 @@ class Control(Workers):
         Raises
         ------
         WorkerError
-            If a rank is gone or late, or the ranks stand at different places.
+            If a rank is gone or late, or the ranks are at different places.
         Exception
             What the source of any rank has raised, on all of them, naming the rank. The source
             of each is then where it was.
@@ -245,7 +245,7 @@ class Control(Workers):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Send an error of this rank to the others, or raise here the error of another rank."""
+        """Send an error of this rank to all ranks, or raise the error of another rank."""
         if self._exchange is None or not isinstance(error, Exception):
             return
         if isinstance(error, _RAISED_BY_ALL) or self._exchange.knows(error):
@@ -258,7 +258,7 @@ class Control(Workers):
             self._exchange.post_error(error)
 
     def _raise_shared(self, exchange: Exchange, error: Exception | None) -> NoReturn:
-        """Raise the error of the first rank that has one, on all."""
+        """Raise the error of the first rank with an error, on all ranks."""
         errors = exchange.gather(error and ErrorMessage.of(error, exchange.rank))
         first = next(one for one in errors if one is not None)
         raise exchange.known(first.error()) from error

@@ -14,7 +14,7 @@ from sweephand.errors import shown
 if TYPE_CHECKING:  # some builds of torch have no distributed
     GroupOrMesh: TypeAlias = dist.ProcessGroup | DeviceMesh
 
-# Names of mesh dimensions, as FSDP2, torchtitan, Megatron and others have them.
+# Names of mesh dimensions in FSDP2, torchtitan, Megatron and other libraries.
 SHARES = {
     "data", "ddp", "dp", "dp_replicate", "dp_shard", "fsdp", "hsdp", "replicate", "shard",
 }  # fmt: skip

@@ -65,7 +65,7 @@ class ElasticSteps:
         self._alive = alive
         self._device = device
         self._committed = source.position
-        self._is_open = False  # the source stands behind a step that is not committed
+        self._is_open = False  # the source is past a step that is not committed
         self._was_moved = False  # by a state, since the step began
 
     def next(self) -> Minibatch:
@@ -117,7 +117,7 @@ class ElasticSteps:
         self._was_moved = self._is_open
 
     def __iter__(self) -> Iterator[Minibatch]:
-        """Iterate over shares; one that was not committed comes again."""
+        """Iterate over shares; a share that was not committed comes again."""
         while share := self.next():
             yield share
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from sweephand.torch.distributed.notice_board import NoticeBoard
 from sweephand.train.trainer.workers import ErrorMessage, WorkerError
 
-# What the errors of collectives say whose other end is gone.
+# Texts in errors of collectives whose other end is gone.
 _BROKEN = (
     "gloo",
     "nccl",
@@ -114,17 +114,17 @@ class Exchange:
             "why, and training goes on from the last checkpoint",
             silent,
         )
-        setattr(lost, _KNOWN, self)  # others may know more: they have a board of their own
+        setattr(lost, _KNOWN, self)  # other ranks may know more: they have boards of their own
         return lost
 
     @staticmethod
     def known(error: Exception) -> Exception:
-        """Mark an error as one that all ranks have."""
+        """Mark an error as common to all ranks."""
         setattr(error, _KNOWN, True)
         return error
 
     def knows(self, error: Exception) -> bool:
-        """Return True if an error needs no message and no question to the others."""
+        """Return True if an error needs no exchange with the other ranks."""
         return getattr(error, _KNOWN, None) in (True, self)
 
     def _reduce(self, values: Tensor, how: dist.AllreduceOptions) -> None:
@@ -146,7 +146,7 @@ def _options(
 
 
 def _in_main_memory(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
-    """Return a group in main memory: the given one if it is, else a new one."""
+    """Return a group in main memory: the given group if it is, else a new group."""
     ranks = None
     if group is not None:
         try:

@@ -19,7 +19,7 @@ Answer: TypeAlias = tuple[
     ErrorMessage | None, tuple[int, ...]
 ]  # a failure, or the silent ranks
 _NO_ANSWER: Answer = None, ()
-_PATIENCE = 2.0  # seconds for others to find out as well
+_PATIENCE = 2.0  # seconds for other ranks to find out, too
 _PAUSE = 0.02
 
 

@@ -39,7 +39,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     worker processes, persistent ones, forked or spawned. So do states, of the loader and of the
     source. Items are those of `IterableDataset`.
 
-    Accelerate and Lightning leave it as it is, and save and restore its state: see
+    Accelerate and Lightning do not wrap it, and save and restore its state: see
     ``docs/frameworks``.
 
     Parameters
@@ -71,7 +71,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     ([[2, 3], [4, 5]], 6)
     """
 
-    # What accelerate looks at: do not wrap, deal or slice; save and restore the state.
+    # Read by accelerate: do not wrap, deal or slice; save and restore the state.
     _is_accelerate_prepared = True
     use_stateful_dataloader = True
 
@@ -105,7 +105,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         self._places.clear()
         self._places.append(position)
         if self.num_workers:
-            place.move(position)  # persistent processes stand elsewhere
+            place.move(position)  # persistent processes are at other positions
             place.note_consumed(position)
         for item in self._items():
             if isinstance(item, Delivered):
@@ -120,7 +120,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 position = source.position
             self._places.append(position)
             yield item
-        self._places.clear()  # whoever saw the end has trained everything
+        self._places.clear()  # a loop that saw the end has trained everything
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of training: after all items but those read ahead."""

@@ -42,7 +42,7 @@ class _Carried:
         delivery = self._source.cursor
         try:
             return self._source.made_at(delivery.position)
-        except RuntimeError:  # nobody knows; the place does
+        except RuntimeError:  # unknown here; the place knows
             return self._source.made_at(delivery.own_position)
 
 
@@ -61,8 +61,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     no minibatch crosses. The next iteration is the next sweep; after a ``break`` it continues
     after the last delivered item.
 
-    With ``num_workers`` processes the first one delivers, by the source's own threads, and the
-    others end at once. Only `sh.torch.DataLoader` counts the items of such a process. Torch's
+    With ``num_workers`` processes the first delivers, by the source's own threads, and the rest
+    end at once. Only `sh.torch.DataLoader` counts the items of such a process. Torch's
     own loaders cannot: the part of a sweep that a ``break`` leaves does not come again, and
     with other ``samples_per_iteration`` they iterate once, until the source's position is set.
 
@@ -183,9 +183,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         Raises
         ------
         TypeError
-            If that is not known without planning: where sequences have different lengths; or
-            where processes of another loader than ours have delivered, so that nobody knows
-            which iteration comes next, and one of them is shorter.
+            If that is not known without planning, as sequences have different lengths; or if
+            processes of another loader than `sh.torch.DataLoader` have delivered, so that the
+            next iteration, which may be a shorter one, is unknown.
         """
         if _LIGHTNING & sys.modules.keys():  # which warns of lengths as soon as it has asked
             warnings.filterwarnings("ignore", _OF_LENGTHS)
@@ -221,7 +221,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         return {"source": self.source.state_dict(), "end": end}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go to where a state was taken, by the same one of as many processes.
+        """Go to the position of a state, taken by the same worker of as many processes.
 
         Raises
         ------
@@ -250,7 +250,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         """Refuse loaders that deal items among processes, as accelerate's do.
 
         The ranks share every minibatch already. There is nothing to set: a place on the
-        timeline says which sweep comes next.
+        timeline decides which sweep comes next.
         """
         if num_processes() > 1:
             raise RuntimeError(

@@ -37,7 +37,7 @@ class _Record(NamedTuple):
     placings : int
         Times that the source was placed.
     begun : int
-        Placing, plus 1, from which the last iteration goes on that nobody counts; 0 before any.
+        Placing, plus 1, from which the last uncounted iteration goes on; 0 before any.
     end : int
         Nominal time at which that iteration ends.
     changes : int
@@ -66,7 +66,7 @@ class LoaderPlace:
 
     def __init__(self) -> None:
         self._consumed: Position | None = None
-        self._has_begun = False  # an iteration of this process, that nobody counts
+        self._has_begun = False  # an uncounted iteration of this process
         self._share_anew(_Record())
 
     def _share_anew(self, record: _Record) -> None:
@@ -107,7 +107,7 @@ class LoaderPlace:
         Raises
         ------
         RuntimeError
-            If nobody can know.
+            If it cannot be known.
         """
         if not self.is_known:
             raise RuntimeError(UNKNOWN)
@@ -191,7 +191,7 @@ class LoaderPlace:
 
     @contextmanager
     def _locked(self) -> Iterator[_Record]:
-        """Have the record for one process; one that is killed lets go of it."""
+        """Lock the record for this process; a killed process releases it."""
         with held(self._lock):
             yield self._read()
 

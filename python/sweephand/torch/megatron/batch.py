@@ -112,6 +112,6 @@ def _join_rows(batch: Batch) -> None:
 
 
 def _head_and_tail(values: torch.Tensor, dim: int, count: int, index: int) -> torch.Tensor:
-    """Return part `index` and the same one from the end, of twice `count` parts."""
+    """Return part `index` and its mirror from the end, of twice `count` parts."""
     parts = values.chunk(2 * count, dim)
     return torch.cat([parts[index], parts[-1 - index]], dim)

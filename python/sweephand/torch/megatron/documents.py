@@ -1,4 +1,4 @@
-"""Documents one after the other, each padded to a length that context parallelism splits."""
+"""Concatenated documents, each padded to a length that context parallelism splits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Documents:
 
     @classmethod
     def of(cls, share: Share, positions: torch.Tensor, multiple: int) -> Self:
-        """Return those of a share, each padded to a multiple of so many cells.
+        """Return the documents of a share, each padded to a multiple of `multiple` cells.
 
         Where a share has none, there is one without a token, so that no tensor is empty.
         """
@@ -72,7 +72,7 @@ class Documents:
 
 
 def ranges(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers of all ranges, one after the other."""
+    """Return the concatenated numbers of all ranges."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(begins - before, lengths) + np.arange(lengths.sum())
 

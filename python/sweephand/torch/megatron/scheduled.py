@@ -1,4 +1,4 @@
-"""Global minibatches whose sequences one of Megatron's schedulers gives to ranks."""
+"""Global minibatches whose sequences a Megatron scheduler gives to ranks."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ScheduledIterator(Iterator[tuple[dict[int, Batch], Groups]]):
         self._place = place or Place()
 
     def __next__(self) -> tuple[dict[int, Batch], Groups]:
-        """Return what Megatron's hybrid schedule takes for a step.
+        """Return the sequences of a step in Megatron's hybrid schedule.
 
         Returns
         -------
@@ -170,7 +170,7 @@ class _Step:
         return [group[rank] for group in self.groups]
 
     def laid(self, numbers: Sequence[int]) -> tuple[Batch, Documents]:
-        """Return sequences one after the other, padded for the ranks that share them."""
+        """Return concatenated sequences, padded for the ranks that share them."""
         count = len(self.sharing[numbers[0]]) if len(numbers) else 1
         each = [self.cells[self._begin(number) : self.ends[number]] for number in numbers]
         cells = np.concatenate(each) if each else self.cells[:0]

@@ -62,7 +62,7 @@ class PackedRows:
 def positions_of(share: Share, num_rows: int, row_length: int) -> torch.Tensor:
     """Return `PackedRows.positions` of a share that may be planned only."""
     columns = np.arange(row_length)
-    begins = np.zeros((num_rows, row_length), np.int64)  # of what a cell belongs to
+    begins = np.zeros((num_rows, row_length), np.int64)  # of the sequence of a cell
     rows, firsts, *_ = share.planned.cells().reshape(-1, 4).T.astype(np.int64)
     ends = firsts + share.planned.sizes()
     begins[rows, firsts] = firsts

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Tensors(dict[str, torch.Tensor]):
-    """The tensors of a minibatch by name: a dict that goes to a device as one.
+    """The tensors of a minibatch by name: a dict that moves to a device as a whole.
 
     Examples
     --------

@@ -43,7 +43,7 @@ class BucketingModule(nn.Module):
         again on demand.
     backend : str or callable, optional
         Of `torch.compile`: every bucket is compiled for its own static shapes, so that torch's
-        limit of eight recompilations does not leave the others uncompiled. With
+        limit of eight recompilations leaves no bucket uncompiled. With
         ``"inductor"`` and parameters on a CUDA device a bucket becomes a CUDA graph.
 
     Raises

@@ -20,11 +20,11 @@ class Sums(NamedTuple):
     loss, metric : Tensor
         Sums with one element; the metric is None if the criterion has none.
     losses : Tensor or None
-        What the criterion returned: the sum of the loss, or the losses that make it up. None
-        for the stand-in of an empty share.
+        The result of the criterion: the sum of the loss, or its losses. None for the
+        replacement of an empty share.
     weight : float
         Of the loss. Gradients are averaged over processes, so it is their number; and 0 for
-        the stand-in of an empty share, whose worker must take part in what all workers do.
+        the replacement of an empty share, whose worker must take part in collective calls.
     """
 
     loss: Tensor
@@ -34,7 +34,7 @@ class Sums(NamedTuple):
 
 
 class Criterion:
-    """Calls a criterion with a model, for an empty share with the last one that was not empty.
+    """Calls a criterion with a model; an empty share takes the last that was not empty.
 
     The module inside of the model is in training or in evaluation mode.
     """

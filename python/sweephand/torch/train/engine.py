@@ -18,12 +18,12 @@ from sweephand.torch.distributed.coordinate import has_group, num_processes
 if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
 
-# Seconds that a rank of a trainer waits for the others, below the ten minutes of NCCL.
+# Seconds that a rank of a trainer waits for other ranks, below the ten minutes of NCCL.
 LIMIT = 540.0
 
 
 class Engine:
-    """Engine that averages the gradients of processes; this one has a single process.
+    """Engine that averages the gradients of processes; this class has a single process.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ def unwrapped(model: nn.Module) -> tuple[nn.Module, Engine]:
 
 def _shards_of(module: nn.Module) -> Shards | None:
     """Return the shards of a module, if it is sharded."""
-    if "torch.distributed.fsdp" not in sys.modules:  # it is heavy, and nobody has used it
+    if "torch.distributed.fsdp" not in sys.modules:  # it is heavy, and not in use
         return None
     from torch.distributed.fsdp import FSDPModule
 

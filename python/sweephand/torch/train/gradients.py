@@ -187,7 +187,7 @@ class DeviceFindings(Findings):
 
 
 def _divide_alike(gradients: list[Tensor], divisor: float) -> Tensor:
-    """Divide gradients of one device and type; return True if one was not finite before."""
+    """Divide gradients of one device and type; return True if any was not finite before."""
     device = gradients[0].device
     found = torch.zeros((), dtype=torch.float32, device=device)
     factor = torch.full((), 1.0 / divisor, dtype=torch.float32, device=device)

@@ -63,7 +63,7 @@ class LearnedModule:
         }
 
     def tensors(self) -> dict[str, Any]:
-        """Return parameters and states of optimizers as they are, of shards the own ones."""
+        """Return parameters and states of optimizers, uncopied; of shards the local shard."""
         has_begun = any(optimizer.state for optimizer in self._optimizers)
         if not has_begun:
             self._clear()
@@ -117,7 +117,7 @@ class LearnedModule:
         weights = load_tensors(files[WEIGHTS])
         self._module.load_state_dict(parts_like(self._tensors(), weights))
         for i, optimizer in enumerate(self._optimizers):
-            saved = files[_optimizer_file(i)].copy()  # the optimizer keeps what it is given
+            saved = files[_optimizer_file(i)].copy()  # the optimizer keeps its argument
             optimizer.load_state_dict(optimizer_parts(optimizer, saved))
         self._load_described(state)
 

@@ -102,7 +102,7 @@ class TorchLearner(Learner):
 
     @property
     def loss_scale(self) -> LossScaleOptimizer[Any] | None:
-        """The loss scale around them, if there is one."""
+        """The loss scale around them, or None."""
         return self._loss_scale
 
     def update(
@@ -119,7 +119,7 @@ class TorchLearner(Learner):
         ----------
         gradient_sums : sequence of Tensor or None, or None
             For each parameter, in order, the sum of the gradients over the samples; None takes
-            what the parameters hold as ``.grad``. They are divided in place, but for those that
+            the ``.grad`` of the parameters. They are divided in place, but for those that
             share memory. Under a loss scale they still carry it.
         num_samples : int
             Label samples of the minibatch, over all workers; at least 1.
@@ -131,7 +131,7 @@ class TorchLearner(Learner):
         Returns
         -------
         StepResult or None
-            What became of the step under a loss scale; None without one.
+            The outcome of the step under a loss scale; None without a loss scale.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class TorchLearner(Learner):
     ) -> StepResult | None:
         """Take a step with the mean gradients that the parameters hold.
 
-        That is what a loss leaves that was divided by the number of samples. Parameters,
+        A loss that was divided by the number of samples leaves such gradients. Parameters,
         results and errors are those of `update`.
         """
         self._prepare(num_samples, sweeps_ended)

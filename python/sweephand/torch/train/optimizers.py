@@ -25,7 +25,7 @@ from sweephand.train.learners.hyperparameters import check_hyperparameter
 from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
 from sweephand.train.loss_scale.worker_agreement import Reduce
 
-# Keras' names of what torch has under its own; of betas, one of the pair.
+# Keras' names of torch's options; for betas, an entry of the pair.
 KERAS_NAMES = {"learning_rate": "lr", "epsilon": "eps"}
 BETAS = {"beta_1": 0, "beta_2": 1}
 
@@ -117,7 +117,7 @@ class TorchOptimizers(Optimizers):
             optimizer.zero_grad(set_to_none)
 
     def differentiate(self, loss: Any, parameters: Sequence[Any] | Any | None) -> None:
-        """Give these parameters the gradients of the loss, and no others any."""
+        """Set the gradients of the loss for these parameters only."""
         ours = self.parameters()
         given = [parameters] if isinstance(parameters, Tensor) else parameters
         chosen = ours if given is None else list(given)
@@ -190,7 +190,7 @@ class TorchOptimizers(Optimizers):
         group = torch.distributed
         if not (group.is_available() and group.is_initialized()):
             return None
-        # Gloo and MPI reduce in main memory; what else there is, where the parameters are.
+        # Gloo and MPI reduce in main memory; all other backends where the parameters are.
         backend = group.get_backend()
         in_memory = any(name in backend for name in ("gloo", "mpi"))
         device = torch.device("cpu") if in_memory else self.parameters()[0].device

@@ -1,4 +1,4 @@
-"""Tensors of which every process has a part: whole ones of them, and states of optimizers."""
+"""Sharded tensors: assembling them, and states of optimizers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def optimizer_states(
 ) -> dict[str, Any]:
     """Return the states of optimizers by names of parameters, sharded as those are.
 
-    Those that have taken no step tell what they will have; they stay as they are.
+    Optimizers without a step return the states that they will have, and are not changed.
     """
     from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 

@@ -72,7 +72,7 @@ class Checkpoint:
         return number_of(self.folder)
 
     def sha256(self, name: str) -> str:
-        """Return the SHA-256 of one of its files, or raise StateError if it has none such."""
+        """Return the SHA-256 of a file in it, or raise StateError if it has no such file."""
         if name not in self._files:
             raise StateError(f"{self.folder} has no {name}")
         return str(self._files[name]["sha256"])

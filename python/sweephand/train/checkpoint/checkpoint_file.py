@@ -41,7 +41,7 @@ class Hash(Protocol):
 
 
 class HashingSink:
-    """A sink that hashes all bytes, and passes them on to a file if there is one.
+    """A sink that hashes all bytes, and passes them on to a file, if any.
 
     Attributes
     ----------

@@ -106,7 +106,7 @@ class CheckpointStore:
     def write(
         self, number: int, contents: Contents, pinned: Collection[int] = ()
     ) -> Checkpoint:
-        """Write a checkpoint, read it back, and only then remove older ones.
+        """Write a checkpoint, read it back, and only then remove older checkpoints.
 
         Each of the contents is called with the file of its name, and writes it. Pinned numbers
         stay whatever the settings say. If OSError is raised, the older checkpoints stay.
@@ -179,7 +179,7 @@ class CheckpointStore:
 
 
 def find(path: Path, overtaken: frozenset[int] = frozenset()) -> Checkpoint | None:
-    """Return the checkpoint in a folder, the newest complete one of a store, or None.
+    """Return the checkpoint in a folder, the newest complete checkpoint of a store, or None.
 
     Those of a store that are overtaken are left out. StateError is raised if what is there is
     damaged.

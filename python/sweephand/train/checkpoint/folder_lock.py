@@ -77,7 +77,7 @@ class FolderLock:
         """Release the lock, if it is held, and remove its file.
 
         It raises nothing: a run may be ending by an error of its own. A file that stays is
-        logged, and locks nobody out.
+        logged, and blocks no run.
         """
         lock, self._lock = self._lock, None
         if lock is None:

@@ -92,7 +92,7 @@ class SavedTensors:
         return {name: _array_of(tensor) for name, tensor in self.tensors.items()}
 
     def check(self, what: str, wanted: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
-        """Raise StateError if names, dtypes or shapes are not the wanted ones.
+        """Raise StateError if names, dtypes or shapes differ from those expected.
 
         Parameters
         ----------

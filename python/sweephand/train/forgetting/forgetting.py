@@ -34,7 +34,7 @@ class Forgetting:
 
     Examples
     --------
-    `plan_forgetting` makes it. Of what has never come there is nothing to replay:
+    `plan_forgetting` makes it. For sequences that never came there is nothing to replay:
 
     >>> import sweephand as sh
     >>> found = sh.train.Forgetting({"web__7": None}, None, None, None, holding=[], unread={})

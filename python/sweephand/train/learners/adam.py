@@ -51,7 +51,7 @@ class Adam(HasBetas, HasEpsilon, ArrayLearner):
 
     def __post_init__(self, *given: Any) -> None:
         super().__post_init__(*given)
-        # For each parameter, what is left of the zeros with which its moments began.
+        # For each parameter, the remaining weight of the zeros with which its moments began.
         self._left = [(1.0, 1.0)] * len(self.parameters)
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Learners whose moves adapt to the gradients so far, beside `Adam`."""
+"""Adaptive learners besides `Adam`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -94,7 +94,7 @@ class RMSProp(HasEpsilon, ArrayLearner):
 
 @dataclass(eq=False, repr=False)
 class AdaDelta(HasEpsilon, ArrayLearner):
-    """Moves as long as the recent ones, by the recent gradients.
+    """Moves as long as the recent moves, scaled by the recent gradients.
 
     ``s = rho * s + (1 - rho) * g * g`` for the mean gradient g,
     ``d = sqrt(t + eps) / sqrt(s + eps) * g``, ``t = rho * t + (1 - rho) * d * d``,

@@ -37,7 +37,7 @@ class HeldGradients(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class ArrayLearner(Learner):
-    """The base of the learners for NumPy arrays; make one of the subclasses.
+    """The base of the learners for NumPy arrays; use its subclasses.
 
     A learner is given the *sum* of the gradients over the samples of a minibatch. It sees their
     mean, and its rate is ``x * n / M`` for n samples, a scheduled rate x and its reference size

@@ -49,7 +49,7 @@ class HasBetas:
 
     @property
     def beta_1(self) -> Decay:
-        """The first one."""
+        """The first of `betas`."""
         return self.betas[0]
 
     @beta_1.setter
@@ -58,7 +58,7 @@ class HasBetas:
 
     @property
     def beta_2(self) -> Decay:
-        """The second one."""
+        """The second of `betas`."""
         return self.betas[1]
 
     @beta_2.setter

@@ -95,7 +95,7 @@ class LearnedArrays:
     def state(self) -> dict[str, Array]:
         """Return copies of weights and moments by ``"kind/parameter"``."""
         for array, weights in zip(self.by_name.values(), self._weights, strict=True):
-            if array.dtype.itemsize == 2:  # what others have written to it is taken over
+            if array.dtype.itemsize == 2:  # outside changes to it are taken over
                 with np.errstate(over="ignore"):  # rounded as an update does
                     written = array != weights.astype(array.dtype)
                 weights[written] = array[written]

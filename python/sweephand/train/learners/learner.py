@@ -53,7 +53,7 @@ class Learner(ABC):
         self.pace.fix_rate(rate)
 
     def _present_rate(self) -> float:
-        return self.pace.learning_rate  # which says that there is none
+        return self.pace.learning_rate  # which raises, as there is none
 
     def reset_learning_rate(self, lr_schedule: float | Schedule[float]) -> None:
         """Follow another schedule of learning rates, which counts from here."""
@@ -82,7 +82,7 @@ class Learner(ABC):
         return {"pace": self.pace.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state, whose rates win over the present ones."""
+        """Continue from a state, whose rates replace the present rates."""
         self.pace.load_state_dict(state["pace"])
 
 

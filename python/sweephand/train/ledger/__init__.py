@@ -1,1 +1,1 @@
-"""The ledger of losses: one for every visit of a sequence, kept through crashes."""
+"""The ledger of losses: a row for every visit of a sequence, kept through crashes."""

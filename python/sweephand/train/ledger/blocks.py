@@ -1,4 +1,4 @@
-"""The blocks of a ledger's file, which is one of records (`run/records.py`).
+"""The blocks of a ledger's file, which is a file of records (`run/records.py`).
 
 ::
 
@@ -86,7 +86,7 @@ def pack_block(
 
 
 def blocks_of(content: memoryview, path: str) -> list[LedgerBlock]:
-    """Return the blocks of a file, except a last one that is torn.
+    """Return the blocks of a file, except a torn last block.
 
     Payloads are not looked at, except that of the last block.
 

@@ -116,8 +116,8 @@ class LossLedger(StepLog[LedgerFile]):
         pyarrow.Table
             Its columns are id, the name of the sequence (its number, where no id is known);
             step, int64, from 1; nominal_time, int64, when the global minibatch began; corpus,
-            the file, array or corpus of a mixture that the sequence is of, null where ids do
-            not tell it; loss, float32; num_samples, uint32, of the size-defining stream. A
+            the file, array or corpus of a mixture that has the sequence, null if ids do not
+            hold it; loss, float32; num_samples, uint32, of the size-defining stream. A
             sequence that was cut into pieces has a row for each.
 
         Raises
@@ -155,7 +155,7 @@ class LossLedger(StepLog[LedgerFile]):
                 self.record(minibatch, losses, number)
 
     def rewind(self, step: int) -> None:
-        """Drop the rows of the steps after one, also by workers that are no more.
+        """Drop the rows of the steps after `step`, also those of workers that left.
 
         A trainer calls it when it is restored. Every worker does.
         """

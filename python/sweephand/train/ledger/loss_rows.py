@@ -78,7 +78,7 @@ class LossRows:
         return LossRows(*(column[chosen] for column in self.columns()))
 
     def up_to(self, step: int) -> LossRows:
-        """Return the rows of the steps up to one."""
+        """Return the rows of the steps up to a step."""
         return self.where(self.steps <= step)
 
 

@@ -16,7 +16,7 @@ from sweephand.minibatch.minibatch_data import MinibatchData
 
 Shape = tuple[int, ...]
 
-_TOLERANCE = 1e-6  # of the sum of magnitudes, that may lie in gaps
+_TOLERANCE = 1e-6  # of the sum of magnitudes, that may be in gaps
 
 
 def sequence_losses(minibatch: Minibatch, losses: Any) -> NDArray[np.float32]:

@@ -88,7 +88,7 @@ class SequenceNames:
             self._named |= names
 
     def of(self, numbers: NDArray[np.uint64]) -> tuple[list[str], list[str]]:
-        """Return names and corpora of sequences; its number is the name of an unknown one."""
+        """Return names and corpora of sequences; an unknown sequence is named by its number."""
         listed = numbers.tolist()
         found = [self._named.get(number) or (str(number), "") for number in listed]
         if self._shards is not None and len(self._named) < len(found):

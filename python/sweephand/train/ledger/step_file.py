@@ -40,7 +40,7 @@ class StepFile(ABC):
 
     @abstractmethod
     def _find_end(self, step: int | None) -> None:
-        """Read the end of the file, or that of a step; what follows is written over."""
+        """Read the end of the file, or of a step; later blocks are overwritten."""
 
     @abstractmethod
     def _write_waiting(self) -> None:
@@ -87,7 +87,7 @@ class StepFile(ABC):
 def _open_alone(path: Path, kind: str, what: str) -> AppendedFile:
     """Open a file to append to, and refuse a second writer; OSError if it cannot be written to.
 
-    File systems without locks refuse nobody.
+    File systems without locks refuse no writer.
     """
     lock = FileLock(path)
     try:

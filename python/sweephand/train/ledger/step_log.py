@@ -124,8 +124,7 @@ class StepLog(Observer, ABC, Generic[File]):
     def close(self) -> None:
         """Write waiting records, and close the file; the next step opens it again.
 
-        At the end of the program, or when nobody has this object any more, it happens by
-        itself.
+        This also happens at the end of the program, and when the object is freed.
         """
         closing, self._closing, self._file = self._closing, None, None
         if closing is not None:

@@ -18,7 +18,7 @@ def _deepspeed(state: Mapping[str, Any]) -> tuple[Any, Any]:
     return state["cur_scale"], clean % state["scale_window"]
 
 
-# By the keys that tell whose state it is: how scale and counter are read from it.
+# By the keys that identify a library's state: how scale and counter are read from it.
 READERS: dict[tuple[str, ...], Reader] = {
     ("scale", "_growth_tracker"): lambda s: (s["scale"], s["_growth_tracker"]),  # torch
     ("dynamic_scale", "step_counter"): lambda s: (

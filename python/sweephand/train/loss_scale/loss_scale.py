@@ -269,7 +269,7 @@ class LossScale:
         self._stage = Stage.UNSCALED
 
     def _record(self, minibatch_ids: Sequence[str]) -> StepResult:
-        """Update the scale and the log by the step, and make ready for the next one."""
+        """Update the scale and the log by the step, and prepare the next step."""
         findings, cause = self._verdict
         self.discard()
         scale = self.loss_scale

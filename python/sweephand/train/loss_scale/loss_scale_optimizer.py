@@ -233,7 +233,7 @@ class LossScaleOptimizer(ForwardsHyperparameters, LossScale, Generic[Optimizer])
         Parameters
         ----------
         loss : callable or tensor
-            The loss or what computes it.
+            The loss, or a function that computes it.
         var_list : tensor or sequence of tensor, optional
             The parameters to change; by default all of the inner optimizer's.
 
@@ -257,8 +257,8 @@ class LossScaleOptimizer(ForwardsHyperparameters, LossScale, Generic[Optimizer])
     ) -> StepResult:
         """Take the step of a NumPy learner with sums of gradients that still carry the scale.
 
-        They are left as they are: the scale is taken out in float32 on the way into the
-        update, so that what only the scale keeps alive in float16 is not lost.
+        They are not changed: the scale is removed in float32 on the way into the update, which
+        keeps values that would underflow in float16 without the scale.
 
         Parameters
         ----------

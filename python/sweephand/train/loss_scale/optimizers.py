@@ -57,7 +57,7 @@ class Optimizers(ABC):
         return self._given_names or self.own_names()
 
     def name_parameters(self, names: Mapping[int, str]) -> None:
-        """Use these names, which are keyed by ``id``, where there is one."""
+        """Use these names, keyed by ``id``, where a name is given."""
         own = zip(self.parameters(), self.own_names(), strict=True)
         self._given_names = [names.get(id(parameter), name) for parameter, name in own]
 
@@ -78,7 +78,7 @@ class Optimizers(ABC):
         raise TypeError(ONLY_TORCH)
 
     def differentiate(self, loss: Any, parameters: Sequence[Any] | Any | None) -> None:
-        """Give these parameters the gradients of the loss, and no others any."""
+        """Set the gradients of the loss for these parameters only."""
         raise TypeError(ONLY_TORCH)
 
     @abstractmethod

@@ -17,8 +17,8 @@ class StepResult:
     applied : bool
         True if the parameters were changed.
     cause : {"ok", "inf", "nan", "no gradient"}
-        The cause over all workers; "no gradient" is a worker without a gradient in a step that
-        others could take.
+        The cause over all workers; "no gradient" means that a worker had no gradient while
+        other workers could take the step.
     scale_used, scale_next : float
         The loss scale of this step and of the next.
     counter : int

@@ -14,7 +14,7 @@ MARK = "_loss_scale_optimizer"  # an optimizer's weak reference to its wrapper
 
 
 def listed(optimizer: object) -> list[object]:
-    """Return the optimizers in a list or tuple, or a list of the single one."""
+    """Return the optimizers in a list or tuple, or a list of the single optimizer."""
     return list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
 
 
@@ -33,7 +33,7 @@ def optimizers_of(
     learners = [optimizer for optimizer in optimizers if isinstance(optimizer, ArrayLearner)]
     if learners and len(learners) == len(optimizers):
         return NumpyOptimizers(learners, num_threads)
-    if optimizers and "torch" in sys.modules:  # else nobody can have made a torch optimizer
+    if optimizers and "torch" in sys.modules:  # else there can be no torch optimizer
         from sweephand.torch.train.optimizers import TorchOptimizers, are_optimizers
 
         if are_optimizers(optimizers):
@@ -45,7 +45,7 @@ def optimizers_of(
 
 
 def mark_wrapped(optimizers: Sequence[object], wrapper: object) -> None:
-    """Mark each optimizer with its wrapper; raise ValueError if one has another."""
+    """Mark each optimizer with its wrapper; raise ValueError if another wrapper has it."""
     for optimizer in optimizers:
         if getattr(optimizer, MARK, lambda: None)() is not None:
             raise ValueError(

@@ -105,7 +105,7 @@ class CSVProgressWriter(_FileWriter):
 
 
 def _columns_of(path: Path) -> list[str]:
-    """Return the columns of a table; an empty one, and one that is not there, has none."""
+    """Return the columns of a table; none of an empty or missing table."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             columns = next(csv.reader(file), [])

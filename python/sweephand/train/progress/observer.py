@@ -47,7 +47,7 @@ class Observer:
         return self
 
     def join(self, workers: Workers) -> bool:
-        """Join the workers of a run; return False to follow nothing on this one."""
+        """Join the workers of a run; return False to observe nothing on this worker."""
         return True
 
     def begin(self, step: int) -> None:

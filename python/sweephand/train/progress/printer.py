@@ -9,7 +9,7 @@ _TITLES = {"summary": "Summary", "validation": "Validation", "test": "Test"}
 
 
 class ProgressPrinter(PeriodicWriter):
-    """Print a line every `freq` minibatches, and one for each summary and validation.
+    """Print a line every `freq` minibatches, and for each summary and validation.
 
     Parameters
     ----------

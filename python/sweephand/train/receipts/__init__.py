@@ -1,1 +1,1 @@
-"""Receipts: the inputs of every step, in a chain of hashes that anybody can check."""
+"""Receipts: the inputs of every step, in a chain of hashes that anyone can check."""

@@ -17,7 +17,7 @@ from sweephand.train.receipts.replay import Replay
 from sweephand.train.receipts.report import ReceiptAudit, ReceiptMismatch, wrong
 
 _IDS_SHOWN = 5
-# A request is not believed that asks for more, and for so many times what came of it.
+# Requests above these limits, absolute and relative to the result, are refused.
 _MANY_SAMPLES = 1 << 24
 _MOST_PER_SAMPLE = 64
 

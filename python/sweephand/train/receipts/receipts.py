@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Receipts(StepLog[ReceiptFile]):
-    """Receipts of every step: 64 bytes that anybody can check with corpus and seed.
+    """Receipts of every step: 64 bytes that anyone can check with corpus and seed.
 
     A receipt has the beginning of a step's minibatch and hashes of the plan for all workers,
     the events in force, the decisions of control and, on request, the content of the minibatch
@@ -139,19 +139,18 @@ class Receipts(StepLog[ReceiptFile]):
         ----------
         minibatch : Minibatch
         control : mapping from name to bool, number or str, optional
-            What was decided for the step: whether it changed the parameters, its learning rate,
-            the loss scale.
+            Decisions of the step: if it changed the parameters, its learning rate, the loss
+            scale.
         parameters : mapping from name to array or tensor, optional
-            What the step has left, to be hashed as the file ``model.safetensors`` of it.
+            The parameters after the step, hashed as their file ``model.safetensors`` would be.
         step : int, optional
             From 1, and above that of the last call; by default the next one.
 
         Raises
         ------
         FileExistsError
-            If there are receipts of this step or later ones, nobody has gone back
-            (`rewind`, `load_state_dict`, a restored trainer), and they are not to be
-            overwritten.
+            If there are receipts of this step or later, without a step back by `rewind`,
+            `load_state_dict` or a restored trainer that would allow overwriting them.
         StateError
             If the receipts that are there are of another corpus or order.
         OSError
@@ -263,9 +262,9 @@ class Receipts(StepLog[ReceiptFile]):
 
     @property
     def head(self) -> str:
-        """The last link of the chain, which authenticates all receipts: 32 hexadecimal digits.
+        """Last link of the chain, which authenticates all receipts: 32 hexadecimal digits.
 
-        Whoever has it knows of a shorter or another file that it is not this one.
+        With it, a shortened or different file is recognised.
 
         Raises
         ------
@@ -337,7 +336,7 @@ class Receipts(StepLog[ReceiptFile]):
         step : int, optional
             The only step whose minibatch is derived again; the chain is followed anyway.
         head : str, optional
-            The former `head`: receipts after it, and others before it, are found.
+            An earlier `head`: the audit finds receipts added after it or changed before it.
         against : path, optional
             Receipts of a run that did the same: control and parameters are compared too.
         allow_unsealed : bool

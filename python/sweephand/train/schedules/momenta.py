@@ -34,7 +34,7 @@ def momentum_schedule(
     Raises
     ------
     ValueError
-        If a momentum lies outside ``[0, 1)``, a size is not positive, or the text cannot be
+        If a momentum is outside ``[0, 1)``, a size is not positive, or the text cannot be
         read.
 
     Examples

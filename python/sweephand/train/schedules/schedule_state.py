@@ -22,7 +22,7 @@ def read_value(state: Any) -> Any:
 
 
 def read_schedule(state: Mapping[str, Any]) -> Schedule[float]:
-    """Return the schedule of a state, and raise if it is not a possible one."""
+    """Return the schedule of a state, and raise if it is not possible."""
     if state["follows"] not in ("applied", "consumed"):
         raise ValueError(f"it holds the schedule {dict(state)}")
     minibatch_size = read_optional(check_int, "minibatch_size", state["minibatch_size"])

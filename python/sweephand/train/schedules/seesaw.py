@@ -47,9 +47,9 @@ def seesaw(
 
     Where the rate of the mean gradient would halve, it is divided by the root of 2, and the
     minibatch doubles; so does any other fall by a factor a become one by the root of a, with
-    minibatches that are a times as large. Rate squared over minibatch size is at every nominal
-    time what it was, on which training by Adam depends while minibatches are below the critical
-    size: give that as ``max_size``. The same samples are trained in fewer steps.
+    minibatches that are a times as large. The square of the rate over the minibatch size keeps
+    its value at every nominal time; training by Adam depends on it while minibatches are below
+    the critical size: give that as ``max_size``. The same samples are trained in fewer steps.
 
     Rates may rise at first, as in a warm-up: minibatches grow after the highest rate. Sizes
     are rounded, and rates fit the rounded ones. After ``max_size`` rates fall as given. Both
@@ -182,7 +182,7 @@ def _steps(times: Sequence[int], values: Sequence[Number]) -> tuple[tuple[int, N
 
 
 def _num_steps(sizes: StepSchedule[int], num_samples: int) -> int:
-    """Return how many full minibatches there are, the last one not counted in full."""
+    """Return the number of full minibatches; the last is not counted in full."""
     count = time = 0
     begins = [one for one in _begins("minibatch_sizes", sizes) if one < num_samples]
     for begin, end in pairwise([*begins, num_samples]):

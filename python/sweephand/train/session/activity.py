@@ -49,7 +49,7 @@ class Activity:
         """Prepare for a snapshot of an earlier process, before it is restored."""
 
     def begin(self) -> None:
-        """Begin at the present moment, after a restore if there was one."""
+        """Begin at the present moment, after a restore, if any."""
 
     def act(self) -> None:
         """Do it at the present moment."""

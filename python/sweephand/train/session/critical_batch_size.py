@@ -192,7 +192,7 @@ class CriticalBatchSize:
         Raises
         ------
         ValueError
-            If a branch would have too few minibatches, or rates are set by others.
+            If a branch would have too few minibatches, or something else sets the rates.
         """
         check_kind("trainer", trainer, Trainer)
         check_source("mb_source", mb_source)

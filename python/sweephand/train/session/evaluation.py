@@ -35,7 +35,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a model, and restore the source to where it was.
 
-    Of so many label samples at most, or of None to the end of the source.
+    On at most `max_samples` label samples; None evaluates to the end of the source.
     """
     feed, trainer = run.feed, run.trainer
     stood = source.get_checkpoint_state()

@@ -97,7 +97,7 @@ class TestConfig:
     1024
     """
 
-    __test__ = False  # pytest collects what is called Test...
+    __test__ = False  # pytest collects classes named Test...
 
     minibatch_source: MinibatchSource
     minibatch_size: int = 32

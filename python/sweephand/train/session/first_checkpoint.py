@@ -46,7 +46,7 @@ def _report_passed_over(
     path: Path,
     say: Callable[[str], None],
 ) -> None:
-    """Report the checkpoints newer than the restored one, and why they were passed over."""
+    """Report the checkpoints newer than the restored checkpoint, and why they were skipped."""
     oldest = -1 if found is None or found.number is None else found.number
     newer = sorted(number for number in overtaken if number > oldest)
     if newer:
@@ -62,7 +62,7 @@ def _report_passed_over(
 
 
 def _overtaken(path: Path, events: Events) -> dict[int, Event]:
-    """Return the checkpoints of a store that events have overtaken, and one for each."""
+    """Return the checkpoints of a store that events have overtaken, with such an event each."""
     store = CheckpointStore(path)
     found = {}
     for number in store.numbers() if events and path.is_dir() else []:

@@ -24,7 +24,7 @@ class LearningRateControl:
     1. If c is NaN or d < 0, and ``load_best``, the epoch is rejected: model, learners and
        source go back to the end of the last accepted epoch, or to the start. p stays.
     2. If c is NaN or d <= ``reduce_if_improve_less_than`` * p, rates are multiplied by 0.618.
-    3. Else if d > ``increase_if_improve_more_than`` * p, they are multiplied by 1.382.
+    3. Otherwise, if d > ``increase_if_improve_more_than`` * p, they are multiplied by 1.382.
 
     The first epoch has no p: it is rejected and reduces only if c is NaN. A loss that is not
     finite within an epoch counts as its end with c = NaN, if ``load_best``.

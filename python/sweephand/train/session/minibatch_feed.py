@@ -75,7 +75,7 @@ class MinibatchFeed:
         return minibatch, num_samples
 
     def raise_if_preempted(self) -> None:
-        """Raise `Preempted` on all workers if one of them was asked to leave."""
+        """Raise `Preempted` on all workers if any of them was asked to leave."""
         alone = self._workers.num_partitions == 1
         if self._is_preempted or (alone and self._preemption.is_requested):
             raise Preempted

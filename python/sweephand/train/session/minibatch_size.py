@@ -16,7 +16,7 @@ class SizeRequest:
     """The number of samples to request next, and where training ends.
 
     Sizes are looked up at the label samples seen; `max_samples` are label samples in all, or
-    ``FULL_DATA_SWEEP``; minibatches end at multiples of so many label samples as `cut` says.
+    ``FULL_DATA_SWEEP``; minibatches end at multiples of `cut` label samples.
     """
 
     sizes: StepSchedule[int]

@@ -42,7 +42,7 @@ class RateControl(Activity):
         self._keeps_best = settings is not None and settings.load_best
 
     def begin(self) -> None:
-        """Look for the last accepted epoch; without one the present moment becomes it."""
+        """Look for the last accepted epoch; without any, accept the present moment."""
         saving = self._saving
         if not self._keeps_best:
             saving.accepted = None
@@ -116,7 +116,7 @@ class RateControl(Activity):
 
 
 def check_steerable(trainer: Trainer) -> None:
-    """Raise if a learner has rates that are set by others."""
+    """Raise if something else sets the rates of a learner."""
     if any(learner.pace.schedule is None for learner in trainer.model.learners):
         raise ValueError(
             "a learner without a schedule of learning rates cannot be steered: its rates "

@@ -13,7 +13,7 @@ from sweephand.train.session.training_run import TrainingRun
 
 logger = logging.getLogger("sweephand")
 
-_LITTLE = 0.1  # of the time; a loader that keeps ahead lets the model wait so much at most
+_LITTLE = 0.1  # of the time; the most that the model waits for a loader that keeps up
 _LOADER = {
     "disk": ("read_seconds", "waiting for disk or network"),
     "decode": ("decode_seconds", "decoding"),
@@ -32,7 +32,7 @@ class Summaries(Activity):
         self._run = run
 
     def act(self) -> None:
-        """Write a summary, and begin the next one."""
+        """Write a summary, and begin the next."""
         self.done()
         averages = self._run.averages
         self._run.trainer.report("summary", averages["summary"].figures())

@@ -51,7 +51,7 @@ class MemorySaving(Activity):
         self.guard = StepGuard(run.count)
 
     def restore_first(self, prepare: Callable[[Snapshot], None]) -> None:
-        """Restore the checkpoint to begin with, if there is one."""
+        """Restore the checkpoint to begin with, if any."""
 
     def is_due(self) -> bool:
         """Return True if the present moment is to be saved."""
@@ -63,11 +63,11 @@ class MemorySaving(Activity):
 
     @property
     def has_accepted(self) -> bool:
-        """True if the last accepted epoch, if there is one, is still there."""
+        """True if the last accepted epoch, if any, is still there."""
         return True
 
     def recall(self) -> Snapshot:
-        """Return the last accepted epoch; REQUIRES that there is one."""
+        """Return the last accepted epoch. REQUIRES: there is such an epoch."""
         assert isinstance(self.accepted, Snapshot)
         return self.accepted
 
@@ -89,7 +89,7 @@ class MemorySaving(Activity):
 
 
 class Saving(MemorySaving):
-    """Save checkpoints, which worker 0 writes while training goes on, and begin with one.
+    """Save checkpoints, which worker 0 writes while training goes on, and begin from them.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Saving(MemorySaving):
         self._is_of_tested = False  # the last checkpoint
 
     def restore_first(self, prepare: Callable[[Snapshot], None]) -> None:
-        """Restore the checkpoint to begin with, if there is one.
+        """Restore the checkpoint to begin with, if any.
 
         ``prepare`` is called with its snapshot before. The folder is locked from here to
         `close`, or it raises if another run saves there.
@@ -152,7 +152,7 @@ class Saving(MemorySaving):
 
     @property
     def has_accepted(self) -> bool:
-        """True if the last accepted epoch, if there is one, is still there."""
+        """True if the last accepted epoch, if any, is still there."""
         number = self.accepted
         if not isinstance(number, int):
             return True
@@ -202,7 +202,7 @@ class Saving(MemorySaving):
         return self._workers.sum([number])[0]
 
     def _write(self, number: int, snapshot: Snapshot) -> None:
-        """Begin to write a snapshot; REQUIRES that the one before was waited for."""
+        """Begin to write a snapshot. REQUIRES: the previous snapshot was waited for."""
         if self._workers.rank == 0:
             pinned = (self.accepted,) if isinstance(self.accepted, int) else ()
             # Its thread ends with the checkpoint; the interpreter waits for it before it exits.

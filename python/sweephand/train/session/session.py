@@ -218,7 +218,7 @@ class TrainingSession:
         FloatingPointError, LossScaleError
             As `Trainer.train_minibatch`.
         SpikeError
-            If there are too many spikes, or the action of one says so.
+            If there are too many spikes, or the action of a spike is to stop.
         SystemExit
             With ``PREEMPTED_EXIT_CODE``, after SIGTERM or SIGUSR1.
         """
@@ -227,7 +227,7 @@ class TrainingSession:
             with reporting, self._preemption, self._trainer.model.workers:
                 try:
                     self._begin()
-                    self._act()  # what was due when it was saved
+                    self._act()  # activities that were due when it was saved
                     while self._goes_on():
                         pass
                     self._finish()
@@ -237,7 +237,7 @@ class TrainingSession:
             self._saving.close()
 
     def _begin(self) -> None:
-        """Restore the checkpoint to begin with, if there is one."""
+        """Restore the checkpoint to begin with, if any."""
         self._saving.restore_first(self._guard.prepare)
         self._run.begin()
 

@@ -29,7 +29,7 @@ class StepGuard(Activity):
 
     @property
     def last_healthy(self) -> Snapshot | None:
-        """The last moment that was kept, if the present one is not healthy."""
+        """The last kept moment, if the present moment is not healthy."""
         return None
 
     def before_step(self) -> None:

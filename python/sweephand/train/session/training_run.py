@@ -171,12 +171,12 @@ class TrainingRun:
                 activity.load_session_state(state)
 
     def begin(self) -> None:
-        """Begin at the present moment, after a restore if there was one."""
+        """Begin at the present moment, after a restore, if any."""
         for activity in self.activities:
             activity.begin()
 
     def _restore_source_and_trainer(self, snapshot: Snapshot) -> None:
-        """Restore both, or neither if one of them raises."""
+        """Restore both, or neither if either raises."""
         stood = self.source.get_checkpoint_state()
         self.source.restore_from_checkpoint(snapshot.state["source"])
         try:

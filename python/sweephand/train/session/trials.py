@@ -14,7 +14,7 @@ from sweephand.train.trainer.trained_model import Data
 
 
 def trial_loss(run: TrainingRun, size: int, num_minibatches: int) -> float:
-    """Train some minibatches of a size, and return their loss, or NaN if that fails."""
+    """Train on minibatches of a size, and return their loss, or NaN if that fails."""
     window = Averages()
     with run.without_trace(window.update):
         is_finite = _train(run, _minibatches(run, size, num_minibatches))
@@ -29,7 +29,7 @@ def trial_branch(
     rate_factor: float,
     smoothing: float,
 ) -> tuple[int, float]:
-    """Train some label samples with minibatches of a size, and return steps and loss.
+    """Train on a number of label samples, and return steps and loss.
 
     The size and the rates of mean gradients grow by factors. The loss is smoothed over label
     samples, and NaN if training fails.
@@ -42,7 +42,7 @@ def trial_branch(
 
 
 def trial_noise_scale(run: TrainingRun, size: int, num_minibatches: int) -> float:
-    """Return the noise scale of some minibatches of a size, or NaN if there are too few."""
+    """Return the noise scale at a minibatch size, or NaN if there are too few minibatches."""
     sizes = []
 
     def minibatches() -> Iterator[tuple[Data, int]]:

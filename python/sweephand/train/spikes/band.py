@@ -13,9 +13,9 @@ from sweephand.train.checkpoint.read_state import reading
 
 LEAST_FIGURES = 32  # before them nothing is out of the band
 RECENT = 16  # figures whose median follows a falling loss
-LEAST_SPREAD = 0.01  # of the median: what hardly scatters may still move so much
+LEAST_SPREAD = 0.01  # of the median: the least spread of figures that hardly scatter
 PART_SPREAD = 0.06  # and more of it where samples are missing, of minibatches that are alike
-NORMAL = 1.4826  # what makes the MAD of normal figures their standard deviation
+NORMAL = 1.4826  # MAD of normal figures times this is their standard deviation
 
 
 class Band:
@@ -118,7 +118,7 @@ class _Ordered:
         self.ordered: list[float] = []
 
     def add(self, number: float) -> None:
-        """Add one; the oldest goes if there are too many."""
+        """Add a value; the oldest is dropped if there are too many."""
         if len(self.latest) == self.latest.maxlen:
             del self.ordered[bisect_left(self.ordered, self.latest[0])]
         self.latest.append(number)

@@ -60,7 +60,7 @@ def find_spiking(
         rest.remove(worst)
         whole = look(rest) if rest else TrialResult(-math.inf)
     if len(found) > 1:
-        for one in list(found):  # it may spike alone, and yet not among others
+        for one in list(found):  # it may spike alone, and yet not in a group
             if look([*rest, one]).z_score <= threshold:
                 found.remove(one)
                 rest.append(one)

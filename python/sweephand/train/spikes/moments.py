@@ -62,7 +62,7 @@ class Moments:
 
     @property
     def last(self) -> Moment:
-        """The last one; REQUIRES that one was kept."""
+        """The last kept moment. REQUIRES: a moment was kept."""
         return self._kept[-1]
 
     def note(self, place: StepPlace) -> None:

@@ -93,7 +93,7 @@ class SpikeRollback(StepGuard):
 
     @property
     def last_healthy(self) -> Snapshot | None:
-        """The last moment that was kept, if the present one is not healthy."""
+        """The last kept moment, if the present moment is not healthy."""
         return None if self.watch.is_healthy else self.moments.last.snapshot
 
     def before_step(self) -> None:
@@ -116,7 +116,7 @@ class SpikeRollback(StepGuard):
         self.moments.note(StepPlace(step, begin, size, time, end, num_samples))
 
     def go_back(self, error: Exception) -> bool:
-        """Go back from a spike; return False if it is none, or was judged before."""
+        """Go back from a spike; return False if it is no spike, or was judged before."""
         is_failed_update = isinstance(error, LossScaleError)
         seen = self.watch.alarm or self._failed("gradient norm" if is_failed_update else "loss")
         if seen is None or seen.step in self.watch.judged:
@@ -149,7 +149,7 @@ class SpikeRollback(StepGuard):
         self._leave_out(suspicion, trials)
 
     def _failed(self, name: str) -> Seen | None:
-        """Return the first step since the last one that was applied, whose figure is none."""
+        """Return the first step after the last applied step, which has no figure."""
         for place in self.moments.places:
             if place.step > self.watch.last_applied and place.num_samples:
                 return Seen(place.step, {name: math.inf}, {name: math.inf})
@@ -232,7 +232,7 @@ class SpikeRollback(StepGuard):
         self.report = report
         for spike in report.spikes:
             if spike.outcome in ("ignored", "accepted"):
-                # Behind a cause that stays, what comes is another level.
+                # After a cause that persists, later figures are at another level.
                 is_alone = spike.outcome == "ignored" and spike.cause_step == spike.step
                 self.watch.judged[spike.step] = "ignored" if is_alone else "accepted"
 

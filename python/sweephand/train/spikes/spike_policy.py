@@ -40,8 +40,8 @@ class SpikePolicy:
     Parameters
     ----------
     threshold : float
-        In robust standard deviations. Of 10^6 healthy steps with log-normal losses of any
-        scatter, none is beyond 8.
+        In robust standard deviations. Among 10^6 healthy steps with log-normal losses of any
+        scatter, no loss is above 8.
     action : {"skip", "bisect"} or callable
         "skip": the minibatch is skipped. "bisect": trials with halves of it find the sequences
         that spike alone, k of n in about k log2 n + 2 steps, and they are banned from there on;

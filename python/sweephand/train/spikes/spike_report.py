@@ -86,6 +86,6 @@ class SpikeReport:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file, which is at any moment the old one or the new one."""
+    """Replace the report atomically."""
     with writing(path, "the report that was there stays"), replaced_file(path) as file:
         file.write(text.encode())

@@ -16,9 +16,9 @@ from sweephand.train.spikes.moments import StepPlace
 from sweephand.train.spikes.spike_policy import SpikePolicy
 from sweephand.train.spikes.spike_watch import Seen, SpikeWatch
 
-# A model is healthy if so many of the next minibatches are: some may be poison themselves.
+# A model is healthy if this many of the next minibatches are: a few may be damaged themselves.
 HEALTHY, NEXT = 2, 5
-CALM = 0.5  # of the threshold: what is healthy for sure, and no border of another level
+CALM = 0.5  # of the threshold: surely healthy, and not at the border of another level
 
 
 class Suspicion(NamedTuple):
@@ -56,7 +56,7 @@ class SpikeTrials:
         self.num_trials = 0
 
     def find_cause(self) -> StepPlace | None:
-        """Return the minibatch without which the next ones are healthy, or None.
+        """Return the minibatch without which the next minibatches are healthy, or None.
 
         The first that was out of the band is asked first, then those before it, backwards.
         """
@@ -109,7 +109,7 @@ class SpikeTrials:
                 return TrialResult(math.inf)
         worst = max(map(self._z_score, steps), default=-math.inf)
         if behind or not steps or self._policy.signal != "loss":
-            return TrialResult(worst)  # what is left out does not follow from it
+            return TrialResult(worst)  # the minibatch to leave out does not follow from it
         return TrialResult(worst, steps[0].loss, steps[0].num_samples)
 
     @contextmanager

@@ -23,7 +23,7 @@ class Seen(NamedTuple):
 
 
 class SpikeWatch:
-    """Compares every step with the band of the healthy ones.
+    """Compares every step with the band of healthy steps.
 
     Attributes
     ----------

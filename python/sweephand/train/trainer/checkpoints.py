@@ -61,7 +61,7 @@ class Checkpoints:
             When the new one has been read back, older ones are removed that this trainer saved,
             or the run whose newest one it has restored.
         external_state : dict, optional
-            Of what JSON can hold; `restore_from_checkpoint` returns it.
+            Any value that JSON can hold; `restore_from_checkpoint` returns it.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Checkpoints:
         -------
         dict
             Tensors are those of the model and its optimizers, not copies, so that each rank
-            saves its shards; with NumPy learners arrays. All else is a text of JSON, the same
+            saves its shards; with NumPy learners arrays. The rest is a text of JSON, the same
             on all ranks.
         """
         self._reporter.settle()
@@ -126,7 +126,7 @@ class Checkpoints:
         Raises
         ------
         StateError
-            If it is none, or of another model or other learners.
+            If it is no state of a trainer, or of another model or other learners.
         """
         self._reporter.drop_pending()
         self._state.load_state_dict(state)

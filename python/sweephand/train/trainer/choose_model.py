@@ -14,7 +14,7 @@ def choose_model(
     """Return the model with its learners, of torch or of NumPy."""
     if not learners:
         raise ValueError("a trainer needs at least one learner, got none")
-    if "torch" not in sys.modules:  # then nobody can have made a module of it
+    if "torch" not in sys.modules:  # then there can be no module of it
         return NumpyModel(model, criterion, learners)
     from sweephand.torch.train.model import TorchModel, is_module
 

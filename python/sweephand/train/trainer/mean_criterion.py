@@ -13,7 +13,7 @@ class MeanDetector:
 
     _WANTED_PAIRS = 16  # with unequal numbers of samples
     _LIMIT = 0.5  # between the slope 0 of a mean and 1 of a sum
-    _ERRORS = 4  # standard errors by which the slope must lie below the limit
+    _ERRORS = 4  # standard errors by which the slope must be below the limit
 
     def __init__(self) -> None:
         self._before: tuple[float, float] | None = None

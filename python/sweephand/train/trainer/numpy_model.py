@@ -252,7 +252,7 @@ class NumpyModel:
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
-        """Set the attribute ``training`` of the model to False, if there is one."""
+        """Set the attribute ``training`` of the model, if any, to False."""
         was_training = getattr(self._model, "training", None)
         if isinstance(was_training, bool):
             self._model.training = False  # type: ignore[attr-defined]

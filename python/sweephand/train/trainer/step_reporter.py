@@ -123,7 +123,7 @@ class StepReporter:
                 one.stepped(taken)
 
     def add(self, outcome: Outcome, step: Step) -> None:
-        """Report a step, or the one before if the results of this one are on their way.
+        """Report a step, or the previous step while results of this step are on their way.
 
         The loss and metric of the step are filled in from the outcome.
         """
@@ -165,7 +165,7 @@ class StepReporter:
             if outcome.norms is not None and self._noise.is_due(step.step - 1):
                 self._noise.add(outcome.norms, step.num_samples)
             noise_scale = self._noise.value
-        # This takes a fifth of what _replace takes.
+        # This takes a fifth of the time of _replace.
         self._last = Step(*step[:3], loss, metric, *step[5:8], noise_scale, gradient_norm)
         self._detect_mean(self._last)
         for one in self.observers:

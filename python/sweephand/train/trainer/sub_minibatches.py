@@ -10,7 +10,7 @@ from sweephand.minibatch.minibatch import Minibatch
 def split(
     minibatch: Mapping[Any, Any], num_parts: int, *, is_padded: bool = False
 ) -> Sequence[Mapping[Any, Any]]:
-    """Cut a minibatch of a source into parts with equal numbers of rows, up to one.
+    """Cut a minibatch of a source into parts whose numbers of rows differ by at most one.
 
     Packed rows stay whole; in other layouts each sequence is a row. Where there are fewer rows
     than parts, there is a part for each of them, and if padded, empty parts after them. Each

@@ -225,7 +225,7 @@ class Trainer(Checkpoints):
         LossScaleError
             If too many steps in a row were skipped.
         ValueError
-            If there is no label stream, or the criterion does not return what it should.
+            If there is no label stream, or the criterion returns a wrong result.
         """
         if not minibatch:
             return False
@@ -253,7 +253,7 @@ class Trainer(Checkpoints):
     def test_minibatch(self, minibatch: Data) -> float:
         """Return the average of the metric over a minibatch, or of the loss without a metric.
 
-        The model is in evaluation mode meanwhile; nothing else is changed.
+        The model is in evaluation mode meanwhile; nothing else changes.
 
         Raises
         ------

@@ -94,7 +94,7 @@ class TrainerState:
         if self._noise is not None and "noise_scale" in state:  # an earlier run had no wish
             self._noise.load_state_dict(state["noise_scale"])
         self._restore_random_state(state["random"])
-        if self._model.workers.rank == 0:  # the others' were not saved
+        if self._model.workers.rank == 0:  # those of other ranks were not saved
             self._reporter.restore(state.get("writers", []))
         self.clocks = clocks
 

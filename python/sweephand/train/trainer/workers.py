@@ -58,7 +58,7 @@ class ErrorMessage(NamedTuple):
         kind = type(error)
         try:
             pickled = pickle.dumps((kind, _arguments(error)))
-        except Exception:  # what it holds is its own business
+        except Exception:  # its content may raise anything when it is pickled
             pickled = None
         return cls(rank, f"{kind.__name__}: {error}", pickled)
 
@@ -94,8 +94,8 @@ class Agreement(NamedTuple):
 class Workers:
     """The workers that train together; every one of them makes the same calls in turn.
 
-    This is the only worker there is; torch has a subclass for several. As a context it tells
-    the others of an error that leaves it.
+    This class is a single worker; torch has a subclass for several. As a context it reports an
+    error that leaves it to the other workers.
 
     Attributes
     ----------
