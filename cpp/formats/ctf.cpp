@@ -41,7 +41,7 @@ CtfReader::CtfReader(const CtfFormat& format, std::uint64_t num_bytes)
       scanner_(format, ledger_, {}) {}
 
 void CtfReader::read(const ByteSource& source, const CtfPiece& piece, bool ignore_ids) {
-  const std::uint64_t sequences_before = scanner_.sequences().keys.size();
+  const std::uint64_t sequences_before = scanner_.num_sequences();
   const std::uint64_t items_before = ledger_.offsets().size();
   scanner_.enter(
       {.file = source.path(), .ignore_ids = ignore_ids, .first_line = piece.first_line});
@@ -56,7 +56,7 @@ void CtfReader::read(const ByteSource& source, const CtfPiece& piece, bool ignor
                        static_cast<double>(lines.size()));
   }
   scanner_.finish();
-  const std::uint64_t num_sequences = scanner_.sequences().keys.size() - sequences_before;
+  const std::uint64_t num_sequences = scanner_.num_sequences() - sequences_before;
   const std::uint64_t num_items = ledger_.offsets().size() - items_before;
   if (num_sequences != piece.num_sequences || num_items != piece.num_items)
     throw StaleError("the index says " + std::to_string(piece.num_sequences) +
@@ -69,7 +69,7 @@ void CtfReader::read(const ByteSource& source, const CtfPiece& piece, bool ignor
 std::shared_ptr<Chunk> CtfReader::take() {
   const auto columns = std::make_shared<CtfScanner::Columns>(std::move(scanner_.columns()));
   const auto result = std::make_shared<Chunk>();
-  result->num_sequences = scanner_.sequences().keys.size();
+  result->num_sequences = scanner_.num_sequences();
   result->skipped = scanner_.sequences().skipped;
   result->owner = columns;
   for (const auto& column : *columns) {

@@ -250,24 +250,24 @@ void CtfScanner::end_sequence() {
             " samples, and 2^32 - 1 are the most; split it by another id",
         {.file = options_.file, .offset = sequence_.offset, .sequence = sequence_.key});
   if (sequence_.is_damaged) {
-    sequences_.skipped.push_back(sequences_.keys.size());
+    sequences_.skipped.push_back(options_.keep_values ? num_sequences_
+                                                      : sequences_.keys.size());
     for (const auto& column : columns_) column->drop_sequence();
   } else {
     for (std::size_t i = 0; i < columns_.size(); ++i)
       is_single_[i] = is_single_[i] && columns_[i]->num_new_samples() == 1;
   }
+  ++num_sequences_;
+  in_sequence_ = false;
+  if (options_.keep_values) {
+    for (const auto& column : columns_) column->end_sequence();
+    return;
+  }
   sequences_.keys.push_back(sequence_.key);
   sequences_.offsets.push_back(sequence_.offset);
   sequences_.lines.push_back(sequence_.line);
   sequences_.sizes.push_back(static_cast<std::uint32_t>(size));
-  for (const auto& column : columns_) {
-    if (options_.keep_values) {
-      column->end_sequence();
-    } else {
-      column->clear();
-    }
-  }
-  in_sequence_ = false;
+  for (const auto& column : columns_) column->clear();
 }
 
 // The size of a damaged sequence, which is skipped but keeps its place: its number of lines.

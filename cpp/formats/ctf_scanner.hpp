@@ -58,7 +58,7 @@ class CtfScanner {
   struct Options {
     std::string file;              // named in errors
     bool ignore_ids = false;       // every line is a sequence
-    bool keep_values = true;       // or only the table of sequences
+    bool keep_values = true;       // or the table of sequences, and no values
     std::uint64_t first_line = 0;  // the number of the first line that is scanned
   };
 
@@ -86,6 +86,9 @@ class CtfScanner {
   std::vector<std::uint64_t> num_met() const;
   // Per stream, whether every sequence that is not damaged has exactly one sample of it.
   const std::vector<bool>& is_single() const noexcept { return is_single_; }
+  std::uint64_t num_sequences() const noexcept { return num_sequences_; }  // that have ended
+  // Those that have ended since the table was emptied; with values, those that are skipped
+  // alone.
   CtfSequences& sequences() noexcept { return sequences_; }
   Columns& columns() noexcept { return columns_; }  // in the order of the streams
 
@@ -158,6 +161,7 @@ class CtfScanner {
   Options options_;
   const CtfStream* size_stream_ = nullptr;
 
+  std::uint64_t num_sequences_ = 0;
   CtfSequences sequences_;
   Columns columns_;
   std::map<std::string, std::uint64_t, std::less<>> undeclared_;

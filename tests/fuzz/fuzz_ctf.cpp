@@ -48,13 +48,24 @@ Totals scan_chunk(const CtfFormat& format, bool ignore_ids, std::string_view tex
       last < sequences.offsets.size() ? sequences.offsets[last] : text.size();
   std::string padded(text.substr(begin, end - begin));
   padded.append(kCtfPadding, '\n');
+  const auto scan = [&](CtfScanner& scanner) {
+    scanner.scan({padded.data(), end - begin}, begin);
+    scanner.finish();
+    CHECK(scanner.num_sequences() == last - first);
+  };
+  const CtfScanner::Options options{.ignore_ids = ignore_ids,
+                                    .first_line = sequences.lines[first]};
   Ledger ledger(kNoLimit);
-  CtfScanner scanner(format, ledger,
-                     {.ignore_ids = ignore_ids, .first_line = sequences.lines[first]});
-  scanner.scan({padded.data(), end - begin}, begin);
-  scanner.finish();
+  CtfScanner scanner(format, ledger, options);
+  scan(scanner);
+  auto of_table = options;
+  of_table.keep_values = false;
+  Ledger again(kNoLimit);
+  CtfScanner table(format, again, of_table);
+  scan(table);
   const auto expected = std::span(sequences.sizes).subspan(first, last - first);
-  CHECK(std::ranges::equal(scanner.sequences().sizes, expected));
+  CHECK(std::ranges::equal(table.sequences().sizes, expected));
+  CHECK(std::ranges::equal(table.sequences().skipped, scanner.sequences().skipped));
   Totals totals{.num_items = ledger.num_items()};
   for (const auto& column : scanner.columns()) {
     check_column(*column, expected.size());
