@@ -9,7 +9,7 @@
 
 namespace sweephand {
 
-// Compares how long minibatches take by threads ahead and by the caller alone: a few of each,
+// Compares how long minibatches take by threads ahead and by the caller alone: some of each,
 // and again after a while, which doubles.
 class Trial {
  public:
@@ -30,20 +30,21 @@ class Trial {
       passed_ += round;
       longest_ = std::max(longest_, round);
     }
-    const bool all_counted = done_ >= made_before + 1 + kCounted;
+    const bool all_counted = done_ >= made_before + 1 + (alone_ ? kCounted : kCountedAhead);
     // Who makes them alone burns less, so that a little longer is better. Another program may
-    // have had the processor in the longest; those made ahead come in bursts, and all count.
+    // have had the processor in the longest one.
     const Duration without = passed_ - longest_;
     const Duration alone_took = all_counted ? without * kCounted / (kCounted - 1) : without;
     const bool has_lost = alone_ && 20 * alone_took >= 21 * ahead_;
     if (!all_counted && !has_lost) return alone_;
     if (!alone_) {
-      ahead_ = passed_;
+      ahead_ = passed_ * kCounted / kCountedAhead;
       try_next(true);
       return true;
     }
     alone_is_better_ = !has_lost;
-    if (!all_counted) pause_ = std::min(8 * pause_, kLongestPause);  // it is far from better
+    const bool is_clear = !all_counted || 20 * ahead_ > 23 * alone_took;
+    if (is_clear) pause_ = std::min(8 * pause_, kLongestPause);
     is_trying_ = false;
     done_ = 0;
     return alone_is_better_;
@@ -57,6 +58,8 @@ class Trial {
   }
 
   static constexpr std::uint32_t kCounted = 8;
+  // Those come in bursts, and the first of them may have been made before.
+  static constexpr std::uint32_t kCountedAhead = 24;
   static constexpr std::uint32_t kShortestPause = 64;
   static constexpr std::uint32_t kLongestPause = 4096;
 
@@ -67,7 +70,7 @@ class Trial {
   std::uint32_t pause_ = 1;              // until the next trial
   Duration passed_ = Duration::zero();   // in minibatches that are counted
   Duration longest_ = Duration::zero();  // of them
-  Duration ahead_ = Duration::zero();    // those by threads
+  Duration ahead_ = Duration::zero();    // as many by threads
 };
 
 // Compares the time until the caller of an engine returns with the cost of a minibatch. Handing
@@ -102,8 +105,10 @@ class Pace {
     // Who waits for a disk or a network is helped by whoever waits beside.
     if (made.waited_ns > made.total_ns / 4 && !may_take_turns_) return false;
     if (cost < kCheap) return away < std::max<Duration>(cost, kLoop);
+    // Only a trial shows it, and callers wait for a lock that makers hold.
+    if (may_take_turns_) return away < cost;
     // The loop would be a quarter longer at most, and several threads are as many times faster.
-    return (num_threads_ <= 1 || may_take_turns_) && 4 * away < cost;
+    return num_threads_ <= 1 && 4 * away < cost;
   }
 
   static constexpr auto kLoop = std::chrono::microseconds(30);  // around a minibatch, in Python

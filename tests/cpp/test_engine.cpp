@@ -225,7 +225,7 @@ class LoopOverTurns {
 };
 
 void what_takes_turns_is_tried_both_ways() {
-  constexpr int kTrial = 8 + 2 * (8 + 3);
+  constexpr int kTrial = 8 + (24 + 3) + (8 + 3);
   LoopOverTurns in_turns;
   CHECK(in_turns.alone(kTrial, 1000, 900).back());
   CHECK(std::ranges::all_of(in_turns.alone(63, 1000, 900), std::identity{}));
