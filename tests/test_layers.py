@@ -303,7 +303,7 @@ def test_a_loop_over_arrays_imports_no_other_format_no_files_and_no_stores() -> 
     ]
     assert not modules & {f"sweephand.{name}" for name in other}
     # Of the standard library what takes a millisecond, and NumPy does without.
-    slow = {"concurrent.futures", "dataclasses", "difflib", "fractions", "glob", "hashlib"}
+    slow = {"concurrent.futures", "difflib", "fractions", "glob", "hashlib"}
     assert not modules & slow
     assert not modules & {"json", "logging", "pathlib", "urllib.parse", "urllib.request"}
 

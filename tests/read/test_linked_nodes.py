@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,7 +19,6 @@ from tests.read.linked_nodes import run as run_job
 from tests.read.mosaic_blocks import downloads
 from tests.read.network import why_not
 
-from sweephand.base.dataclass import replace
 from sweephand.cli.cluster_hits import run_of_cluster
 from sweephand.cli.cluster_links import Links, SweepTraffic, traffic_of_cluster
 

@@ -1,1 +1,1 @@
-"""Ground of all rooms: checks, dataclasses, lazy public names, advice on foreign names."""
+"""Ground of all rooms: checks, lazy public names, advice on foreign names."""

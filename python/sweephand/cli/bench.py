@@ -11,11 +11,11 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweephand.base.dataclass import dataclass
 from sweephand.cli.options import (
     add_corpus,
     add_layout,

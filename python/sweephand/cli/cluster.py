@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.dataclass import dataclass
 
 _DAY = 86_400
 # Memory of a planner, as measured.

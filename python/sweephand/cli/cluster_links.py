@@ -10,13 +10,13 @@ read so far    asked for, not yet read
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.cli.cluster_hits import ChunkRead
 
 _WITH_HEADERS = 1.03  # of TCP/IP and HTTP, as measured

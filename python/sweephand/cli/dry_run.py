@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.layouts.attention import Attention
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.screen import Screen

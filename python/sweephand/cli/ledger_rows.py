@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.source.unknown_ids import unknown_among
 from sweephand.train.ledger.loss_rows import LossRows
 from sweephand.train.ledger.read_ledger import read_ledger

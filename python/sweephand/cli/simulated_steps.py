@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand._core.compose import Cost, Fitting, Packing, Plan, Planner, Request
-from sweephand.base.dataclass import dataclass
 from sweephand.cli.cluster import Cluster
 from sweephand.cli.simulated_corpus import SimulatedCorpus
 from sweephand.layouts.attention import Attention

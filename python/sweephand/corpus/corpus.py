@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -12,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.dataclass import dataclass, field, replace
 from sweephand.corpus.ids import KeptIds, SequenceIds
 from sweephand.corpus.join_keys import Keys, kept_keys
 from sweephand.corpus.reader import Reader

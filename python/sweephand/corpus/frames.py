@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 from sweephand import _core
-from sweephand.base.dataclass import replace
 from sweephand.corpus.columns import offsets_of, ranges
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.ids import hash_of, with_length

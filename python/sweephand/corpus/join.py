@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import replace
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.join_keys import KeptNumbers
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ledger import Ledger

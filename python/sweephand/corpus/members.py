@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from sweephand.base.dataclass import dataclass
 
 LACKING: Any = object()
 """The value of a member that is not there."""

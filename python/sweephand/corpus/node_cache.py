@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from sweephand.base.checks import check_int, check_number
-from sweephand.base.dataclass import dataclass, field
 from sweephand.errors import shown
 
 if TYPE_CHECKING:

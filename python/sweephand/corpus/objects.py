@@ -7,12 +7,12 @@ None, and what is within.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import replace
 from sweephand.corpus.columns import ColumnData, column_of_bytes
 from sweephand.corpus.members import LACKING, Unusable
 

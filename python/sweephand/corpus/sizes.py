@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
@@ -10,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import ColumnData, read_offsets
 
 MANY_SEQUENCES = 1_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any, Literal, Never, get_args
 
@@ -10,7 +11,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand.base.checks import check_flag, check_function, check_int
-from sweephand.base.dataclass import dataclass, fields
 from sweephand.corpus.casts import as_dtype
 from sweephand.corpus.stream_mistakes import instead_of_definition, unknown_argument
 from sweephand.errors import ArgumentTypeError

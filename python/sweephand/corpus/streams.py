@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from sweephand.base.dataclass import dataclass, field
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs, Transform
 from sweephand.errors import UnquotedMessage, shown
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from math import isfinite
 from numbers import Real
 from pathlib import Path
 from typing import BinaryIO
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import shown
 from sweephand.files.local import open_regular
 

@@ -6,12 +6,12 @@ import os
 import re
 import sysconfig
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.deserializers.npy import NpyDeserializer
 
 _NO_LIBRARY = {"test", "tests", "idlelib", "site-packages", "dist-packages", "__pycache__"}

@@ -7,10 +7,10 @@ import random
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sweephand.base.dataclass import replace
 from sweephand.demo.figure import draw_runs
 from sweephand.demo.library_text import LibraryText, read_text
 from sweephand.demo.second_kind import (

@@ -11,12 +11,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import sweephand.numpy
-from sweephand.base.dataclass import dataclass
 from sweephand.demo.library_text import open_text
 from sweephand.demo.model import NextByteModel
 from sweephand.minibatch.content_digest import digest_of

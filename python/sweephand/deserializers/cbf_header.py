@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import ColumnData
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from sweephand import _core
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import replace
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ids import ShardIds

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
 from sweephand import _core
-from sweephand.base.dataclass import replace
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.units.kept_scans import (
     all_follow,

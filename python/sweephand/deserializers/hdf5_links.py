@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.base.checks import OptionalModule
-from sweephand.base.dataclass import dataclass
 from sweephand.files.local import open_regular
 
 h5py = OptionalModule("h5py", extra="hdf5")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from os import fsdecode
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
 from sweephand.files.source_file import Files, PathLike, SourceFile

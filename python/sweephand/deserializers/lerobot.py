@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from sweephand.base.checks import OptionalModule
-from sweephand.base.dataclass import replace
 from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
 from sweephand.corpus.objects import object_text, objects_column
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs

@@ -17,6 +17,7 @@ import json
 import re
 import string
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
@@ -26,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.base.checks import OptionalModule
-from sweephand.base.dataclass import dataclass
 from sweephand.deserializers.units.arrow_units import data_errors
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular

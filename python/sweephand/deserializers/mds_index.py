@@ -6,11 +6,11 @@ import json
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.content_file import ContentFile
 from sweephand.files.find import find_files

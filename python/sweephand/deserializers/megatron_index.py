@@ -14,11 +14,11 @@ megatron/core/datasets/indexed_dataset.py
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ledger import Ledger
 from sweephand.errors import DataError, printable

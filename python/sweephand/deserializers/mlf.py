@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from os import fsdecode
 from typing import Any
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_flag, check_int
-from sweephand.base.dataclass import replace
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ids import GivenIds

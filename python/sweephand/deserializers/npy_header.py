@@ -11,6 +11,7 @@ https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from io import BufferedReader
 from tokenize import TokenError
 from typing import BinaryIO
@@ -18,7 +19,6 @@ from typing import BinaryIO
 import numpy as np
 from numpy.lib import format as npy_format
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.source_file import SourceFile

@@ -15,9 +15,9 @@ https://github.com/apache/parquet-format, https://github.com/apache/thrift (comp
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.source_file import SourceFile
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from sweephand.base.dataclass import replace
 from sweephand.corpus.casts import as_dtype
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import StoredCorpus

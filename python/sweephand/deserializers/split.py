@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from sweephand.base.advice import names_ours
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.id_words import digests_of_names, id_words
 from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer

@@ -15,12 +15,12 @@ from __future__ import annotations
 import tarfile
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.corpus.columns import offsets_of
 from sweephand.errors import DataError, SweephandHint
 from sweephand.files.local import LocalFile

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar, cast
 
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass, field, fields
 from sweephand.errors import shown
 
 _MAX_TIME = 2**63

@@ -15,10 +15,10 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sweephand.base.dataclass import replace
 from sweephand.errors import shown
 from sweephand.events.event import Add, Event, event_of
 from sweephand.run.locks import held

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
-
-from sweephand.base.dataclass import dataclass, field, replace
 
 if TYPE_CHECKING:
     from sweephand.events.event import Event

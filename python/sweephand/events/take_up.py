@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from sweephand.base.dataclass import replace
 from sweephand.events.event import Add, Event
 from sweephand.events.event_list import EventList
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from sweephand.base.dataclass import dataclass
 from sweephand.files.local import LocalFile
 from sweephand.files.requests import MOST_REQUESTS, num_requests
 from sweephand.files.source_file import SourceFile

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass, field
 from sweephand.errors import DataError
 from sweephand.files.inflate import InflatedFile
 from sweephand.files.source_file import SourceFile

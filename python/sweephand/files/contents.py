@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError, StaleError
 from sweephand.files.content_file import ContentFile
 from sweephand.files.inflate import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from sweephand.base.dataclass import replace
 from sweephand.files.braces import expand_braces
 from sweephand.files.local import find_local
 from sweephand.files.paths import AnyPath, as_path, folders_like, is_glob

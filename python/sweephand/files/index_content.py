@@ -14,6 +14,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.index_arrays import IndexArrays, PackedArray, Stored, pack, stored_in
 from sweephand.files.local import open_regular

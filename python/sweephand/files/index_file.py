@@ -8,13 +8,13 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass, field, replace
 from sweephand.errors import DataError, printable
 from sweephand.files.access import access_to
 from sweephand.files.index_arrays import IndexArrays, join_stored, stored_in

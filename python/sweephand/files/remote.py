@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass, field
 from sweephand.errors import DataError, StaleError
 from sweephand.files.local import find_local, stat_file
 from sweephand.files.node_cache.loading import current

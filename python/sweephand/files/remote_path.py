@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from sweephand.base.dataclass import dataclass, field
 from sweephand.files.remote import describe_objects, info_of, list_folder
 from sweephand.files.urls import WEB, shown, split_end
 

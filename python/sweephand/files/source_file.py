@@ -6,11 +6,11 @@ import errno
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.room import room_for
 from sweephand.files.urls import shown

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import lru_cache
 
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.images.resizing import resized
 from sweephand.images.steps import Picture
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.images.grids import NativeResolution, PatchRule
 from sweephand.images.headers import HEAD_BYTES, jpeg_extent
 from sweephand.images.picture_map import samples_of

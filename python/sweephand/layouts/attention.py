@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass
 
 Length = TypeVar("Length", float, NDArray[np.float64])
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from dataclasses import Field, dataclass, fields
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.dataclass import dataclass, fields
-
-if TYPE_CHECKING:
-    from dataclasses import Field
 
 LongPolicy = Literal["error", "split", "drop"]
 OverLimit = Literal["error", "drop", "alone"]

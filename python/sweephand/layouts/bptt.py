@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from sweephand import _core
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.layouts.base import Layout, row_length_for
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 from sweephand import _core
 from sweephand.base.checks import check_choice, check_int
-from sweephand.base.dataclass import dataclass, field, replace
 from sweephand.layouts.base import EXAMPLE, LengthLimit
 from sweephand.layouts.padding import GapLayout, PadValue
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_choice, check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.layouts.base import Layout
 from sweephand.layouts.padding import GapLayout, PadValue
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import replace
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError

@@ -6,10 +6,10 @@ import gc
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from sweephand.base.dataclass import replace
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.own_values import copied

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from sweephand.base.dataclass import dataclass, field
 from sweephand.corpus.casts import whole_number
 from sweephand.corpus.sample_form import Samples, WrongSamples
 from sweephand.errors import DataError, shown

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sweephand.base.dataclass import dataclass, field
 from sweephand.corpus.ledger import Ledger
 from sweephand.maps.workers import MapWorkers
 

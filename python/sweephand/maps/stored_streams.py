@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.dataclass import replace
 from sweephand.corpus.corpus import Corpus
 from sweephand.layouts import Ragged
 from sweephand.maps.stream_sequences import StreamSequences

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from sweephand.base.dataclass import dataclass
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer

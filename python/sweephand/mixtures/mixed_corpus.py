@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.assembler import stream_spec
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus, SettingsOf, ShareChange, StoredCorpus, TimelineEnd

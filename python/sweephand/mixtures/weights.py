@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from numbers import Rational, Real
@@ -12,7 +13,6 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.corpus.corpus import ShareChange
 from sweephand.errors import shown
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from sweephand import _core
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.run.appended_file import AppendedFile
 

@@ -1,11 +1,10 @@
 """Chi-squares and their p-values, without SciPy."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from sweephand.base.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ is cut off.
 """
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.shuffle.chi_square import ChiSquare, binned, checked_numbers, normal_p_value
 from sweephand.shuffle.prediction import predicted_distinct_chunks, predicted_variance_ratio
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweephand.base.checks import check_choice, check_flag, check_int, check_number
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import shown
-
-if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
 
 STEPS = 1024  # of a sweep, in which weights are constant
 _UNIT = 2**16  # a noise of 1, and the largest weight

@@ -6,6 +6,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -13,7 +14,6 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.read_through import CacheUse, read_through
 from sweephand.layouts import pad_element

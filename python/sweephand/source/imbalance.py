@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.dataclass import dataclass
 from sweephand.layouts.attention import Attention
 from sweephand.layouts.packed import Packed
 from sweephand.source.limits import FULL_DATA_SWEEP

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sweephand import _core
-from sweephand.base.dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Self
 
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.source.hints import level_of_user
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
 from sweephand.maps.open_context import OpenContext

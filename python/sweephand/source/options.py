@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, fields
 from inspect import Parameter, signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from sweephand.base.checks import check_choice, check_flag, check_int, check_number
-from sweephand.base.dataclass import dataclass, field, fields
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of
 from sweephand.errors import shown
@@ -23,8 +23,6 @@ from sweephand.source.window import (
 )
 
 if TYPE_CHECKING:
-    from dataclasses import InitVar
-
     from sweephand.corpus.node_cache import NodeCache
     from sweephand.events.event import Event
     from sweephand.source.by_score import ByScore

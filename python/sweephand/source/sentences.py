@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_choice, check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.source.sentence_buckets import fill_buckets, next_words, widths_of
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard, cast
 
 import numpy as np
-
-from sweephand.base.dataclass import replace
 
 if TYPE_CHECKING:
     from sweephand.source.schedules.spec import Spec

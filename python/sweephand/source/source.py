@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from sweephand.base.advice import AnswersForeignNames, names_ours
-from sweephand.base.dataclass import replace
 from sweephand.deserializers.data_in_memory import advice_for_named, advice_for_several
 from sweephand.errors import StateError
 from sweephand.events.event_list import EventList

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.source.described import (
     Described,

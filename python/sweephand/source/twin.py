@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sweephand.base.dataclass import replace
 from sweephand.source.cursor import Cursor
 from sweephand.source.plan import Plan
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.corpus.sizes import MANY_SEQUENCES
 from sweephand.source.limits import FULL_DATA_SWEEP
 

@@ -1,12 +1,12 @@
 """Contents of the JSON files of a prepared TFDS folder."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sweephand.base.dataclass import dataclass, field, replace
 from sweephand.errors import DataError
 from sweephand.files.paths import AnyPath, as_path
 from sweephand.tfds.file_instructions import FileInstruction, make_file_instructions

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass, replace
 from sweephand.tfds.features import Feature
 
 Decoder = Callable[[bytes], NDArray[Any]]

@@ -6,6 +6,7 @@ import math
 import os
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
@@ -13,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.dataclass import replace
 from sweephand.corpus.casts import unmasked
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from sweephand.base.dataclass import dataclass, replace
 from sweephand.errors import DataError
 from sweephand.files.paths import AnyPath
 from sweephand.tfds.json_fields import JsonFields

@@ -1,10 +1,9 @@
 """Which examples of which files a selection reads, and their ids."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-
-from sweephand.base.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """How the examples of a TFDS folder are ordered."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.tfds.file_instructions import FileInstruction
 
 InterleaveSort = Callable[[list[FileInstruction]], Sequence[FileInstruction]]

@@ -6,10 +6,10 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast, get_args
 
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass
 
 ShardLengths = Mapping[str, Sequence[int]]
 """The number of examples in every shard of every split, by name."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sweephand import _core
-from sweephand.base.dataclass import dataclass
 from sweephand.view.figures import and_more, first_rows, in_count
 from sweephand.view.markup import Markup, joined, tag
 from sweephand.view.names import corpora_of, short, short_ids

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 
-from sweephand.base.dataclass import dataclass
 from sweephand.view.markup import Markup, joined, tag
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields, replace
 from urllib.parse import parse_qsl, urlencode
-
-from sweephand.base.dataclass import dataclass, fields, replace
 
 _BOUND = 2**63
 _WORDS = frozenset({"search", "layout"})

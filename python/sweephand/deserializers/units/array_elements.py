@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.dataclass import replace
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
 from sweephand.deserializers.units.unit_scan import SampleType

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass, replace
 from sweephand.corpus.sizes import check_offsets
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.deserializers.units.array_elements import StoredArray, kind_of, row_bytes

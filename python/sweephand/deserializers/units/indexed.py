@@ -6,6 +6,7 @@ import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import OptionalModule
-from sweephand.base.dataclass import replace
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream

@@ -18,13 +18,13 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass, field, replace
 from sweephand.files.cluster.calls import PeerCalls
 from sweephand.files.cluster.client import PeerClient
 from sweephand.files.cluster.loop_thread import LoopThread

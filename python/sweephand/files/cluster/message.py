@@ -13,11 +13,11 @@ is that of the answer. Each answer has the header of this protocol, each request
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.files.node_cache.entries import Key
 
 PROTOCOL = "1"

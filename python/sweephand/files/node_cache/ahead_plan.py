@@ -12,11 +12,11 @@ is room. Entries that are needed later leave before their next use: their room i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.files.node_cache.next_uses import Uses
 
 _NEVER = 2**64 - 1  # the next time of entries that are not needed again

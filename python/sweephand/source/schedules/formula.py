@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from sweephand.base.checks import check_int, check_number
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import ArgumentTypeError
 
 # How far a piece has come from its first value to its last, by its share of samples in [0, 1].

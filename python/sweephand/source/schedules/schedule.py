@@ -5,11 +5,11 @@ A schedule is pure: it holds no position, and the same position always gives the
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from sweephand.base.dataclass import dataclass
 from sweephand.source.schedules.formula import Formula
 
 Number = TypeVar("Number", int, float)

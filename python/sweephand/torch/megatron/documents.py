@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.minibatch.share import Share
 from sweephand.torch.minibatch.tensor import to_tensor
 

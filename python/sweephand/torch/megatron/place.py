@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol, Self
-
-from sweephand.base.dataclass import dataclass
 
 __all__ = ["Place"]
 

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.torch.train.sharded_state import whole
 from sweephand.train.checkpoint.checkpoint_file import Sink, open_regular

@@ -20,10 +20,10 @@ import logging
 import re
 import shutil
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from sweephand.base.dataclass import dataclass, field
 from sweephand.errors import StateError
 from sweephand.run.writing import sync_folder
 from sweephand.train.checkpoint.checkpoint import (

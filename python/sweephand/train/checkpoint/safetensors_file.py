@@ -10,13 +10,13 @@ tensors cover the data without gaps. Public document: the README of huggingface/
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.train.checkpoint.checkpoint_file import Sink, open_regular
 

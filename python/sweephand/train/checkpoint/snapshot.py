@@ -1,9 +1,9 @@
 """Everything a training run needs to resume from one moment, held in main memory."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.run.strict_json import to_json
 from sweephand.train.checkpoint.checkpoint import STATE, Checkpoint, Contents

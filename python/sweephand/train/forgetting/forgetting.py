@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from sweephand.base.dataclass import dataclass
 from sweephand.events.event import Ban
 from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
 from sweephand.train.checkpoint.folder_lock import FolderLock

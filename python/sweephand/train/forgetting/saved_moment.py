@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import StateError
 from sweephand.train.checkpoint.checkpoint import STATE, read_json
 from sweephand.train.checkpoint.read_state import read_count, reading

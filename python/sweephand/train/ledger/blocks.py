@@ -18,9 +18,9 @@ a block is too large for them, in 8.
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from enum import IntEnum
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.run import records
 from sweephand.run.records import Block, RecordKind

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from sweephand.base.checks import check_flag, check_int, check_number
-from sweephand.base.dataclass import dataclass
 
 Refill: TypeAlias = Literal["clean step", "growth"]
 OnNan: TypeAlias = Literal["back off", "report"]

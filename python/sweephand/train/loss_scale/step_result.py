@@ -1,8 +1,8 @@
 """The outcome of one step under a loss scale."""
 
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from sweephand.base.dataclass import dataclass, field
 from sweephand.train.learners.finite_check import Findings
 
 CauseName: TypeAlias = Literal["ok", "inf", "nan", "no gradient"]

@@ -1,9 +1,8 @@
 """The records of training progress, and the writers that receive them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
-
-from sweephand.base.dataclass import dataclass, field
 
 RecordKind: TypeAlias = Literal["training", "summary", "validation", "test", "change", "event"]
 Figures: TypeAlias = Mapping[str, float | int | str]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.layouts.attention import Attention
 from sweephand.layouts.by_name import layout_by_name

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular
 from sweephand.train.ledger.step_log import worker_files

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
-
-from sweephand.base.dataclass import dataclass, field
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """The settings for saving and restoring in a training session."""
 
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from sweephand.base.checks import check_flag, check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.arguments import check_path
 from sweephand.train.session.frequency import Frequency, FrequencySpec

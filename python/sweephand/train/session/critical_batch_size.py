@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from sweephand.base.checks import check_int, check_number
-from sweephand.base.dataclass import dataclass
 from sweephand.source.schedules.schedule import StepSchedule
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source

@@ -1,10 +1,10 @@
 """The settings for validating and testing in a training session."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from sweephand.base.checks import check_function, check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_source
 from sweephand.train.session.frequency import Frequency, FrequencySpec

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from sweephand.base.dataclass import replace
 from sweephand.errors import StateError
 from sweephand.events.event import Event
 from sweephand.source.events import Events

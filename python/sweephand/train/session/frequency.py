@@ -1,10 +1,10 @@
 """How often something is done: every n samples, minibatches, sweeps, epochs or seconds."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, Self, TypeAlias, get_args
 
 from sweephand.base.checks import check_int
-from sweephand.base.dataclass import dataclass
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 
 FrequencyUnit: TypeAlias = Literal["sample", "minibatch", "sweep", "epoch", "seconds"]

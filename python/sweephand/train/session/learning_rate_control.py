@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sweephand.base.checks import check_flag, check_number
-from sweephand.base.dataclass import dataclass
 from sweephand.train.checkpoint.read_state import reading
 
 REDUCTION = 0.618

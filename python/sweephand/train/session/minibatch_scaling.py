@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from sweephand.base.checks import check_int, check_number
-from sweephand.base.dataclass import dataclass
 from sweephand.source.schedules.schedule import StepSchedule
 from sweephand.train.session.activity import NEVER, Activity
 from sweephand.train.session.frequency import Frequency

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sweephand.base.dataclass import dataclass, replace
+from dataclasses import dataclass, replace
+
 from sweephand.errors import ArgumentTypeError
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule

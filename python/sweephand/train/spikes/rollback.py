@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sweephand.base.dataclass import replace
 from sweephand.errors import LossScaleError
 from sweephand.events.event import event_of
 from sweephand.train.checkpoint.read_state import reading

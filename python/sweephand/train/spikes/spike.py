@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self, TypeAlias, cast, get_args
 
 from sweephand.base.checks import check_number
-from sweephand.base.dataclass import dataclass, field
 from sweephand.errors import some_of
 from sweephand.train.checkpoint.read_state import read_count, read_text
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from sweephand.base.checks import check_int, check_number
-from sweephand.base.dataclass import dataclass
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.arguments import check_path
 from sweephand.train.progress.record import Step

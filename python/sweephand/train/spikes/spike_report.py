@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from sweephand.base.dataclass import dataclass
 from sweephand.run.writing import replaced_file, writing
 from sweephand.train.arguments import check_path
 from sweephand.train.checkpoint.read_state import reading

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, SupportsFloat
 
 from sweephand.base.checks import check_int, check_number
-from sweephand.base.dataclass import dataclass
 from sweephand.train.arguments import check_decay
 from sweephand.train.checkpoint.read_state import check_keys, reading
 
