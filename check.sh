@@ -6,8 +6,7 @@
 #   ./check.sh exhaustive      the tests with every byte, draw and kill, of which `tests` takes samples
 #   ./check.sh STEP...         only these steps
 #   ./check.sh site            the pages and the reference into build/site; needs the extra `docs`
-#   ./check.sh ranks           four ranks of torch.distributed, and 200 that are killed or stopped;
-#                              nodes over links with rates, where namespaces are permitted
+#   ./check.sh ranks           four ranks of torch.distributed, and 200 that are killed or stopped
 #   ./check.sh frameworks      JAX, Keras, Lightning, ... train over a source, and two processes of
 #                              some; needs the extra `frameworks`
 #   ./check.sh fix             write the formats instead of checking them
@@ -37,12 +36,8 @@ site() {
   fi
 }
 
-# Four ranks, ranks that come and go, and 200 that are killed; nodes whose links have rates, in one
-# process, as others would take their time.
-ranks() {
-  SWEEPHAND_DISTRIBUTED=200 python -m pytest tests/torch/test_many_ranks.py
-  SWEEPHAND_DISTRIBUTED=200 python -m pytest -s -n0 tests/read/test_linked_nodes.py
-}
+# Four ranks, ranks that come and go, and 200 that are killed.
+ranks() { SWEEPHAND_DISTRIBUTED=200 python -m pytest tests/torch/test_many_ranks.py; }
 
 frameworks() { SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks; }
 

@@ -29,7 +29,6 @@ from sweephand import (
 )
 from sweephand._core.compose import Fitting, Planner, Request
 from sweephand._core.order import OrderSettings, SweepTimeline
-from sweephand.cli.simulated_corpus import SimulatedCorpus
 
 from .contest import Found, MemoryRow, Row, peer
 from .corpora import (
@@ -43,6 +42,7 @@ from .corpora import (
     scaled,
     untouched,
 )
+from .made_corpus import MadeCorpus
 from .memory import Growth
 from .turn import Clock, Steps, Turn
 
@@ -189,9 +189,9 @@ class Place(MemoryRow):
 
 
 class ManyChunks(MadeChunks):
-    """As `MadeChunks`, with chunks and lengths as simulated corpora have them."""
+    """As `MadeChunks`, with chunks and lengths as made corpora have them."""
 
-    def __init__(self, corpus: SimulatedCorpus) -> None:
+    def __init__(self, corpus: MadeCorpus) -> None:
         self._num_chunks = len(corpus.chunk_samples)
         self._samples = corpus.chunk_samples
         self._tile = corpus.tile.reshape(-1, corpus.chunk_sequences)
@@ -211,8 +211,8 @@ class ManyChunks(MadeChunks):
 
 
 def far_place(num_chunks: int) -> Steps:
-    """Go to a third of a sweep over 10^12 samples in 16,384 lanes, as `simulate` does."""
-    corpus = SimulatedCorpus.draw("long", scaled(10**12), scaled(num_chunks), 0)
+    """Go to a third of a sweep over 10^12 samples in 16,384 lanes."""
+    corpus = MadeCorpus.draw("long", scaled(10**12), scaled(num_chunks), 0)
     yield 0
     settings = OrderSettings(
         seed=0, num_lanes=FAR_LANES, window_chunks=FAR_LANES, window_samples=0, randomize=True
@@ -224,7 +224,7 @@ def far_place(num_chunks: int) -> Steps:
 
 
 def far_place_of_user(num_chunks: int) -> Steps:
-    chunks = ManyChunks(SimulatedCorpus.draw("long", scaled(10**12), scaled(num_chunks), 0))
+    chunks = ManyChunks(MadeCorpus.draw("long", scaled(10**12), scaled(num_chunks), 0))
     source = MinibatchSource(
         chunks, num_lanes=FAR_LANES, randomization_window_in_chunks=FAR_LANES, num_threads=0
     )

@@ -19,7 +19,7 @@ from sweephand.demo.library_text import read_text, standard_library
 
 PAGE = Path(__file__).parents[1] / "command_line.md"
 # They need a run of training, or take longer than a test.
-NEED_A_RUN = ("demo", "bench", "ledger", "forget", "audit", "plot", "view")
+NEED_A_RUN = ("demo", "bench", "ledger", "audit", "view")
 
 _BLOCK = re.compile(r"^```console\n\$ (sweephand [^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _UNITS = r"(?: ?(?:ns|us|ms|s|min|h|B|KiB|MiB|GiB|TiB|%|k|M|G)(?:/s)?(?![\w]))?"

@@ -13,12 +13,9 @@ from sweephand.cli import COMMANDS
 
 NO_CORPUS = {
     "demo",
-    "completion",
     "ledger",
     "audit",
     "events",
-    "forget",
-    "plot",
 }  # comes first in their words
 
 

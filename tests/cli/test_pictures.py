@@ -16,7 +16,6 @@ CALLS: list[list[object]] = [
     ["info"],
     ["plan", "--size", 500, "--workers", 2],
     ["bench", "--rounds", 2, "--seconds", 0.01],
-    ["simulate", "--workers", 2, "--size", 2000],
 ]
 
 

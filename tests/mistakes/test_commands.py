@@ -27,11 +27,6 @@ def text(name: str, content: str) -> Callable[[Path], None]:
     return lambda folder: (folder / name).write_text(content) and None  # type: ignore[return-value]
 
 
-def two_logs(folder: Path) -> None:
-    for name in ("a.jsonl", "b.jsonl"):
-        (folder / name).write_text("")
-
-
 @dataclass(frozen=True)
 class Typed:
     """A wrong command, with what lies in the folder where it is typed."""
@@ -78,12 +73,7 @@ MISTAKES = [
     Typed("split train.npz --validation 10", 2, ("must be a share between 0 and 1, got '10'",)),
     Typed("split train.npz --validation 0.6 --test 0.5", 1, ("nothing is left for train",)),
     Typed("demo --steps 3", 1, ("needs 20 steps or more, got 3",), nothing),
-    Typed("plot run", 1, ("there is no file or folder 'run'",), nothing),
-    Typed("plot .", 1, ("there is no log in", "JSONLProgressWriter"), nothing),
-    Typed("plot .", 1, ("several logs", "a.jsonl, b.jsonl"), two_logs),
-    Typed("plot x.csv", 1, ("line 1", "no record of progress"), text("x.csv", "a,b\n1,2\n")),
     Typed("index absent --clean", 1, ("there is no file or folder 'absent'",), nothing),
-    Typed("completion tcsh", 2, ("tcsh", "bash", "zsh", "fish"), nothing),
 ]
 
 
@@ -158,8 +148,5 @@ def test_a_missing_package_is_answered_by_what_brings_it(
     tokens(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    monkeypatch.setitem(sys.modules, "shtab", None)
-    for words, extra in ((["info", "train.npz", "--png", "x.png"], "plot"),
-                         (["completion", "bash"], "completion")):  # fmt: skip
-        assert run(words) == 1
-        assert f"pip install 'sweephand[{extra}]'" in capsys.readouterr().err
+    assert run(["info", "train.npz", "--png", "x.png"]) == 1
+    assert "pip install 'sweephand[plot]'" in capsys.readouterr().err

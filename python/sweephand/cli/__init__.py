@@ -20,8 +20,8 @@ from sweephand.cli.picture import add_picture, check_picture
 from sweephand.errors import DataError, printable
 
 COMMANDS = (
-    "demo", "info", "index", "plan", "bench", "verify", "trace", "find", "split", "simulate",
-    "events", "ledger", "forget", "audit", "plot", "view", "completion",
+    "demo", "info", "index", "plan", "bench", "verify", "trace", "find", "split",
+    "events", "ledger", "audit", "view",
 )  # fmt: skip
 
 _SYNONYMS = (

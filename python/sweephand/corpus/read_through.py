@@ -95,8 +95,7 @@ def read_through(
 
         for owner, reader in stored:
             _check_room(owner, reader, cache)
-        folder = Path(cache.folder)
-        reads = NodeReads(folder, cache.max_bytes, make_uses, cache.plan_cluster(folder))
+        reads = NodeReads(Path(cache.folder), cache.max_bytes, make_uses)
     if cache.decoded_bytes and any(_is_decoded(reader) for _, reader in stored):
         made = digest_of(made_of)
     if made:
@@ -161,7 +160,6 @@ def _read_through(
     reads: NodeReads, chunks: NDArray[np.uint64], reader: StoredReader
 ) -> StoredReader:
     core = reader.core
-    reads.loads.add(core.load_chunk, chunks)
 
     def load(number: int) -> _core.read.Chunk:
         return reads.load(lambda: core.load_chunk(number), int(chunks[number]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,18 +40,6 @@ class ChunkUses:
         self._is_known = _is_known(plan)
         self._uses = _core.order.ChunkUses(plan.order, plan.end, plan.shares_by_lanes)
         self._limit = plan.limit
-        self._plan = plan
-        self._prefetch = options.prefetch
-
-    def asked_ahead(self, step: int) -> int:
-        """Return how far from its position a source asks for chunks, in nominal time."""
-        return (self._prefetch + 1) * step + self._horizon
-
-    @cached_property
-    def _horizon(self) -> int:
-        plan = self._plan
-        look_ahead = _core.engine.LookAhead(plan.order, plan.end, plan.shares_by_lanes, True)
-        return look_ahead.horizon
 
     def next(
         self,

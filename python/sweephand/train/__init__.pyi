@@ -1,8 +1,5 @@
 """Where each public name of training is defined."""
 
-from .forgetting.forgetting import Forgetting as Forgetting
-from .forgetting.plan_forgetting import plan_forgetting as plan_forgetting
-from .forgetting.saved_moment import SavedMoment as SavedMoment
 from .ledger.loss_ledger import LossLedger as LossLedger
 from .loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
 from .loss_scale.step_result import StepResult as StepResult
@@ -62,7 +59,6 @@ __all__ = [
     "CheckpointConfig",
     "CriticalBatchSize",
     "CrossValidationConfig",
-    "Forgetting",
     "GradientNoiseScale",
     "JSONLProgressWriter",
     "LearningRateControl",
@@ -78,7 +74,6 @@ __all__ = [
     "ReceiptMismatch",
     "Receipts",
     "Record",
-    "SavedMoment",
     "Seesaw",
     "Spike",
     "SpikeError",
@@ -100,7 +95,6 @@ __all__ = [
     "momentum_schedule",
     "momentum_schedule_per_sample",
     "parameter_digest",
-    "plan_forgetting",
     "seesaw",
     "training_parameter_schedule",
     "training_session",

@@ -74,31 +74,6 @@ class BeladySet(Generic[Item]):
                 leaving.append(last)
         return leaving
 
-    def has_room(self, size: int, time: int) -> bool:
-        """Return True if an item of a size and time would not be the first to leave."""
-        while self._latest and self.time_of(self._latest[0][2]) != -self._latest[0][0]:
-            heapq.heappop(self._latest)
-        is_full = self.used + size > self.room
-        return not is_full or bool(self._latest and -self._latest[0][0] > time)
-
-    def find_after(self, limit: int, size: int) -> list[Item] | None:
-        """Return items that might leave for a size, all needed after a time.
-
-        None if they are too few.
-        """
-        popped: list[tuple[int, int, Item]] = []
-        found: dict[Item, None] = {}
-        used = self.used
-        while used + size > self.room and self._latest and -self._latest[0][0] > limit:
-            popped.append(heapq.heappop(self._latest))
-            time, _, item = popped[-1]
-            if self.time_of(item) == -time and item not in found:
-                found[item] = None
-                used -= self.size_of(item)
-        for one in popped:
-            heapq.heappush(self._latest, one)
-        return None if used + size > self.room else list(found)
-
     def discard(self, item: Item) -> None:
         """Forget an item, if it is there."""
         if item in self._items:

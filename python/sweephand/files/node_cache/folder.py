@@ -27,12 +27,11 @@ from sweephand.files.node_cache.entries import HEAD_BYTES, Entries, Key
 from sweephand.files.node_cache.fetch_lock import FetchLock
 from sweephand.files.node_cache.journal import Journal, JournalRecord
 from sweephand.files.node_cache.marker import prepare
-from sweephand.files.node_cache.next_uses import NextUses, Owns, Uses
+from sweephand.files.node_cache.next_uses import NextUses, Uses
 from sweephand.files.node_cache.ranks import MOST_RANKS, Rank, Ranks
 from sweephand.run.locks import ByteLocks, check_byte_locks
 
 _TURN = 1 << 20  # the byte that is locked
-_AHEAD = (1 << 20) + 2  # by the process that fetches ahead; the one between by who serves
 _TURN_SECONDS = 1.0  # it is held for microseconds, unless who holds it was stopped
 _SHUN_SECONDS = 30.0
 _UNKNOWN = 2**64  # needed next: after all that is known
@@ -45,11 +44,6 @@ class Busy(Exception):
 
 class CacheFolder:
     """View of the folder for one process. Safe for several threads.
-
-    Parameters
-    ----------
-    owns : callable, optional
-        Given in a cluster; see `NextUses`.
 
     Attributes
     ----------
@@ -66,11 +60,9 @@ class CacheFolder:
         If its lock is held by a process, which may be stopped.
     """
 
-    def __init__(
-        self, path: Path, max_bytes: int, uses: Uses, owns: Owns | None = None
-    ) -> None:
+    def __init__(self, path: Path, max_bytes: int, uses: Uses) -> None:
         check_byte_locks()
-        self._next_uses = NextUses(uses, owns)
+        self._next_uses = NextUses(uses)
         self.path, self.uses, self.max_bytes = path, uses, max_bytes
         self.evictions = self.damaged = 0
         self._kept = BeladySet[Key](max_bytes)
@@ -184,50 +176,21 @@ class CacheFolder:
             lock.take()
             return True
 
-    def note_use(self, key: Key, chunk: int, time: int | None = None) -> None:
-        """Record the next use of an entry that was just used, by this node or at a time."""
+    def note_use(self, key: Key, chunk: int) -> None:
+        """Record the next use of an entry that was just used."""
         with self._turn():
             if key in self._kept:
                 size = self._kept.size_of(key)
-                self._kept.set(key, size, self._time_of_next(key, chunk, time))
+                self._kept.set(key, size, self._time_of_next(key, chunk))
                 self._journal.append([self._record(key, chunk)])
 
-    def would_keep(self, key: Key, chunk: int, size: int, time: int) -> bool:
-        """Return True if an entry would be kept that another node uses at a time."""
-        with self._turn():
-            self._look_again(time)
-            wanted = self._time_of_next(key, chunk, time)
-            return self._kept.has_room(size + HEAD_BYTES, wanted)
-
-    def held_chunks(self) -> list[int]:
-        """Return the chunks of the corpus of which something is kept."""
-        with self._turn():
-            kept = [self._chunks.get(key, ()) for key in self._kept]
-            return sorted({chunk for chunks in kept for chunk in chunks})
-
-    def reconsider(self) -> None:
-        """Look up the next times of all entries again, as those of other nodes have changed."""
-        self._has_moved = True
-
-    def store(
-        self,
-        chunk: int,
-        content: NDArray[np.uint8],
-        lock: FetchLock,
-        time: int | None = None,
-    ) -> None:
-        """Keep fetched bytes if they are needed sooner than kept entries, or waited for.
-
-        Parameters
-        ----------
-        time : int, optional
-            Nominal time of the node that used them, if it is another.
-        """
+    def store(self, chunk: int, content: NDArray[np.uint8], lock: FetchLock) -> None:
+        """Keep fetched bytes if they are needed sooner than kept entries, or waited for."""
         key, size = lock.key, content.size + HEAD_BYTES
         with self._turn():
-            self._look_again(time)
-            now = self._rank.time if time is None else time
-            wanted = now if lock.is_waited_for else self._time_of_next(key, chunk, time)
+            self._look_again()
+            now = self._rank.time
+            wanted = now if lock.is_waited_for else self._time_of_next(key, chunk)
             leaving = self._kept.put(key, size, wanted)
             if key in leaving:
                 leaving.remove(key)
@@ -255,65 +218,6 @@ class CacheFolder:
         finally:
             unfinished.remove()
 
-    def leads(self) -> bool:
-        """Return True if this process fetches ahead, from now on if nobody else does."""
-        with self._standing:
-            return not self._is_closed and self._lock.lock(_AHEAD)
-
-    def readers(self) -> list[tuple[int, int]]:
-        """Return the shares of the processes that read the same timeline."""
-        with self._turn():
-            peers = self._ranks.peers(self.uses.timeline)
-        return list({self._rank.reader, *(peer.reader for peer in peers)})
-
-    def held_sizes(self) -> tuple[list[int], int]:
-        """Return the chunks that entries are held of for them alone, and all their bytes."""
-        with self._turn():
-            alone = {
-                key: next(iter(chunks))
-                for key, chunks in self._chunks.items()
-                if len(chunks) == 1 and key in self._kept
-            }
-            return list(set(alone.values())), sum(map(self._kept.size_of, alone))
-
-    def has_room_ahead(self, size: int, limit: int) -> bool:
-        """Return True if entries that are needed only after a time leave room."""
-        with self._turn():
-            self._look_again()
-            return self._may_leave(size, limit) is not None
-
-    def store_ahead(
-        self, chunk: int, content: NDArray[np.uint8], lock: FetchLock, wanted: int, limit: int
-    ) -> bool:
-        """Keep bytes before they are needed; return False if there is no room for them.
-
-        Parameters
-        ----------
-        wanted : int
-            When they are needed.
-        limit : int
-            Only what is needed after that leaves for them.
-        """
-        key, size = lock.key, content.size + HEAD_BYTES
-        with self._turn():
-            self._look_again()
-            leaving = self._may_leave(size, limit)
-            if leaving is None or self.entries.holds(key):
-                return False
-            self._remove(leaving)
-            self._kept.set(key, size, wanted)
-            self._chunks.setdefault(key, set()).add(chunk)
-            self._journal.append([self._record(key, chunk)])
-        self._write(key, content)
-        return True
-
-    def _may_leave(self, size: int, limit: int) -> list[Key] | None:
-        """Return entries that leave for a size, all needed after a time, or None."""
-        leaving = self._kept.find_after(limit, size)
-        # When other corpora need theirs is not known.
-        known = leaving is not None and all(self._chunks.get(key) for key in leaving)
-        return leaving if known else None
-
     def remove(self, key: Key) -> None:
         """Remove an entry, as it is damaged or could not be written."""
         with self._turn():
@@ -324,7 +228,6 @@ class CacheFolder:
         with self._threads, self._standing:
             if not self._is_closed:
                 self._is_closed = True
-                self._lock.unlock(_AHEAD)
                 self._ranks.leave()
                 self._ranks.close()
                 self._journal.close()
@@ -348,11 +251,9 @@ class CacheFolder:
             self._kept.set(key, record.num_bytes, _UNKNOWN if wanted is None else wanted)
         return len(records)
 
-    def _look_again(self, time: int | None = None) -> None:
+    def _look_again(self) -> None:
         """Look up the next time of entries that were not used when they should have been."""
         rank = self._rank
-        if time is not None and not rank.time:  # of a process that reads nothing itself
-            rank = rank._replace(time=time)
         keys = self._kept.take_overdue(rank.time)
         if self._has_moved:
             keys = list(self._chunks)
@@ -364,11 +265,10 @@ class CacheFolder:
         for key, wanted in self._next_uses.look(parts, rank, peers).items():
             self._kept.set(key, self._kept.size_of(key), wanted)
 
-    def _time_of_next(self, key: Key, chunk: int, time: int | None = None) -> int:
+    def _time_of_next(self, key: Key, chunk: int) -> int:
         """Return when an entry is needed after the use for which it is loaded."""
-        rank = self._rank if time is None else self._rank._replace(time=time)
-        peers = self._ranks.peers(self.uses.timeline) if time is None else []
-        return self._next_uses.after_this(key, chunk, self._chunks.get(key, ()), rank, peers)
+        peers = self._ranks.peers(self.uses.timeline)
+        return self._next_uses.after_this(chunk, self._chunks.get(key, ()), self._rank, peers)
 
     def _record(self, key: Key, chunk: int | None = None) -> JournalRecord:
         size, wanted = self._kept.size_of(key), self._kept.time_of(key) or 0

@@ -1,8 +1,8 @@
-"""Times at which entries are needed next, by the processes of a node or of a cluster."""
+"""Times at which entries are needed next, by the processes of a node."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 from sweephand.files.node_cache.entries import Key
 from sweephand.files.node_cache.ranks import Rank
 
-FOREIGN = 1 << 62
-"""Added to the times of what another node is to hold: it leaves before all that is own."""
-
 _AT_ONCE = 64  # readers closer than this part of a sweep read at about the same time
-ALL_LANES = (1, 0)
-"""A reader of all lanes."""
 
 
 class Uses(Protocol):
@@ -49,31 +44,12 @@ class Uses(Protocol):
         Readers are pairs: how many workers there are, and which of them reads.
         """
 
-    def asked_ahead(self, step: int) -> int:
-        """Return how far from its position a source asks for chunks, in nominal time.
-
-        Parameters
-        ----------
-        step : int
-            Samples of a minibatch.
-        """
-
-
-Owns = Callable[[Key, int], bool]
-"""Returns True if this node is to hold an entry, for a chunk that it is a part of."""
-
 
 class NextUses:
-    """When entries are needed next.
+    """When entries are needed next."""
 
-    Parameters
-    ----------
-    owns : callable, optional
-        Given in a cluster: what this node is to hold is needed by the readers of all nodes.
-    """
-
-    def __init__(self, uses: Uses, owns: Owns | None = None) -> None:
-        self._uses, self._owns = uses, owns
+    def __init__(self, uses: Uses) -> None:
+        self._uses = uses
 
     def look(
         self, parts: Mapping[Key, Iterable[int]], rank: Rank, peers: Sequence[Rank]
@@ -82,20 +58,16 @@ class NextUses:
         found: dict[Key, int] = {}
         readers = list({rank.reader, *(peer.reader for peer in peers)})
         places = [(key, chunk) for key, chunks in parts.items() for chunk in chunks]
-        own = [place for place in places if self._owns is not None and self._owns(*place)]
-        foreign = list(set(places) - set(own))
-        later = 0 if self._owns is None else FOREIGN
-        for some, who, shift in ((own, [ALL_LANES], 0), (foreign, readers, later)):
-            if not some:
-                continue
-            chunks = np.array([chunk for _, chunk in some], np.uint64)
-            times = self._uses.next(chunks, rank.time, who, skips_one=False).tolist()
-            for (key, _), time in zip(some, times, strict=True):
-                found[key] = min(time + shift, found.get(key, time + shift))
+        if not places:
+            return found
+        chunks = np.array([chunk for _, chunk in places], np.uint64)
+        times = self._uses.next(chunks, rank.time, readers, skips_one=False).tolist()
+        for (key, _), time in zip(places, times, strict=True):
+            found[key] = min(time, found.get(key, time))
         return found
 
     def after_this(
-        self, key: Key, chunk: int, parts: Iterable[int], rank: Rank, peers: Sequence[Rank]
+        self, chunk: int, parts: Iterable[int], rank: Rank, peers: Sequence[Rank]
     ) -> int:
         """Return when an entry is needed after the use for which a process loads it.
 
@@ -109,9 +81,8 @@ class NextUses:
             The other processes of this node.
         """
         now, rest = rank.time, sorted(set(parts) - {chunk})
-        is_own = self._owns is not None and self._owns(key, chunk)
-        reader = ALL_LANES if is_own else rank.reader
-        others = [] if is_own else list({peer.reader for peer in peers} - {reader})
+        reader = rank.reader
+        others = list({peer.reader for peer in peers} - {reader})
         alone = np.array([chunk], np.uint64)
         found = self._uses.next(alone, now, [reader], skips_one=True).tolist()
         if others:
@@ -124,5 +95,4 @@ class NextUses:
         near = [lag for lag in behind if 0 <= lag < self._uses.sweep // 2]
         if near:
             found.append(now + max(near) + self._uses.sweep // _AT_ONCE + 1)
-        is_foreign = self._owns is not None and not is_own
-        return int(min(found)) + (FOREIGN if is_foreign else 0)
+        return int(min(found))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -15,12 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.files.cluster.cluster_node import ClusterNode, ClusterPlan, PeerAnswer
-from sweephand.files.cluster.members import Member
-from sweephand.files.cluster.roster import Roster
-from sweephand.files.node_cache.chunk_reads import ChunkReads, Count, Fetched
 from sweephand.files.node_cache.entries import HEAD_BYTES, Key, key_of
-from sweephand.files.node_cache.fetch_ahead import FetchAhead, Loads
 from sweephand.files.node_cache.fetch_lock import FetchLock, Patience
 from sweephand.files.node_cache.folder import Busy, CacheFolder
 from sweephand.files.node_cache.loading import RequestedFile, entered
@@ -41,26 +35,14 @@ class CacheStats:
     ----------
     hits, misses : int
         Ranges that were there, and that were asked of the store.
-    bytes_read, bytes_fetched, bytes_fetched_ahead : int
-        From the disk, from the store, and of these before they were needed.
-    peer_hits, bytes_from_peers : int
-        Ranges that other nodes of the cluster had.
-    bytes_to_peers, bytes_served : int
-        Given to the nodes that are to hold them, and sent to those that asked.
-    peer_failures : int
-        Requests that other nodes did not answer in time, or not as they should.
+    bytes_read, bytes_fetched : int
+        From the disk, and from the store.
     """
 
     hits: int = 0
     misses: int = 0
     bytes_read: int = 0
     bytes_fetched: int = 0
-    bytes_fetched_ahead: int = 0
-    peer_hits: int = 0
-    bytes_from_peers: int = 0
-    bytes_to_peers: int = 0
-    bytes_served: int = 0
-    peer_failures: int = 0
 
 
 class NodeReads:
@@ -72,19 +54,10 @@ class NodeReads:
     ----------
     make_uses : callable
         Returns the future of the chunks.
-    cluster : ClusterPlan, optional
-        Where other nodes are asked before the store.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        max_bytes: int,
-        make_uses: Callable[[], Uses],
-        cluster: ClusterPlan | None = None,
-    ) -> None:
-        self._arguments = folder, max_bytes, make_uses, cluster
-        self.loads = Loads()
+    def __init__(self, folder: Path, max_bytes: int, make_uses: Callable[[], Uses]) -> None:
+        self._arguments = folder, max_bytes, make_uses
         self.max_bytes = max_bytes
         self._begin()
 
@@ -94,22 +67,10 @@ class NodeReads:
         self._stats = CacheStats()
         self._is_closed = self._takes_no_more = False
         self.patience = Patience(_PATIENCE)
-        folder, max_bytes, make_uses, cluster = self._arguments
+        folder, max_bytes, make_uses = self._arguments
         self._folder: CacheFolder | None = None
-        self._cluster: ClusterNode | None = None
-        self._ahead: FetchAhead | None = None
-        uses = make_uses()
-        roster = None if cluster is None else Roster(cluster.members, cluster.own, uses)
-        owns = None if roster is None else roster.owns
         try:
-            self._folder = CacheFolder(folder, max_bytes, uses, owns)
-            if cluster is not None and roster is not None:
-                self._cluster = ClusterNode(cluster, roster, self._folder, _counting(self))
-                ahead = FetchAhead(
-                    self._folder, make_uses, roster.to_fetch, self.loads, _counting(self)
-                )
-                weakref.finalize(self, ahead.stop)  # of a source that is not closed
-                self._ahead = ahead
+            self._folder = CacheFolder(folder, max_bytes, make_uses())
         except Busy:
             warnings.warn(
                 f"the node cache {folder} is not used: whoever has locked it was stopped",
@@ -128,10 +89,6 @@ class NodeReads:
         folder = self._own()
         if folder is not None:
             folder.stand(time, num_partitions, partition_index)
-        if self._cluster is not None:
-            self._cluster.stand(time)
-        if self._ahead is not None:
-            self._ahead.stand(time)
 
     def load(self, load: Callable[[], Result], chunk: int) -> Result:
         """Load a chunk; its reads of objects may come from the cache."""
@@ -155,10 +112,6 @@ class NodeReads:
         """Leave the folder; later reads come from the store."""
         if os.getpid() == self._process and not self._is_closed:
             self._is_closed = True
-            if self._ahead is not None:
-                self._ahead.stop()
-            if self._cluster is not None:
-                self._cluster.close()
             if self._folder is not None:
                 self._folder.close()
 
@@ -181,22 +134,6 @@ class NodeReads:
             self.count("bytes_read", size)
             self._try(lambda: folder.note_use(key, chunk))
         return content
-
-    def ask_peers(self, key: Key, chunk: int, size: int, padding: int) -> PeerAnswer:
-        """Ask the other nodes of the cluster for a range."""
-        self._own()
-        if self._cluster is None:
-            return PeerAnswer()
-        return self._cluster.ask(key, chunk, size, padding)
-
-    def give(self, member: Member, key: Key, chunk: int, content: NDArray[np.uint8]) -> None:
-        """Give a range to the node that is to hold it."""
-        if self._cluster is not None:
-            self._cluster.give(member, key, chunk, content)
-
-    def requesting(self) -> AbstractContextManager[None]:
-        """Have nothing fetched ahead meanwhile."""
-        return nullcontext() if self._ahead is None else self._ahead.requesting()
 
     def open_lock(self, key: Key) -> FetchLock:
         """Return the lock of an entry, not yet taken; Busy where nothing is kept any more."""
@@ -247,12 +184,26 @@ class NodeReads:
         )
 
 
-class _CachedReads(ChunkReads):
-    """Reads of one chunk that is needed."""
+@dataclass(eq=False)
+class _Fetched:
+    """Bytes of an object, with the lock on fetching them."""
+
+    file: RequestedFile
+    content: NDArray[np.uint8]
+    lock: FetchLock
+
+
+class _CachedReads:
+    """Reads of one chunk, by one thread or several.
+
+    What comes from the store is kept once its object is found unchanged.
+    """
 
     def __init__(self, reads: NodeReads, chunk: int) -> None:
-        super().__init__(chunk, reads.count)
-        self._reads = reads
+        self._reads, self._chunk = reads, chunk
+        self._guard = threading.Lock()
+        self._waiting: list[_Fetched] = []  # to be found unchanged, then kept
+        self._asked: set[str] = set()  # objects, since they were looked at
 
     def fetch(
         self, file: RequestedFile, offset: int, size: int, padding: int
@@ -274,14 +225,10 @@ class _CachedReads(ChunkReads):
             found = self._wait(lock, size, padding)
             if found is not None:
                 return found
-            answer = reads.ask_peers(key, self._chunk, size, padding)
-            if answer.content is not None:
-                self._keep(Fetched(file, answer.content[:size], lock, answer.wanted_by))
-                return answer.content
             found = self._request(file, offset, size, padding)
             is_kept = lock.is_mine
             if is_kept:
-                self._hold(Fetched(file, found[:size], lock, answer.wanted_by))
+                self._hold(_Fetched(file, found[:size], lock))
             return found
         finally:
             if not is_kept:
@@ -300,34 +247,51 @@ class _CachedReads(ChunkReads):
                 self._keep_all()  # no process waits while others wait for it
         return None
 
-    def _keep(self, fetched: Fetched) -> None:
-        """Keep bytes of the listed object, and give them to the node that is to hold them."""
-        content, lock, wanted_by = fetched.content, fetched.lock, fetched.wanted_by
-        if lock.is_mine:
-            self._reads.store(self._chunk, content, lock)
-            lock.close()
-        if wanted_by is not None:
-            self._reads.give(wanted_by, lock.key, self._chunk, content)
-
-    def _request(
-        self, file: RequestedFile, offset: int, size: int, padding: int
-    ) -> NDArray[np.uint8]:
-        with self._reads.requesting():
-            return super()._request(file, offset, size, padding)
-
     def _keep_all(self) -> None:
         with self._guard:
             files = [one.file for one in self._waiting]
         for file in files:
             self.check_unchanged(file)
 
+    def check_unchanged(self, file: RequestedFile) -> None:
+        """Check that an object is the listed object, and keep the bytes fetched from it.
 
-def _counting(reads: NodeReads) -> Count:
-    """Return the counting of reads, for threads that must not keep them alive."""
-    find = weakref.WeakMethod(reads.count)
+        No check is made if all came from the cache: its entries are of the listed object.
+        """
+        with self._guard:
+            if file.path not in self._asked:
+                return
+            self._asked.discard(file.path)
+            mine = [one for one in self._waiting if one.file == file]
+            self._waiting = [one for one in self._waiting if one not in mine]
+        try:
+            file.look()
+            for one in mine:
+                if one.lock.is_mine:
+                    self._reads.store(self._chunk, one.content, one.lock)
+                    one.lock.close()
+        finally:
+            for one in mine:
+                one.lock.close()
 
-    def count(name: str, number: int) -> None:
-        if (own := find()) is not None:
-            own(name, number)
+    def end(self) -> None:
+        """Release fetched bytes that were not checked."""
+        with self._guard:
+            left, self._waiting = self._waiting, []
+        for one in left:
+            one.lock.close()
 
-    return count
+    def _request(
+        self, file: RequestedFile, offset: int, size: int, padding: int
+    ) -> NDArray[np.uint8]:
+        content = file.request(offset, size, padding)
+        self._reads.count("misses")
+        self._reads.count("bytes_fetched", size)
+        with self._guard:
+            self._asked.add(file.path)
+        return content
+
+    def _hold(self, fetched: _Fetched) -> None:
+        """Hold bytes and their lock until their object is found unchanged."""
+        with self._guard:
+            self._waiting.append(fetched)

@@ -39,7 +39,7 @@ def draw_lengths(kind: str, count: int, seed: int) -> NDArray[np.uint32]:
 
 
 @dataclass(frozen=True)
-class SimulatedCorpus:
+class MadeCorpus:
     """Chunks of equally many sequences; their lengths come again and again.
 
     Attributes
@@ -58,9 +58,7 @@ class SimulatedCorpus:
     num_sequences: int
 
     @classmethod
-    def of(
-        cls, lengths: NDArray[np.uint32], num_samples: int, num_chunks: int
-    ) -> SimulatedCorpus:
+    def of(cls, lengths: NDArray[np.uint32], num_samples: int, num_chunks: int) -> MadeCorpus:
         """Return a corpus of about `num_samples` samples in `num_chunks` chunks."""
         sequences = max(1, round(num_samples / num_chunks / float(lengths.mean())))
         tiles = max(1, min(len(lengths) // sequences, num_chunks))
@@ -69,7 +67,7 @@ class SimulatedCorpus:
         return cls(tile, sequences, np.resize(sums, num_chunks), sequences * num_chunks)
 
     @classmethod
-    def draw(cls, kind: str, num_samples: int, num_chunks: int, seed: int) -> SimulatedCorpus:
+    def draw(cls, kind: str, num_samples: int, num_chunks: int, seed: int) -> MadeCorpus:
         """Return a corpus of a kind."""
         mean = float(draw_lengths(kind, 1 << 16, seed).mean())
         in_chunk = max(1, round(num_samples / num_chunks / mean))

@@ -1,1 +1,0 @@
-"""A shared cache of several nodes, which all know the future order."""
