@@ -361,7 +361,7 @@ def test_hyperparameters_of_a_state_win_and_that_is_told(
     with caplog.at_level(logging.WARNING, "sweephand"):
         other.load_state_dict(state)
     assert (other.momentum, other.weight_decay, other.lr) == (momentum, 0.5, 0.25)
-    for name in ("momentum", "weight_decay", "learning rates"):
+    for name in ("momentum", "weight_decay", "learning rate"):
         assert name in caplog.text
 
 

@@ -23,6 +23,7 @@ from sweephand.torch.train.sharded_state import (
     parts_like,
 )
 from sweephand.train.checkpoint.safetensors_file import SavedTensors
+from sweephand.train.learners.hyperparameters import report_restored
 from sweephand.train.loss_scale.saved_scales import check_scales, restore_scales
 from sweephand.train.trainer.coverage import check_coverage
 from sweephand.train.trainer.trained_model import SavedFiles
@@ -76,13 +77,14 @@ class LearnedModule:
     def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Continue from the results of `tensors` and `describe`."""
         self._check_learners(state)
+        given = self._settings()
         self._module.load_state_dict(tensors["model"])
         if tensors["has_begun"]:
             load_optimizer_states(self._module, self._optimizers, tensors["optimizers"])
         else:
             for optimizer in self._optimizers:
                 optimizer.state.clear()
-        self._load_described(state)
+        self._load_described(state, given)
 
     def read(self, folder: Path) -> dict[str, Any]:
         """Return the files of a checkpoint."""
@@ -114,14 +116,34 @@ class LearnedModule:
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state."""
+        given = self._settings()
         weights = load_tensors(files[WEIGHTS])
         self._module.load_state_dict(parts_like(self._tensors(), weights))
         for i, optimizer in enumerate(self._optimizers):
             saved = files[_optimizer_file(i)].copy()  # the optimizer keeps its argument
             optimizer.load_state_dict(optimizer_parts(optimizer, saved))
-        self._load_described(state)
+        self._load_described(state, given)
 
-    def _load_described(self, state: Mapping[str, Any]) -> None:
+    def keep_hyperparameters(self, files: SavedFiles, state: dict[str, Any]) -> None:
+        """Put the present hyperparameters into a state that was read."""
+        for learner, one in zip(self.learners, state["learners"], strict=True):
+            learner.keep_hyperparameters(one)
+        saved = [files[_optimizer_file(i)].state for i in range(len(self._optimizers))]
+        groups = [group for one in saved for group in one["param_groups"]]
+        for group, present in zip(groups, self._settings(), strict=True):
+            group |= present
+
+    def _settings(self) -> list[dict[str, Any]]:
+        """Return the hyperparameters of each group of all optimizers."""
+        return [group for learner in self.learners for group in learner.settings()]
+
+    def _load_described(
+        self, state: Mapping[str, Any], given: Sequence[Mapping[str, Any]]
+    ) -> None:
+        for i, (mine, theirs) in enumerate(zip(given, self._settings(), strict=True)):
+            place = f" of group {i}" if len(given) > 1 else ""
+            for name, value in mine.items():
+                report_restored(name + place, theirs.get(name), value)
         for learner, one in zip(self.learners, state["learners"], strict=True):
             learner.load_state_dict(one)
         restore_scales(self.loss_scales, state["loss_scales"])

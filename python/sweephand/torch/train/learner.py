@@ -13,6 +13,7 @@ from sweephand.source.schedules.schedule import Schedule
 from sweephand.torch.train.gradients import in_own_memory
 from sweephand.torch.train.optimizers import are_optimizers
 from sweephand.train.checkpoint.read_state import check_keys, reading
+from sweephand.train.learners.hyperparameters import report_restored
 from sweephand.train.learners.learner import Learner, check_counts
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
@@ -198,7 +199,25 @@ class TorchLearner(Learner):
             if not all(math.isfinite(one) for one in proportions):
                 raise ValueError(f"proportions must be finite, got {proportions}")
         super().load_state_dict(state)
+        report_restored("the rates of groups to the default", proportions, self._proportions)
         self._proportions = proportions
+
+    def keep_hyperparameters(self, state: dict[str, Any]) -> None:
+        """Put the present rates into a state, in place of its own."""
+        super().keep_hyperparameters(state)
+        state["proportions"] = list(self._proportions)
+
+    def settings(self) -> list[dict[str, Any]]:
+        """Return the hyperparameters of each group, but those that a schedule sets."""
+        scheduled = set() if self.pace.schedule is None else {"lr"}
+        return [
+            {
+                name: value
+                for name, value in group.items()
+                if name not in scheduled | _set_by_torch(group)
+            }
+            for group in self._groups()
+        ]
 
     def _prepare(self, num_samples: int, sweeps_ended: int) -> None:
         """Check the numbers of a step and write its rates."""
@@ -268,3 +287,13 @@ class TorchLearner(Learner):
                 group["lr"].fill_(rate * proportion)
             else:
                 group["lr"] = rate * proportion
+
+
+def _set_by_torch(group: Mapping[str, Any]) -> set[str]:
+    """Return the names in a group that are no settings, or that a torch scheduler sets."""
+    names = {"params", "param_names"}
+    if "initial_lr" in group:
+        names |= {"lr", "initial_lr", "max_lr", "min_lr"}
+    if "base_momentum" in group:
+        names |= {"base_momentum", "max_momentum", "momentum", "betas"}
+    return names

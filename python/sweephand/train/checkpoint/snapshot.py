@@ -8,6 +8,8 @@ from sweephand.errors import StateError
 from sweephand.run.strict_json import to_json
 from sweephand.train.checkpoint.checkpoint import STATE, Checkpoint, Contents
 from sweephand.train.checkpoint.checkpoint_file import SavedFile, Sink
+from sweephand.train.checkpoint.read_state import reading
+from sweephand.train.learners.hyperparameters import Restored
 from sweephand.train.trainer.trained_model import TrainedModel
 
 
@@ -27,16 +29,29 @@ class Snapshot:
     state: dict[str, Any]
 
     @classmethod
-    def read(cls, checkpoint: Checkpoint, model: TrainedModel) -> Self:
-        """Read a checkpoint, or raise StateError if it was not made of such a model."""
+    def read(
+        cls,
+        checkpoint: Checkpoint,
+        model: TrainedModel,
+        hyperparameters: Restored = "checkpoint",
+    ) -> Self:
+        """Read a checkpoint, or raise StateError if it was not made of such a model.
+
+        Its hyperparameters, or those that the learners were given, are in the snapshot.
+        """
         state = checkpoint.state()
         try:
-            return cls(model.read(checkpoint.folder), state)
+            files = model.read(checkpoint.folder)
         except FileNotFoundError as error:
             raise StateError(
                 f"{checkpoint.folder} is of another kind of model or other learners: it has no "
                 f"{error.filename}"
             ) from error
+        if hyperparameters == "given":
+            with reading("a trainer"):
+                model.check(files, state["model"])
+                model.keep_hyperparameters(files, state["model"])
+        return cls(files, state)
 
     def contents(self) -> Contents:
         """Return the writer of each file of a checkpoint."""

@@ -1,6 +1,5 @@
 """The base of the NumPy learners: arrays updated in place from sums of gradients."""
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, fields
 from functools import cache
@@ -16,6 +15,7 @@ from sweephand.train.learners.hyperparameters import (
     HYPERPARAMETERS,
     PARTS,
     checked,
+    report_restored,
 )
 from sweephand.train.learners.learned_arrays import LearnedArrays
 from sweephand.train.learners.learner import Learner, check_counts
@@ -23,8 +23,6 @@ from sweephand.train.schedules.schedule_state import read_value, schedule_state
 
 MakesRule: TypeAlias = Callable[..., _core.train.Rule]
 Params: TypeAlias = Sequence[Array] | Mapping[str, Array]
-
-logger = logging.getLogger("sweephand")
 
 
 class HeldGradients(NamedTuple):
@@ -242,10 +240,9 @@ class ArrayLearner(Learner):
             ``"arrays"``: copies of moments and float32 weights by ``"kind/parameter"``; all
             else can be held by JSON.
         """
-        values = self._hyperparameters()
         return super().state_dict() | {
             "learner": type(self).__name__,
-            "hyperparameters": {name: schedule_state(value) for name, value in values.items()},
+            "hyperparameters": self._hyperparameter_state(),
             "arrays": self._arrays.state(),
         }
 
@@ -265,12 +262,14 @@ class ArrayLearner(Learner):
         values = self._read_hyperparameters(state)
         super().load_state_dict(state)
         for name, present in self._hyperparameters().items():
-            if values[name] != present:
-                logger.warning(
-                    "%s is %s as in the checkpoint, not %s", name, values[name], present
-                )
+            report_restored(name, values[name], present)
             setattr(self, name, values[name])
         self._arrays.restore(state["arrays"])
+
+    def keep_hyperparameters(self, state: dict[str, Any]) -> None:
+        """Put the present rates and hyperparameters into a state, in place of its own."""
+        super().keep_hyperparameters(state)
+        state["hyperparameters"] = self._hyperparameter_state()
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
         check_keys("a learner", state, ("learner", "pace", "hyperparameters", "arrays"))
@@ -290,6 +289,10 @@ class ArrayLearner(Learner):
     def _hyperparameters(self) -> dict[str, Any]:
         """Return all but the learning rate, by the names that states and rules use."""
         return {name: getattr(self, name) for name in _names_of(type(self))}
+
+    def _hyperparameter_state(self) -> dict[str, Any]:
+        values = self._hyperparameters()
+        return {name: schedule_state(value) for name, value in values.items()}
 
     def _constants(self, num_samples: int) -> dict[str, float]:
         """Return the constants of the rule for a minibatch, by name."""

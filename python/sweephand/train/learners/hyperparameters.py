@@ -1,9 +1,15 @@
-"""The hyperparameters of optimizers: their names and their ranges."""
+"""The hyperparameters of optimizers: their names, their ranges, and those of a checkpoint."""
 
-from typing import Any, TypeAlias
+import logging
+from typing import Any, Literal, TypeAlias
 
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.train.arguments import check_decay, check_rate
+
+logger = logging.getLogger("sweephand")
+
+# Which hold after a restore: those of the checkpoint, or those of the present learners.
+Restored: TypeAlias = Literal["checkpoint", "given"]
 
 RATES = {"lr", "learning_rate", "weight_decay", "eps", "epsilon"}
 DECAYS = {"momentum", "rho", "beta_1", "beta_2"}
@@ -27,6 +33,24 @@ def check_hyperparameter(name: str, value: object) -> None:
         check_rate(name, value)
     elif name in DECAYS:
         check_decay(name, value)
+
+
+def check_restored(value: object) -> None:
+    """Raise ValueError unless the value says which hyperparameters hold after a restore."""
+    if value not in ("checkpoint", "given"):
+        raise ValueError(f"hyperparameters must be 'checkpoint' or 'given', got {value!r}")
+
+
+def report_restored(name: str, restored: object, given: object) -> None:
+    """Log a hyperparameter of a checkpoint that takes the place of another."""
+    if restored != given:
+        logger.warning(
+            "%s is %s as in the checkpoint, not %s; restore with hyperparameters='given' to "
+            "keep the latter",
+            name,
+            restored,
+            given,
+        )
 
 
 Decay: TypeAlias = float | Schedule[float]

@@ -85,6 +85,10 @@ class Learner(ABC):
         """Continue from a state, whose rates replace the present rates."""
         self.pace.load_state_dict(state["pace"])
 
+    def keep_hyperparameters(self, state: dict[str, Any]) -> None:
+        """Put the present rates and hyperparameters into a state, in place of its own."""
+        self.pace.keep_schedule(state["pace"])
+
 
 def check_counts(num_samples: int, sweeps_ended: int) -> None:
     """Raise unless a step can have these label samples and ended sweeps."""

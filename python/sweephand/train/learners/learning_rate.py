@@ -1,6 +1,5 @@
 """The two clocks of a learner, and the learning rate they lead to."""
 
-import logging
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -9,10 +8,9 @@ from typing import Any
 from sweephand.base.checks import check_number
 from sweephand.source.schedules.schedule import Schedule, mean_gradient_rate, minibatch_momentum
 from sweephand.train.checkpoint.read_state import check_keys, read_counts, reading
+from sweephand.train.learners.hyperparameters import report_restored
 from sweephand.train.schedules.learning_rates import as_schedule, learning_parameter_schedule
 from sweephand.train.schedules.schedule_state import read_schedule, schedule_state
-
-logger = logging.getLogger("sweephand")
 
 
 @dataclass
@@ -161,13 +159,15 @@ class Pace(Clocks):
             if not 0 < factor < math.inf:
                 raise ValueError(f"the factor must be positive and finite, got {factor}")
             super().load_state_dict(state)
-        if schedule != self.schedule:
-            logger.warning(
-                "the learning rates of the checkpoint are used, %s, and not %s",
-                schedule,
-                self.schedule,
-            )
+        report_restored("the learning rate", schedule, self.schedule)
         self._origin, self.schedule, self.factor = origin, schedule, factor
+
+    def keep_schedule(self, state: dict[str, Any]) -> None:
+        """Put the present schedule into a state that has another."""
+        theirs = state["schedule"]
+        if (theirs and read_schedule(theirs)) != self.schedule:
+            mine = self.state_dict()
+            state |= {name: mine[name] for name in ("origin", "schedule", "factor")}
 
     @property
     def reference_size(self) -> int | None:

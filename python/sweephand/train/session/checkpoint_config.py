@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from sweephand.base.checks import check_flag, check_int
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.arguments import check_path
+from sweephand.train.learners.hyperparameters import Restored, check_restored
 from sweephand.train.session.frequency import Frequency, FrequencySpec
 
 Restore: TypeAlias = Literal["auto"] | bool | str | Path
@@ -37,6 +38,10 @@ class CheckpointConfig:
         accepted epoch is kept too.
     keep_every : int
         Keep also those whose number is a multiple of it; 0: none.
+    hyperparameters : {"checkpoint", "given"}
+        Which hold after a restore: those of the checkpoint, with a warning for each that
+        differs, or those that the learners were given: rates, which count from the start of
+        training if they differ, momenta, ``weight_decay`` and all else of optimizers.
     asynchronous : bool
         Train on while a checkpoint is written.
 
@@ -60,6 +65,7 @@ class CheckpointConfig:
     preserve_all: bool = False
     keep_last: int | None = None
     keep_every: int = 0
+    hyperparameters: Restored = "checkpoint"
     asynchronous: bool = True
 
     def __post_init__(self) -> None:
@@ -79,5 +85,6 @@ class CheckpointConfig:
         if self.keep_last is not None:
             check_int("keep_last", self.keep_last)
         check_int("keep_every", self.keep_every, least=0)
+        check_restored(self.hyperparameters)
         check_flag("preserve_all", self.preserve_all)
         check_flag("asynchronous", self.asynchronous)

@@ -124,7 +124,7 @@ class Saving(MemorySaving):
         )
         self._is_store_ours = checkpoint is None or checkpoint.folder.parent == folder
         if checkpoint is not None:
-            snapshot = Snapshot.read(checkpoint, run.trainer.model)
+            snapshot = self._read(checkpoint)
             prepare(snapshot)
             run.restore_session(snapshot)
             run.announce(f"going on from {checkpoint.folder}")
@@ -163,8 +163,7 @@ class Saving(MemorySaving):
         if not isinstance(self.accepted, int):
             return super().recall()
         self._wait()
-        checkpoint = Checkpoint(self.store.path(self.accepted))
-        return Snapshot.read(checkpoint, self._run.trainer.model)
+        return self._read(Checkpoint(self.store.path(self.accepted)))
 
     def watch(self) -> None:
         """Report a checkpoint that has become durable, or raise why it could not be saved."""
@@ -195,6 +194,10 @@ class Saving(MemorySaving):
     def load_session_state(self, state: Mapping[str, Any]) -> None:
         """Continue from a state."""
         self._is_of_tested = bool(state["is_tested"])
+
+    def _read(self, checkpoint: Checkpoint) -> Snapshot:
+        model = self._run.trainer.model
+        return Snapshot.read(checkpoint, model, self._config.hyperparameters)
 
     def _next_number(self) -> int:
         """Return the number of the next checkpoint, the same on all workers."""

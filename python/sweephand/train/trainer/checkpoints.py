@@ -11,6 +11,7 @@ from sweephand.train.arguments import check_path
 from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
 from sweephand.train.checkpoint.folder_lock import FolderLock
 from sweephand.train.checkpoint.snapshot import Snapshot, check_json
+from sweephand.train.learners.hyperparameters import Restored, check_restored
 from sweephand.train.progress.record import Step
 from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.stopwatch import Stopwatch
@@ -82,13 +83,17 @@ class Checkpoints:
 
         on_first(self._model.workers, write)
 
-    def restore_from_checkpoint(self, path: str | Path) -> Any:
+    def restore_from_checkpoint(
+        self, path: str | Path, *, hyperparameters: Restored = "checkpoint"
+    ) -> Any:
         """Continue from a checkpoint, and return its external state.
 
         Parameters
         ----------
         path : path
             A folder of checkpoints, of which the newest is taken, or one checkpoint.
+        hyperparameters : {"checkpoint", "given"}
+            Which hold from here on, as for `CheckpointConfig`.
 
         Raises
         ------
@@ -98,10 +103,11 @@ class Checkpoints:
             If all are damaged, or it is of another model or other learners.
         """
         check_path("path", path)
+        check_restored(hyperparameters)
         checkpoint = find(Path(path).expanduser())
         if checkpoint is None:
             raise FileNotFoundError(f"there is no checkpoint in {path}")
-        snapshot = Snapshot.read(checkpoint, self._model)
+        snapshot = Snapshot.read(checkpoint, self._model, hyperparameters)
         self.restore(snapshot)
         if checkpoint.run is not None and checkpoint.folder != Path(path).expanduser():
             self._run_id = checkpoint.run  # which goes on

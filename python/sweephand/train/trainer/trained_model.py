@@ -113,6 +113,9 @@ class TrainedModel(Protocol):
     def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Raise StateError if a checkpoint is of another model or other learners."""
 
+    def keep_hyperparameters(self, files: SavedFiles, state: dict[str, Any]) -> None:
+        """Put the present hyperparameters into a state that was read, in place of its own."""
+
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state, which stays unchanged."""
 
