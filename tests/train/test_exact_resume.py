@@ -150,6 +150,61 @@ class TestExactResume:
         assert other.second.weight is other.first.weight
         assert torch.equal(other.first.weight, model.first.weight)
 
+    @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+    @pytest.mark.parametrize(
+        "make_extra",
+        [
+            lambda: torch.empty(0, 3, dtype=torch.bfloat16),
+            lambda: nn.Parameter(torch.empty(0, 4)),
+            lambda: torch.eye(3).to_sparse(),
+            lambda: torch.eye(3).to_sparse_csr(),
+        ],
+        ids=["empty buffer", "empty parameter", "COO", "CSR"],
+    )
+    def test_empty_and_sparse_tensors_are_saved(self, tmp_path: Path, make_extra: Any) -> None:
+        class WithExtra(nn.Module):
+            def __init__(self, factor: int) -> None:
+                super().__init__()
+                self.line = nn.Linear(2, 1)
+                self.rows = nn.Embedding(2, 1, sparse=True)
+                extra = make_extra()
+                if isinstance(extra, nn.Parameter):
+                    self.extra = extra
+                else:
+                    self.register_buffer("extra", extra * factor)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                rows = self.rows(torch.ones(len(x), dtype=torch.int64))
+                return self.line(x) + rows + self.extra.to_dense().sum()
+
+        def make(factor: int) -> tuple[nn.Module, sh.Trainer]:
+            model = WithExtra(factor)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+            return model, sh.Trainer(model, torch_error, sh.torch.Learner(optimizer, 0.01))
+
+        (model, trainer), (restored, other) = make(2), make(1)
+        one = source_of_lengths(LENGTHS).next_minibatch(7)
+        trainer.train_minibatch(one)
+        trainer.save_checkpoint(tmp_path)
+        other.restore_from_checkpoint(tmp_path)
+        again, copied = make(1)
+        copied.load_state_dict(trainer.state_dict())
+        for module in (restored, again):
+            for name, tensor in module.state_dict().items():
+                assert tensor.layout == model.state_dict()[name].layout
+                assert torch.equal(tensor.to_dense(), model.state_dict()[name].to_dense())
+
+    def test_a_state_that_cannot_be_saved_is_refused_before_training(
+        self, tmp_path: Path
+    ) -> None:
+        model, trainer = torch_trainer()
+        model.register_buffer("phase", torch.ones(2, dtype=torch.complex128))
+        config = sh.CheckpointConfig(tmp_path)
+        source = source_of_lengths(LENGTHS, max_sweeps=1)
+        with pytest.raises(TypeError, match=r"phase .* torch\.complex128"):
+            sh.training_session(trainer, source, 4, checkpoint_config=config).train()
+        assert trainer.consumed.steps == 0
+
     def test_external_state_comes_back_as_it_was(self, tmp_path: Path) -> None:
         state = {"list": [1, 2.5, None, "x"], "dict": {"deep": True}}
         line_trainer().save_checkpoint(tmp_path, state)

@@ -12,6 +12,8 @@ from sweephand.torch.train.learner import TorchLearner
 from sweephand.torch.train.saved_state import (
     DTYPES,
     SavedState,
+    dense_parts,
+    joined_parts,
     load_tensors,
     on_host,
     save_tensors,
@@ -44,6 +46,10 @@ class LearnedModule:
         self._optimizers = [optimizer for one in learners for optimizer in one.optimizers]
         self._learned = self._check_coverage()
 
+    def check_savable(self) -> None:
+        """Raise TypeError if the module's state cannot be saved."""
+        self._tensors()
+
     def parameters(self) -> SavedTensors:
         """Return the file of parameters, in main memory."""
         return save_tensors(self._tensors())
@@ -69,7 +75,7 @@ class LearnedModule:
         if not has_begun:
             self._clear()
         return {
-            "model": dict(self._tensors()),
+            "model": dense_parts(self._tensors()),
             "optimizers": optimizer_states(self._module, self._optimizers),
             "has_begun": has_begun,
         }
@@ -78,7 +84,7 @@ class LearnedModule:
         """Continue from the results of `tensors` and `describe`."""
         self._check_learners(state)
         given = self._settings()
-        self._module.load_state_dict(tensors["model"])
+        self._module.load_state_dict(joined_parts(tensors["model"], self._tensors()))
         if tensors["has_begun"]:
             load_optimizer_states(self._module, self._optimizers, tensors["optimizers"])
         else:
@@ -95,13 +101,13 @@ class LearnedModule:
 
     def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Raise if a checkpoint is of another model or other learners."""
-        files[WEIGHTS].check(
-            "model",
-            {
-                name: (DTYPES[tensor.dtype], tuple(tensor.shape))
-                for name, tensor in self._tensors().items()
-            },
-        )
+        mine, saved = self._tensors(), files[WEIGHTS].tensors
+        wanted = {}
+        for name, tensor in dense_parts(mine).items():
+            is_sparse = name not in mine and name in saved  # it may have had more entries
+            shape = saved[name].shape if is_sparse else tuple(tensor.shape)
+            wanted[name] = DTYPES[tensor.dtype], shape
+        files[WEIGHTS].check("model", wanted)
         self._check_learners(state)
 
     def _check_learners(self, state: Mapping[str, Any]) -> None:
@@ -117,8 +123,9 @@ class LearnedModule:
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state."""
         given = self._settings()
-        weights = load_tensors(files[WEIGHTS])
-        self._module.load_state_dict(parts_like(self._tensors(), weights))
+        mine = self._tensors()
+        weights = joined_parts(load_tensors(files[WEIGHTS]), mine)
+        self._module.load_state_dict(parts_like(mine, weights))
         for i, optimizer in enumerate(self._optimizers):
             saved = files[_optimizer_file(i)].copy()  # the optimizer keeps its argument
             optimizer.load_state_dict(optimizer_parts(optimizer, saved))
@@ -155,14 +162,21 @@ class LearnedModule:
             scale.discard()
 
     def _tensors(self) -> dict[str, Tensor]:
-        """Return the saved tensors of the module, by name."""
+        """Return the saved tensors of the module, by name, or raise TypeError."""
         found = self._module.state_dict()
         for name, value in found.items():
             if not isinstance(value, Tensor):
-                raise TypeError(
-                    f"only tensors can be saved: {name} of the module's state is a "
-                    f"{type(value).__name__}"
-                )
+                kind = f"a {type(value).__name__}"
+            elif value.is_meta:
+                kind = "on the device meta"
+            elif value.dtype not in DTYPES:
+                kind = f"of {value.dtype}"
+            else:
+                continue
+            raise TypeError(
+                f"{name} of the module's state cannot be saved, it is {kind}: register it "
+                "with persistent=False, or keep it as a tensor of another dtype"
+            )
         return found
 
     def _check_coverage(self) -> dict[str, nn.Parameter]:

@@ -104,6 +104,7 @@ class Saving(MemorySaving):
         folder = Path(config.filename).expanduser()
         self.store = CheckpointStore(folder, keep_last, config.keep_every)
         self._config = config
+        run.trainer.model.check_savable()
         self._workers = run.trainer.model.workers
         self._lock = FolderLock(folder)
         self._writing: Future[Checkpoint] | None = None

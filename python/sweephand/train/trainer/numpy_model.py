@@ -110,6 +110,9 @@ class NumpyModel:
             samples += num_samples
         return norms, _squared_norm(total) / max(samples, 1) ** 2
 
+    def check_savable(self) -> None:
+        """Do nothing: learners take only arrays that can be saved."""
+
     def parameters(self) -> SavedTensors:
         """Return the file of parameters, over their memory."""
         return SavedTensors.of_arrays(self._arrays)

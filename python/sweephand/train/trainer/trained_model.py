@@ -92,6 +92,9 @@ class TrainedModel(Protocol):
         each minibatch, the last one is that of all of them together.
         """
 
+    def check_savable(self) -> None:
+        """Raise TypeError if `capture` cannot save the model."""
+
     def parameters(self) -> SavedFile:
         """Return the file of parameters that `capture` makes; all processes ask for it."""
 
