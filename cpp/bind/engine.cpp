@@ -113,17 +113,18 @@ void bind_assembler(py::module_& room) {
                        const std::optional<std::shared_ptr<MadeSequences>>& made,
                        const Starts& chunk_starts, const Array<std::uint64_t>& joined,
                        const Array<std::uint64_t>& part_starts, std::uint32_t load_threads,
-                       std::uint64_t open_chunks) {
+                       std::uint64_t open_chunks, bool in_turns) {
              return Member{.deserializer = deserializer.value_or(nullptr),
                            .made = made.value_or(nullptr),
                            .chunks = chunk_starts,
                            .joined = to_vector(joined),
                            .parts = {to_vector(part_starts)},
                            .load_threads = load_threads,
-                           .open_chunks = open_chunks};
+                           .open_chunks = open_chunks,
+                           .in_turns = in_turns};
            }),
            "deserializer"_a, "made"_a, "chunk_starts"_a, "joined"_a, "part_starts"_a,
-           "load_threads"_a, "open_chunks"_a);
+           "load_threads"_a, "open_chunks"_a, "in_turns"_a);
   py::class_<StreamSpec>(room, "StreamSpec")
       .def(py::init<std::string, std::uint32_t, std::uint32_t, ElementType, std::uint32_t, bool,
                     bool, std::uint64_t, std::uint64_t, bool, bool, bool, bool, py::bytes>(),

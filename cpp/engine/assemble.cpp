@@ -83,10 +83,10 @@ bool Assembler::one_behind_the_other(const StreamSpec& stream) const noexcept {
          (stream.carried && options_.form == Form::kPadded);
 }
 
-std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
+std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Turn& turn) {
   const Members::Making making(members_, plan);
   std::shared_ptr<Batch> batch = lies_as_delivered_ ? write_directly(plan) : nullptr;
-  if (batch == nullptr) batch = write_by_runs(plan, poll);
+  if (batch == nullptr) batch = write_by_runs(plan, turn);
   plan.blocks.clear();
   batch->Plan::operator=(std::move(plan));
   batch->count();
@@ -123,16 +123,17 @@ std::shared_ptr<Batch> Assembler::write_directly(const Plan& plan) try {
   return nullptr;
 }
 
-std::shared_ptr<Batch> Assembler::write_by_runs(Plan& plan, const Poll& poll) {
+std::shared_ptr<Batch> Assembler::write_by_runs(Plan& plan, const Turn& turn) {
   std::vector<std::unique_ptr<Located>> located(members_.size());  // null: not needed
   std::vector<std::vector<Run>> runs(streams_.size());             // empty of tables
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     if (is_table_[number]) continue;
     const std::size_t member = streams_[number].member;
     if (!located[member])
-      located[member] = std::make_unique<Located>(members_.locate(member, plan, poll));
+      located[member] = std::make_unique<Located>(members_.locate(member, plan, turn));
     runs[number] = runs_of(*located[member], plan, streams_[number]);
   }
+  turn.pass();
   leave_out_unusable(runs, plan, streams_, report_);
   std::shared_ptr<Batch> batch = write_deliverable(plan, runs);
   plan.blocks.clear();

@@ -8,6 +8,7 @@
 #include "engine/members.hpp"
 #include "engine/runs.hpp"
 #include "engine/stream_spec.hpp"
+#include "run/turns.hpp"
 #include "run/work_time.hpp"
 
 #include <cstdint>
@@ -34,7 +35,7 @@ class Assembler {
   // Safe for several threads. Throws DataError with its place when the data are wrong: whatever
   // a deserializer says, nothing is copied that the plan does not know. Sequences that a
   // deserializer skips as damaged, or that were reported, are left out of the plan's share.
-  std::shared_ptr<const Batch> assemble(Plan plan, const Poll& poll);
+  std::shared_ptr<const Batch> assemble(Plan plan, const Turn& turn);
 
   Members& members() noexcept { return members_; }
   const Members& members() const noexcept { return members_; }
@@ -51,7 +52,7 @@ class Assembler {
   std::optional<PartedColumn> parted_of(const StreamSpec& stream) const;
   bool one_behind_the_other(const StreamSpec& stream) const noexcept;
   std::shared_ptr<Batch> write_directly(const Plan& plan);
-  std::shared_ptr<Batch> write_by_runs(Plan& plan, const Poll& poll);
+  std::shared_ptr<Batch> write_by_runs(Plan& plan, const Turn& turn);
   void add_up(const Batch& batch, const WorkClock& clock);
   std::shared_ptr<Batch> write_deliverable(Plan& plan, std::vector<std::vector<Run>>& runs);
   std::shared_ptr<Batch> write(const Plan& plan, const std::vector<std::vector<Run>>& runs);

@@ -22,16 +22,16 @@ constexpr int kNaps = 8;
 constexpr auto kShortestNap = std::chrono::microseconds(250);
 constexpr auto kLongestNap = std::chrono::milliseconds(100);
 
-// Sets a flag for a while, and wakes the threads that wait for its end. REQUIRES: the lock is
+// Raises a flag for a while, and wakes the threads that wait for its end. REQUIRES: the lock is
 // held at both ends
-class Turn {
+class Raised {
  public:
-  Turn(bool& flag, std::condition_variable& changed) : flag_(flag), changed_(changed) {
+  Raised(bool& flag, std::condition_variable& changed) : flag_(flag), changed_(changed) {
     flag_ = true;
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() {
+  Raised(const Raised&) = delete;
+  Raised& operator=(const Raised&) = delete;
+  ~Raised() {
     flag_ = false;
     changed_.notify_all();
   }
@@ -99,7 +99,7 @@ bool Engine::close(std::chrono::duration<double> limit) {
   {
     const std::scoped_lock lock(mutex_);
     closed_ = true;
-    slots_.clear();
+    clear_slots();
     progress_.notify_all();
     room_.notify_all();
   }
@@ -165,11 +165,18 @@ void Engine::keep_caches_warm() {
   lean_ = rests;
 }
 
+// Has threads give up minibatches that nobody will ask for, where those wait to load.
+void Engine::clear_slots() {
+  // The latest first: so it is no other's turn meanwhile.
+  std::for_each(slots_.rbegin(), slots_.rend(), [](const auto& slot) { slot->turn->drop(); });
+  slots_.clear();
+}
+
 // Drops the minibatches made ahead: they are made again from time_ on.
 void Engine::drop_slots() {
   resting_ = true;
   stale_ = true;
-  slots_.clear();
+  clear_slots();
 }
 
 Position Engine::position() const {
@@ -189,10 +196,10 @@ void Engine::set_position(Position position) {
 void Engine::move_planner(Lock& lock, const Position& position, const Poll& poll) {
   resting_ = true;
   wait(lock, poll, [&] { return !planning_; });
-  slots_.clear();
+  clear_slots();
   stale_ = true;
   {
-    const Turn turn(planning_, progress_);
+    const Raised raised(planning_, progress_);
     const Unlocked unlocked(lock);
     planner_->resume(position);
     planner_stands_ = {.time = planner_->time(), .progress = position.progress};
@@ -220,7 +227,7 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
   Request request = request_;
   request.tells_blocks = assembler_->members().keeps_chunks();
   std::optional<Plan> plan;
-  const Turn turn(planning_, progress_);
+  const Raised raised(planning_, progress_);
   try {
     const Unlocked unlocked(lock);
     if (look_ahead_ && look_ahead_->with_open()) load_ahead(planner_stands_.time, request);
@@ -247,6 +254,7 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
 // Makes one minibatch, from its plan to its arrays. REQUIRES: may_begin()
 void Engine::make(Lock& lock, const Poll& poll) {
   const auto slot = std::make_shared<Slot>();
+  slot->turn = std::make_unique<Turn>(poll, turns_);
   slots_.push_back(slot);
   const WorkClock clock(options_.adapts && !assembler_->never_waits() ? Watch::kWaits
                                                                       : Watch::kTotal);
@@ -258,7 +266,7 @@ void Engine::make(Lock& lock, const Poll& poll) {
     {
       const Unlocked unlocked(lock);
       try {
-        batch = assembler_->assemble(*std::move(planned), poll);
+        batch = assembler_->assemble(*std::move(planned), *slot->turn);
       } catch (...) {
         error = std::current_exception();
       }
@@ -266,6 +274,7 @@ void Engine::make(Lock& lock, const Poll& poll) {
     slot->batch = std::move(batch);
     slot->error = std::move(error);
   }
+  slot->turn->pass();
   slot->made = clock.elapsed();
   slot->done = true;
   if (is_interruption(slot->error)) interruption_ = slot->error;
@@ -306,7 +315,7 @@ std::shared_ptr<const Batch> Engine::next_if_ready(const Request& request) {
 std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& poll) {
   Lock lock(mutex_);
   take(lock, poll);
-  const Turn turn(serving_, progress_);
+  const Raised raised(serving_, progress_);
   if (request != request_ || (resting_ && slots_.empty())) start(lock, request, poll);
   const auto asked = Clock::now();
   see_caller(asked);
@@ -356,7 +365,7 @@ void Engine::seek(std::uint64_t time, const Poll& poll) { resume({.time = time},
 void Engine::resume(const Position& position, const Poll& poll) {
   Lock lock(mutex_);
   take(lock, poll);
-  const Turn turn(serving_, progress_);
+  const Raised raised(serving_, progress_);
   move_planner(lock, position, poll);
   set_position(planner_stands_);
 }

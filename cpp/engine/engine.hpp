@@ -6,6 +6,7 @@
 #include "engine/look_ahead.hpp"
 #include "engine/pace.hpp"
 #include "run/thread_group.hpp"
+#include "run/turns.hpp"
 #include "run/waiting.hpp"
 #include "run/work_time.hpp"
 
@@ -97,6 +98,7 @@ class Engine {
     std::exception_ptr error;
     Position next;
     WorkTime made;
+    std::unique_ptr<Turn> turn;
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -113,6 +115,7 @@ class Engine {
   void see_caller(Clock::time_point asked);
   std::shared_ptr<const Batch> give_front();
   void keep_caches_warm();
+  void clear_slots();
   void drop_slots();
   void make(Lock& lock, const Poll& poll);
   void load_ahead(std::uint64_t time, const Request& request);
@@ -149,6 +152,7 @@ class Engine {
   // entry.
   std::array<Position, 2> positions_;
   std::atomic<std::uint32_t> current_ = 0;
+  Turns turns_;  // of the minibatches in `slots_`
   std::deque<std::shared_ptr<Slot>> slots_;
   Pace pace_;
   bool lean_ = false;        // nothing is held of what threads made ahead

@@ -5,7 +5,7 @@
 #include "compose/plan.hpp"
 #include "engine/load_stats.hpp"
 #include "engine/runs.hpp"
-#include "run/waiting.hpp"
+#include "run/turns.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -35,7 +35,7 @@ class MadeSequences {
 
   // The wanted sequences of a plan's share. `numbers` are their numbers here.
   virtual Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
-                         const Poll& poll) = 0;
+                         const Turn& turn) = 0;
 
   // As those of Members.
   virtual bool keeps_chunks() const noexcept = 0;

@@ -79,13 +79,13 @@ Plan MappedSequences::plan_of(const WantedSequences& wanted, const Plan& plan) c
 }
 
 Located MappedSequences::locate(const Plan& plan, std::span<const std::uint64_t> numbers,
-                                const Poll& poll) {
+                                const Turn& turn) {
   Located located;
   if (plan.share.empty()) return located;
   Wanted wanted = wanted_of(plan, numbers);
   Plan stored_plan = plan_of(wanted.sequences, plan);
   const std::vector<PlannedSequence> planned = stored_plan.share;
-  const auto stored = stored_->assemble(std::move(stored_plan), poll);
+  const auto stored = stored_->assemble(std::move(stored_plan), turn);
   const WorkClock clock;
   std::vector<std::uint64_t> places = places_left(planned, stored->share);
   located.chunks = map_->make(std::move(wanted.sequences), std::move(places), stored);

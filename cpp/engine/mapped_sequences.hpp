@@ -63,7 +63,7 @@ class MappedSequences final : public MadeSequences {
   }
 
   Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
-                 const Poll& poll) override;
+                 const Turn& turn) override;
   bool keeps_chunks() const noexcept override { return members().keeps_chunks(); }
   bool loads_ahead() const noexcept override { return members().loads_ahead(); }
   void load_ahead(std::span<const std::uint64_t> chunks) override {

@@ -69,8 +69,8 @@ void Members::open(std::size_t number, bool load_ahead, std::uint64_t led_by) {
                       .parts = member.parts};
   const std::uint32_t num_threads = load_ahead ? member.load_threads : 0;
   if (number == 0) loads_ahead_ = num_threads > 0;
-  caches_.back() =
-      std::make_unique<ChunkCache>(member.deserializer, num_threads, std::move(retention));
+  caches_.back() = std::make_unique<ChunkCache>(member.deserializer, num_threads,
+                                                std::move(retention), member.in_turns);
 }
 
 bool Members::all_resident() const noexcept {
@@ -97,20 +97,21 @@ bool Members::is_usable(std::size_t number, const Chunk& chunk, std::uint64_t nu
   return false;
 }
 
-Located Members::locate(std::size_t number, const Plan& plan, const Poll& poll) {
+Located Members::locate(std::size_t number, const Plan& plan, const Turn& turn) {
   if (resident_[number]) return locate_in_memory(number, plan);
   const Member& member = members_[number];
   std::vector<std::uint64_t> sequences;
   sequences.reserve(plan.share.size());
   for (const PlannedSequence& planned : plan.share)
     sequences.push_back(member.number_of(planned));
-  if (member.made) return make(number, plan, sequences, poll);
-  return caches_[number] ? locate_in_chunks(number, sequences, poll) : fetch(number, sequences);
+  if (member.made) return make(number, plan, sequences, turn);
+  return caches_[number] ? locate_in_chunks(number, sequences, turn)
+                         : fetch(number, sequences, turn);
 }
 
 Located Members::make(std::size_t number, const Plan& plan,
-                      std::span<const std::uint64_t> sequences, const Poll& poll) const {
-  Located located = members_[number].made->locate(plan, sequences, poll);
+                      std::span<const std::uint64_t> sequences, const Turn& turn) const {
+  Located located = members_[number].made->locate(plan, sequences, turn);
   for (const auto& chunk : located.chunks) {
     if (is_usable(number, *chunk, chunk->num_sequences, {})) continue;
     for (auto& sequence : located.sequences) sequence.chunk = nullptr;
@@ -128,9 +129,11 @@ Located Members::locate_in_memory(std::size_t number, const Plan& plan) const {
   return located;
 }
 
-Located Members::fetch(std::size_t number, std::span<const std::uint64_t> sequences) {
+Located Members::fetch(std::size_t number, std::span<const std::uint64_t> sequences,
+                       const Turn& turn) {
   Located located;
   if (sequences.empty()) return located;
+  if (members_[number].in_turns) turn.wait();
   const WorkClock clock;
   std::shared_ptr<const Chunk> made = members_[number].deserializer->fetch(sequences);
   {
@@ -146,7 +149,7 @@ Located Members::fetch(std::size_t number, std::span<const std::uint64_t> sequen
 }
 
 Located Members::locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
-                                  const Poll& poll) {
+                                  const Turn& turn) {
   const Starts& starts = members_[number].chunks;
   ChunkCache& cache = *caches_[number];
   std::vector<std::uint64_t> chunk_of(sequences.size());
@@ -161,7 +164,7 @@ Located Members::locate_in_chunks(std::size_t number, std::span<const std::uint6
   for (const std::uint64_t chunk : wanted) {
     const Place place{.chunk = members_[number].parts.chunk_of(chunk)};
     try {
-      std::shared_ptr<const Chunk> found = cache.get(chunk, poll);
+      std::shared_ptr<const Chunk> found = cache.get(chunk, turn);
       if (!is_usable(number, *found, starts.count(chunk), place)) continue;
       loaded[chunk] = found.get();
       located.chunks.push_back(std::move(found));

@@ -10,6 +10,7 @@
 #include "index/starts.hpp"
 #include "read/chunk_cache.hpp"
 #include "read/deserializer.hpp"
+#include "run/turns.hpp"
 #include "run/work_time.hpp"
 
 #include <atomic>
@@ -34,6 +35,7 @@ struct Member {
   ChunkParts parts;                // what `chunks` are of those of the corpus
   std::uint32_t load_threads = 1;  // that load its chunks ahead
   std::uint64_t open_chunks = 1;   // at a time, in an order that the corpus gives
+  bool in_turns = false;           // one lock guards its loads: minibatches take turns
 
   std::uint64_t number_of(const PlannedSequence& planned) const {
     return joined.empty() ? planned.sequence : joined[planned.sequence];
@@ -87,7 +89,7 @@ class Members {
   bool all_resident() const noexcept;
 
   // The part of one member in a share.
-  Located locate(std::size_t number, const Plan& plan, const Poll& poll);
+  Located locate(std::size_t number, const Plan& plan, const Turn& turn);
 
   // True if chunks are kept as long as their blocks are open in plans.
   bool keeps_chunks() const noexcept { return any_cached_; }
@@ -116,11 +118,11 @@ class Members {
   void open(std::size_t number, bool load_ahead, std::uint64_t led_by);
   void open_blocks(const Plan& plan);
   Located make(std::size_t number, const Plan& plan, std::span<const std::uint64_t> sequences,
-               const Poll& poll) const;
+               const Turn& turn) const;
   Located locate_in_memory(std::size_t number, const Plan& plan) const;
-  Located fetch(std::size_t number, std::span<const std::uint64_t> sequences);
+  Located fetch(std::size_t number, std::span<const std::uint64_t> sequences, const Turn& turn);
   Located locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
-                           const Poll& poll);
+                           const Turn& turn);
   bool is_usable(std::size_t number, const Chunk& chunk, std::uint64_t num_sequences,
                  const Place& place) const;
 

@@ -166,9 +166,9 @@ std::vector<MixedSequences::Share> MixedSequences::split(const Plan& plan,
   return shares;
 }
 
-Located MixedSequences::locate_own(Own& own, const Plan& plan, const Poll& poll) {
+Located MixedSequences::locate_own(Own& own, const Plan& plan, const Turn& turn) {
   const Members::Making making(*own.members, plan);
-  Located located = own.members->locate(0, plan, poll);
+  Located located = own.members->locate(0, plan, turn);
   if (own.members->keeps_chunks()) own.members->settle(located.chunks.size());
   if (own.columns.empty()) return located;
   std::map<const Chunk*, const Chunk*> made;
@@ -184,12 +184,12 @@ Located MixedSequences::locate_own(Own& own, const Plan& plan, const Poll& poll)
 }
 
 Located MixedSequences::locate(const Plan& plan, std::span<const std::uint64_t> numbers,
-                               const Poll& poll) {
+                               const Turn& turn) {
   if (!resident_.empty()) return locate_resident(numbers);
   Located all;
   all.sequences.resize(numbers.size());
   for (const auto& [corpus, own_plan, places] : split(plan, numbers, all)) {
-    Located own = locate_own(own_[corpus], own_plan, poll);
+    Located own = locate_own(own_[corpus], own_plan, turn);
     for (std::size_t i = 0; i < places.size(); ++i) all.sequences[places[i]] = own.sequences[i];
     all.chunks.insert(all.chunks.end(), own.chunks.begin(), own.chunks.end());
   }

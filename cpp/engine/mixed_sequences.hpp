@@ -40,7 +40,7 @@ class MixedSequences final : public MadeSequences {
   std::uint64_t num_sequences() const noexcept override { return first_sequences_.back(); }
   std::span<const ResidentPart> resident() const noexcept override { return resident_; }
   Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
-                 const Poll& poll) override;
+                 const Turn& turn) override;
   bool keeps_chunks() const noexcept override { return any(&Members::keeps_chunks); }
   bool loads_ahead() const noexcept override { return any(&Members::loads_ahead); }
   void load_ahead(std::span<const std::uint64_t> chunks) override;
@@ -76,7 +76,7 @@ class MixedSequences final : public MadeSequences {
   Located locate_resident(std::span<const std::uint64_t> numbers) const;
   std::vector<Share> split(const Plan& plan, std::span<const std::uint64_t> numbers,
                            Located& in_memory) const;
-  static Located locate_own(Own& own, const Plan& plan, const Poll& poll);
+  static Located locate_own(Own& own, const Plan& plan, const Turn& turn);
 
   std::vector<Own> own_;
   std::vector<std::uint64_t> first_sequences_;  // in the mixture, of every corpus, and the end

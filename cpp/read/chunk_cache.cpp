@@ -32,13 +32,21 @@ ChunkCache::Entry& ChunkCache::load(Lock& lock, std::uint64_t chunk) {
   return entry;
 }
 
-std::shared_ptr<const Chunk> ChunkCache::get(std::uint64_t chunk, const Poll& poll) {
+std::shared_ptr<const Chunk> ChunkCache::get(std::uint64_t chunk, const Turn& turn) {
   Lock lock(mutex_);
   auto found = entries_.end();
-  wait_until(changed_, lock, poll, [&] {
+  const auto is_known = [&] {
     found = entries_.find(chunk);
     return found == entries_.end() || !found->second.is_loading();
-  });
+  };
+  wait_until(changed_, lock, turn.poll(), is_known);
+  if (found == entries_.end() && in_turns_) {
+    {
+      const Unlocked unlocked(lock);
+      turn.wait();
+    }
+    wait_until(changed_, lock, turn.poll(), is_known);
+  }
   if (found == entries_.end()) return load(lock, chunk).chunk;
   ++stats_.hits;
   found->second.last_wanted = ++clock_;

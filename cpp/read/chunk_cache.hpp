@@ -4,7 +4,7 @@
 #include "read/deserializer.hpp"
 #include "read/retention.hpp"
 #include "run/thread_group.hpp"
-#include "run/waiting.hpp"
+#include "run/turns.hpp"
 #include "run/work_time.hpp"
 
 #include <chrono>
@@ -32,19 +32,20 @@ struct ChunkCacheStats {
 class ChunkCache {
  public:
   // `num_threads` load ahead, or as many as the system has; they start when there is something
-  // to load.
+  // to load. `in_turns`: get() loads for one minibatch at a time.
   ChunkCache(std::shared_ptr<Deserializer> deserializer, std::uint32_t num_threads,
-             Retention retention)
+             Retention retention, bool in_turns)
       : deserializer_(std::move(deserializer)),
         num_threads_(num_threads),
-        retention_(std::move(retention)) {}
+        retention_(std::move(retention)),
+        in_turns_(in_turns) {}
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
   ~ChunkCache() { close(std::chrono::seconds::zero()); }
 
   // The chunk, loaded if it is not here. Throws the deserializer's errors; a later call tries
   // again.
-  std::shared_ptr<const Chunk> get(std::uint64_t chunk, const Poll& poll);
+  std::shared_ptr<const Chunk> get(std::uint64_t chunk, const Turn& turn);
 
   // Has the threads load those chunks that are not here: before those announced earlier, or
   // after them. Their errors are thrown by get().
@@ -77,6 +78,7 @@ class ChunkCache {
   std::shared_ptr<Deserializer> deserializer_;
   std::uint32_t num_threads_;
   Retention retention_;
+  bool in_turns_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::map<std::uint64_t, Entry> entries_;

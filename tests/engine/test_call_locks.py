@@ -165,6 +165,93 @@ def test_two_sources_of_one_dataset_take_turns() -> None:
     assert alone.most == 1
 
 
+class Ordered(sh.UserDeserializer):
+    """Notes which chunks are made, as they are."""
+
+    def __init__(self) -> None:
+        self.made: list[int] = []
+
+    def stream_infos(self) -> sh.StreamDefs:
+        return sh.StreamDefs(x=sh.StreamDef())
+
+    def num_chunks(self) -> int:
+        return 40
+
+    def chunk_infos(self) -> object:
+        return [(2, 2)] * 40
+
+    def get_chunk(self, chunk_id: int) -> dict[str, object]:
+        self.made.append(chunk_id)
+        time.sleep(0.001)
+        return {"x": np.arange(2) + 2 * chunk_id}
+
+
+def in_a_map(ordered: Ordered) -> Any:
+    return ordered.map(lambda sequence: sequence, name="same")
+
+
+def in_a_mixture(ordered: Ordered) -> Any:
+    return sh.Mixture({"only": ordered}, {"only": 1}, at_end="stop")
+
+
+FORMS = {"bare": lambda ordered: ordered, "map": in_a_map, "mixture": in_a_mixture}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("num_threads", [1, 4])
+def test_chunks_under_one_lock_are_made_once_and_by_the_earliest_minibatch_first(
+    num_threads: int, form: str
+) -> None:
+    ordered = Ordered()
+    corpus = FORMS[form](ordered)
+    ordered.made.clear()
+    with sh.MinibatchSource(
+        corpus, randomize=False, max_sweeps=1, num_threads=num_threads, prefetch=5
+    ) as source:
+        found = [mb["x"].values for mb in source.minibatches(6)]
+    assert np.concatenate(found).tolist() == list(range(80))
+    looked_at = ordered.made.count(0) - 1  # by a map, which asks for its first result
+    assert looked_at <= (form == "map")
+    assert ordered.made[looked_at:] == list(range(40))
+
+
+def test_a_later_chunk_that_blocks_holds_no_earlier_minibatch_up() -> None:
+    delivered = threading.Event()
+
+    class Blocking(Ordered):
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            assert chunk_id < 3 or delivered.wait(TIMEOUT)
+            return super().get_chunk(chunk_id)
+
+    with sh.MinibatchSource(
+        Blocking(), randomize=False, max_sweeps=1, num_threads=4, prefetch=5
+    ) as source:
+        assert len(source.next_minibatch(6)["x"].values) == 6
+        delivered.set()
+
+
+def test_after_a_seek_no_chunk_is_made_for_what_nobody_asks_for_any_more() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    class Blocking(Ordered):
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            if chunk_id == 3:
+                entered.set()
+                assert leave.wait(TIMEOUT)
+            return super().get_chunk(chunk_id)
+
+    ordered = Blocking()
+    with sh.MinibatchSource(
+        ordered, randomize=False, max_sweeps=1, num_threads=4, prefetch=5
+    ) as source:
+        source.next_minibatch(6)
+        assert entered.wait(TIMEOUT)
+        source.current_position = 60
+        leave.set()
+        assert source.next_minibatch(6)["x"].values.tolist() == list(range(60, 66))
+    assert set(range(6, 30)).isdisjoint(ordered.made)
+
+
 class Asking(SideBySide):
     """Asks a source while it makes a chunk."""
 

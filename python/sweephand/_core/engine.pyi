@@ -249,7 +249,7 @@ class MappedSequences(MadeSequences):
     def __init__(self, stored: Assembler, sizes: sweephand._core.index.Sizes, num_stored: typing.SupportsInt | typing.SupportsIndex, origins: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], make: collections.abc.Callable) -> None:
         ...
 class Member:
-    def __init__(self, deserializer: sweephand._core.read.Deserializer | None, made: MadeSequences | None, chunk_starts: sweephand._core.index.Starts, joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], part_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, deserializer: sweephand._core.read.Deserializer | None, made: MadeSequences | None, chunk_starts: sweephand._core.index.Starts, joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], part_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex, in_turns: bool) -> None:
         ...
 class StreamSpec:
     def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: sweephand._core.base.ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sparse: bool, head: typing.SupportsInt | typing.SupportsIndex, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, single: bool, carried: bool, counts: bool, pad_value: bytes) -> None:

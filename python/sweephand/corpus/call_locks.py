@@ -33,6 +33,11 @@ class CallLock:
                 self._calls.remove(entry)
 
     @property
+    def is_exclusive(self) -> bool:
+        """True if it lets one thread in at a time."""
+        return not self._several
+
+    @property
     def calls(self) -> list[str]:
         """Names of the running calls."""
         return [str(call) for _, call in self._calls]

@@ -191,6 +191,7 @@ class Reader(ABC):
             joined=np.empty(0, np.uint64) if self.numbers is None else self.numbers,
             load_threads=self.load_threads,
             open_chunks=open_chunks,
+            in_turns=any(one.is_exclusive for one in self.call_locks),
         )
 
 

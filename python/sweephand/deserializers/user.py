@@ -135,13 +135,14 @@ class _Opening:
         check_int(f"{self._name}.num_chunks()", num_chunks, 1, 2**63)
         self._infos: list[StreamInfo] = []
         self._measured: NDArray[np.uint32] | None = None
+        self._described_by: dict[int, ChunkData] = {}  # a chunk that need not be made again
         declared = self._declared(num_chunks)
         if declared is None:
             self._sizes = self._measure(num_chunks)
         else:
             self._sizes = self._make_sizes(declared[:, 0], declared[:, 1])
             first = int(np.argmax(declared[:, 0] > 0))
-            data = self._chunks.read(first)
+            data = self._described_by[first] = self._chunks.read(first)
             self._infos = self._chunks.describe(first, data)
             self._sample_bytes = self._bytes_of(data) / max(1, int(declared[first, 1]))
 
@@ -226,7 +227,7 @@ class _Opening:
         return make_chunk([_blank(info, count) for info in self._infos], skipped=range(count))
 
     def _read(self, chunk: int) -> ChunkData:
-        data = self._chunks.read(chunk)
+        data = self._described_by.pop(chunk, None) or self._chunks.read(chunk)
         for found, wanted in zip(self._chunks.describe(chunk, data), self._infos, strict=True):
             if found != wanted:
                 raise StaleError(
