@@ -46,11 +46,14 @@ def sequences(draw: st.DrawFn, first: int = 0) -> Sequences:
     return found
 
 
-def corpus_of(found: Sequences, mask_type: Any = bool) -> sh.Deserializer:
+MASKS: list[Any] = [np.bool_, np.uint8, np.float32, lambda mask: np.array(mask) * 0.25]
+
+
+def corpus_of(found: Sequences, mask_type: Any = np.bool_) -> sh.Deserializer:
     return sh.ArrayDeserializer(
         {
             "tokens": [np.array(tokens) for tokens, _ in found],
-            "trained": [np.array(mask).astype(mask_type) for _, mask in found],
+            "trained": [mask_type(mask) for _, mask in found],
         },
         STREAMS,
     )
@@ -109,7 +112,7 @@ def check(
     st.sampled_from(LAYOUTS),
     st.integers(1, 40),
     st.integers(1, 3),
-    st.sampled_from([bool, np.uint8, np.float32]),
+    st.sampled_from(MASKS),
 )
 def test_labels_are_those_of_the_masks_and_counted_by_the_plan(
     found: Sequences, layout: sh.Layout, size: int, workers: int, mask_type: Any
@@ -202,6 +205,8 @@ def test_masks_that_do_not_fit_are_refused() -> None:
 
     with pytest.raises(sh.DataError, match=r"it has 1 values for the 2 samples of 'tokens'"):
         source(mask)
+    with pytest.raises(sh.DataError, match=r"array__1.*the mask of sample 1 is NaN"):
+        source([np.ones(3), np.array([1, np.nan])])
     with pytest.raises(
         ValueError, match="the loss mask 'trained' has float64 samples of shape"
     ):

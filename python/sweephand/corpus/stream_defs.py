@@ -54,8 +54,8 @@ class StreamDef:
         it. Of pictures a ``shape`` is (channels, height, width), which all are brought to.
     loss_mask : str, optional
         The stream that masks the loss: one number or bool per sample, 0 for a sample without a
-        loss. `MinibatchData.labels` and `loss_mask` heed it, and the number of labels that
-        count is known before a minibatch is read.
+        loss, any other for one with it; NaN is refused. `MinibatchData.labels` and `loss_mask`
+        heed it, and the number of labels that count is known before a minibatch is read.
     parts : str, optional
         The stream that holds the part of its sequence to which each sample belongs, an integer
         that does not descend: a pair of answers, or a prompt with several. Segments, positions

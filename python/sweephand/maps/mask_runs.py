@@ -92,6 +92,10 @@ def _found(
                 reason = f"it has {have} values for the {want} samples of {tokens.name!r}"
                 raise _error(corpus, which[wrong[0]], other, reason)
             if other is mask:
+                if len(unset := np.flatnonzero(values != values)):
+                    number = np.searchsorted(own, unset[0], side="right") - 1
+                    reason = f"the mask of sample {unset[0] - own[number]} is NaN"
+                    raise _error(corpus, which[number], other, reason)
                 is_on &= values != 0
             else:
                 is_on &= ~_part_starts(corpus, which, other, values, offsets)

@@ -83,8 +83,10 @@ class MinibatchData(Boundaries):
         labels = self._labels_of(*self._tokens(shifted), ignore_index, shifted, parts)
         mask = self._loss_mask_stream
         if mask is not None:
-            is_on = mask._labels_of(*mask._tokens(shifted), 0, shifted, parts)
-            labels[is_on == 0] = ignore_index
+            # Labels are integers, and a mask may be between 0 and 1.
+            on, beyond = (None if one is None else one != 0 for one in mask._tokens(shifted))
+            assert on is not None
+            labels[mask._labels_of(on, beyond, 0, shifted, parts) == 0] = ignore_index
         return labels
 
     def _tokens(self, shifted: bool) -> tuple[NDArray[Any], NDArray[Any] | None]:
