@@ -72,9 +72,9 @@ def split(
         In [0, 2^64): another one draws other parts.
     by : str or callable, optional
         The name of a stream with one sample a sequence, a label for instance: every part gets
-        its share of each class, to within one sequence, and all of them together its share of
-        the corpus, rounded. Labels are looked at once, in a pass that is kept beside the index
-        of files. The part of a sequence then depends on the rest of its class, too.
+        its share of each class, and of the corpus, to within one sequence. Labels are looked at
+        once, in a pass that is kept beside the index of files. The part of a sequence then
+        depends on the rest of its class, too.
         Or a function that, given an id, returns the name of a group whose sequences stay
         together, such as those of one speaker.
     **shares : float or Fraction
@@ -178,6 +178,7 @@ class _Part(DerivedDeserializer):
         classes = classes_of(looked_at, stream, opening)
         words = id_words(corpus.ids.digests(corpus.num_sequences), self.seed)
         shares = [self.shares[name] for name in self._order]
+        shares[-1] = 1 - sum(shares[:-1], Fraction(0))  # three thirds need not be whole
         parts = parts_by_class(words, classes, shares, self.seed)
         return np.equal(parts, self._order.index(self.name))
 
