@@ -303,6 +303,28 @@ def test_texts_become_classes_whose_names_are_kept() -> None:
     sh.MinibatchSource(named, randomize=False).load_state_dict(state)
 
 
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["10", "9", "1"], ("1", "10", "9")),
+        (["b", "B", "é", "02", "-1", "2"], ("-1", "02", "2", "B", "b", "é")),
+        (np.array([10, 9, -1]), ("-1", "9", "10")),
+        (np.array([True, False]), ("False", "True")),
+    ],
+)
+def test_texts_sort_as_texts_and_integers_as_numbers(
+    labels: Any, names: tuple[str, ...], tmp_path: Path
+) -> None:
+    source = sh.MinibatchSource(labelled(labels).map(sh.classes("label")))
+    assert source.streams.label.classes == names
+    if isinstance(labels, list):
+        for name in labels:
+            (tmp_path / name).mkdir()
+        assert sorted(one.name for one in tmp_path.iterdir()) == list(names)
+    by = sh.Mixture.by(labelled(labels), lambda sequence: sequence["label"][0])
+    assert tuple(by.names) == names
+
+
 def test_both_parts_of_a_split_have_the_classes_of_the_whole() -> None:
     corpus = labelled(TEXTS).map(sh.classes("label"))
     parts = [sh.MinibatchSource(part) for part in sh.split(corpus, validation=0.5)]

@@ -53,7 +53,7 @@ def classes_of(corpus: Corpus, by: By, opening: OpenContext) -> SequenceClasses:
         return _numbered(_of_function(corpus, by, opening), corpus.num_sequences)
     info = _checked(corpus, by)
     narrow = _with_reader_of(corpus, info)
-    kept, name = KeptPass(narrow, opening), f"classes of {info.name}"
+    kept, name = KeptPass(narrow, opening), f"sorted classes of {info.name}"
     if (known := kept.recall(name)) is not None:
         return SequenceClasses(list(known.facts["names"]), known.values.astype(np.int64))
     found = _numbered(_of_stream(narrow, info, kept), corpus.num_sequences)
@@ -149,25 +149,20 @@ def _numbered(
     numbers = np.zeros(count, np.int64)
     for which, values in found:
         numbers[which] = [_place(value, seen, places) for value in values]
-    names = sorted(places, key=_by_number)
+    integers = {str(value): value for kind, value in seen if kind is int}
+    # Digits that came as text are no numbers: so libraries sort the folders of classes.
+    names = sorted(places, key=lambda name: (name not in integers, integers.get(name, 0), name))
     rank = np.empty(len(names), np.int64)
     rank[[places[name] for name in names]] = np.arange(len(names))
     return SequenceClasses(names, rank[numbers])
 
 
 def _place(value: Any, seen: dict[tuple[type, Any], int], places: dict[str, int]) -> int:
-    key = type(value), value if isinstance(value, int | str | bytes) else None
-    place = seen.get(key) if key[1] is not None else None
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.item()
+    place = seen.get((type(value), value))
     if place is None:
         name = class_name(value)
         assert name is not None
-        place = places.setdefault(name, len(places))
-        if key[1] is not None:
-            seen[key] = place
+        place = seen[type(value), value] = places.setdefault(name, len(places))
     return place
-
-
-def _by_number(name: str) -> tuple[bool, int, str]:
-    """Sort integers ascending, before texts."""
-    is_number = name.removeprefix("-").isdecimal() and name.isascii()
-    return not is_number, int(name) if is_number else 0, name
