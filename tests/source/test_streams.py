@@ -1,6 +1,7 @@
 """Streams: what defines the size, casts, transforms, broadcast, and how they are asked for."""
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -226,13 +227,35 @@ def test_a_broadcast_stream_has_one_sample_per_sequence() -> None:
     assert (caught.value.stream, caught.value.sequence) == ("y", "array__1")
 
 
-def test_a_field_is_delivered_under_another_name_and_others_are_left_out() -> None:
-    with source_of(
-        {"a": np.arange(3), "b": np.ones(3)}, {"x": sh.StreamDef(field="a")}
-    ) as source:
-        minibatch = source.next_minibatch(3)
-        assert list(minibatch) == ["x"]
-        assert minibatch["x"].values.tolist() == [0, 1, 2]
+@pytest.mark.parametrize(
+    ("definitions", "wanted"),
+    [
+        ({"x": sh.StreamDef(field="a")}, {"x": [0, 1, 2], "b": [1, 2, 3]}),
+        ({"b": sh.StreamDef(defines_mb_size=True)}, {"b": [1, 2, 3], "a": [0, 1, 2]}),
+        (["b"], {"b": [1, 2, 3], "a": [0, 1, 2]}),
+    ],
+)
+def test_definitions_of_some_streams_keep_the_rest(
+    definitions: Any, wanted: dict[str, list[int]], tmp_path: Path
+) -> None:
+    data = {"a": np.arange(3), "b": np.arange(1, 4)}
+    for name, values in data.items():
+        np.save(tmp_path / f"{name}.npy", values)
+    np.savez(tmp_path / "c.npz", **data)  # type: ignore[arg-type]
+    paths = {name: tmp_path / f"{name}.npy" for name in data}
+    chosen = [sh.open(tmp_path / "c.npz", definitions), sh.open([*paths.values()], definitions)]
+    for corpus in (
+        sh.ArrayDeserializer(data, definitions),
+        sh.NpyDeserializer(paths, definitions),
+        *chosen,
+    ):
+        with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
+            minibatch = source.next_minibatch(3)
+            found = {name: minibatch[name].values.tolist() for name in minibatch}
+            if corpus in chosen:  # what is opened has the streams that are asked for
+                assert found == {name: wanted[name] for name in definitions}
+            else:
+                assert list(found.items()) == list(wanted.items())
 
 
 @pytest.mark.parametrize("shape", [-1, (2, -1), (1.5,), "3"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from typing import TypeVar
 
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo, definitions_of
@@ -11,12 +12,28 @@ StreamsLike = StreamDefs | Mapping[str, StreamDef] | Sequence[str] | Sequence[St
 """Streams as a user names them: definitions by name, names alone, or infos as in CNTK."""
 
 
+Data = TypeVar("Data")
+
 _LISTS: tuple[type, ...] = (Sequence, KeysView)
 
 
 def stream_per_name(names: Iterable[str]) -> StreamDefs:
     """Return a stream for every name, as the data have it."""
     return StreamDefs({name: StreamDef() for name in names})
+
+
+def define_streams(definitions: StreamsLike | None, names: Iterable[str]) -> StreamDefs:
+    """Return the streams of data of these names: as they are defined, and the rest as it is."""
+    names = list(names)
+    defined = choose_streams(definitions, lambda: stream_per_name(names))
+    known = {*defined, *(one.field for one in defined.values())}
+    return StreamDefs({**defined, **stream_per_name(one for one in names if one not in known)})
+
+
+def only_chosen(data: Mapping[str, Data], streams: StreamDefs) -> dict[str, Data]:
+    """Return the data of which the streams are made; all of them if some are absent."""
+    fields = {one.field or name for name, one in streams.items()}
+    return {name: data[name] for name in data if name in fields or not fields <= data.keys()}
 
 
 def choose_streams(streams: StreamsLike | None, guess: Callable[[], StreamDefs]) -> StreamDefs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, size_columns
 from sweephand.corpus.streams import sizing_streams
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
+from sweephand.corpus.wanted_streams import StreamsLike, define_streams
 from sweephand.deserializers.data_in_memory import check_dict
 from sweephand.deserializers.deserializer import Deserializer, brief
 
@@ -43,7 +43,8 @@ class ArrayDeserializer(Deserializer):
         served.
     definitions : StreamDefs, dict of StreamDef or list of str, optional
         Properties that arrays lack: ``defines_mb_size``, ``dtype``, ``transforms``,
-        ``broadcast``. With definitions only their streams are served, each from its ``field``.
+        ``broadcast``. A stream is made of its ``field``; those that are not named
+        come as they are.
     ids : sequence of str or int, optional
         One id per sequence, all different; by default ``<name>__<number>``. They are also the
         join keys.
@@ -80,7 +81,7 @@ class ArrayDeserializer(Deserializer):
         name: str = "array",
     ) -> None:
         check_dict("ArrayDeserializer takes a dict from stream name to array", streams)
-        defined = choose_streams(definitions, partial(stream_per_name, streams))
+        defined = define_streams(definitions, streams)
         self._columns: dict[str, ColumnData] = {}
         for stream, definition in defined.items():
             field = definition.field or stream

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 from sweephand import _core
@@ -14,7 +13,7 @@ from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
+from sweephand.corpus.wanted_streams import StreamsLike, define_streams, only_chosen
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.data_in_memory import check_dict
 from sweephand.deserializers.deserializer import Deserializer, brief
@@ -98,7 +97,7 @@ class NpyDeserializer(Deserializer):
         if chunk_size is not None:
             check_int("chunk_size", chunk_size, 1, 2**63)
         self._chunk_size = chunk_size
-        defined = choose_streams(definitions, partial(stream_per_name, streams))
+        defined = define_streams(definitions, streams)
         self._columns: dict[str, FileColumn] = {}
         for stream, definition in defined.items():
             field = definition.field or stream
@@ -182,7 +181,8 @@ def open_arrays(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
         found = [file for path in files for file in files_at(path, "*.npy")]
         return open_tokens_of(found, wanted)
     streams = streams_at(files)
-    made = NpyDeserializer(streams, wanted.definitions(streams), wanted.chunk_size)
+    definitions = wanted.definitions(streams)
+    made = NpyDeserializer(only_chosen(streams, definitions), definitions, wanted.chunk_size)
     made.warn_of_tokens()
     return made
 

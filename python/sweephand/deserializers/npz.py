@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.corpus.wanted_streams import only_chosen
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import holds_zarr
@@ -55,6 +56,7 @@ def open_archive(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     if len(arrays) == 1:
         (only,) = arrays.values()
         warn_of_tokens(str(path), only.shape, only.dtype)
+    data = only_chosen(data, definitions)
     return ArrayDeserializer(data, definitions, chunk_size=wanted.chunk_size, name=path.name)
 
 
