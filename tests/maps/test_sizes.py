@@ -54,6 +54,19 @@ def test_what_is_empty_is_left_out() -> None:
     assert len(found) == sum(len(x) > 10 for x in X)
 
 
+@pytest.mark.parametrize("size", ["measured", lambda sizes, key: sizes["x"] * (sizes["x"] > 2)])
+def test_the_first_results_may_all_be_empty(size: Any) -> None:
+    def long_ones(sequence: dict[str, Any]) -> dict[str, Any]:
+        return {"x": sequence["x"][: len(sequence["x"]) * (len(sequence["x"]) > 2)]}
+
+    ascending = sh.ArrayDeserializer({"x": [np.arange(1 + n // 50) for n in range(200)]})
+    found = all_of(ascending.map(long_ones, size=size), sweeps=1)
+    assert len(found) == 100
+    short = sh.ArrayDeserializer({"x": [np.arange(2)] * 70})
+    with pytest.raises(ValueError, match="nothing is left: map 'long_ones' makes no samples"):
+        sh.MinibatchSource(short.map(long_ones, size=size))
+
+
 def test_a_size_may_be_told() -> None:
     mapped = corpus().map(functions.crop, random=True, size=functions.crop_size)
     one, other = all_of(mapped, 50), all_of(mapped, 500, num_map_workers=3)

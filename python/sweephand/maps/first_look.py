@@ -23,7 +23,7 @@ from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask, no_dict
 
-_MOST_TRIED = 64  # sequences
+_MOST_TRIED = 64  # sequences, once streams are known
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,16 @@ def look_at_first(
 ) -> FirstLook:
     """Map sequences until a result shows the streams, at best with several samples.
 
-    DataError if none of the first can be mapped, or more fail than the budget holds.
+    DataError if none can be mapped, or more fail than the budget holds; ValueError if nothing
+    is made of any.
     """
     wrong: list[DataError] = []
     look: FirstLook | None = None
     batches = one_pass(stored.corpus, opening.ledger, 1)
     try:
-        for _, (numbers, batch) in zip(range(_MOST_TRIED), batches, strict=False):
+        for number, (numbers, batch) in enumerate(batches):
+            if look is not None and number >= _MOST_TRIED:
+                break
             if len(numbers) == 0:
                 continue
             found = _look_at(stored, wanted, opening, numbers, batch)
@@ -105,7 +108,7 @@ def look_at_first(
         return look
     if wrong:
         raise wrong[0]
-    raise DataError(f"{wanted} made no sequence of the first {_MOST_TRIED}")
+    raise ValueError(f"nothing is left: {wanted} makes no samples of any sequence")
 
 
 def _look_at(
@@ -185,7 +188,7 @@ class LookingTask(MapTask):
         try:
             return FirstLook.of(found, definitions, str(self.map))
         except WrongSamples as error:
-            if self.map.size == "measured" and error.stream is None:
+            if self.map.size != "same" and error.stream is None:
                 return None
             return self.error(0, str(error), error.stream)
 
