@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.model import ModelCorpus
+from tests.read import format_corpora as formats
 from tests.sources import Chunks
 from tests.tfds.folders import NUMBERED, numbered, write_folder
 
@@ -14,6 +15,14 @@ import sweephand as sh
 LENGTHS = [3, 1, 4, 1, 5, 2]
 STARTS = np.cumsum([0, *LENGTHS])
 FRAMES = np.arange(STARTS[-1])
+
+FRAMED: list[formats.Make] = [
+    *(formats.megatron, formats.jsonl, formats.jsonl_in_gzip, formats.jsonl_in_zstd),
+    *(formats.tfrecords, formats.tfrecords_in_gzip, formats.array_records, formats.cbf),
+    *(formats.webdataset, formats.webdataset_in_gzip, formats.mds, formats.mds_in_zstd),
+    formats.arrow_files,
+]
+"""Formats in which damage shows, so that it is known when rows are lost."""
 
 
 def shuffled(stream: str, values: Any, order: list[int], name: str) -> sh.ArrayDeserializer:
@@ -165,3 +174,35 @@ def test_a_mixture_drops_what_a_join_inside_lacks() -> None:
     assert found == {name: (n, -n) for name, n in wanted.items()}
     with pytest.raises(ValueError, match="missing='drop' leaves them out"):
         sh.MinibatchSource(mixture)
+
+
+@pytest.mark.filterwarnings("ignore:.*belong to no sequence")
+@pytest.mark.parametrize("is_cut", [True, False])
+@pytest.mark.parametrize("make", FRAMED, ids=lambda make: make.__name__)
+def test_rows_that_are_lost_give_no_later_row_the_values_of_another(
+    make: formats.Make, is_cut: bool, tmp_path: Path
+) -> None:
+    corpus = formats.corpus_for(make)
+    make(tmp_path, corpus)
+    beside = (".idx", ".json")
+    first = min(one for one in tmp_path.glob("[!.]*") if one.suffix not in beside)
+    content = bytearray(first.read_bytes())
+    place = len(content) * 3 // 5
+    content[place:] = b"" if is_cut else bytes([content[place] ^ 0x55]) + content[place + 1 :]
+    first.write_bytes(content)
+    numbers = sh.ArrayDeserializer({"number": np.arange(len(corpus.tokens))})
+    options: dict[str, Any] = {"missing": "drop", "max_errors": 1000, "max_sweeps": 1}
+    try:
+        with sh.MinibatchSource([formats.OPEN[make](tmp_path), numbers], **options) as source:
+            minibatch = source.next_minibatch(1000)
+    except (sh.DataError, ValueError):
+        return
+    rows = zip(
+        minibatch.ids,
+        minibatch["tokens"].as_sequences(),
+        minibatch["number"].values,
+        strict=True,
+    )
+    for name, tokens, number in rows:
+        if not name.startswith(first.name):
+            assert tokens.reshape(-1).tolist() == corpus.tokens[number].tolist()

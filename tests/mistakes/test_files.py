@@ -74,14 +74,14 @@ MISTAKES = [
     Mistake(
         "an empty file",
         lambda f: sh.open(write("a.ctf", "")(f)),
-        ValueError,
-        ("file is empty",),
+        sh.DataError,
+        ("the corpus is empty", "a.ctf"),
     ),
     Mistake(
         "an empty file of a deserializer",
         lambda f: sh.JSONLDeserializer(write("a.jsonl", "")(f)),
         sh.DataError,
-        ("the file is empty",),
+        ("the corpus is empty", "a.jsonl"),
     ),
     Mistake(
         "a folder of two formats",
@@ -184,7 +184,7 @@ MISTAKES = [
         "Parquet that is CTF",
         lambda f: (packages().pq, sh.ParquetDeserializer(CTF(f))),
         sh.DataError,
-        ("not a parquet file",),
+        ("no Parquet file",),
     ),
     Mistake(
         "CTF that is JSON",

@@ -100,6 +100,10 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         self.options = {"payload": self._payload}
         make_payload(self._payload, self.definitions, self.fields, {})  # refuses what it cannot
 
+    def has_rows(self, file: SourceFile) -> bool:
+        """Return False if a file has no records."""
+        return count_records(file) > 0
+
     def guess_streams(self) -> StreamDefs:
         """Return the content of the first records."""
         records = self._first_records(_LOOKED_AT)

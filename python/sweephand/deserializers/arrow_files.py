@@ -58,6 +58,14 @@ class ArrowFiles(ArrowUnits):
 
     format = "arrow 1"
 
+    def has_rows(self, file: SourceFile) -> bool:
+        """Return False if no record batch follows the schema."""
+        with open_to_scan(file) as source:
+            begin = _find_stream(file)
+            source.seek(begin)
+            _read_message(source, file, begin)
+            return any(source.read(_END_MARK)[4:])
+
     def guess_streams(self) -> StreamDefs:
         """Return the columns of the first file's schema that can be served."""
         file = self.first_file
@@ -89,10 +97,10 @@ class ArrowFiles(ArrowUnits):
                     scan.add_error(error)
                     return scan
                 places[message.type].append((begin, end))
-                if message.type == "schema":
-                    with data_errors(file.path, "the schema"):
-                        self.add_kinds(scan, ipc.open_stream(prefix[0]).schema, file.path)
-                elif message.type == "record batch":
+                if message.type == "record batch":
+                    if not scan.rows:  # a file without one may have any types
+                        with data_errors(file.path, "the schema"):
+                            self.add_kinds(scan, ipc.open_stream(prefix[0]).schema, file.path)
                     self._add_batch(scan, message, prefix, (begin, end), file)
                 advance(end - begin)
 

@@ -16,7 +16,7 @@ from sweephand.deserializers.units.kept_scans import require
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan, known_fields
 from sweephand.errors import DataError, StaleError
-from sweephand.files.find import find_files
+from sweephand.files.find import find_shards
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
 from sweephand.files.source_file import Files, SourceFile
@@ -66,7 +66,7 @@ class CBFDeserializer(IndexedDeserializer):
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
-        super().__init__(find_files(filename, as_given=True), streams, index=index, ids=ids)
+        super().__init__(find_shards(filename, as_given=True), streams, index=index, ids=ids)
 
     def guess_streams(self) -> StreamDefs:
         """Return all streams of the first file."""

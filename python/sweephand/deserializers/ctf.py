@@ -32,13 +32,13 @@ from sweephand.deserializers.units.unit_scan import known_fields
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
 from sweephand.files.contents import MAX_EXPANSION, PACKINGS, FileContents, head_of_content
-from sweephand.files.find import find_files
+from sweephand.files.find import find_shards
 from sweephand.files.index_arrays import packed_in, stored_in
 from sweephand.files.index_file import Index, load_index
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.local import look_again
 from sweephand.files.paths import AnyPath, as_path
-from sweephand.files.source_file import Files, SourceFile
+from sweephand.files.source_file import Files, SourceFile, empty_corpus
 
 _CHUNK_BYTES = 32 << 20
 _MAX_LINE_BYTES = 256 << 20
@@ -108,7 +108,7 @@ class CTFDeserializer(SelfDescribed):
         self._contents = FileContents(max_expansion)
         check_int("chunk_size_in_bytes", chunk_size_in_bytes, 1, 2**63)
         self._keep = check_keep(index)
-        self._files = find_files(filename, as_given=True).files
+        self._files = find_shards(filename, as_given=True).files
         self._chunk_bytes = chunk_size_in_bytes
         self.definitions = self._complete(choose_streams(streams, self._guess))
         self._infos = [_describe(name, one) for name, one in self.definitions.items()]
@@ -202,7 +202,7 @@ class CTFDeserializer(SelfDescribed):
         list_errors(index, ledger)
         ignored = [facts["ignores_ids"] for facts in index.facts]
         if not index.starts["sizes"][-1]:
-            raise DataError("there is no sequence: the file is empty", listed[0].path)
+            raise empty_corpus([file.path for file in listed])
         chunks = cut_chunks(index, self._chunk_bytes)
         starts = chunks.sequences
         names = [file.name for file in listed]

@@ -51,8 +51,6 @@ def advice_for_file(path: AnyPath) -> str | None:
     if known := _BY_SUFFIX.get(path.suffix.lower()):
         return known
     head = head_of(path, 64).lstrip() if path.is_file() else b""
-    if path.is_file() and not head:
-        return "nothing: the file is empty"
     return next((name for magic, name in _BY_HEAD.items() if head.startswith(magic)), None)
 
 

@@ -13,12 +13,15 @@ from typing import Any
 
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Wanted, the_only
+from sweephand.errors import DataError
+from sweephand.files.contents import head_of_content
 from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.urls import swap_suffix
 
 Open = Callable[[Sequence[AnyPath], Wanted], Deserializer]
 
 _HEAD_BYTES = 4096
+_EMPTY_BYTES = 512  # more than nothing takes, compressed, with a name
 _GROUP = "sweephand.formats"  # of entry points
 
 
@@ -42,6 +45,16 @@ class Look:
     def head(self) -> bytes:
         """The first 4 KiB of a file."""
         return head_of(self.path, _HEAD_BYTES)
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """True for a file without content, compressed or not."""
+        if not self.path.is_file() or len(self.head) > _EMPTY_BYTES:
+            return False
+        try:
+            return not head_of_content(self.path, 4, ("gzip", "zlib", "zstd"))
+        except DataError:
+            return False
 
     @cached_property
     def names(self) -> list[str]:

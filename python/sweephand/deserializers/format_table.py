@@ -113,6 +113,7 @@ FORMATS = (
     Format(
         "WebDataset",
         f"{_OURS}.webdataset:WebDatasetDeserializer",
+        files=r"(?i).+\.(tar|tgz)(\.(gz|zst))?",  # nothing but an end mark has no magic
         magic=rb"(?=.{512})[^\0].{147}(?:" + _CHECKSUM + b")|" + _PACKED,
         confirm=f"{_OURS}.webdataset:is_tar",
     ),

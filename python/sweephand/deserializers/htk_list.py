@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
-from sweephand.files.source_file import Files, PathLike, SourceFile
+from sweephand.files.source_file import Files, PathLike, SourceFile, empty_corpus
 from sweephand.files.urls import is_url
 
 _HERE = ".../"  # as CNTK writes the folder of the list
@@ -47,6 +47,8 @@ def read_lists(scp: Files, root: PathLike | None) -> HtkList:
     """
     files = find_files(scp, as_given=True).files
     lists = [_alone(file) if is_features(file) else _read_list(file, root) for file in files]
+    if not any(one.keys for one in lists):
+        raise empty_corpus([file.path for file in files])
     paths: dict[str, int] = {}
     numbers = []
     for one in lists:
@@ -62,7 +64,12 @@ def read_lists(scp: Files, root: PathLike | None) -> HtkList:
 
 
 def is_features(file: SourceFile) -> bool:
-    """Return True if a file holds features, whose header always has zeros, and is no list."""
+    """Return True if a file holds features, whose header always has zeros, and is no list.
+
+    An empty one is damaged, unless it has the name of a list.
+    """
+    if not file.size:
+        return not file.name.lower().endswith(".scp")
     return b"\0" in file.read(0, min(file.size, _core.formats.HTK_HEADER_BYTES)).tobytes()
 
 
@@ -78,8 +85,6 @@ def _read_list(file: SourceFile, root: PathLike | None) -> HtkList:
         keys, paths, *ranges = _core.formats.parse_scp(file.read(0, file.size))
     except DataError as error:
         raise error.within(file=file.path) from None
-    if not keys:
-        raise DataError("the list names no frames: it is empty", file.path)
     folder, slash, _ = file.spec.rpartition("/")
     folder = folder or slash or "."
     beside = folder if root is None else os.fspath(root)

@@ -38,6 +38,7 @@ _VALUE_TYPES = {
     **{8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32"},
     **{33: "int32", 34: "float32", 64: "uint64", 65: "int64", 66: "float64"},
 }
+_MOST_UNSEEN = 1 << 20  # samples of a damaged shard that are believed to have been there
 _EXTENT_TYPES = ("<u1", "<u2", "<u4", "<u8")
 
 
@@ -112,12 +113,14 @@ class MDSDeserializer(PlacedDeserializer):
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Read the table of a shard, and the first bytes of its samples."""
         scan = UnitScan()
+        count = self._counts[file.path]
         try:
-            shard = MdsShard(file, self._columns, self._counts[file.path])
+            shard = MdsShard(file, self._columns, count)
+            sizes = np.diff(shard.offsets)
         except DataError as error:
-            scan.add_error(error)
-            shard = None
-        sizes = np.empty(0, np.int64) if shard is None else np.diff(shard.offsets)
+            is_possible = count <= max(_MOST_UNSEEN, file.size)
+            scan.add_error(error, range(count) if is_possible else None)
+            shard, sizes = None, np.zeros(count if is_possible else 0, np.int64)
         if not isinstance(file, ContentFile) or not len(sizes):
             add_units(scan, sizes)
         else:  # it is read as a whole

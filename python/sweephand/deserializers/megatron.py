@@ -25,7 +25,7 @@ from sweephand.deserializers.units.tokens import (
 from sweephand.errors import DataError
 from sweephand.files.find import find_files, list_paths
 from sweephand.files.paths import AnyPath
-from sweephand.files.source_file import Files
+from sweephand.files.source_file import Files, empty_corpus
 from sweephand.files.urls import swap_suffix
 
 
@@ -82,8 +82,14 @@ class MegatronDeserializer(Deserializer):
         self._unit = unit
         self._any_order = any_order
         given = list_paths(prefix_or_prefixes)
-        self._indexes = find_files([_beside(os.fspath(one), ".idx") for one in given]).files
-        self.files = find_files([_beside(file.spec, ".bin") for file in self._indexes]).files
+        indexes = find_files([_beside(os.fspath(one), ".idx") for one in given]).files
+        files = find_files([_beside(file.spec, ".bin") for file in indexes]).files
+        pairs = [
+            pair for pair in zip(indexes, files, strict=True) if pair[0].size or pair[1].size
+        ]
+        if not pairs:
+            raise empty_corpus([file.path for file in files])
+        self._indexes, self.files = map(list, zip(*pairs, strict=True))
 
     def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""

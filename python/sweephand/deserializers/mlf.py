@@ -28,7 +28,7 @@ from sweephand.deserializers.units.kept_scans import check_array, require
 from sweephand.deserializers.units.placed import add_units
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError
-from sweephand.files.find import find_files
+from sweephand.files.find import find_shards
 from sweephand.files.index_arrays import stored_in, unpack_part
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
@@ -121,7 +121,7 @@ class HTKMLFDeserializer(IndexedDeserializer):
             )
         self._frame_period = check_int("frame_period", frame_period, 1, 2**40)
         super().__init__(
-            find_files(definition.mlf, as_given=True),
+            find_shards(definition.mlf, as_given=True),
             {self._name: definition.plain()},
             index=index,
         )

@@ -22,9 +22,10 @@ from sweephand.files.paths import (
     files_at,
     folders_at,
 )
-from sweephand.files.source_file import Files
+from sweephand.files.source_file import Files, empty_corpus
 
 _MOST_NAMES = 6  # in a message
+_NOTHING = Format("nothing", "")  # a file without content is a shard of any format
 
 
 def open(
@@ -119,6 +120,8 @@ def look_at(place: Files) -> Found:
 
 
 def _look_at_path(path: AnyPath) -> Found:
+    if Look(path).is_empty:
+        return Found(_NOTHING, [path])
     if not path.exists():
         if known := _format_of(path, [known for known in FORMATS if known.pairs]):
             return Found(known, [path])
@@ -157,10 +160,11 @@ def _look_into(folder: AnyPath) -> Found:
     found = []
     unknown = []
     for kind in _by_kind(files):
-        known = _format_of(kind[0])
-        if known is None and is_document(kind[0]):
+        first = next((file for file in kind if not Look(file).is_empty), kind[0])
+        known = _NOTHING if Look(first).is_empty else _format_of(first)
+        if known is None and is_document(first):
             continue
-        if known := known or _format_of(kind[0], installed_formats()):
+        if known := known or _format_of(first, installed_formats()):
             found.append(Found(known, kind))
         else:
             unknown += kind
@@ -198,7 +202,9 @@ def _look_into_folders(folder: AnyPath) -> Found:
 
 
 def _one_format(found: Sequence[Found], places: Sequence[AnyPath]) -> Found:
-    formats = dict.fromkeys(one.format for one in found)
+    formats = dict.fromkeys(one.format for one in found if one.format is not _NOTHING)
+    if not formats:
+        raise empty_corpus([str(path) for one in found for path in one.paths])
     if len(formats) > 1:
         where = ", ".join(repr(str(place)) for place in places[:2])
         more = ", ..." if len(places) > 2 else ""

@@ -80,6 +80,10 @@ class ParquetDeserializer(ArrowUnits):
     in_parts = True  # pyarrow takes longer to read row groups together than one by one
     decoder = pq
 
+    def has_rows(self, file: SourceFile) -> bool:
+        """Return False if there are no rows by the footer."""
+        return bool(_read_footer(file).num_rows)
+
     def guess_streams(self) -> StreamDefs:
         """Return the columns of the first file's schema that can be served."""
         file = self.first_file
@@ -90,6 +94,8 @@ class ParquetDeserializer(ArrowUnits):
         """Learn the row groups; read the columns of lists, and those that may have nulls."""
         scan = UnitScan()
         footer = _read_footer(file)
+        if not footer.num_rows:  # whatever types pandas gave to columns without values
+            return scan
         with data_errors(file.path, "the schema"):
             schema = footer.schema.to_arrow_schema()
         self.add_kinds(scan, schema, file.path)

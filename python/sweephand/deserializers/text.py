@@ -18,6 +18,7 @@ from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.tokens import one_stream
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.files.contents import MAX_EXPANSION
+from sweephand.files.find import find_files
 from sweephand.files.index_places import Keep
 from sweephand.files.paths import AnyPath
 from sweephand.files.source_file import Files, SourceFile
@@ -79,7 +80,7 @@ class TextDeserializer(LineUnits):
         self.are_whole = sample_by == "document"
         self.options = {"sample_by": sample_by}
         super().__init__(
-            files,
+            find_files(files) if self.are_whole else files,  # an empty document is one
             one_stream(streams, "text"),
             max_expansion=max_expansion,
             index=index,

@@ -141,6 +141,10 @@ class TFRecordDeserializer(IndexedDeserializer):
             "max_expansion": max_expansion,
         }
 
+    def has_rows(self, file: SourceFile) -> bool:
+        """Return False if there is no byte in a file, unpacked."""
+        return bool(self._contents.head(file, self._compression_of(file), 1))
+
     def guess_streams(self) -> StreamDefs:
         """Return the features of the first records."""
         file = self.first_file

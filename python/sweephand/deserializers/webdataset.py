@@ -116,6 +116,10 @@ class WebDatasetDeserializer(PlacedDeserializer):
         """Return True if the index holds the values of a stream, rather than their places."""
         return is_held(self.fields[stream])
 
+    def has_rows(self, file: SourceFile) -> bool:
+        """Return False if an archive begins with its end mark."""
+        return bool(self._contents.head(file, compression_of(file), _BLOCK).strip(b"\0"))
+
     def guess_streams(self) -> StreamDefs:
         """Return the fields of the first samples."""
         file = self.first_file
@@ -226,10 +230,12 @@ def _refuse_compressed(file: SourceFile) -> None:
 
 
 def is_tar(path: AnyPath) -> bool:
-    """Return True if a file, decompressed if necessary, begins with a member's header."""
-    if _core.formats.is_tar_header(head_of(path, _BLOCK)):
+    """Return True if a file, unpacked if necessary, begins with a header or the end mark."""
+    head = head_of(path, _BLOCK)
+    if _core.formats.is_tar_header(head):
         return True
     try:
-        return _core.formats.is_tar_header(head_of_content(path, _BLOCK, PACKINGS))
+        head = head_of_content(path, _BLOCK, PACKINGS)
     except DataError:
         return False
+    return _core.formats.is_tar_header(head) or head == bytes(_BLOCK)

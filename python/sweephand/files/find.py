@@ -10,7 +10,14 @@ from pathlib import Path
 from sweephand.files.braces import expand_braces
 from sweephand.files.local import find_local
 from sweephand.files.paths import AnyPath, as_path, folders_like, is_glob
-from sweephand.files.source_file import FileList, Files, PathLike, SourceFile, spec_of
+from sweephand.files.source_file import (
+    FileList,
+    Files,
+    PathLike,
+    SourceFile,
+    empty_corpus,
+    spec_of,
+)
 from sweephand.files.urls import is_url
 
 _SEVERAL: tuple[type, ...] = (Sequence, set, frozenset, Iterator)
@@ -62,6 +69,20 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
     if not as_given:
         named.sort(key=lambda file: os.fsencode(file.name))
     return FileList(named, leftovers)
+
+
+def find_shards(files: Files, *, as_given: bool = False) -> FileList:
+    """Find the files of a corpus as `find_files` does, without those of no bytes.
+
+    Raises
+    ------
+    DataError
+        If all of them are empty, or as `find_files`.
+    """
+    found = find_files(files, as_given=as_given)
+    if filled := [file for file in found.files if file.size]:
+        return replace(found, files=filled)
+    raise empty_corpus([file.path for file in found.files])
 
 
 def list_paths(paths: Files) -> list[PathLike]:

@@ -117,6 +117,13 @@ def spec_of(path: PathLike) -> str:
     return os.path.expanduser(text) if is_home else text  # noqa: PTH111
 
 
+def empty_corpus(paths: Sequence[str]) -> DataError:
+    """Return the error for files, of which none holds a sequence."""
+    others = "".join(f", nor in {path}" for path in paths[1:3])
+    more = f", ... ({len(paths)} files)" if len(paths) > 3 else ""
+    return DataError(f"the corpus is empty: no sequences here{others}{more}", paths[0])
+
+
 def is_leftover(name: str, *, hidden: bool = False) -> bool:
     """Return True if a file that was met in a folder holds no data.
 

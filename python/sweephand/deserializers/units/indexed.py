@@ -7,6 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import OptionalModule
-from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import GivenIds
+from sweephand.corpus.join_keys import Keys, LostNumbers
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
@@ -38,12 +40,11 @@ from sweephand.deserializers.units.unit_scan import (
     common_types,
     list_errors,
 )
-from sweephand.errors import DataError
 from sweephand.files.access import access_to
-from sweephand.files.find import find_files
+from sweephand.files.find import find_shards
 from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep, check_keep
-from sweephand.files.source_file import FileList, Files, SourceFile
+from sweephand.files.source_file import FileList, Files, SourceFile, empty_corpus
 
 _NO_LIMIT = 2**62
 
@@ -88,7 +89,7 @@ class IndexedDeserializer(SelfDescribed):
             self.decoder()  # says what to install
         self.keep = check_keep(index)
         self.ids = ids
-        found = files if isinstance(files, FileList) else find_files(files)
+        found = files if isinstance(files, FileList) else find_shards(files)
         self.files = found.files
         self.leftovers = found.leftovers
         self.definitions = choose_streams(streams, self.guess_streams)
@@ -106,13 +107,17 @@ class IndexedDeserializer(SelfDescribed):
         """Return the arguments that open it in another process, the same before and after."""
         return {**self.__dict__, "kinds": {}}
 
-    @property
+    @cached_property
     def first_file(self) -> SourceFile:
         """The first file that is not empty, from which the streams are guessed."""
         for file in self.files:
-            if file.size:
+            if self.has_rows(file):
                 return file
-        raise DataError("the file is empty", self.files[0].path)
+        raise empty_corpus([file.path for file in self.files])
+
+    def has_rows(self, file: SourceFile) -> bool:
+        """Return False if a file is known to hold no row, by a look at its beginning or end."""
+        return True
 
     @abstractmethod
     def guess_streams(self) -> StreamDefs:
@@ -156,6 +161,8 @@ class IndexedDeserializer(SelfDescribed):
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         index = self.load_index()
         list_errors(index, ledger)
+        if not index.arrays["rows"].any():
+            raise empty_corpus([file.path for file in index.files])
         kinds = self.kinds = common_types(index, self.fields, self.guess_streams)
         infos = [
             describe_stream(name, kinds[name].to_column(), definition)
@@ -183,7 +190,7 @@ class IndexedDeserializer(SelfDescribed):
             ids=rows.ids if names is None else GivenIds(names),
             names=[file.name for file in self.files],
             chunks=rows.chunks,
-            keys=None if names is None else lambda: names,
+            keys=_numbers_of(index) if names is None else lambda: names,
             index=index.path,
             files=self.files,
         )
@@ -247,3 +254,12 @@ class IndexedDeserializer(SelfDescribed):
         found = self.scan_units(file, advance)
         file.check_unchanged()
         return found.to_scan(file, self.definitions)
+
+
+def _numbers_of(index: Index) -> Keys | None:
+    """Return the join keys of rows without ids: None, their numbers, if all are known."""
+    row_starts = offsets_of(index.arrays["rows"])[index.starts["rows"]]
+    for file, facts, end in zip(index.files, index.facts, row_starts[1:], strict=True):
+        if facts["is_cut"] and end < row_starts[-1]:
+            return LostNumbers(file.path)
+    return None

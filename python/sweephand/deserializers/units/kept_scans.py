@@ -73,7 +73,7 @@ def _check_facts(
     last: Any = None
     checked: dict[str, tuple[int, bool]] = {}
     for number, facts in enumerate(index.facts):
-        require(type(facts["format"]) is dict, "facts")
+        require(type(facts["format"]) is dict and type(facts["is_cut"]) is bool, "facts")
         if facts["errors"] != []:
             _check_errors(facts["errors"])
         kinds = facts["kinds"]
@@ -129,13 +129,15 @@ def check_row_runs(index: Index) -> None:
     require(np.array_equal(ends - begins, index.arrays["rows"]), "units")
 
 
-def check_units(index: Index, width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def check_units(
+    index: Index, width: int, *, may_be_empty: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the units of files as `check_runs` does; they must be consecutive."""
     units, starts = check_runs([facts["format"]["units"] for facts in index.facts], width)
     require(np.array_equal(starts, index.starts["rows"]), "units")
     begins, ends = units[:, 0], units[:, 1]
     require(all_follow(begins[1:] == ends[:-1], starts), "units")
-    require(bool((ends > begins).all()), "units")
+    require(bool((ends > begins - may_be_empty).all()), "units")
     return units, starts
 
 

@@ -79,6 +79,7 @@ class LineScan:
                 lengths.append(column.lengths)
         scan.add_faults(wrong, place.row)
         num_rows = columns[0].num_sequences
+        scan.is_cut |= num_rows - 1 in wrong and not text.endswith(b"\n")
         if begins_unit or not self._units:
             self._units.append(list(place))
             scan.rows.append(0)
@@ -161,12 +162,11 @@ def pieces_of(
 
 
 def whole_of(source: io.BufferedReader, file: SourceFile) -> Iterator[tuple[bytes, bool]]:
-    """Yield all that a file holds, if it holds something."""
+    """Yield all that a file holds, which may be nothing."""
     content = source.read(_MAX_UNIT_BYTES + 1)
     if len(content) > _MAX_UNIT_BYTES:
         raise DataError(f"a document has more than {_MAX_UNIT_BYTES} bytes", file.path)
-    if content:
-        yield content, True
+    yield content, True
 
 
 def _next_line(text: bytes, at: int) -> int:

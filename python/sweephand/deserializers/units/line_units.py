@@ -43,7 +43,7 @@ from sweephand.files.contents import (
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
 from sweephand.files.inflate import InflatedStream
-from sweephand.files.source_file import Files, SourceFile
+from sweephand.files.source_file import FileList, Files, SourceFile
 
 _MOST_HEADER = 1 << 20
 
@@ -64,7 +64,7 @@ class LineUnits(IndexedDeserializer):
 
     def __init__(
         self,
-        files: Files,
+        files: Files | FileList,
         streams: StreamsLike | None = None,
         *,
         max_expansion: int = MAX_EXPANSION,
@@ -91,7 +91,14 @@ class LineUnits(IndexedDeserializer):
 
     def head(self, size: int) -> bytes:
         """Return the first bytes of the first file's content."""
-        file = self.first_file
+        return self._head_of(self.first_file, size)
+
+    def has_rows(self, file: SourceFile) -> bool:
+        """Return False if a file has blank lines alone, after its header."""
+        head = self._head_of(file, _MOST_HEADER).removeprefix(BOM)
+        return bool((head.partition(b"\n")[2] if self.has_header else head).strip())
+
+    def _head_of(self, file: SourceFile, size: int) -> bytes:
         return self.contents.head(file, compression_of(file), size)
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
@@ -105,8 +112,7 @@ class LineUnits(IndexedDeserializer):
             reported = 0
             try:
                 begin = find_begin(source, file)
-                if self.has_header:
-                    header = source.readline(_MOST_HEADER)
+                if self.has_header and (header := source.readline(_MOST_HEADER)):
                     self.check_header(header, file)
                     begin += len(header)
                 found.begin_at(begin, 2 if self.has_header else 1)
@@ -124,12 +130,16 @@ class LineUnits(IndexedDeserializer):
             except DataError as error:
                 if not isinstance(raw, InflatedStream) or error.line is not None:
                     raise
-                scan.add_error(error)  # the rest cannot be found
-                begin = found.distrust(raw.verified)
-                inflated = self.contents.inflated(file, compression or "gzip")
-                rest = inflated.read(begin, raw.verified - begin).tobytes()
-                if not self.are_whole and (whole := rest[: rest.rfind(b"\n") + 1]):
-                    found.add(whole, True)
+                if self.are_whole:
+                    found.add(b"", True)  # its one row, which keeps its number
+                    scan.add_error(error, [0])
+                else:
+                    scan.add_error(error)  # the rest cannot be found
+                    begin = found.distrust(raw.verified)
+                    inflated = self.contents.inflated(file, compression or "gzip")
+                    rest = inflated.read(begin, raw.verified - begin).tobytes()
+                    if whole := rest[: rest.rfind(b"\n") + 1]:
+                        found.add(whole, True)
             if isinstance(raw, InflatedStream):
                 scan.facts |= {"compression": compression, "members": raw.members}
         scan.kinds = converter.kinds()
@@ -179,7 +189,7 @@ class LineUnits(IndexedDeserializer):
             if "compression" in facts["format"]:
                 require(facts["format"]["compression"] in PACKINGS, "the compression")
                 check_members(facts["format"]["members"], file.size)
-        units, starts = check_units(index, 4)
+        units, starts = check_units(index, 4, may_be_empty=self.are_whole)
         begins, ends, lines, first_rows = units.T
         check_first_rows(index, first_rows)
         require(np.array_equal(index.arrays["num_bytes"], ends - begins), "units")

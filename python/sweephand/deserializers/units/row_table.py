@@ -23,6 +23,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import Sizing, chunks_between
 from sweephand.errors import DataError
 from sweephand.files.index_file import Index
+from sweephand.files.source_file import empty_corpus
 
 _PART_BYTES = 1 << 17
 
@@ -100,7 +101,7 @@ class RowTable:
         self._leave_out_empty(ledger)
         self.are_all_served = bool(self.is_served.all())
         if not self.is_served.any():
-            raise DataError("the corpus is empty: no sequences", index.files[0].path)
+            raise empty_corpus([file.path for file in index.files])
         if not self.are_all_served:
             self.lengths = {
                 name: None if own is None else np.where(self.is_served, own, np.uint32(0))

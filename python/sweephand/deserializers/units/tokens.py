@@ -18,9 +18,8 @@ from sweephand.corpus.sizes import chunks_between
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
-from sweephand.errors import DataError
 from sweephand.files.access import access_to
-from sweephand.files.source_file import SourceFile
+from sweephand.files.source_file import SourceFile, empty_corpus
 
 
 def open_tokens(
@@ -51,7 +50,7 @@ def open_tokens(
         About what a chunk holds; by default less where it is read from a store.
     """
     if len(offsets) == 1 + (0 if skipped is None else len(skipped)):
-        raise DataError("the corpus is empty: no sequences", files[0].path)
+        raise empty_corpus([file.path for file in files])
     ((name, definition),) = streams.items()
     column = ColumnData(None, dtype, (), int(offsets[-1]), offsets)
     is_local = access_to(files).is_local

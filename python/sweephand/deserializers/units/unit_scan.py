@@ -97,6 +97,8 @@ class UnitScan:
         Rows of the file that cannot be served.
     errors : list of DataError
         Why not, and what else is damaged.
+    is_cut : bool
+        Rows are lost, and nobody knows how many.
     facts : dict
         What it takes to read the units, as JSON.
     arrays : dict of ndarray
@@ -109,16 +111,18 @@ class UnitScan:
     lengths: dict[str, list[NDArray[np.integer]]] = field(default_factory=dict)
     damaged_rows: list[int] = field(default_factory=list)
     errors: list[DataError] = field(default_factory=list)
+    is_cut: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
-    def add_error(self, error: DataError, rows: Iterable[int] = ()) -> None:
-        """List a damaged item, and the rows that cannot be served because of it."""
+    def add_error(self, error: DataError, rows: Iterable[int] | None = None) -> None:
+        """List a damaged item, and the rows that are lost; None: the rest, however many."""
         if len(self.errors) == _MOST_ERRORS:
             error.add_note(f"{_MOST_ERRORS} items before it are damaged; no more are listed")
             raise error
         self.errors.append(error)
-        self.damaged_rows += rows
+        self.is_cut |= rows is None
+        self.damaged_rows += rows or ()
 
     def add_faults(self, faults: Mapping[int, DataError], first: int = 0) -> None:
         """Add errors of rows, which are counted from the first row here."""
@@ -156,6 +160,7 @@ class UnitScan:
         facts = {
             "kinds": {name: kind.to_fact() for name, kind in self.kinds.items()},
             "errors": [error.args for error in self.errors],
+            "is_cut": self.is_cut,
             "format": self.facts,
         }
         return Scan(arrays, facts)
