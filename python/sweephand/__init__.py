@@ -16,7 +16,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name, or explain its new place or its replacement."""
+    """Return a public name, or raise with its replacement."""
     if name == "__version__":
         return import_module("importlib.metadata").version("sweephand")
     if name in _names:
@@ -30,7 +30,8 @@ def __getattr__(name: str) -> object:
             ) from error
     if name[0] == "_":  # also when the package itself imports its core
         raise AttributeError(f"module 'sweephand' has no attribute {name!r}")
-    hint = import_module("sweephand.source.old_names").hint_at(name, _names)
     if name in import_module("sweephand.train").__all__:
-        hint = f"; it is sweephand.train.{name}"
-    raise AttributeError(f"module 'sweephand' has no attribute {name!r}{hint}")
+        raise AttributeError(f"sweephand has no {name!r}; it is sweephand.train.{name}")
+    from sweephand.base.other_names import no_such_name
+
+    raise no_such_name(__name__, name, _names)

@@ -20,6 +20,6 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> NoReturn:
     """Raise AttributeError, with the replacement of a name of CNTK."""
-    from sweephand.source.old_names import room_error
+    from sweephand.base.other_names import no_such_name
 
-    raise room_error("logging", name, __all__)
+    raise no_such_name(__name__, name, __all__)

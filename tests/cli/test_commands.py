@@ -86,11 +86,6 @@ def test_plan_shows_that_balance_evens_the_shares(tokens: Path, call: Call) -> N
     assert evened["mean"] < lanes / 3
     by_cost = call("plan", tokens, *options, "--balance", "attention").facts
     assert by_cost["share_cost_imbalance"]["mean"] < lanes / 3
-    small = ["--size", 300, "--workers", 4, "--balance"]
-    over = call("plan", tokens, *small, "attention", "--json").facts["share_cost_imbalance"]
-    said = " ".join(call("plan", tokens, *small, "attention").out.split())
-    assert f"costs {1 + over['max']:.3f} of the mean by balance='attention'" in said
-    assert "of the mean by" not in call("plan", tokens, *small, "samples").out
 
 
 def test_plan_rounds_padded_widths_up(tokens: Path, call: Call) -> None:
@@ -288,16 +283,11 @@ def test_find_names_an_id_that_is_not_there(tokens: Path, call: Call) -> None:
     assert answer.code == 1
     assert answer.err == (
         "sweephand find: no sequence has the id 'tokens.npz__300'; here ids look like "
-        "'tokens.npz__0'; near to it: 'tokens.npz__30', 'tokens.npz__230', 'tokens.npz__200'\n"
+        "'tokens.npz__0'\n"
     )
 
 
-@pytest.mark.parametrize("wrong", ["17", "token.npz__17", "a.npz__17", "data/tokens.npz__17"])
-def test_find_tells_the_id_that_was_meant(wrong: str, tokens: Path, call: Call) -> None:
-    assert "near to it: 'tokens.npz__17'" in call("find", tokens, wrong).err
-
-
-def test_find_tells_nothing_near_where_nothing_is(tokens: Path, call: Call) -> None:
+def test_find_says_how_ids_look(tokens: Path, call: Call) -> None:
     answer = call("find", tokens, "?", "--json")
     assert answer.facts["hint"] == "here ids look like 'tokens.npz__0'"
 

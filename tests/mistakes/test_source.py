@@ -88,19 +88,13 @@ MISTAKES = [
     Mistake("source shuffle", to_source(shuffle=True), TypeError, ("randomize=True",)),
     Mistake("source seed", to_source(seed=1), TypeError, ("randomization_seed=",)),
     Mistake("source num_workers", to_source(num_workers=2), TypeError, ("num_threads=",)),
-    Mistake("source workers", to_source(workers=2), TypeError, ("num_data_partitions",)),
     Mistake("source drop_last", to_source(drop_last=True), TypeError, ("leave it out",)),
     Mistake("source epochs", to_source(epochs=3), TypeError, ("max_sweeps=n",)),
-    Mistake(
-        "source window", to_source(window=8), TypeError, ("randomization_window_in_chunks",)
-    ),
     Mistake("source rank", to_source(rank=0), TypeError, ("partition_index=rank",)),
     Mistake(
         "source collate_fn", to_source(collate_fn=list), TypeError, ("layout=sh.Padded()",)
     ),
     Mistake("source prefetch_factor", to_source(prefetch_factor=2), TypeError, ("prefetch=",)),
-    Mistake("source device", to_source(device="cpu"), TypeError, ("minibatch.torch(device",)),
-    Mistake("source typo", to_source(max_sweep=1), TypeError, ("is it 'max_sweeps'?",)),
     # Of what gives minibatches.
     Mistake(
         "next without a size",
@@ -108,49 +102,7 @@ MISTAKES = [
         TypeError,
         (SIZED,),
     ),
-    Mistake(
-        "minibatches batch_size",
-        with_source(lambda source: source.minibatches(batch_size=8)),
-        TypeError,
-        ("first argument, size",),
-    ),
-    Mistake(
-        "minibatches shuffle",
-        with_source(lambda source: source.minibatches(8, shuffle=True)),
-        TypeError,
-        ("randomize=",),
-    ),
-    Mistake(
-        "epoch drop_last",
-        with_source(lambda source: source.epoch(8, drop_last=True)),
-        TypeError,
-        ("the last one is smaller",),
-    ),
-    Mistake(
-        "epoch world_size",
-        with_source(lambda source: source.epoch(8, world_size=2, rank=0)),
-        TypeError,
-        ("num_data_partitions=K",),
-    ),
-    Mistake(
-        "minibatches max_sweeps",
-        with_source(lambda source: source.minibatches(8, max_sweeps=1)),
-        TypeError,
-        ("MinibatchSource(...)",),
-    ),
     # Of loaders.
-    Mistake(
-        "dataset batch_size",
-        with_source(lambda source: DATASET(source, batch_size=8)),
-        TypeError,
-        ("first argument, size",),
-    ),
-    Mistake(
-        "dataset num_workers",
-        with_source(lambda source: DATASET(source, 8, num_workers=2)),
-        TypeError,
-        ("sh.torch.DataLoader(dataset",),
-    ),
     Mistake(
         "dataset of a deserializer",
         lambda folder: DATASET(make_corpus(), 8),
@@ -167,24 +119,6 @@ MISTAKES = [
         ("sh.torch.IterableDataset(source, size)",),
     ),
     Mistake(
-        "loader batch_size",
-        with_source(lambda source: LOADER(DATASET(source, 8), batch_size=8)),
-        TypeError,
-        ("made by the source",),
-    ),
-    Mistake(
-        "loader shuffle",
-        with_source(lambda source: LOADER(DATASET(source, 8), shuffle=True)),
-        TypeError,
-        ("randomize=True",),
-    ),
-    Mistake(
-        "loader collate_fn",
-        with_source(lambda source: LOADER(DATASET(source, 8), collate_fn=list)),
-        TypeError,
-        ("to_item=",),
-    ),
-    Mistake(
         "torch's loader with a batch_size",
         with_source(
             lambda source: next(
@@ -196,21 +130,7 @@ MISTAKES = [
     ),
     # Of training.
     Mistake("session batch_size", train(batch_size=8), TypeError, ("mb_size=",)),
-    Mistake("session epochs", train(epochs=3), TypeError, ("source.num_samples_per_sweep",)),
-    Mistake("session val_loader", train(val_loader=[]), TypeError, ("cv_config=",)),
     Mistake("session seed", train(seed=3), TypeError, ("randomization_seed",)),
-    Mistake(
-        "trainer optimizer",
-        lambda folder: sh.Trainer(None, print, optimizer=3),  # type: ignore[call-arg]
-        TypeError,
-        ("sh.torch.Learner(optimizer",),
-    ),
-    Mistake(
-        "trainer num_workers",
-        lambda folder: sh.Trainer(None, print, [], num_workers=3),  # type: ignore[call-arg]
-        TypeError,
-        ("num_data_partitions",),
-    ),
     # Values.
     Mistake(
         "size 0", with_source(lambda source: source.next_minibatch(0)), ValueError, (SIZED,)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mistakes.mistake import Mistake, assert_said, each
-from tests.mistakes.newcomer import npz, with_packages
+from tests.mistakes.newcomer import npz
 
 import sweephand as sh
 
@@ -40,70 +40,6 @@ MISTAKES = [
         lambda f: sh.open(npz(f), 2),  # type: ignore[arg-type]
         TypeError,
         ("a list of names, got int",),
-    ),
-    Mistake(
-        "a dtype for a definition",
-        lambda _: sh.StreamDefs(x="float32"),  # type: ignore[arg-type]
-        TypeError,
-        ("x=StreamDef(dtype='float32')",),
-    ),
-    Mistake(
-        "a type of torch for a definition",
-        with_packages(lambda p: sh.StreamDefs(x=p.torch.int64)),
-        TypeError,
-        ("x=StreamDef(dtype='int64')",),
-    ),
-    Mistake(
-        "a field for a definition",
-        lambda _: sh.StreamDefs(x="tokens"),  # type: ignore[arg-type]
-        TypeError,
-        ("x=StreamDef(field='tokens')",),
-    ),
-    Mistake(
-        "a shape for a definition",
-        lambda _: sh.StreamDefs(x=784),  # type: ignore[arg-type]
-        TypeError,
-        ("x=StreamDef(shape=784)",),
-    ),
-    Mistake(
-        "a dict for a definition",
-        lambda _: sh.StreamDefs(x={"field": "a", "shape": 3}),  # type: ignore[arg-type]
-        TypeError,
-        ("x=StreamDef(field=..., shape=...)",),
-    ),
-    Mistake(
-        "the class for a definition",
-        lambda _: sh.StreamDefs(x=sh.StreamDef),  # type: ignore[arg-type]
-        TypeError,
-        ("x=StreamDef()",),
-    ),
-    *(
-        Mistake(
-            f"{slip} for {meant}",
-            lambda _, slip=slip: STREAM_DEF(**{slip: 3}),  # type: ignore[misc]
-            TypeError,
-            (f"no argument {slip!r}", f"write {meant}"),
-        )
-        for slip, meant in [
-            ("dim", "shape"),
-            ("name", "field"),
-            ("sparse", "is_sparse"),
-            ("data_type", "dtype"),
-            ("define_mb_size", "defines_mb_size"),
-            ("transform", "transforms"),
-        ]
-    ),
-    Mistake(
-        "an option of CNTK that we have not",
-        lambda _: STREAM_DEF(max_sequence_length=3),
-        TypeError,
-        ("'max_sequence_length'", "layout"),
-    ),
-    Mistake(
-        "an unknown option",
-        lambda _: STREAM_DEF(foo=1),
-        TypeError,
-        ("there are: field, shape",),
     ),
     Mistake(
         "a misspelt dtype",

@@ -1,14 +1,12 @@
 """What callers pass that cannot be: an error that says so, and the source stays usable."""
 
-import pickle
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.source.old_names import ELSEWHERE
+from sweephand.base.other_names import hint_at
 
 
 def rows(count: int = 10) -> sh.ArrayDeserializer:
@@ -230,48 +228,32 @@ def corpus_name(corpus: sh.Deserializer) -> str:
     return "Chunks" if isinstance(corpus, Chunks) else "array"
 
 
-@pytest.mark.parametrize("multithreaded", [True, False, None])
-def test_multithreaded_deserializer_is_an_old_name_of_threads(
-    multithreaded: bool | None,
-) -> None:
-    option = {"multithreaded_deserializer": multithreaded}
-    with sh.MinibatchSource(rows(), **option) as source, sh.MinibatchSource(rows()) as other:
-        wanted = 1 if multithreaded is False else other.timeline.options.threads
-        copy = pickle.loads(pickle.dumps(source))
-        assert source.timeline.options.threads == copy.timeline.options.threads == wanted
-        assert source.next_minibatch(4).ids == copy.next_minibatch(4).ids
-    if multithreaded is not None:
-        with pytest.raises(ValueError, match="give num_threads alone"):
-            sh.MinibatchSource(rows(), num_threads=2, **option)
-
-
 def test_options_without_a_counterpart_say_what_to_do_instead() -> None:
-    with pytest.raises(TypeError, match=r"trace_level has no counterpart: .*'sweephand'"):
+    with pytest.raises(TypeError, match=r"trace_level.*: it is the level of logging.getLogger"):
         sh.MinibatchSource(rows(), trace_level=1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'windw'"):
         sh.MinibatchSource(rows(), windw=3)
-    with pytest.raises(TypeError, match="must be True or False, got 3"):
-        sh.MinibatchSource(rows(), multithreaded_deserializer=3)
 
 
-@pytest.mark.parametrize("name", sorted(ELSEWHERE))
-def test_names_of_cntk_say_what_is_here_in_their_place(name: str) -> None:
+@pytest.mark.parametrize("name", ["sgd", "UserMinibatchSource", "DataLoader", "StreamDfe"])
+def test_names_of_other_libraries_say_what_is_here_in_their_place(name: str) -> None:
     with pytest.raises(AttributeError, match=f"no attribute {name!r}; .*") as caught:
         getattr(sh, name)
-    assert ELSEWHERE[name] in str(caught.value)
-    assert not hasattr(sh, name)
-    for ours in re.findall(r"(?:it is|a|write a) ([A-Z]\w+)", ELSEWHERE[name]):
-        assert hasattr(sh, ours) or ours == "DistributedDataParallel"
+    assert str(caught.value).endswith(hint_at(name, sh.__all__))
+    assert not hasattr(sh.learners, name)
+    for module in ("sweephand", "sweephand.learners", "sweephand.train"):
+        with pytest.raises(ImportError, match=f"no attribute {name!r}") as refused:
+            exec(f"from {module} import {name}")
+        assert name == "StreamDfe" or hint_at(name, ()) in str(refused.value)
 
 
-def test_the_old_name_of_the_limit_still_works_and_says_so() -> None:
-    with (
-        pytest.warns(DeprecationWarning, match="old name of max_samples"),
-        sh.MinibatchSource(rows(), epoch_size=4) as source,
-    ):
-        assert sum(minibatch.num_samples for minibatch in source.minibatches(3)) == 4
-    with pytest.raises(ValueError, match="give max_samples alone"):
-        sh.MinibatchSource(rows(), epoch_size=4, max_samples=4)
+def test_arguments_of_other_libraries_say_what_is_here_in_their_place() -> None:
+    with pytest.raises(TypeError, match="'batch_size': a size, in samples"):
+        sh.MinibatchSource(rows(), batch_size=8)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"MinibatchSource\(\) got .*'shuffle': it is"):
+        sh.MinibatchSource(rows(), shuffle=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'max_sweep'"):
+        sh.MinibatchSource(rows(), max_sweep=1)  # type: ignore[call-arg]
 
 
 def test_a_closed_source_says_so() -> None:

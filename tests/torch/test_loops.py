@@ -532,7 +532,7 @@ def test_a_list_of_another_loader_is_a_sweep_each_time(kind: type[DataLoader[Any
 
 def test_options_that_make_minibatches_are_refused() -> None:
     dataset = sh.torch.IterableDataset(make_source(), 16)
-    with pytest.raises(TypeError, match="'batch_size': minibatches are made by the source"):
+    with pytest.raises(TypeError, match="batch_size: the source makes the minibatches"):
         sh.torch.DataLoader(dataset, batch_size=3, shuffle=True)
     with pytest.raises(ValueError, match="in_order=False hands out minibatches in an order"):
         sh.torch.DataLoader(dataset, num_workers=2, in_order=False)

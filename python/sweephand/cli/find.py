@@ -20,9 +20,7 @@ from sweephand.cli.options import (
     whole,
 )
 from sweephand.cli.steps import step_at_time
-from sweephand.corpus.ledger import Ledger
 from sweephand.source.limits import INFINITELY_REPEAT
-from sweephand.source.unknown_ids import unknown_id
 from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
 
@@ -42,10 +40,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
     corpus = open_corpus(arguments)
     with make_source(corpus, arguments, max_sweeps=INFINITELY_REPEAT, num_threads=0) as source:
-        try:
-            time = source.find(arguments.id, arguments.sweep)
-        except KeyError:
-            raise KeyError(unknown_id(arguments.id, corpus.open(Ledger()))) from None
+        time = source.find(arguments.id, arguments.sweep)
         step = None
         if arguments.size is not None:
             step = step_at_time(source, arguments.size, time, screen)

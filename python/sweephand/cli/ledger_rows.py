@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.source.unknown_ids import unknown_among
 from sweephand.train.ledger.loss_rows import LossRows
 from sweephand.train.ledger.read_ledger import read_ledger
 
@@ -148,4 +147,6 @@ class LedgerRows:
         try:
             return self.ids.index(name)
         except ValueError:
-            raise KeyError(unknown_among(name, self.ids)) from None
+            raise KeyError(
+                f"no sequence here has the id {name!r}; ids look like {self.ids[0]!r}"
+            ) from None

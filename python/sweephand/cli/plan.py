@@ -31,7 +31,6 @@ from sweephand.cli.options import (
 from sweephand.cli.picture import keep_picture
 from sweephand.shuffle.prediction import predicted_variance_ratio
 from sweephand.shuffle.quality import ShuffleReport, shuffle_report
-from sweephand.source.imbalance import NEAR_ENOUGH, Imbalance, how_near
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures
 from sweephand.terminal.numbers import in_bytes, in_count, in_percent
@@ -173,10 +172,6 @@ def _show(facts: dict[str, Any], screen: Screen) -> None:
         by_cost = map(in_percent, facts["share_cost_imbalance"].values())
         rows.append(("fullest worker by attention", *by_cost))
     screen.table(["", "min", "mean", "max"], rows)
-    over = 1 + facts.get("share_cost_imbalance", {"max": 0.0})["max"]
-    if facts["balance"] == "attention" and over > NEAR_ENOUGH:
-        worst = Imbalance(over, facts["longest_cost_of_share"])
-        screen.text("\n" + how_near(worst, facts["workers"], facts["size"], has_rows=False))
     screen.heading("Layouts, in a step")
     header = ["", "padding", "cells", "rows", "shapes", "fullest worker"]
     screen.table(header, [_layout_row(found) for found in facts["layouts"].values()])

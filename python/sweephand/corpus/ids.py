@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.id_words import digests_of_names, digests_of_numbers
+from sweephand.errors import shown
 
 _ROUND = 1 << 20  # names that are made at once, where all are looked at
 
@@ -32,6 +33,24 @@ class SequenceIds(ABC):
         KeyError
             If there is no such sequence.
         """
+
+    def number_of(self, wanted: object) -> int:
+        """Return the number of the sequence with an id that a user gave.
+
+        Raises
+        ------
+        TypeError
+            If the id is no text.
+        KeyError
+            If there is none, with the form of the ids here.
+        """
+        first = self.names(np.zeros(1, np.uint64))[0]
+        if not isinstance(wanted, str):
+            raise TypeError(f"an id is text, such as {first!r}, got {shown(wanted)}")
+        try:
+            return self.number(wanted)
+        except KeyError as error:
+            raise KeyError(f"{error.args[0]}; here ids look like {first!r}") from None
 
     def numbers(self, name: str) -> list[int]:
         """Return the number of the sequence with this id, or of all that were made of it.

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral
-from typing import Any, Literal, Never, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand.base.checks import check_flag, check_function, check_int
 from sweephand.corpus.casts import as_dtype
-from sweephand.corpus.stream_mistakes import instead_of_definition, unknown_argument
-from sweephand.errors import ArgumentTypeError
+from sweephand.errors import ArgumentTypeError, shown
 
 Transform = Callable[[NDArray[Any]], NDArray[Any]]
 Decode = Literal["image", "audio"]
@@ -103,10 +102,7 @@ class StreamDef:
         decode: Decode | None = None,
         loss_mask: str | None = None,
         parts: str | None = None,
-        **unknown: Never,
     ) -> None:
-        if unknown:
-            raise unknown_argument(next(iter(unknown)), [one.name for one in fields(self)])
         if field is not None and not isinstance(field, str):
             raise TypeError(f"field must be the stream's name in the data, got {field!r:.60}")
         for option, given in (("loss_mask", loss_mask), ("parts", parts)):
@@ -214,8 +210,8 @@ class StreamDefs(Mapping[str, StreamDef]):
                 raise TypeError(f"the name of a stream is text, got {name!r:.60}")
             if not isinstance(definition, StreamDef):
                 raise TypeError(
-                    f"stream {name!r} must be a StreamDef: write "
-                    f"{instead_of_definition(name, definition)}"
+                    f"stream {name!r} must be a StreamDef, such as StreamDef(shape=3), got "
+                    f"{shown(definition)}"
                 )
         self._streams = given
 

@@ -119,35 +119,6 @@ def check_dict(wanted: str, data: object) -> None:
             raise TypeError(f"the name of a stream is text, got {name!r:.60}")
 
 
-def advice_for_several(given: Sequence[Any]) -> str:
-    """Return advice for several arguments that should be a single argument."""
-    if all(isinstance(one, Deserializer) for one in given):
-        return "those that are joined come in a list, sh.MinibatchSource([a, b])"
-    if isinstance(given[1], int):
-        return "a size is asked for with every loop, source.sweep(size); options have names"
-    if isinstance(given[0], Deserializer):
-        return "options are given by their names"
-    if _are_paths(given):
-        return f"files of one corpus are sh.open([{_shown_path(given[0])}, ...])"
-    return "arrays come in a dict, sh.MinibatchSource({'x': X, 'y': y})"
-
-
-def advice_for_named(given: Mapping[str, Any]) -> str:
-    """Return advice for data that were given by names; "" if they are none."""
-    if not all(map(_are_data, given.values())):
-        return ""
-    if any(isinstance(one, Deserializer) for one in given.values()):
-        return "deserializers come without a name, those that are joined in a list"
-    pairs = ", ".join(f"{name!r}: {name}" for name in list(given)[:_MOST_COLUMNS])
-    return f"arrays come in a dict, sh.MinibatchSource({{{pairs}}})"
-
-
-def _are_data(one: object) -> bool:
-    if isinstance(one, list | tuple):
-        return any(isinstance(first, int | float) or _are_data(first) for first in one[:1])
-    return isinstance(one, Deserializer) or not _names(one).isdisjoint(_ARRAYS | _SERIES)
-
-
 def _what(data: object) -> str:
     if isinstance(data, type):
         return f"the class {data.__name__}"

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sweephand.base.advice import AnswersForeignNames, names_ours
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.foreign_methods import ON_CORPUS, ON_MAP, NoDataset
 from sweephand.errors import printable
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from sweephand.maps.sequence_map import SequenceMap, SizeOf
 
 
-class Deserializer(AnswersForeignNames, NoDataset, ABC):
+class Deserializer(ABC):
     """Turns a file format, or arrays, into chunks of sequences.
 
     Examples
@@ -33,8 +31,6 @@ class Deserializer(AnswersForeignNames, NoDataset, ABC):
     >>> sh.MinibatchSource(corpus, randomize=False).next_minibatch(4)["x"].values
     array([0, 1, 2, 3])
     """
-
-    _foreign = ON_CORPUS
 
     @abstractmethod
     def open(self, ledger: Ledger) -> Corpus:
@@ -67,7 +63,6 @@ class Deserializer(AnswersForeignNames, NoDataset, ABC):
 
         return decode_streams(corpus, opening)
 
-    @names_ours(ON_MAP, "map")
     def map(
         self,
         function: Callable[..., Any],
@@ -158,7 +153,6 @@ class Deserializer(AnswersForeignNames, NoDataset, ABC):
         )
         return MappedDeserializer(self, wanted)
 
-    @names_ours(ON_MAP, "filter")
     def filter(
         self,
         predicate: Callable[..., Any],

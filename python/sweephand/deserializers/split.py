@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.base.advice import names_ours
 from sweephand.base.checks import check_int
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.id_words import digests_of_names, id_words
@@ -41,15 +39,6 @@ _ROUND = 1 << 20
 _NEARLY = Fraction(1, 10**9)  # as near as decimals come to thirds
 
 
-def _advice_for_several(given: Sequence[Any]) -> str:
-    if isinstance(given[1], int | float | list | tuple):
-        return "each part has its name, sh.split(corpus, validation=0.1)"
-    if isinstance(given[1], str):
-        return "a class is by its name, sh.split(corpus, validation=0.1, by='label')"
-    return "arrays come in a dict, sh.split({'x': X, 'y': y}, validation=0.1)"
-
-
-@names_ours({}, "split", several=_advice_for_several)
 def split(
     corpus: SourceData,
     *,

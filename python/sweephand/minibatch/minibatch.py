@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from sweephand import _core
-from sweephand.base.advice import names_ours
 from sweephand.base.checks import check_int
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
@@ -16,7 +15,6 @@ from sweephand.errors import UnquotedMessage, shown
 from sweephand.layouts import Layout
 from sweephand.layouts.attention import Attention
 from sweephand.minibatch.contents import Contents, Keys, Origin
-from sweephand.minibatch.foreign_names import OF_TORCH, ON_MINIBATCH
 from sweephand.minibatch.label_count import LABELS, LabelKind, kind_of_stream
 from sweephand.minibatch.minibatch_data import MinibatchData, parts_of
 from sweephand.minibatch.segmented_share import SegmentedShare
@@ -105,7 +103,6 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
     def __len__(self) -> int:
         return len(self._keys)
 
-    @names_ours(OF_TORCH)
     def torch(self, device: object = None, non_blocking: bool = False) -> Tensors:
         """Return the streams as tensors, on a CPU over the same memory.
 
@@ -137,8 +134,6 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
         hint = self._described(name)
         if name in self._keys:
             hint = f"its stream is minibatch[{name!r}]"
-        elif self and name in ON_MINIBATCH:
-            hint = ON_MINIBATCH[name].format(name_of(next(iter(self))))
         raise AttributeError(f"a minibatch has no attribute {name!r}; {hint}")
 
     def __setitem__(self, key: Any, value: object) -> NoReturn:

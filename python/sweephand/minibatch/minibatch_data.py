@@ -14,7 +14,6 @@ from sweephand.corpus.objects import parsed
 from sweephand.corpus.own_values import own_result
 from sweephand.layouts import pad_element
 from sweephand.minibatch.boundaries import Boundaries
-from sweephand.minibatch.foreign_names import ON_DATA
 from sweephand.minibatch.label_count import LabelKind, are_tokens
 from sweephand.minibatch.labels import next_tokens, same_tokens
 from sweephand.minibatch.lazy import lazy
@@ -292,13 +291,6 @@ class MinibatchData(Boundaries):
 
         array = self.exported if dtype is None else cast(self.exported, as_dtype(dtype))
         return to_tensor(array, self._device if device is None else device, non_blocking)
-
-    def _explain_missing(self, name: str) -> None:
-        """Raise AttributeError for a name of another library, with its replacement."""
-        if name in ON_DATA:
-            raise AttributeError(
-                f"MinibatchData has no {name!r}: {ON_DATA[name]}", name=name, obj=self
-            )
 
     def __len__(self) -> int:
         return self.num_sequences

@@ -15,7 +15,6 @@ from sweephand.source.limits import END_OF_TIME
 from sweephand.source.open_corpus import OpenCorpus
 from sweephand.source.options import SourceOptions
 from sweephand.source.order import common_boundary, make_order, make_planner
-from sweephand.source.unknown_ids import number_of
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def _ban(effects: Effects, event: Ban, _layout: Layout, _places: Places) -> Effe
         banned = event.at, effects.corpus.ids.numbers_of(event.ids)
     except KeyError:
         for name in event.ids:
-            number_of(name, effects.corpus)  # which names those that are similar
+            effects.corpus.ids.number_of(name)  # whose error has the form of ids
         raise
     return replace(effects, bans=(*effects.bans, banned))
 

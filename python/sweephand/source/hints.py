@@ -20,13 +20,6 @@ class Hints:
     def __init__(self) -> None:
         self.has_run_out = False
         self._given: set[str] = set()
-        self._seen: set[str] = set()
-
-    def has_seen(self, question: str) -> bool:
-        """Return True but for the first time that a question comes up."""
-        is_known = question in self._seen
-        self._seen.add(question)
-        return is_known
 
     def give(self, hint: str) -> None:
         """Warn of something at the line of the user's code, unless that was done before."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Self
 
 from sweephand.base.checks import check_int
-from sweephand.source.hints import level_of_user
 
 
 class NamedLimit(int):
@@ -23,20 +21,6 @@ INFINITELY_REPEAT = NamedLimit(2**64 - 1)
 FULL_DATA_SWEEP = NamedLimit(2**64 - 2)
 MAX_TIME = 2**63 - 1
 END_OF_TIME = MAX_TIME - 2**32  # no sequence is longer, so that none ends after MAX_TIME
-
-
-def limit_of_old_name(epoch_size: int | None, max_samples: int) -> int:
-    """Return `max_samples`, by whichever of its names it was given."""
-    if epoch_size is None:
-        return max_samples
-    if max_samples != INFINITELY_REPEAT:
-        raise ValueError("give max_samples alone; epoch_size is its old name")
-    warnings.warn(
-        "epoch_size of a source is the old name of max_samples",
-        DeprecationWarning,
-        stacklevel=level_of_user(),
-    )
-    return epoch_size
 
 
 @dataclass(frozen=True)

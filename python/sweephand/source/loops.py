@@ -49,10 +49,6 @@ def loop(
             "and loop over source.sweep(size), or set source.current_position = 0"
         )
     hint_at_repetition(cursor.plan, hints, size_at(size, cursor.time))
-    if num_partitions > 1 and cursor.plan.options.balance is not None:
-        from sweephand.source.imbalance import hint_at_imbalance
-
-        hint_at_imbalance(cursor, hints, size_at(size, cursor.time), num_partitions)
     share = num_partitions, partition_index
     same = None if is_schedule(size) else cursor.request(cast(int, size), *share)
     while True:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from inspect import Parameter, signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
-from sweephand.base.checks import check_choice, check_flag, check_int, check_number
+from sweephand.base.checks import check_choice, check_int, check_number
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of
 from sweephand.errors import shown
 from sweephand.layouts import Frames, Layout, Ragged
 from sweephand.source.balance import Balance, cost_of
-from sweephand.source.limits import INFINITELY_REPEAT, Limits, limit_of_old_name
+from sweephand.source.limits import INFINITELY_REPEAT, Limits
 from sweephand.source.window import (
     DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
     DefaultWindow,
@@ -36,14 +36,7 @@ DEFAULT_NUM_LANES = 48
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """The arguments of a `MinibatchSource`, which documents them, checked together.
-
-    Attributes
-    ----------
-    epoch_size, multithreaded_deserializer, trace_level
-        Names that CNTK has for `max_samples` and ``num_threads=1``, and one without a
-        counterpart here.
-    """
+    """The arguments of a `MinibatchSource`, which documents them, checked together."""
 
     deserializers: SourceData = field(kw_only=False)
     max_samples: int = INFINITELY_REPEAT
@@ -68,29 +61,8 @@ class SourceOptions:
     map_timeout: float | None = None
     node_cache: NodeCache | None = None
     events: Sequence[Event] | Sequence[Mapping[str, Any]] | PathLike[str] | str | None = None
-    epoch_size: InitVar[int | None] = None
-    multithreaded_deserializer: InitVar[bool | None] = None
-    trace_level: InitVar[int | None] = None
 
-    def __post_init__(
-        self,
-        epoch_size: int | None,
-        multithreaded_deserializer: bool | None,
-        trace_level: int | None,
-    ) -> None:
-        if trace_level is not None:
-            raise TypeError(
-                "trace_level has no counterpart: leave it out, and set the level of "
-                "logging.getLogger('sweephand')"
-            )
-        self._set(max_samples=limit_of_old_name(epoch_size, self.max_samples))
-        if multithreaded_deserializer is not None:
-            if self.num_threads is not None:
-                raise ValueError(
-                    "give num_threads alone; multithreaded_deserializer is its old name"
-                )
-            if not check_flag("multithreaded_deserializer", multithreaded_deserializer):
-                self._set(num_threads=1)
+    def __post_init__(self) -> None:
         self._check()
         # Not the user's own, which may be read only once.
         self._set(deserializers=deserializers_of(self.deserializers))

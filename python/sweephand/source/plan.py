@@ -356,10 +356,8 @@ class Plan:
 
     def find(self, sequence_id: str, sweep: int, size: int) -> int:
         """Return the nominal time of a sequence in a sweep; KeyError if there is none."""
-        from sweephand.source.unknown_ids import number_of
-
         check_int("sweep", sweep, 0, MAX_TIME // self.sweep_samples)
-        number = number_of(sequence_id, self.corpus)
+        number = self.corpus.ids.number_of(sequence_id)
         return self.make_planner().find(number, sweep, size)
 
     def later_part(self, time: int) -> int:

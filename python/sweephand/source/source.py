@@ -7,8 +7,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sweephand.base.advice import AnswersForeignNames, names_ours
-from sweephand.deserializers.data_in_memory import advice_for_named, advice_for_several
+from sweephand.base.other_names import answers_other_names
 from sweephand.errors import StateError
 from sweephand.events.event_list import EventList
 from sweephand.minibatch.minibatch import Minibatch
@@ -16,8 +15,6 @@ from sweephand.minibatch.position import Position
 from sweephand.source.answers import Answers
 from sweephand.source.at_exit import close_at_exit
 from sweephand.source.cursor import Cursor
-from sweephand.source.foreign_methods import ON_SOURCE
-from sweephand.source.foreign_names import NEXT, SIZED, SOURCE
 from sweephand.source.hints import Hints
 from sweephand.source.loops import checked_size, hint_at_repetition, loop
 from sweephand.source.options import SourceOptions, takes_arguments_of
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
     from sweephand.source.sweep_loop import SweepLoop
 
 
-class MinibatchSource(AnswersForeignNames, Answers):
+class MinibatchSource(Answers):
     """Deliver minibatches in an order that is a pure function of corpus, seed and nominal time.
 
     Parameters
@@ -104,11 +101,6 @@ class MinibatchSource(AnswersForeignNames, Answers):
     events : list of Event, or path, optional
         Events on the timeline: `list(source.events)` of another source, or a JSON file that
         keeps them: events added by `events` of the source are written there at once.
-    epoch_size : int, optional
-        Old name of `max_samples`; deprecated.
-    **old
-        Other options of CNTK: ``multithreaded_deserializer=False`` is ``num_threads=1``;
-        ``trace_level`` is refused, saying what to do instead.
 
     Raises
     ------
@@ -126,10 +118,9 @@ class MinibatchSource(AnswersForeignNames, Answers):
     4 2 True
     """
 
-    _foreign = ON_SOURCE
     _crosses_sweeps = True
 
-    @names_ours(SOURCE, "MinibatchSource", several=advice_for_several, named=advice_for_named)
+    @answers_other_names
     @takes_arguments_of(SourceOptions)
     def __init__(self, deserializers: SourceData, **given: Any) -> None:
         options = SourceOptions(deserializers, **given)
@@ -159,7 +150,6 @@ class MinibatchSource(AnswersForeignNames, Answers):
         return self._hints
 
     @served_as_before
-    @names_ours(NEXT)
     def next_minibatch(
         self,
         minibatch_size_in_samples: int,
@@ -209,7 +199,6 @@ class MinibatchSource(AnswersForeignNames, Answers):
             contents = cursor.plan.contents_by(names)
         return cursor.next(request, contents, device)
 
-    @names_ours(SIZED)
     def minibatches(
         self, size: Size, *, num_data_partitions: int = 1, partition_index: int = 0
     ) -> Iterator[Minibatch]:
@@ -235,7 +224,6 @@ class MinibatchSource(AnswersForeignNames, Answers):
         sizes = checked_size(self._cursor, size, num_data_partitions, partition_index)
         return loop(self._cursor, self._hints, sizes, num_data_partitions, partition_index)
 
-    @names_ours(SIZED)
     def sweep(
         self, size: Size, *, num_data_partitions: int = 1, partition_index: int = 0
     ) -> SweepLoop:
@@ -279,7 +267,6 @@ class MinibatchSource(AnswersForeignNames, Answers):
         sizes = checked_size(self._cursor, size, num_data_partitions, partition_index)
         return SweepLoop(self._cursor, sizes, num_data_partitions, partition_index)
 
-    @names_ours(SIZED)
     def epoch(
         self, size: Size, *, num_data_partitions: int = 1, partition_index: int = 0
     ) -> SweepLoop:

@@ -26,7 +26,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     """Return a public name."""
     if name not in __all__:
-        from sweephand.source.old_names import room_error
+        from sweephand.base.other_names import no_such_name
 
-        raise room_error("torch", name, __all__)
+        raise no_such_name(__name__, name, __all__)
     return _find("TorchLearner" if name == "Learner" else name)

@@ -10,6 +10,6 @@ def __getattr__(name: str) -> object:
     """Return a public name, or raise with the replacement of a name of CNTK."""
     if name in __all__:
         return _find(name)
-    from sweephand.source.old_names import room_error
+    from sweephand.base.other_names import no_such_name
 
-    raise room_error("train", name, __all__)
+    raise no_such_name(__name__, name, __all__)

@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from inspect import signature
 from typing import Any
 
 import torch.utils.data
 
-from sweephand.base.advice import names_ours
 from sweephand.base.checks import check_int
 from sweephand.errors import shown
 from sweephand.minibatch.position import Position
-from sweephand.source.foreign_names import DATASET
 from sweephand.torch.loaders.dataset import Delivered, IterableDataset
 
 _MADE_BY_THE_SOURCE = (
-    "minibatches are made by the source; leave it out, sh.torch.IterableDataset(source, size) "
-    "has the size, in samples"
-)
-_MAKE_MINIBATCHES = {
     "batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "collate_fn",
-}  # fmt: skip
-_FOREIGN = (
-    DATASET
-    | dict.fromkeys(["batch_size", "sampler", "batch_sampler"], _MADE_BY_THE_SOURCE)
-    | {"shuffle": f"{_MADE_BY_THE_SOURCE}; {DATASET['shuffle']}"}
-    | {"collate_fn": "what is made of a minibatch is IterableDataset(..., to_item=...)"}
-)
-_TORCHS = set(signature(torch.utils.data.DataLoader.__init__).parameters) - _MAKE_MINIBATCHES
+)  # fmt: skip
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
@@ -77,7 +63,6 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     dataset: IterableDataset
 
-    @names_ours(_FOREIGN, "sh.torch.DataLoader", _TORCHS)
     def __init__(
         self, dataset: IterableDataset, *, read_ahead: int = 0, **options: Any
     ) -> None:
@@ -87,6 +72,12 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 "sh.torch.DataLoader(sh.torch.IterableDataset(source, size))"
             )
         check_int("read_ahead", read_ahead, 0, 2**16)
+        for name in _MADE_BY_THE_SOURCE:
+            if name in options:
+                raise TypeError(
+                    f"sh.torch.DataLoader() takes no {name}: the source makes the minibatches, "
+                    "sh.torch.IterableDataset(source, size) has their size, in samples"
+                )
         if not options.get("in_order", True):
             raise ValueError(
                 "in_order=False hands out minibatches in an order that no state can tell; "

@@ -11,12 +11,11 @@ import torch
 import torch.utils.data
 from torch.utils.data import _utils as loader_parts
 
-from sweephand.base.advice import names_ours
 from sweephand.base.checks import check_int
+from sweephand.base.other_names import answers_other_names
 from sweephand.errors import StateError, shown
 from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.source.foreign_names import DATASET
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
 from sweephand.source.sweep_loop import check_not_ended
@@ -103,7 +102,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     1 [4.0, 5.0]
     """
 
-    @names_ours(DATASET, "sh.torch.IterableDataset")
+    @answers_other_names
     def __init__(
         self,
         source: MinibatchSource,

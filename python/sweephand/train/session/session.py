@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sweephand.base.advice import names_ours
 from sweephand.base.checks import check_int
+from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import LossScaleError
-from sweephand.source.foreign_names import SESSION
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.source.schedules.spec import Spec
@@ -112,7 +111,7 @@ class TrainingSession:
     (80, 2.5)
     """
 
-    @names_ours(SESSION, "training_session")
+    @answers_other_names
     def __init__(
         self,
         trainer: Trainer,

@@ -1,7 +1,6 @@
 """The reports of a trainer to its observers, and the last step that it took."""
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -10,7 +9,6 @@ from typing import Any, TypeAlias
 from sweephand.train.learners.learning_rate import Clock
 from sweephand.train.progress.observer import StepListener, TakenStep, as_observer
 from sweephand.train.progress.record import Figures, Record, RecordKind, Step
-from sweephand.train.trainer.mean_criterion import MeanDetector
 from sweephand.train.trainer.noise_scale import SmoothedNoiseScale
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
 
@@ -40,7 +38,6 @@ class StepReporter:
         self._reported: dict[str, float] = {}  # as last reported
         self._pending: tuple[Outcome, Step] | None = None  # its results are on their way
         self._last: Step | None = None
-        self._mean_detector: MeanDetector | None = MeanDetector()
 
     def report(self, kind: RecordKind, step: int, samples: int, figures: Figures) -> bool:
         """Send a record to the observers; return True if any of them shows it."""
@@ -62,13 +59,13 @@ class StepReporter:
     @contextmanager
     def reporting_only_to(self, calls: Sequence[Callable[[Step], object]]) -> Iterator[None]:
         """Call only these with each step inside; afterwards as if nothing had been reported."""
-        kept = self.observers, self._values, self._reported, self._last, self._mean_detector
+        kept = self.observers, self._values, self._reported, self._last
         self.observers = [StepListener(call) for call in calls]
-        self._values, self._reported, self._mean_detector = {}, {}, None
+        self._values, self._reported = {}, {}
         try:
             yield
         finally:
-            self.observers, self._values, self._reported, self._last, self._mean_detector = kept
+            self.observers, self._values, self._reported, self._last = kept
 
     @contextmanager
     def reporting_also_to(self, calls: Sequence[Callable[[Step], object]]) -> Iterator[None]:
@@ -167,19 +164,8 @@ class StepReporter:
             noise_scale = self._noise.value
         # This takes a fifth of the time of _replace.
         self._last = Step(*step[:3], loss, metric, *step[5:8], noise_scale, gradient_norm)
-        self._detect_mean(self._last)
         for one in self.observers:
             one.measured(self._last)
-
-    def _detect_mean(self, step: Step) -> None:
-        detector = self._mean_detector
-        if detector is not None and detector.is_mean(step.loss, step.num_samples):
-            self._mean_detector = None
-            warnings.warn(
-                "the loss does not grow with the number of label samples: the criterion seems "
-                "to return their mean, but must return their sum",
-                stacklevel=5,  # who called train_minibatch
-            )
 
 
 def _scheduled(model: TrainedModel) -> dict[str, tuple[Reader, Reader]]:

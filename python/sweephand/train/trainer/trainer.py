@@ -8,11 +8,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-from sweephand.base.advice import names_ours
 from sweephand.base.checks import check_int
+from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
-from sweephand.source.foreign_names import TRAINER
 from sweephand.train.arguments import check_kind
 from sweephand.train.checkpoint.stateful import Stateful
 from sweephand.train.learners.learning_rate import Clock
@@ -99,7 +98,7 @@ class Trainer(Checkpoints):
     (array([2.5], dtype=float32), 7.5)
     """
 
-    @names_ours(TRAINER, "Trainer")
+    @answers_other_names
     def __init__(
         self,
         model: Any,
