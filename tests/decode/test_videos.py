@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import wave
 from pathlib import Path
 from typing import Any
 
@@ -213,9 +212,12 @@ def test_short_videos_are_dropped_before_anything_is_planned(
 
 def test_what_is_no_video_or_cut_short_is_an_error_with_the_sequence() -> None:
     sound = io.BytesIO()
-    with wave.open(sound, "wb") as out:
-        out.setnchannels(1), out.setsampwidth(2), out.setframerate(8000)
-        out.writeframes(bytes(800))
+    with av.open(sound, "w", format="matroska") as out:
+        stream = out.add_stream("pcm_s16le", rate=8000, layout="mono")
+        samples = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), layout="mono")
+        samples.sample_rate = 8000
+        out.mux(stream.encode(samples))
+        out.mux(stream.encode())
     fragments = video(30, muxer={"movflags": "frag_keyframe+empty_moov"})
     matroska = video(30, kind="matroska")
     webm = video(30, kind="webm", codec="libvpx-vp9", options=VP9)
@@ -394,3 +396,62 @@ def test_a_run_resumes_into_the_same_clips() -> None:
     found = again.next_minibatch(8)
     assert found.ids == wanted.ids
     assert (found["x"].values == wanted["x"].values).all()
+
+
+def scripts(folder: Path) -> dict[str, bytes]:
+    """Return texts that FFmpeg takes for videos, which name another file or an address."""
+    (folder / "other.mp4").write_bytes(video(10))
+    (folder / "list.m3u8").write_bytes(b"#EXTM3U\n#EXTINF:5,\nother.mp4\n#EXT-X-ENDLIST\n")
+    sdp = b"v=0\nc=IN IP4 127.0.0.1\nm=video 5004 RTP/AVP 96\na=rtpmap:96 H264/90000\n"
+    return {
+        "a.mp4": b"ffconcat version 1.0\nfile other.mp4\n",
+        "b.sdp": sdp,
+        "c.m3u8": b"#EXTM3U\n#EXTINF:5,\nother.mp4\n#EXT-X-ENDLIST\n",
+        "d.ffmeta": b";FFMETADATA1\ntitle=x\n",
+        "e%d.png": b"\x89PNG\r\n\x1a\n" + bytes(40),
+    }
+
+
+@pytest.mark.parametrize("name", ["a.mp4", "b.sdp", "c.m3u8", "d.ffmeta", "e%d.png"])
+def test_a_script_is_no_video(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    content = scripts(tmp_path)[name]
+    Path(name).write_bytes(content)
+    for sample in (content, {"path": name}, {"path": str(tmp_path / name)}):
+        with pytest.raises(sh.DataError, match="none of MP4, Matroska"):
+            clips([sample], 1)
+
+
+def test_the_name_of_a_file_does_not_decide_what_it_is(tmp_path: Path) -> None:
+    content = video(5)
+    path = tmp_path / "video.sdp"
+    path.write_bytes(content)
+    assert (clips([{"path": str(path)}], 5) == clips([content], 5)).all()
+
+
+def with_number(content: bytes, box: bytes, at: int, number: int) -> bytes:
+    """Return a video with other 4 bytes behind the name of a box."""
+    begin = content.index(box) + len(box) + at
+    return content[:begin] + number.to_bytes(4) + content[begin + 4 :]
+
+
+def test_what_takes_more_memory_than_there_is_is_an_error_with_the_sequence() -> None:
+    good = video(10, size=(64, 64))
+    fragments = video(10, muxer={"movflags": "frag_keyframe+empty_moov"})
+    many = with_number(with_number(good, b"stsz", 4, 1), b"stsz", 8, 10**8)
+    for content, frames, reason in [
+        (video(2, size=(1024, 1024)), 1, "1024 x 1024 pixels takes 41943040 bytes of memory"),
+        (video(9, size=(256, 256)), 90, "90 frames of 256 x 256 takes 35389440 bytes"),
+        (many, 1, "100000000 samples in"),
+        (with_number(fragments, b"trun", 4, 10**8), 1, r"\d{9} samples in"),
+    ]:
+        corpus = sh.MapDeserializer([{"x": one} for one in (good, content)])
+        options: dict[str, Any] = {"memory_limit": 2**25, "max_sweeps": 1}
+        mapped = corpus.map(sh.decode.video("x", frames, short="repeat"))
+        with pytest.raises(sh.DataError, match=reason) as caught:
+            first_minibatch(mapped, **options)
+        assert caught.value.sequence == "list__1"
+        with sh.MinibatchSource(mapped, max_errors=1, **options) as source:
+            assert source.next_minibatch(2).num_sequences == 1

@@ -25,13 +25,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.base.checks import OptionalModule
-from sweephand.decode.containers import check_whole
+from sweephand.base.memory import check_memory
+from sweephand.decode.containers import container_of
 from sweephand.decode.video_parts import VideoPart
 from sweephand.images.steps import Picture
 
 av: Any = OptionalModule("av", extra="video")
 reformatter: Any = OptionalModule("av.video.reformatter", extra="video")
 
+_OPTIONS = {"protocol_whitelist": "none"}  # parts in other files are not opened
+_PIXEL = 40  # bytes, in all frames that a decoder may hold to refer to
+_RGB = 3
 _SKIPS_UNUSED = ("h264", "mpeg4", "mpeg2video")  # codecs; all other codecs refer to all frames
 _FIRST_STEP = 1.0  # seconds that a seek goes back by, if it went beyond
 _ROUNDING = 1e-5  # seconds that a border may be beyond a time stamp
@@ -46,23 +50,30 @@ class VideoFile:
     part : VideoPart
     size : (int, int), optional
         Height and width that frames are resized to.
+    max_bytes : int, optional
+        That it may take; by default as much as the machine has.
 
     Raises
     ------
     ValueError
-        If it is no video, or is cut short; also of every method.
+        If it is no video, or is cut short; if it takes more memory; also of every method.
     OSError
         If a file cannot be opened.
     """
 
-    def __init__(self, part: VideoPart, size: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        part: VideoPart,
+        size: tuple[int, int] | None = None,
+        max_bytes: int | None = None,
+    ) -> None:
         self._part = part
         self._size = size
+        self._max_bytes = max_bytes
         self._container: Any = None
         self._file, num_bytes = part.open()
         try:
-            check_whole(self._file, num_bytes)
-            self._open(num_bytes)
+            self._open(container_of(self._file, num_bytes), num_bytes)
             self._chosen = part.chosen(len(self._stamps))
         except BaseException:
             self.close()
@@ -85,10 +96,16 @@ class VideoFile:
     ) -> None:
         self.close()
 
-    def _open(self, num_bytes: int) -> None:
+    def _open(self, container: str, num_bytes: int) -> None:
         self._file.seek(0)
+        most = {} if self._max_bytes is None else {"max_pixels": str(self._max_bytes // _PIXEL)}
         try:
-            self._container = av.open(self._file, metadata_errors="replace")
+            self._container = av.open(
+                self._file,
+                format=container,
+                options={**_OPTIONS, **most},
+                metadata_errors="replace",
+            )
         except Exception as error:  # PyAV has one for each code of FFmpeg
             raise ValueError(
                 f"{num_bytes} bytes are no video that can be decoded: {_reason(error)}"
@@ -100,6 +117,10 @@ class VideoFile:
         self._stream = streams[0]
         self._codec = self._stream.codec_context
         self._codec.thread_count = 1  # threads of maps are those that decode
+        self._codec.options = most  # a later frame may be larger
+        height, width = self._codec.height, self._codec.width
+        needed = height * width * _PIXEL
+        check_memory(f"a video of {height} x {width} pixels", needed, self._max_bytes)
         self._scaler = reformatter.VideoReformatter()
 
     @cached_property
@@ -192,6 +213,10 @@ class VideoFile:
             ``[0, num_frames)``.
         """
         wanted = [self._stamps[self._chosen[number]] for number in numbers]
+        height, width = self._size or (self._codec.height, self._codec.width)
+        # Each is there twice when they become a clip.
+        needed = 2 * len(wanted) * height * width * _RGB
+        check_memory(f"{len(wanted)} frames of {height} x {width}", needed, self._max_bytes)
         found: dict[int, Picture] = {}
         if self._listed is not None:
             self._decode_stamps(set(wanted), found)

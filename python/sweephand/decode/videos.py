@@ -44,11 +44,12 @@ def video(
     Parameters
     ----------
     stream : str, or sequence of str
-        Whose sequences have one sample: ``bytes`` of MP4, Matroska, WebM or what else FFmpeg
-        knows, or a dict with the ``path`` of a file of this machine. A dict may also have
-        ``begin`` and ``end``, in seconds: the video is the frames of ``begin <= time < end``;
-        ``num_frames``, which is compared with their number; and ``frames``, [first, end] of
-        them. Several streams, such as cameras, have equally many frames and give the same ones.
+        Whose sequences have one sample: ``bytes`` of MP4, MOV, Matroska, WebM, AVI, MPEG, FLV,
+        ASF, Ogg or GIF, or a dict with the ``path`` of such a file of this machine. A dict may
+        also have ``begin`` and ``end``, in seconds: the video is the frames of
+        ``begin <= time < end``; ``num_frames``, which is compared with their number; and
+        ``frames``, [first, end] of them. Several streams, such as cameras, have equally many
+        frames and give the same ones.
     frames : int
         In a clip.
     stride : int
@@ -163,7 +164,9 @@ class VideoMap(KnownMap):
         made = dict(sequence)
         with ExitStack() as opened:
             files = {
-                name: opened.enter_context(_open(name, sequence, self._frame_size))
+                name: opened.enter_context(
+                    _open(name, sequence, self._frame_size, self.max_bytes)
+                )
                 for name in self._streams
             }
             numbers = self._numbers(_common_length(files), key)
@@ -244,7 +247,12 @@ class ClipLengths(Lengths):
             return dict.fromkeys(self.streams, int(file.num_frames >= self._span))
 
 
-def _open(name: str, sequence: Mapping[str, Any], size: tuple[int, int] | None) -> VideoFile:
+def _open(
+    name: str,
+    sequence: Mapping[str, Any],
+    size: tuple[int, int] | None,
+    max_bytes: int | None = None,
+) -> VideoFile:
     samples = samples_of(name, sequence)
     if isinstance(samples, Mapping):  # an object
         samples = [samples]
@@ -253,7 +261,7 @@ def _open(name: str, sequence: Mapping[str, Any], size: tuple[int, int] | None) 
             f"stream {name!r} has {len(samples)} videos, one a sequence is decoded"
         )
     try:
-        return VideoFile(part_of(samples[0]), size)
+        return VideoFile(part_of(samples[0]), size, max_bytes)
     except ValueError as error:
         raise ValueError(f"stream {name!r}: {error}") from error
 

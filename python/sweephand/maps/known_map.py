@@ -26,6 +26,8 @@ class KnownMap(ABC):
         What else its values depend on, in the fingerprint of a state; keys do not.
     size : {"same", "measured"}, callable or Lengths
         What it does to sizes.
+    max_bytes : int or None
+        Memory that a call may take, by the source; None: as much as the machine has.
     """
 
     name: str
@@ -34,6 +36,7 @@ class KnownMap(ABC):
     size: Literal["same", "measured"] | Callable[[Mapping[str, int], Key], int] | Lengths = (
         "same"
     )
+    max_bytes: int | None = None
 
     def learned(self, corpus: Corpus, opening: OpenContext) -> KnownMap:
         """Return the map with all that it learns from a corpus when that is opened."""

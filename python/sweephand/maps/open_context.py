@@ -29,6 +29,8 @@ class OpenContext:
     missing : {"error", "drop"}
         What becomes of sequences that are not in all deserializers of a join, as those of a
         mixture's corpora are.
+    memory_limit : int or None
+        In bytes, of what is decoded.
     """
 
     ledger: Ledger
@@ -37,3 +39,4 @@ class OpenContext:
     added: Mapping[str, Any] = field(default_factory=dict)
     map_versions: tuple[tuple[int, str, int], ...] = ()
     missing: Literal["error", "drop"] = "error"
+    memory_limit: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -71,8 +72,11 @@ class SequenceMap:
         if not isinstance(self.function, KnownMap):
             return self
         function = self.function.learned(corpus, opening)
-        if function is self.function:
-            return self
+        if opening.memory_limit is not None:
+            function = copy(function)
+            function.max_bytes = opening.memory_limit
+        if function.name == self.function.name:
+            return replace(self, function=function)
         own = "" if self.name == self.function.name else f"{self.name}, "
         return replace(self, function=function, name=f"{own}{function.name}")
 

@@ -117,6 +117,7 @@ def _opening(
         added=events.added,
         map_versions=events.map_versions,
         missing=options.missing,
+        memory_limit=options.memory_limit,
     )
 
 
