@@ -114,11 +114,11 @@ def test_what_is_damaged_or_unknown_is_said_and_the_others_are_shown() -> None:
 
 
 def test_a_package_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sweephand.view import objects
+    from sweephand.base import pictures
 
     found = np.array([stored("JPEG", 1)] * 60, object)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    monkeypatch.setattr(objects, "Image", type(objects.Image)("PIL.Image", extra="image"))
+    monkeypatch.setattr(pictures, "Image", type(pictures.Image)("PIL.Image", extra="image"))
     assert "pip install 'sweephand[image]'" in shown(x=found).text
 
 

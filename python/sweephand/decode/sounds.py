@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import Any, Literal
 
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.base.checks import OptionalModule, check_flag, check_int
+from sweephand.base.memory import check_memory
+from sweephand.decode.sound_sizes import with_sizes
 from sweephand.images.picture_map import samples_of
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
@@ -18,7 +20,11 @@ from sweephand.maps.known_map import KnownMap
 soundfile: Any = OptionalModule("soundfile", extra="audio")
 signal: Any = OptionalModule("scipy.signal", extra="scipy")
 
-_STREAMED = 0xFFFFFFFF  # bytes of a RIFF file whose writer did not know
+_PIECE = 1 << 18  # numbers that are decoded at once
+_FRAME = 4096  # bytes, in which a first frame of MP3 is
+_UNKNOWN = 1 << 62  # samples, from which on libsndfile does not know how many there are
+_FLOATS = ("FLOAT", "DOUBLE", "VORBIS", "OPUS")  # which libsndfile does not bring to integers
+_TAP_BYTES = 20 * 8 * 4  # of the filter, by the larger factor of resampling
 
 
 def audio(
@@ -46,7 +52,7 @@ def audio(
         Take the mean of all channels. Else samples of several have the shape (channels,), and
         those of one ``()``.
     dtype : {"float32", "int16"}
-        Floats are in [-1, 1].
+        Floats are in [-1, 1]; as int16 they are times 32,768, and cut where they are beyond.
 
     Returns
     -------
@@ -112,37 +118,73 @@ class AudioMap(KnownMap):
     def _decode(self, content: object) -> NDArray[Any]:
         if not isinstance(content, bytes):
             raise ValueError(f"stored sounds are bytes, got {type(content).__name__}")
-        values, rate = sound_of(content, "float32" if self._rate else self._dtype)
+        dtype = "float32" if self._rate else self._dtype
+        values, rate = sound_of(content, dtype, self.max_bytes)
         if self._mono and values.ndim == 2:
-            values = values.mean(axis=1).astype(values.dtype)
+            mean = values.mean(axis=1)
+            values = (np.rint(mean) if dtype == "int16" else mean).astype(dtype)
         if self._rate is None:
             return values
         if rate != self._rate:
-            factor = math.gcd(rate, self._rate)
-            values = signal.resample_poly(values, self._rate // factor, rate // factor)
-        if self._dtype == "int16":
-            values = np.clip(np.rint(values * 32768), -32768, 32767)
-        return np.asarray(values, self._dtype)
+            values = self._resampled(values, rate, self._rate)
+        return _as_int16(values) if self._dtype == "int16" else np.asarray(values, np.float32)
+
+    def _resampled(self, values: NDArray[Any], rate: int, wanted: int) -> NDArray[Any]:
+        factor = math.gcd(rate, wanted)
+        up, down = wanted // factor, rate // factor
+        needed = values.nbytes * up // down + max(up, down) * _TAP_BYTES
+        check_memory(f"resampling {rate} to {wanted} samples a second", needed, self.max_bytes)
+        return np.asarray(signal.resample_poly(values, up, down))
 
 
-def sound_of(content: bytes, dtype: str) -> tuple[NDArray[Any], int]:
+def _as_int16(values: NDArray[Any]) -> NDArray[np.int16]:
+    return np.clip(np.rint(values * 32768), -32768, 32767).astype(np.int16)
+
+
+def sound_of(
+    content: bytes, dtype: str, max_bytes: int | None = None
+) -> tuple[NDArray[Any], int]:
     """Return the samples of stored bytes, and how many are in a second.
 
-    ValueError if libsndfile cannot decode them, or they are cut short.
+    ValueError if libsndfile cannot decode them, they are cut short, or take more memory than
+    `max_bytes`.
     """
-    if content[:4] == b"RIFF" and len(content) >= 8:
-        size = int.from_bytes(content[4:8], "little")
-        if size != _STREAMED and size + 8 > len(content):
-            raise ValueError(f"the sound is cut short: {len(content)} of {size + 8} bytes")
+    content = with_sizes(content)
     try:
         with soundfile.SoundFile(BytesIO(content)) as opened:
             rate, wanted = opened.samplerate, opened.frames
-            values = opened.read(dtype=dtype)
+            is_stated = wanted < _UNKNOWN and not _is_guessed(content, opened.subtype)
+            values = np.concatenate(list(_pieces(opened, dtype, max_bytes)))
     except Exception as error:  # damaged bytes make it raise several kinds
         reason = getattr(error, "error_string", str(error))
         raise ValueError(
             f"{len(content)} bytes are no sound that can be decoded: {reason}"
         ) from error
-    if len(values) < wanted:
+    if is_stated and len(values) < wanted:
         raise ValueError(f"the sound is cut short: {len(values)} of {wanted} samples are there")
     return values, int(rate)
+
+
+def _pieces(opened: Any, dtype: str, max_bytes: int | None) -> Iterator[NDArray[Any]]:
+    """Decode a sound piece by piece: its header may state any length, or none."""
+    is_scaled = dtype == "int16" and opened.subtype in _FLOATS
+    num_bytes = 0
+    opened.seekable = lambda: False  # else it seeks after each, which not all codecs can
+    while True:
+        wanted = max(1, _PIECE // opened.channels)
+        piece = opened.read(wanted, dtype="float64" if is_scaled else dtype)
+        yield _as_int16(piece) if is_scaled else piece
+        if not len(piece):
+            return
+        num_bytes += len(piece) * opened.channels * np.dtype(dtype).itemsize
+        # They are there twice when they are joined.
+        check_memory(f"a sound of {opened.frames} samples", 2 * num_bytes, max_bytes)
+
+
+def _is_guessed(content: bytes, subtype: str) -> bool:
+    """Return True for an MP3 that does not state its length, as those of pipes."""
+    begin = 0
+    if content.startswith(b"ID3"):  # with 7 bits of its size in a byte
+        begin = 10 + sum(byte << 7 * n for n, byte in enumerate(reversed(content[6:10])))
+    first = content[begin : begin + _FRAME]
+    return subtype.startswith("MPEG") and b"Xing" not in first and b"Info" not in first

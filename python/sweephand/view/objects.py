@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.base.checks import OptionalModule
+from sweephand.base.pictures import open_picture
 from sweephand.view.figures import and_more, first_rows, in_count
 from sweephand.view.markup import Markup, note, prose, tag
 from sweephand.view.names import ids_of_samples
@@ -21,7 +22,7 @@ from sweephand.view.waves import wave
 if TYPE_CHECKING:
     from sweephand.view.viewed import ViewedMinibatch
 
-Image: Any = OptionalModule("PIL.Image", extra="image")
+ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
 soundfile: Any = OptionalModule("soundfile", extra="audio")
 
 _SHOWN = 12
@@ -29,6 +30,7 @@ _TEXT = 600  # characters
 _HEX = 32  # bytes
 _PIXELS = 64_000_000  # of a picture that is decoded
 _SOUND_SECONDS = 60
+_SOUND_SAMPLES = 6_000_000
 _PICTURES = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM")
 _SOUNDS = (b"fLaC", b"OggS", b"ID3")
 
@@ -86,20 +88,22 @@ def _hex(found: bytes) -> str:
 
 
 def _stored_picture(found: bytes, name: str) -> Markup:
-    with Image.open(BytesIO(found)) as opened:
+    with open_picture(found) as opened:
         width, height = opened.size
         if width * height > _PIXELS:
             return note(f"a picture of {width} by {height} is not decoded")
         opened.draft("RGB", (2 * SIDE, 2 * SIDE))  # a JPEG is decoded at a fraction of its size
         small = opened.convert("RGBA" if "A" in opened.getbands() else "RGB")
         small.thumbnail((SIDE, SIDE))
-        pixels: NDArray[np.uint8] = np.asarray(small)
+        pixels: NDArray[np.uint8] = np.asarray(ImageOps.exif_transpose(small))
     return image(pixels, f"{name}, {width} by {height}")
 
 
 def _stored_sound(found: bytes, name: str) -> tuple[Markup, str, str]:
     with soundfile.SoundFile(BytesIO(found)) as opened:
         rate, frames = opened.samplerate, opened.frames
-        values = opened.read(min(frames, _SOUND_SECONDS * rate), always_2d=True)
+        opened.seekable = lambda: False  # else it seeks afterwards, which not all codecs can
+        shown = min(frames, _SOUND_SECONDS * rate, _SOUND_SAMPLES)
+        values = opened.read(shown, always_2d=True)
     length = f"{frames / rate:.3g} s at {in_count(rate)} Hz"
     return wave(values, f"{name}, {length}"), name, length
