@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -216,3 +217,36 @@ def test_the_template_of_tfds_names_files_of_the_folder(tmp_path: Path) -> None:
     info.write_text(json.dumps(told))
     with pytest.raises(sh.DataError, match="template"):
         sh.tfds.load(info.parent, "train")
+
+
+@pytest.mark.parametrize("place", ["filters", "compressor"])
+def test_a_pickle_in_zarr_is_not_loaded(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("zarr")
+    pickles = pytest.importorskip("numcodecs.pickles")
+    # As older versions of numcodecs do without being asked.
+    monkeypatch.setattr(pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    text, pickled = {"id": "vlen-utf8"}, {"id": "pickle", "protocol": 5}
+    described: dict[str, Any] = {
+        "zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O", "order": "C",
+        "fill_value": "", "compressor": None, "filters": [text],
+    }  # fmt: skip
+    described[place] = pickled if place == "compressor" else [text, pickled]
+    (tmp_path / "a" / "x").mkdir(parents=True)
+    (tmp_path / "a" / ".zgroup").write_text('{"zarr_format": 2}')
+    (tmp_path / "a" / "x" / ".zarray").write_text(json.dumps(described))
+    (tmp_path / "a" / "x" / "0").write_bytes(pickle.dumps(Touch(tmp_path / "touched")))
+    with pytest.raises(sh.DataError, match="pickled objects, which are never loaded"):
+        rows(sh.ZarrDeserializer(tmp_path / "a", ["x"]))
+    assert not (tmp_path / "touched").exists()
+
+
+class Touch:
+    """What makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self._path,)

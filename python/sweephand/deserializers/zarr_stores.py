@@ -175,6 +175,23 @@ class _Group(ArrayGroup):
         found = self._known[path]
         return found if isinstance(found, zarr.Array) else None
 
+    def array(self, path: str) -> StoredArray:
+        """Return an array.
+
+        Raises
+        ------
+        LookupError
+            If there is none.
+        ValueError
+            If it is decoded by pickle, which runs what it finds.
+        """
+        found: Any = super().array(path)
+        coded = found.metadata
+        codecs = (getattr(coded, "compressor", None), *(getattr(coded, "filters", None) or ()))
+        if any(getattr(one, "codec_id", None) == "pickle" for one in codecs):
+            raise ValueError("it holds pickled objects, which are never loaded")
+        return found  # type: ignore[no-any-return]
+
     def walk(self) -> Iterator[tuple[str, StoredArray]]:
         """Iterate over the arrays, by name."""
         if self._root is not None:
