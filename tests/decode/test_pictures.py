@@ -125,7 +125,7 @@ def test_a_filter_behind_sees_pixels() -> None:
 def damaged() -> dict[str, tuple[bytes, str]]:
     whole = stored(PIXELS, "JPEG")
     return {
-        "no picture": (b"no picture at all", "no format that Pillow knows"),
+        "no picture": (b"no picture at all", "they are none of JPEG, PNG"),
         "nothing": (b"", "0 bytes are no picture"),
         "cut short": (whole[:-20], "(?i)truncated"),
         "a PNG cut short": (stored(PIXELS)[:-40], "no picture that can be decoded"),

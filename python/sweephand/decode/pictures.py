@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.base.checks import OptionalModule, check_flag
-from sweephand.decode.scaled_pictures import ScaledPictures
+from sweephand.decode.scaled_pictures import ScaledPictures, flat
 from sweephand.images.crops import Resize, Size, check_size
 from sweephand.images.picture_map import PictureMap, Steps, samples_of
 from sweephand.images.steps import Picture
 from sweephand.images.stored import check_pillow, picture_of
 from sweephand.maps.key import Key
 
-Mode = Literal["RGB", "L", "RGBA", "I;16"]
+Mode = Literal["RGB", "L", "RGBA", "I;16", "P"]
 Library = Literal["pillow", "torchcodec", "best"]
 
 
@@ -43,17 +43,19 @@ def image(
     Parameters
     ----------
     stream : str, or sequence of str
-        Whose samples are JPEG, PNG, WebP or what else the library knows; of several frames the
-        first one. Several streams, such as a picture and its mask, draw the same.
+        Whose samples are JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000 or AVIF; of several
+        frames the first one. Several streams, such as a picture and its mask, draw the same.
     size : int or (int, int), optional
-        Height and width that all are resized to before anything else; one number: both. Without
-        it, the ``transforms`` bring them to one size, or they must be of one.
+        Height and width that all are resized to before anything else, bilinear, or nearest for
+        mode "P"; one number: both. Without it, the ``transforms`` bring them to one size, or
+        they must be of one.
     transforms : sequence of Transform or callable
         Of `sweephand.images`, or functions of a (height, width, channels) array.
-    mode : {"RGB", "L", "RGBA", "I;16"}
+    mode : {"RGB", "L", "RGBA", "I;16", "P"}
         The mode to convert to: 3, 1 or 4 channels of uint8, or 1 of uint16. Palettes and CMYK
         become their colours, an alpha channel that is not wanted is left out, and of 16
-        bits the upper 8 are taken. Whole 32 bits or floats a pixel are refused.
+        bits the upper 8 are taken. Whole 32 bits or floats a pixel are refused. "P": 1 of
+        uint8, the numbers of a palette, or greys, as they are stored: masks of classes.
     channels_first : bool
         Samples of shape (channels, height, width), else (height, width, channels).
     upright : bool
@@ -80,7 +82,8 @@ def image(
     ImportError
         If the library is not installed, saying what to install.
     ValueError
-        If a mode or a library is not known; if ``scaled`` has no such first step, another mode
+        If a mode or a library is not known; if a step would blend numbers of mode "P"; if
+        ``scaled`` has no such first step, another mode
         than RGB, another library than Pillow, or ``ragged``.
 
     Examples
@@ -99,7 +102,7 @@ def image(
     """
     if mode not in get_args(Mode):
         raise ValueError(f"mode is one of {', '.join(get_args(Mode))}, got {mode!r:.40}")
-    decoder = PictureDecoder(mode, upright, _library(library, upright))
+    decoder = PictureDecoder(mode, upright, _library(library, mode, upright))
     if check_flag("scaled", scaled) and (
         ragged or mode != "RGB" or decoder.library != "pillow"
     ):
@@ -107,7 +110,12 @@ def image(
     name = "decode_" + (stream if isinstance(stream, str) else "_".join(stream))
     steps = list(transforms)
     if size is not None:
-        steps.insert(0, Resize(check_size("size", size)))
+        how = "nearest" if mode == "P" else "bilinear"
+        steps.insert(0, Resize(check_size("size", size), how))
+    if mode == "P" and (blending := next(filter(_blends, flat(steps)), None)):
+        raise ValueError(
+            f"{blending!r} would blend the numbers of mode='P': give it interpolation='nearest'"
+        )
     if ragged:
         if not isinstance(stream, str):
             raise ValueError("ragged=True is of one stream")
@@ -135,7 +143,7 @@ class PictureDecoder:
     upright: bool = True
     library: Literal["pillow", "torchcodec"] = "pillow"
 
-    def __call__(self, content: object) -> Picture:
+    def __call__(self, content: object, max_bytes: int | None = None) -> Picture:
         """Return the picture; ValueError if the bytes are no picture, or are cut short."""
         if not isinstance(content, bytes):
             raise ValueError(
@@ -143,24 +151,30 @@ class PictureDecoder:
                 "sh.images.transform"
             )
         if self.library == "pillow":
-            return picture_of(content, self.mode, upright=self.upright)
+            return picture_of(content, self.mode, upright=self.upright, max_bytes=max_bytes)
         from sweephand.torch.minibatch.pictures import picture_of as by_torchcodec
 
         return by_torchcodec(content, self.mode)
 
 
-def _library(library: Library, upright: bool) -> Literal["pillow", "torchcodec"]:
+def _blends(step: Steps | None) -> bool:
+    return getattr(step, "interpolation", "nearest") != "nearest"
+
+
+def _library(library: Library, mode: Mode, upright: bool) -> Literal["pillow", "torchcodec"]:
     if library not in get_args(Library):
         raise ValueError(
             f"library is one of {', '.join(get_args(Library))}, got {library!r:.40}"
         )
     if library == "torchcodec" and not upright:
         raise ValueError("torchcodec turns all pictures upright: library='pillow' need not")
+    if library == "torchcodec" and mode == "P":
+        raise ValueError("torchcodec makes colours of palettes: mode='P' is for Pillow")
     torchcodec = OptionalModule("torchcodec.decoders", extra="torchcodec")
     if library == "torchcodec":
         torchcodec()
         return library
-    if library == "best" and upright:
+    if library == "best" and upright and mode != "P":
         with suppress(ImportError, OSError, RuntimeError):  # or it is for another torch
             torchcodec()
             return "torchcodec"

@@ -42,14 +42,14 @@ class ScaledPictures(PictureMap):
         self,
         name: str,
         streams: str | Sequence[str],
-        read: Callable[[Any], Picture],
+        read: Callable[[Any, int | None], Picture],
         transforms: Sequence[Steps],
         *,
         channels_first: bool,
         upright: bool,
     ) -> None:
         super().__init__(name, streams, read, transforms, channels_first=channels_first)
-        first, *rest = _flat(transforms) or [None]
+        first, *rest = flat(transforms) or [None]
         if not isinstance(first, PartOfOneSize):
             raise ValueError(
                 "scaled=True decodes what the first step needs, which is to be Resize or "
@@ -63,7 +63,7 @@ class ScaledPictures(PictureMap):
         """Decode a picture and do the first step."""
         frame = None
         if isinstance(sample, bytes):
-            frame = plain_frame(sample, upright=self._upright)
+            frame = plain_frame(sample, upright=self._upright, max_bytes=self.max_bytes)
         if frame is None:
             return super().begin(sample, draw)
         box, size = self._first.part(frame.height, frame.width, draw)
@@ -71,16 +71,19 @@ class ScaledPictures(PictureMap):
         how = self._first.interpolation
         top, left, height, width = box
         if scale == 1:
-            part = self._read_whole(sample)[top : top + height, left : left + width]
+            part = self._read_whole(sample, self.max_bytes)[
+                top : top + height, left : left + width
+            ]
             return resized(part, size, how), self._rest
         picture = scaled_picture_of(sample, frame, scale)
         return resized_part(picture, _box_at(scale, box, picture), size, how), self._rest
 
 
-def _flat(steps: Sequence[Steps]) -> list[Steps | None]:
+def flat(steps: Sequence[Steps]) -> list[Steps | None]:
+    """Return steps, with those of a `Compose` in its place."""
     found: list[Steps | None] = []
     for one in steps:
-        found += _flat(one.transforms) if isinstance(one, Compose) else [one]
+        found += flat(one.transforms) if isinstance(one, Compose) else [one]
     return found
 
 

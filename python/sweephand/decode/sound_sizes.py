@@ -5,7 +5,7 @@
     RIFF   | id | size: 4 bytes | WAVE |        chunks | id | size: 4 bytes | content |
     FORM   | id | size: 4 bytes | AIFF |               | id | size: 4 bytes | content |
     CAF    | id | version: 4 bytes |                   | id | size: 8 bytes | content |
-    W64    | id: 16 bytes | size: 8 bytes | 16 bytes | | id: 16 bytes | size: 8 bytes | content |
+    W64    | 16 bytes | size: 8 bytes | 16 bytes |    | id: 16 bytes | size: 8 bytes | content |
     AU     | id | begin of samples: 4 bytes | size: 4 bytes | ...
 
 RF64 has sizes of 8 bytes in its first chunk, ``ds64``, and those of W64 count the chunk's head.
@@ -24,14 +24,14 @@ _NOT_HERE = 0xFFFFFFFF
 
 
 class _Chunks(NamedTuple):
-    """How the chunks of a container are stored: the first byte, the id of samples, ..."""
+    """How the chunks of a container are stored."""
 
     order: Literal["little", "big"]
-    first: int
+    first: int  # byte of them
     id_bytes: int
     size_bytes: int
-    samples: bytes
-    even: int  # what contents are filled up to a multiple of
+    samples: bytes  # id, or its begin, of the chunk of samples
+    even: int  # of which the size of a content is filled up to a multiple
     counted: int = 0  # bytes of a chunk's head that its size counts
 
 

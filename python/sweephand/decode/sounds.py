@@ -138,7 +138,7 @@ class AudioMap(KnownMap):
 
 
 def _as_int16(values: NDArray[Any]) -> NDArray[np.int16]:
-    return np.clip(np.rint(values * 32768), -32768, 32767).astype(np.int16)
+    return np.asarray(np.clip(np.rint(values * 32768), -32768, 32767), np.int16)
 
 
 def sound_of(

@@ -13,6 +13,7 @@ HEAD_BYTES = 1 << 14  # thumbnails of EXIF come before
 
 _JPEG = b"\xff\xd8"
 _PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+_PNG_ORIENTED = (b"eXIf", b"XML:com", b"Raw profile type exif")  # the last by ImageMagick
 _PNG_EXTENT = 16  # where width and height begin
 _MARKER = 0xFF  # begins every segment of a JPEG
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # segments that hold the extent
@@ -115,4 +116,4 @@ def _exif_orientation(exif: bytes) -> int | None:
 
 def is_plain_png(png: bytes) -> bool:
     """Return True if no EXIF or XMP can give a PNG an orientation."""
-    return b"eXIf" not in png and b"XML:com" not in png
+    return not any(name in png for name in _PNG_ORIENTED)

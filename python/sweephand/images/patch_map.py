@@ -198,7 +198,9 @@ class PatchMap(KnownMap):
         made = {name: one for name, one in sequence.items() if name != names.stream}
         pixels, grids, vectors = [], [], []
         for content in samples_of(names.stream, sequence):
-            picture = picture_of(_stored(content), "RGB", upright=names.upright)
+            picture = picture_of(
+                _stored(content), "RGB", upright=names.upright, max_bytes=self.max_bytes
+            )
             parts = rule.cut(picture, self._interpolation)
             pixels += [self._patches(part) for part in parts]
             own = [(1, *(extent // rule.patch for extent in part.shape[:2])) for part in parts]

@@ -27,7 +27,7 @@ class PictureMap(KnownMap):
     name : str
     streams : str or sequence of str
     read : callable
-        Returns a sample as a picture; it takes the sample.
+        Returns a sample as a picture; it takes the sample, and the memory that may be used.
     transforms : sequence of Transform or callable
     channels_first : bool
         What comes is of shape (channels, height, width).
@@ -37,7 +37,7 @@ class PictureMap(KnownMap):
         self,
         name: str,
         streams: str | Sequence[str],
-        read: Callable[[Any], Picture],
+        read: Callable[[Any, int | None], Picture],
         transforms: Sequence[Steps],
         *,
         channels_first: bool = True,
@@ -91,7 +91,7 @@ class PictureMap(KnownMap):
 
     def begin(self, sample: Any, draw: np.random.Generator) -> tuple[Picture, Compose]:
         """Read a sample; return the picture, and the steps that are left."""
-        return self._read(sample), self.steps
+        return self._read(sample, self.max_bytes), self.steps
 
 
 def samples_of(name: str, sequence: Mapping[str, Any]) -> Any:
@@ -136,12 +136,12 @@ def transform(
     return PictureMap(name, stream, read, transforms, channels_first=channels_first)
 
 
-def _three_axes(sample: Any) -> Picture:
+def _three_axes(sample: Any, max_bytes: int | None = None) -> Picture:
     picture = np.asarray(sample)
     if picture.ndim != 3:
         raise ValueError(f"a picture has three axes, got samples of shape {picture.shape}")
     return picture
 
 
-def _channels_last(sample: Any) -> Picture:
+def _channels_last(sample: Any, max_bytes: int | None = None) -> Picture:
     return _three_axes(sample).transpose(1, 2, 0)

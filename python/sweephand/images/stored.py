@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from io import BytesIO
 from typing import Any
 
 import numpy as np
 
 from sweephand import _core
 from sweephand.base.checks import OptionalModule
+from sweephand.base.pictures import open_picture
 from sweephand.images.headers import (
     ON_THEIR_SIDE,
     ORIENTATION,
@@ -24,7 +24,10 @@ Image: Any = OptionalModule("PIL.Image", extra="image")
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
 
 _OF_FOUR_BYTES = {"RGB": 3, "RGBA": 4}  # channels of modes whose pixels have room for four
-_TELLS_ORIENTATION = {"exif", "xmp", "XML:com.adobe.xmp"}  # names in Pillow's information
+# Names in Pillow's information.
+_TELLS_ORIENTATION = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"}
+_OF_NUMBERS = ("P", "L", "1")  # Pillow reads a palette of all greys in their order as L
+_TIFF_EXTENT = (256, 257)  # tags of width and height
 
 
 def check_pillow() -> None:
@@ -32,26 +35,31 @@ def check_pillow() -> None:
     Image()
 
 
-def picture_of(content: bytes, mode: str, *, upright: bool) -> Picture:
+def picture_of(
+    content: bytes, mode: str, *, upright: bool, max_bytes: int | None = None
+) -> Picture:
     """Return stored bytes as an array of shape (height, width, channels).
 
     Parameters
     ----------
     content : bytes
-    mode : {"RGB", "L", "RGBA", "I;16"}
+    mode : {"RGB", "L", "RGBA", "I;16", "P"}
     upright : bool
         Turn it as EXIF says.
+    max_bytes : int or None
+        That it may take; see `open_picture`.
 
     Raises
     ------
     ValueError
-        If Pillow cannot decode them, or they are cut short.
+        If Pillow cannot decode them, or they are cut short; if it takes more memory.
     """
-    found = decoded(content, upright=upright) if mode == "RGB" else None
-    if found is not None:
-        return found
+    if mode == "RGB":
+        found = decoded(content, upright=upright, max_bytes=max_bytes)
+        if found is not None:
+            return found
     try:
-        with Image.open(BytesIO(content)) as opened:
+        with open_picture(content, max_bytes) as opened:
             opened.load()
             image = opened
             if upright and _orientation(opened, content) != 1:
@@ -89,15 +97,18 @@ def scaled_picture_of(content: bytes, frame: JpegFrame, scale: int) -> Picture:
 def extent_of(content: bytes, *, upright: bool) -> tuple[int, int]:
     """Return height and width of stored bytes, of which only the header is read.
 
-    ValueError if Pillow does not know their format.
+    ValueError if they are of no format that is decoded.
     """
     found = header_extent(content, upright=upright)
     if found is not None:
         return found
     try:
-        with Image.open(BytesIO(content)) as opened:
+        with open_picture(content) as opened:
             width, height = opened.size
             turned = upright and _orientation(opened, content) in ON_THEIR_SIDE
+            if opened.format == "TIFF":  # Pillow turns them all, some versions their sizes too
+                width, height = (opened.tag_v2[tag] for tag in _TIFF_EXTENT)
+                turned = _orientation(opened, content) in ON_THEIR_SIDE
     except Exception as error:  # as in `picture_of`
         raise _damaged(content, error) from error
     return (width, height) if turned else (height, width)
@@ -121,19 +132,15 @@ class _Refused(ValueError):
 
 def _damaged(content: bytes, error: Exception) -> ValueError:
     """Return the same error for headers and pixels: a picture is counted once."""
-    return ValueError(
-        f"{len(content)} bytes are no picture that can be decoded: {_reason(error)}"
-    )
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, Image().UnidentifiedImageError):  # names an object of Python
-        return "no format that Pillow knows"
-    return str(error)
+    return ValueError(f"{len(content)} bytes are no picture that can be decoded: {error}")
 
 
 def _convert(image: Any, mode: str) -> Picture:
     own = image.mode
+    if mode == "P":
+        if own not in _OF_NUMBERS:
+            raise _Refused(f"the picture has colours (mode {own}), and no numbers of a palette")
+        return np.asarray(image, np.uint8)
     if own.startswith("I;16") or (own == "I" and image.format == "PNG"):
         whole = np.asarray(image).astype(np.uint16)
         if mode == "I;16":

@@ -14,6 +14,7 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.base.checks import OptionalModule
+from sweephand.base.pictures import MOST_PIXEL_BYTES, open_picture
 from sweephand.errors import SweephandHint
 from sweephand.images.headers import JpegFrame, jpeg_frame
 from sweephand.images.steps import Picture
@@ -30,8 +31,13 @@ _CHANNELS = (1, 3)
 _BITS = 8
 
 
-def plain_frame(content: bytes, *, upright: bool) -> JpegFrame | None:
-    """Return the header of a JPEG of grey or colours that need not be turned; else None."""
+def plain_frame(
+    content: bytes, *, upright: bool, max_bytes: int | None = None
+) -> JpegFrame | None:
+    """Return the header of a JPEG of grey or colours that need not be turned; else None.
+
+    None also if it takes more memory than `max_bytes`, so that Pillow refuses it.
+    """
     frame = jpeg_frame(content)
     if frame is None or frame.kind not in _KINDS or frame.bits != _BITS:
         return None
@@ -39,16 +45,18 @@ def plain_frame(content: bytes, *, upright: bool) -> JpegFrame | None:
         return None
     most = Image().MAX_IMAGE_PIXELS  # which users may change
     num_pixels = frame.height * frame.width
+    if max_bytes is not None and num_pixels * MOST_PIXEL_BYTES > max_bytes:
+        return None
     return frame if num_pixels and (most is None or num_pixels <= most) else None
 
 
-def decoded(content: bytes, *, upright: bool) -> Picture | None:
+def decoded(content: bytes, *, upright: bool, max_bytes: int | None = None) -> Picture | None:
     """Return a stored JPEG in colours, of shape (height, width, 3).
 
     None if Pillow is to decode it: it is no plain JPEG or damaged, or simplejpeg is not
     installed, or not of the same bits here.
     """
-    frame = plain_frame(content, upright=upright)
+    frame = plain_frame(content, upright=upright, max_bytes=max_bytes)
     return None if frame is None or not _is_same() else _by_turbo(content, frame, 1)
 
 
@@ -91,7 +99,7 @@ def _by_turbo(content: bytes, frame: JpegFrame, scale: int) -> Picture | None:
 
 
 def _by_pillow(content: bytes, frame: JpegFrame, scale: int) -> Picture:
-    with Image.open(BytesIO(content)) as image:
+    with open_picture(content) as image:
         if scale > 1:
             image.draft(None, (max(1, frame.width // scale), max(1, frame.height // scale)))
         picture = np.asarray(image.convert("RGB"))

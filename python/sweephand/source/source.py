@@ -85,7 +85,8 @@ class MinibatchSource(Answers):
     prefetch : int
         Minibatches that are prepared ahead; 0 is the same as no threads.
     memory_limit : int, optional
-        In bytes. A minibatch size that would need more is refused; see `memory_bound`.
+        In bytes. A minibatch size that would need more is refused; see `memory_bound`. So is
+        a stored picture, sound or video whose header asks for more: a `DataError`.
     num_map_workers : int, optional
         Workers that run maps of the corpus; with 0 the threads that prepare minibatches do. By
         default as many as there are cores.

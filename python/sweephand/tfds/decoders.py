@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from io import BytesIO
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.pictures import open_picture
 from sweephand.tfds.features import Feature
 
 Decoder = Callable[[bytes], NDArray[Any]]
@@ -99,10 +99,8 @@ class PillowDecoder:
 
     def __call__(self, content: bytes) -> NDArray[np.uint8]:
         """Return the pixels; an image of another size is refused before it is unpacked."""
-        from PIL import Image
-
         height, width, channels = self.shape
-        with Image.open(BytesIO(content)) as image:
+        with open_picture(content) as image:
             if image.size != (width, height):
                 raise ValueError(
                     f"the image is {image.height} high and {image.width} wide, not {height} "
