@@ -1,7 +1,7 @@
-// Pickles of minibatches, and the properties that Python asks for.
+// Minibatches: NumPy arrays over their buffers, pickles, and the properties that Python asks
+// for.
 #include "engine/batch.hpp"
 
-#include "bind/batch_arrays.hpp"
 #include "bind/bind.hpp"
 #include "bind/plan.hpp"
 
@@ -14,6 +14,60 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+namespace sweephand {
+namespace {
+
+using Extents = std::vector<py::ssize_t>;
+
+py::ssize_t extent(std::uint64_t size) { return static_cast<py::ssize_t>(size); }
+
+// C-contiguous, unless there are strides. It keeps its buffer, and no other; None if there is
+// no buffer.
+py::object array_over(const Buffer& buffer, const py::dtype& dtype, Extents shape,
+                      Extents strides = {}) {
+  if (!buffer) return py::none();
+  return py::array(dtype, std::move(shape), std::move(strides), buffer.data(), keep(buffer));
+}
+
+template <class T>
+py::object array_over(const Buffer& buffer, Extents shape) {
+  return array_over(buffer, py::dtype::of<T>(), std::move(shape));
+}
+
+// The rows of a grid, which may be parts of wider rows.
+py::object cells_array(const StreamBatch& stream, const Buffer& buffer, const py::dtype& dtype,
+                       Extents shape, std::uint64_t cell_bytes) {
+  Extents strides = py::detail::c_strides(shape, dtype.itemsize());
+  strides[0] = extent(stream.stride * cell_bytes);
+  return array_over(buffer, dtype, std::move(shape), std::move(strides));
+}
+
+// The cells of a stream, its samples, or the elements of variable ones.
+py::object values_array(const StreamBatch& stream, const py::dtype& dtype,
+                        const Extents& sample_shape) {
+  if (stream.element_offsets)
+    return array_over(stream.values, dtype, {extent(stream.num_elements)});
+  Extents shape{extent(stream.num_samples)};
+  if (stream.is_grid()) shape = {extent(stream.rows), extent(stream.width)};
+  shape.insert(shape.end(), sample_shape.begin(), sample_shape.end());
+  if (stream.is_grid())
+    return cells_array(stream, stream.values, dtype, std::move(shape), stream.sample_bytes);
+  return array_over(stream.values, dtype, std::move(shape));
+}
+
+py::object mask_array(const StreamBatch& stream) {
+  return cells_array(stream, stream.mask, py::dtype::of<std::uint8_t>(),
+                     {extent(stream.rows), extent(stream.width)}, 1);
+}
+
+// Of packed rows.
+py::object segments_array(const Batch& batch, const Buffer& segments) {
+  return array_over<std::int32_t>(segments, {extent(batch.num_rows), extent(batch.row_length)});
+}
+
+}  // namespace
+}  // namespace sweephand
 
 namespace pybind11::detail {
 
@@ -114,6 +168,8 @@ void bind_stream(py::module_& room) {
       .def_property_readonly("is_grid", &StreamBatch::is_grid)
       .def_readonly("rows", &StreamBatch::rows)
       .def_readonly("width", &StreamBatch::width)
+      .def("values", &values_array, "dtype"_a, "sample_shape"_a)
+      .def("mask", &mask_array)
       .def("element_offsets",
            [](const StreamBatch& self) {
              return array_over<std::int64_t>(self.element_offsets,
@@ -121,9 +177,8 @@ void bind_stream(py::module_& room) {
            })
       .def(
           "beyond",
-          [](const StreamBatch& self, const py::dtype& dtype,
-             const std::vector<Extent>& shape) {
-            return array_over(self.beyond, dtype, shape);
+          [](const StreamBatch& self, const py::dtype& dtype, Extents shape) {
+            return array_over(self.beyond, dtype, std::move(shape));
           },
           "dtype"_a, "shape"_a)
       .def("indices", [](const StreamBatch& self) {
@@ -151,8 +206,9 @@ void bind_batch(py::module_& room) {
       .def_property_readonly("share_samples", [](const Batch& b) { return b.share_samples; })
       .def_readonly("num_cells", &Batch::num_cells)
       .def_readonly("options", &Batch::options)
-      .def("segment_ids", &segment_ids_array)
-      .def("position_ids", &position_ids_array)
+      .def("segment_ids", [](const Batch& b) { return segments_array(b, b.marks.segment_ids); })
+      .def("position_ids",
+           [](const Batch& b) { return segments_array(b, b.marks.position_ids); })
       .def(
           "stream",
           [](const Batch& self, std::size_t stream) -> const StreamBatch& {
@@ -160,15 +216,10 @@ void bind_batch(py::module_& room) {
           },
           "stream"_a, py::return_value_policy::reference_internal)
       .def(
-          "mask",
-          [](const Batch& self, std::size_t stream) {
-            return mask_array(self.streams.at(stream));
-          },
-          "stream"_a)
-      .def(
           "sample_offsets",
           [](const Batch& self, std::size_t stream) {
-            return sample_offsets_array(self.streams.at(stream), self.share.size());
+            return array_over<std::int64_t>(self.streams.at(stream).sample_offsets,
+                                            {extent(self.share.size()) + 1});
           },
           "stream"_a)
       .def("rows_of", &rows_of, "begin"_a, "end"_a)

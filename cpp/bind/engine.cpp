@@ -2,8 +2,6 @@
 #include "engine/engine.hpp"
 
 #include "bind/bind.hpp"
-#include "bind/served.hpp"
-#include "bind/serving.hpp"
 #include "engine/convert.hpp"
 #include "engine/mapped_sequences.hpp"
 #include "engine/mixed_sequences.hpp"
@@ -45,6 +43,21 @@ struct EngineDeleter {
     }
   }
 };
+
+// Throws Python's exception for a signal, such as Ctrl-C.
+void check_signals() {
+  const Gil gil;
+  if (PyErr_CheckSignals() == 0) return;
+  throw Interruption(std::make_exception_ptr(py::error_already_set()));
+}
+
+// To release the GIL means to wait for it again: for ms, while other threads load chunks. So it
+// is released only to wait. REQUIRES: the engine is not forked
+std::shared_ptr<Batch> next_of(Engine& engine, const Request& request) {
+  auto batch = engine.next_if_ready(request);
+  if (!batch) batch = without_gil([&] { return engine.next(request, check_signals); });
+  return std::const_pointer_cast<Batch>(batch);
+}
 
 // A map that is Python code.
 class CallbackMap final : public SequenceMap {
@@ -187,20 +200,7 @@ void bind_running(py::module_& room) {
            }),
            "planner"_a, "assembler"_a, "num_threads"_a, "prefetch"_a, "adapts"_a,
            "may_take_turns"_a, "look_ahead"_a)
-      .def(
-          "next",
-          [](Engine& self, const Request& request) {
-            return std::const_pointer_cast<Batch>(next_of(self, request));
-          },
-          "request"_a)
-      .def(
-          "serve",
-          [](Engine& self, const Request& request, const py::type& kind, py::object contents,
-             py::object device) -> py::object {
-            if (self.forked()) return py::none();  // where next could wait forever
-            return serve(next_of(self, request), kind, std::move(contents), std::move(device));
-          },
-          "request"_a, "kind"_a, "contents"_a, "device"_a)
+      .def("next", &next_of, "request"_a)
       .def(
           "seek", [](Engine& self, std::uint64_t time) { self.seek(time, check_signals); },
           "time"_a, NoGil())
@@ -225,8 +225,6 @@ void bind_running(py::module_& room) {
 
 void bind_engine(py::module_& room) {
   bind_batch(room);
-  bind_served(room);
-  bind_serving(room);
   bind_assembler(room);
   bind_stats(room);
   bind_running(room);

@@ -343,7 +343,7 @@ def test_verify_notices_a_sequence_that_comes_twice(
     tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "sweephand.minibatch.planned_minibatch.PlannedMinibatch.sequences",
+        "sweephand.minibatch.share.PlannedMinibatch.sequences",
         property(lambda plan: np.minimum(plan._plan.sequences(), 298)),
     )
     facts = call("verify", tokens, "--size", 300, "--json").facts

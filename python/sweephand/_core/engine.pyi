@@ -8,7 +8,7 @@ import sweephand._core.index
 import sweephand._core.order
 import sweephand._core.read
 import typing
-__all__: list[str] = ['AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'MadeSequences', 'MappedSequences', 'Member', 'MixedMember', 'MixedSequences', 'NextMethod', 'ServedBatch', 'ServedCursor', 'ServedStream', 'StreamBatch', 'StreamKinds', 'StreamSpec', 'WorkTime', 'convert']
+__all__: list[str] = ['AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'MadeSequences', 'MappedSequences', 'Member', 'MixedMember', 'MixedSequences', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
 class Form:
     """
     Members:
@@ -77,6 +77,10 @@ class StreamBatch:
         ...
     def indices(self) -> typing.Any:
         ...
+    def mask(self) -> typing.Any:
+        ...
+    def values(self, dtype: numpy.dtype[typing.Any], sample_shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> typing.Any:
+        ...
     @property
     def is_grid(self) -> bool:
         ...
@@ -103,8 +107,6 @@ class Batch:
     def banned(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...
     def cells(self) -> numpy.typing.NDArray[numpy.uint32]:
-        ...
-    def mask(self, stream: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
         ...
     def position_ids(self) -> typing.Any:
         ...
@@ -177,69 +179,6 @@ class Batch:
     @property
     def sweeps_ended(self) -> int:
         ...
-class StreamKinds:
-    @staticmethod
-    def __new__(type, *args, **kwargs):
-        """
-        Create and return a new object.  See help(type) for accurate signature.
-        """
-class ServedStream:
-    @staticmethod
-    def __new__(type, *args, **kwargs):
-        """
-        Create and return a new object.  See help(type) for accurate signature.
-        """
-    def __getattribute__(self, name):
-        """
-        Return getattr(self, name).
-        """
-class ServedBatch:
-    @staticmethod
-    def __new__(type, *args, **kwargs):
-        """
-        Create and return a new object.  See help(type) for accurate signature.
-        """
-    def __bool__(self):
-        """
-        True if self else False
-        """
-    def __getattribute__(self, name):
-        """
-        Return getattr(self, name).
-        """
-    def __getitem__(self, key):
-        """
-        Return self[key].
-        """
-class ServedCursor:
-    @staticmethod
-    def __new__(type, *args, **kwargs):
-        """
-        Create and return a new object.  See help(type) for accurate signature.
-        """
-    @staticmethod
-    def remember(*args, **kwargs):
-        ...
-    @staticmethod
-    def serve(*args, **kwargs):
-        ...
-    @staticmethod
-    def serve_by(*args, **kwargs):
-        ...
-class NextMethod:
-    @staticmethod
-    def __new__(type, *args, **kwargs):
-        """
-        Create and return a new object.  See help(type) for accurate signature.
-        """
-    def __call__(self, *args, **kwargs):
-        """
-        Call self as a function.
-        """
-    def __get__(self, instance, owner = None):
-        """
-        Return an attribute of instance, which is of type owner.
-        """
 class Assembler:
     def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], options: AssembleOptions, load_ahead: bool, led_by: typing.SupportsInt | typing.SupportsIndex, report: collections.abc.Callable) -> None:
         ...
@@ -325,8 +264,6 @@ class Engine:
     def resume(self, position: sweephand._core.compose.Position) -> None:
         ...
     def seek(self, time: typing.SupportsInt | typing.SupportsIndex) -> None:
-        ...
-    def serve(self, request: sweephand._core.compose.Request, kind: type, contents: typing.Any, device: typing.Any) -> typing.Any:
         ...
     def stats(self) -> EngineStats:
         ...

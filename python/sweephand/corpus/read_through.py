@@ -42,15 +42,10 @@ class CacheUse:
     reads: NodeReads | None = None
     decoded: DecodedChunks | None = None
 
-    @property
-    def follows_position(self) -> bool:
-        """True if the cache follows the position of the source."""
-        return self.reads is not None
-
-    def stand(self, time: int, num_partitions: int, partition_index: int) -> None:
+    def stand(self, engine: _core.engine.Engine, request: _core.compose.Request) -> None:
         """Publish the nominal time of the source, and its share of the workers."""
         if self.reads is not None:
-            self.reads.stand(time, num_partitions, partition_index)
+            self.reads.stand(engine.time, request.num_workers, request.rank)
 
     def stats(self) -> dict[str, float]:
         """Return counts since this process began to read."""

@@ -13,7 +13,6 @@ from sweephand.layouts import Ragged
 from sweephand.maps.stream_sequences import StreamSequences
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.minibatch.minibatch_data import MinibatchData
 
 
 class StoredStreams:
@@ -30,7 +29,7 @@ class StoredStreams:
         }
         self._objects = {info.name for info in corpus.streams if info.is_object}
         keys = {name: (number, info) for number, (name, info) in enumerate(self._infos.items())}
-        self._contents = Contents(MinibatchData, keys, Ragged(), corpus.ids)
+        self._contents = Contents(keys, Ragged(), corpus.ids)
 
     def sequences_of(self, batch: _core.engine.Batch) -> dict[str, StreamSequences]:
         """Return per stream the samples of every sequence of a ragged batch."""

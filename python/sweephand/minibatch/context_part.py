@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.layouts.attention import Attention
-from sweephand.minibatch.lazy import lazy
 
 if TYPE_CHECKING:
     from sweephand.minibatch.minibatch_data import MinibatchData
@@ -62,7 +62,7 @@ class ContextPart:
         self.cuts_sequences = split.least_piece > 0
         self.cost = float(split.costs[rank]) / attention.equal_at
 
-    @lazy
+    @cached_property
     def _runs(self) -> NDArray[np.int64]:
         return self._split.runs(self._rank).reshape(-1, 4)
 
@@ -105,7 +105,7 @@ class ContextPart:
         """Which sequence of the minibatch every run is of: int64, (runs,); -1 is padding."""
         return self._runs[:, 3].copy()
 
-    @lazy
+    @cached_property
     def cells(self) -> NDArray[np.int64]:
         """Where in the rows every cell of the part is: int64, of `shape`."""
         return _all_cells(self.q_ranges).reshape(self.shape)

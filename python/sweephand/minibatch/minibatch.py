@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_int
@@ -16,9 +17,9 @@ from sweephand.layouts import Layout
 from sweephand.layouts.attention import Attention
 from sweephand.minibatch.contents import Contents, Keys, Origin
 from sweephand.minibatch.label_count import LABELS, LabelKind, kind_of_stream
-from sweephand.minibatch.minibatch_data import MinibatchData, parts_of
-from sweephand.minibatch.segmented_share import SegmentedShare
-from sweephand.minibatch.served import ServedBatch
+from sweephand.minibatch.minibatch_data import MinibatchData
+from sweephand.minibatch.pieces import Pieces, segments_of
+from sweephand.minibatch.share import Share
 
 if TYPE_CHECKING:
     from sweephand.minibatch.context_part import ContextPart
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from sweephand.view.page import Page
 
 
-class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
+class Minibatch(Share, Mapping[Any, MinibatchData]):
     """A worker's share of a minibatch: stream name, or input map's key, to `MinibatchData`.
 
     A stream is also found by its `StreamInfo`, with any key.
@@ -47,25 +48,33 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
     {'tokens': array([0, 1, 2, 0, 1]), 'label': array([0, 1])}
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_contents", "_data", "_device", "_plan")
 
-    def __new__(
-        cls,
+    _plan: _core.engine.Batch  # which is a plan, carried out
+
+    def __init__(
+        self,
         batch: _core.engine.Batch | Mapping[Any, MinibatchData],
         contents: Contents | None = None,
         device: object = None,
-    ) -> Self:
+    ) -> None:
         """Make a minibatch of the parts of another, or of all its data."""
-        parts = parts_of(batch) if contents is None else (batch, contents, device)
-        return super().__new__(cls, *parts)
+        if contents is None:
+            batch, contents, device = _parts_of(batch)
+        self._plan, self._contents, self._device = batch, contents, device  # type: ignore[assignment]
+        self._data: dict[Any, MinibatchData] = {}  # of the streams that were asked for
 
-    if TYPE_CHECKING:  # the core answers
+    def __bool__(self) -> bool:
+        return not self._plan.end_of_data
 
-        def __getitem__(self, key: Any) -> MinibatchData: ...
-
-    def _by_other_key(self, key: Any) -> MinibatchData:
-        """Return the stream of a key that the minibatch does not have."""
-        return self[self._other_key(key)]
+    def __getitem__(self, key: Any) -> MinibatchData:
+        found = self._data.get(key)
+        if found is not None:
+            return found
+        if key not in self._keys:
+            return self[self._other_key(key)]
+        made = MinibatchData(self._plan, self._contents, self._device, key)
+        return self._data.setdefault(key, made)  # another thread may have been faster
 
     def _other_key(self, key: Any) -> Any:
         """Return the key of the stream that an info names; KeyError if there is none."""
@@ -77,20 +86,16 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
 
     @property
     def _keys(self) -> Keys:
-        return {} if self._plan.end_of_data else self._parts[1].keys
+        return {} if self._plan.end_of_data else self._contents.keys
 
     @property
     def _ids(self) -> SequenceIds:
-        return self._parts[1].ids
+        return self._contents.ids
 
     @property
     def layout(self) -> Layout:
         """The layout of the source."""
-        return self._parts[1].layout
-
-    @property
-    def _device(self) -> object:
-        return self._parts[2]
+        return self._contents.layout
 
     def __contains__(self, key: object) -> bool:
         if isinstance(key, StreamInfo):
@@ -127,14 +132,16 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
         """Return `torch(device)`, for loops that move the minibatches of a loader."""
         return self.torch(device, non_blocking)
 
-    def _explain_missing(self, name: str) -> None:
-        """Raise AttributeError for an unknown name, with its replacement."""
-        if name.startswith("_") or hasattr(type(self), name):
-            return  # an unknown name, or a property that explains why this layout lacks it
-        hint = self._described(name)
-        if name in self._keys:
-            hint = f"its stream is minibatch[{name!r}]"
-        raise AttributeError(f"a minibatch has no attribute {name!r}; {hint}")
+    if not TYPE_CHECKING:  # type checkers and editors know that there are none
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError for an unknown name, with its replacement."""
+            if name.startswith("_") or hasattr(type(self), name):
+                return self.__getattribute__(name)  # the error of a property that raised one
+            hint = self._described(name)
+            if name in self._keys:
+                hint = f"its stream is minibatch[{name!r}]"
+            raise AttributeError(f"a minibatch has no attribute {name!r}; {hint}")
 
     def __setitem__(self, key: Any, value: object) -> NoReturn:
         raise TypeError(
@@ -170,16 +177,14 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
         return self.show()._repr_html_()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        batch, contents, device = self._parts
-        return Minibatch, (*contents.only(batch, self._keys), device)
+        return Minibatch, (*self._contents.only(self._plan, self._keys), self._device)
 
     def rows(self, begin: int, end: int) -> Minibatch:
         """Return the rows ``[begin, end)`` of `num_rows`, which share their memory.
 
         Attributes of the global minibatch, such as `global_num_samples`, keep their values.
         """
-        batch, contents, device = self._parts
-        return Minibatch(batch.rows_of(begin, end), contents, device)
+        return Minibatch(self._plan.rows_of(begin, end), self._contents, self._device)
 
     def micro_batches(self) -> list[Minibatch]:
         """Return the share in parts of ``Packed(micro_batch_rows=...)`` rows, for one step.
@@ -269,7 +274,7 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
         """
         labels = self.get(LABELS)
         if labels is None:
-            return self._parts[1].unlabelled.count(self._plan.counted)
+            return self._contents.unlabelled.count(self._plan.counted)
         kind = kind_of_stream(labels.info)
         if kind is LabelKind.UNKNOWN:
             return labels.global_num_samples
@@ -281,7 +286,7 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
         labels = self.get(LABELS)
         if labels is not None:
             return labels.num_samples
-        kind = self._parts[1].unlabelled
+        kind = self._contents.unlabelled
         if kind is LabelKind.MASKED:
             masked = [data for data in self.values() if data.info.is_masked]
             return sum(int(np.count_nonzero(data.loss_mask())) for data in masked)
@@ -292,7 +297,7 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
     @property
     def origin(self) -> Origin | None:
         """The plan that the minibatch is of; None if it came from another process."""
-        return self._parts[1].origin
+        return self._contents.origin
 
     @property
     def sweeps_ended_by(self) -> dict[str, int]:
@@ -337,8 +342,89 @@ class Minibatch(ServedBatch, SegmentedShare, Mapping[Any, MinibatchData]):
         return self.num_samples / cells if cells else 1.0
 
     @property
+    def segment_ids(self) -> NDArray[np.int32]:
+        """Which sequence of its row every cell of packed rows holds.
+
+        Returns
+        -------
+        ndarray of int32, shape (rows, row length)
+            1, 2, ... in every row; 0 in gaps.
+        """
+        parted = self._parted
+        if parted is not None:
+            return parted.segment_ids
+        return segments_of(self._plan.segment_ids(), self.layout)
+
+    @property
+    def position_ids(self) -> NDArray[np.int32]:
+        """Where in its sequence every cell of packed rows is.
+
+        Returns
+        -------
+        ndarray of int32, shape (rows, row length)
+            From 0 in every segment; 0 in gaps.
+        """
+        parted = self._parted
+        if parted is not None:
+            return parted.position_ids
+        return segments_of(self._plan.position_ids(), self.layout)
+
+    @property
+    def parts(self) -> NDArray[np.int64]:
+        """The sequence and the part of each segment, where a stream has parts.
+
+        Returns
+        -------
+        ndarray of int64, shape (segments, 2)
+            In the order of `MinibatchData.cu_seqlens`: the sequence, as the share counts, and
+            the number of the part.
+
+        Raises
+        ------
+        AttributeError
+            If no stream has parts.
+        """
+        parted = self._parted
+        if parted is None or parted.sequence_parts is None:
+            raise AttributeError("parts come with StreamDef(parts=...) on the tokens")
+        return parted.sequence_parts.table
+
+    @property
+    def _pieces(self) -> Pieces:
+        parted = self._parted
+        if parted is not None and self.layout.has_rows:
+            return parted._pieces
+        return Pieces.of(self._plan, self.layout)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where pieces begin in a layout of rows.
+
+        Returns
+        -------
+        ndarray of int64, shape (sequences,)
+            Row after row the column of each piece, or, for a piece that continues a sequence,
+            minus the samples delivered before; in `TruncatedBPTT` such a piece is at column 0.
+        """
+        return self._pieces.starts()
+
+    @property
+    def row_costs(self) -> NDArray[np.int64]:
+        """Cost of attention in each row, the sum of squared lengths: int64, (rows,)."""
+        return self._pieces.costs()
+
+    @property
     def _parted(self) -> MinibatchData | None:
-        for key, (_, info) in self._parts[1].keys.items():
+        for key, (_, info) in self._contents.keys.items():
             if info.parts is not None:
                 return self[key]
         return None
+
+
+def _parts_of(mapping: object) -> tuple[_core.engine.Batch, Contents, object]:
+    """Return batch, contents and device of the minibatch whose data a mapping holds."""
+    data = list(mapping.values()) if isinstance(mapping, Mapping) else []
+    found = {id(one._batch) if isinstance(one, MinibatchData) else None for one in data}
+    if len(found) != 1 or None in found:
+        raise TypeError("a minibatch comes from a source, or is made of all data of another")
+    return data[0]._batch, data[0]._contents, data[0]._device

@@ -1,34 +1,34 @@
-"""One stream of a minibatch: values, dense arrays, labels and tensors."""
+"""One stream of a minibatch: values, dense arrays, boundaries, labels and tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sweephand import _core
 from sweephand.corpus.casts import as_dtype, cast
 from sweephand.corpus.objects import parsed
 from sweephand.corpus.own_values import own_result
-from sweephand.layouts import pad_element
-from sweephand.minibatch.boundaries import Boundaries
+from sweephand.layouts import Layout, pad_element
+from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.label_count import LabelKind, are_tokens
 from sweephand.minibatch.labels import next_tokens, same_tokens
-from sweephand.minibatch.lazy import lazy
-from sweephand.minibatch.mask import GAP, fill_gaps, mask_of_values
+from sweephand.minibatch.mask import GAP, START, fill_gaps, mask_of_rows, mask_of_values
+from sweephand.minibatch.pieces import Pieces, repeat_last, segments_of
 from sweephand.minibatch.sequence_parts import SequenceParts
 
 if TYPE_CHECKING:
     import torch
 
-    from sweephand.minibatch.served import Parts
-
 _NO_LABEL = -(2**63)
+_BYTE = np.dtype(np.uint8)
 
 
-class MinibatchData(Boundaries):
+class MinibatchData:
     """One stream of a minibatch. Its arrays own their data and stay valid and unchanged.
 
     Examples
@@ -43,6 +43,221 @@ class MinibatchData(Boundaries):
            [ 0,  1, -1]])
     """
 
+    def __init__(
+        self, batch: _core.engine.Batch, contents: Contents, device: object, key: Any
+    ) -> None:
+        """Take the stream that the source has under a key."""
+        self._batch, self._contents, self._device = batch, contents, device
+        self._number, self.info = contents.keys[key]
+        self._stream = batch.stream(self._number)
+
+    @property
+    def _layout(self) -> Layout:
+        return self._contents.layout
+
+    @property
+    def _array(self) -> NDArray[Any]:
+        """The samples, cells of a grid, or elements of variable samples, as they are stored."""
+        info = self.info
+        dtype, shape = info.dtype, info.shape
+        if info.is_variable:
+            dtype, shape = _BYTE if info.is_bytes else dtype, ()
+        array: NDArray[Any] = self._stream.values(dtype, shape)
+        return array
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences in this worker's share."""
+        return self._batch.share_size
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of this stream in this worker's share."""
+        return self._stream.num_samples
+
+    @property
+    def global_num_samples(self) -> int:
+        """Samples of this stream over all workers, as planned; no communication is needed.
+
+        Raises
+        ------
+        ValueError
+            If the lengths of the stream are not known before it is read.
+        """
+        batch, info = self._batch, self.info
+        if info.is_sized:
+            return batch.num_samples
+        if info.is_single:
+            return batch.num_sequences
+        if self._is_all:
+            return self.num_samples
+        raise self._unknown_lengths()
+
+    @property
+    def _is_all(self) -> bool:
+        """True if the share holds all of the minibatch."""
+        batch = self._batch
+        return bool(batch.share_size + len(batch.banned()) == batch.num_sequences)
+
+    def _unknown_lengths(self) -> ValueError:
+        info = self.info
+        return ValueError(
+            f"how many samples the other workers have of stream {info.name!r} is not known "
+            "before it is read: say that it defines the size, StreamDef(..., "
+            "defines_mb_size=True), or sum its num_samples over the workers"
+        )
+
+    @property
+    def end_of_sweep(self) -> bool:
+        """True if the global minibatch holds the last sequence of a sweep."""
+        return self._batch.sweeps_ended > 0
+
+    @property
+    def max_seqlen(self) -> int:
+        """Samples of the longest sequence, or part of a sequence; 0 in an empty share."""
+        parts = self.sequence_parts
+        return self._stream.longest if parts is None else parts.longest
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(sequences, longest sequence, *sample shape)."""
+        return (self.num_sequences, self._stream.longest, *self.info.shape)
+
+    @property
+    def dense_shape(self) -> tuple[int, ...]:
+        """The shape of `asarray`; nothing is made for it."""
+        if self.info.is_single:
+            return (self.num_sequences, *self.info.shape)
+        return (*self.mask.shape, *self.info.shape)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
+        offsets: NDArray[np.int64] | None = self._batch.sample_offsets(self._number)
+        if offsets is None:  # one sample each
+            return np.arange(self.num_sequences + 1)
+        return offsets
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Samples of each sequence: int64, shape (sequences,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def sequences(self) -> NDArray[np.int64]:
+        """Which sequence of the share each of `values` is of: int64, shape (samples,).
+
+        In a layout of rows these are the segments, row after row.
+        """
+        return np.repeat(np.arange(self.num_sequences), self.lengths)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each of `values`: int64, shape (samples,).
+
+        In a layout without rows a sequence is a row. A model that replaces placeholders by
+        carried items finds its k-th item at the k-th placeholder of that row.
+        """
+        if not self._layout.has_rows:
+            return self.sequences
+        rows = self._batch.cells().reshape(-1, 4)[:, 0].astype(np.int64)
+        return np.repeat(rows, self.lengths)
+
+    @property
+    def cu_seqlens(self) -> NDArray[np.int32]:
+        """`offsets` as int32, for attention kernels; those of parts if sequences have parts.
+
+        Returns
+        -------
+        ndarray of int32, shape (sequences + 1,)
+            With ``Packed(cu_seqlens_capacity=n)`` always n + 1 entries: the last one repeats.
+
+        Raises
+        ------
+        OverflowError
+            If there are 2^31 samples or more.
+        ValueError
+            If there are more sequences than the layout's capacity.
+        """
+        if self.num_samples > np.iinfo(np.int32).max:
+            raise OverflowError(f"{self.num_samples} samples do not fit int32 offsets")
+        parts = self.sequence_parts
+        offsets = self.offsets if parts is None else parts.offsets
+        return repeat_last(offsets, self._layout.cu_seqlens_capacity)
+
+    @property
+    def row_cu_seqlens(self) -> NDArray[np.int32]:
+        """Boundaries of sequences inside each row of a layout of rows.
+
+        Returns
+        -------
+        ndarray of int32, shape (rows, most sequences of a row + 1)
+            From 0; the last boundary of a row repeats. With
+            ``Packed(cu_seqlens_capacity=n)`` always n + 1 columns.
+        """
+        return self._pieces.boundaries(self._layout.cu_seqlens_capacity)
+
+    @property
+    def dense_cu_seqlens(self) -> NDArray[np.int32]:
+        """Boundaries in ``asarray().reshape(-1)`` of a layout of rows, for static shapes.
+
+        The padding of a row is a sequence of its own, so that every cell belongs to one; as it
+        may be the longest, take the row length for the longest.
+
+        Returns
+        -------
+        ndarray of int32, shape (sequences + padded rows + 1,)
+            With ``Packed(cu_seqlens_capacity=n)`` always n + rows + 1 entries: the last one
+            repeats.
+        """
+        rows, width = self._batch.num_rows, self._batch.row_length
+        boundaries = self._pieces.dense_boundaries(width)
+        return repeat_last(boundaries, self._layout.cu_seqlens_capacity, rows)
+
+    @property
+    def segment_ids(self) -> NDArray[np.int32]:
+        """Which sequence of its row every cell holds: `Minibatch.segment_ids`."""
+        if self.sequence_parts is not None:
+            return self._pieces.segments(self._batch.row_length)
+        return segments_of(self._batch.segment_ids(), self._layout)
+
+    @property
+    def position_ids(self) -> NDArray[np.int32]:
+        """Where in its sequence every cell is: `Minibatch.position_ids`."""
+        if self.sequence_parts is not None:
+            return self._pieces.positions(self._batch.row_length)
+        return segments_of(self._batch.position_ids(), self._layout)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where pieces begin in a layout of rows: `Minibatch.starts`."""
+        return self._pieces.starts()
+
+    @cached_property
+    def mask(self) -> NDArray[np.uint8]:
+        """Which cells of `asarray` hold data: uint8; 2 start of a sequence, 1 valid, 0 gap."""
+        if self.info.is_single:
+            return np.full(self.num_sequences, START, np.uint8)
+        if self._stream.is_grid:
+            cells: NDArray[np.uint8] = self._stream.mask()
+            return cells
+        if self.info.carried:
+            return mask_of_rows(self.lengths, self.max_seqlen, pad_left=False)
+        options = self._batch.options
+        width = -(-self._stream.longest // options.multiple_of) * options.multiple_of
+        width = max(width, self._batch.row_length)  # a bucket's
+        return mask_of_rows(self.lengths, width, pad_left=options.pad_left)
+
+    def valid_mask(self, dtype: DTypeLike = np.bool_) -> NDArray[Any]:
+        """Return 1 in the cells of `asarray` that hold data and 0 in gaps, in any dtype."""
+        valid: NDArray[Any] = (self.mask != GAP).astype(dtype)
+        return valid
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        pieces, parts = Pieces.of(self._batch, self._layout), self.sequence_parts
+        return pieces if parts is None else parts.pieces(pieces)
+
     @property
     def is_sparse(self) -> bool:
         """True if samples come as indices and values."""
@@ -51,7 +266,7 @@ class MinibatchData(Boundaries):
     @property
     def is_padded(self) -> bool:
         """True if the layout made one dense array of it: `asarray` then costs nothing."""
-        return self._is_grid
+        return self._stream.is_grid
 
     def labels(self, ignore_index: int = -100, shifted: bool = True) -> NDArray[np.int64]:
         """Return the labels of every sample, never across a border.
@@ -90,7 +305,7 @@ class MinibatchData(Boundaries):
 
     def _tokens(self, shifted: bool) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return all samples, and those that come after pieces that go on."""
-        tokens = self.asarray() if self._is_grid else self.values
+        tokens = self.asarray() if self._stream.is_grid else self.values
         return tokens, self._beyond if shifted else None
 
     @property
@@ -98,9 +313,9 @@ class MinibatchData(Boundaries):
         """The stream that masks the loss, with one entry per sample."""
         return self._beside(self.info.loss_mask, "its loss mask")
 
-    @lazy
+    @cached_property
     def sequence_parts(self) -> SequenceParts | None:
-        """Return the parts of the sequences, if they have any."""
+        """The parts of the sequences, if they have any."""
         told = self._beside(self.info.parts, "the parts of its sequences")
         return None if told is None else SequenceParts(told.values, told.offsets)
 
@@ -108,9 +323,9 @@ class MinibatchData(Boundaries):
         """Return the stream of a name that this one needs."""
         if name is None:
             return None
-        for key, (_, info) in self._minibatch_parts[1].keys.items():
+        for key, (_, info) in self._contents.keys.items():
             if info.name == name:
-                return type(self)(*self._minibatch_parts, key)
+                return type(self)(self._batch, self._contents, self._device, key)
         raise ValueError(
             f"stream {self.info.name!r} needs {what}, {name!r}: ask for that stream, too"
         )
@@ -158,7 +373,7 @@ class MinibatchData(Boundaries):
         if self.info.loss_mask is not None:
             is_label: NDArray[np.bool_] = self.labels(_NO_LABEL, shifted) != _NO_LABEL
             return is_label
-        shape = self.mask.shape if self._is_grid else (self.num_samples,)
+        shape = self.mask.shape if self._stream.is_grid else (self.num_samples,)
         tokens = np.broadcast_to(np.uint8(1), shape)
         # Nothing is known of the sample after a piece of a stream that is broadcast.
         beyond = None if self.info.broadcast else np.ones(self.num_sequences, np.uint8)
@@ -173,11 +388,11 @@ class MinibatchData(Boundaries):
         shifted: bool,
         parts: SequenceParts | None = None,
     ) -> NDArray[np.int64]:
-        mask = self.mask if self._is_grid else mask_of_values(self.offsets)
+        mask = self.mask if self._stream.is_grid else mask_of_values(self.offsets)
         if parts is not None:  # which are whole, so that nothing goes on
             mask, beyond = parts.mark(mask), None
         cells = tokens.reshape(mask.shape)
-        pieces = self._pieces if self._layout.has_rows and self._is_grid else None
+        pieces = self._pieces if self._layout.has_rows and self._stream.is_grid else None
         if shifted:
             labels = next_tokens(cells, mask, ignore, pieces, beyond)
         else:
@@ -191,7 +406,7 @@ class MinibatchData(Boundaries):
         beyond: NDArray[Any] | None = self._stream.beyond(self.info.dtype, shape)
         return None if beyond is None else self._apply_transforms(beyond)
 
-    @lazy
+    @cached_property
     def values(self) -> Any:
         """All samples, sequence after sequence.
 
@@ -201,20 +416,19 @@ class MinibatchData(Boundaries):
             For a sparse stream a SciPy CSR matrix of shape (samples, dimension); for bytes an
             array of ``bytes``, for objects an array of dicts, lists and what else they are.
         """
-        if self.is_sparse:
+        info, values = self.info, self._array
+        if info.is_sparse:
             from sweephand.minibatch.elements import sparse_matrix
 
-            values = sparse_matrix(self._stream, self.info, self._array)
-        elif self.info.is_bytes:
+            values = sparse_matrix(self._stream, info, values)
+        elif info.is_bytes:
             from sweephand.minibatch.elements import byte_strings
 
-            values = byte_strings(self._stream, self._array)
-            if self.info.is_object:
+            values = byte_strings(self._stream, values)
+            if info.is_object:
                 values = parsed(values)
-        elif self._is_grid:
-            values = self._array[self.mask != GAP]
-        else:
-            values = self._array
+        elif self._stream.is_grid:
+            values = values[self.mask != GAP]
         return self._apply_transforms(values)
 
     @property
@@ -247,9 +461,7 @@ class MinibatchData(Boundaries):
             (sequences, *sample shape) where all sequences of the corpus have one sample of the
             stream: ``info.is_single``.
         """
-        dense = self._laid_out if pad_value is None else None
-        if dense is None:
-            dense = self._dense(pad_value)
+        dense = self._dense(pad_value)
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
     def __array__(
@@ -296,13 +508,12 @@ class MinibatchData(Boundaries):
         return self.num_sequences
 
     def __reduce__(self) -> tuple[Any, ...]:
-        batch, contents, device = self._minibatch_parts
         streams = {self.info.name: (self._number, self.info)}
         for name in {self.info.loss_mask, self.info.parts} - {None}:
             if (other := self._beside(name, "another stream")) is not None:
                 streams[other.info.name] = other._number, other.info
-        batch, contents = contents.only(batch, streams)
-        return type(self), (batch, contents, device, self.info.name)
+        batch, contents = self._contents.only(self._batch, streams)
+        return type(self), (batch, contents, self._device, self.info.name)
 
     def __repr__(self) -> str:
         return f"MinibatchData({self.info.name!r}, {self.brief})"
@@ -315,7 +526,7 @@ class MinibatchData(Boundaries):
 
     @property
     def _brief_shape(self) -> tuple[int, ...]:
-        if self.info.is_single or self._is_grid:
+        if self.info.is_single or self._stream.is_grid:
             return self.dense_shape
         return self.shape
 
@@ -332,7 +543,7 @@ class MinibatchData(Boundaries):
             raise TypeError(
                 f"stream {self.info.name!r} is {kind}; use asarray() or as_sequences()"
             )
-        return self.asarray() if self._is_grid else self.values
+        return self.asarray() if self._stream.is_grid else self.values
 
     def _apply_transforms(self, values: Any) -> Any:
         for transform in self.info.transforms:
@@ -347,7 +558,7 @@ class MinibatchData(Boundaries):
 
     def _dense(self, pad_value: float | None) -> NDArray[Any]:
         by_layout = self._layout.pad_value_of(self.info.name)
-        if self._is_grid and not self.info.is_variable and not self.info.transforms:
+        if self._stream.is_grid and not self.info.is_variable and not self.info.transforms:
             if pad_value is None or pad_value == by_layout:
                 return self._array
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
@@ -369,12 +580,3 @@ class MinibatchData(Boundaries):
         from sweephand.minibatch.elements import dense_rows
 
         return dense_rows(self._stream, self.info, self._array)
-
-
-def parts_of(mapping: object) -> Parts:
-    """Return the parts of the minibatch whose data a mapping holds."""
-    data = list(mapping.values()) if isinstance(mapping, Mapping) else []
-    found = [one._minibatch_parts for one in data if isinstance(one, MinibatchData)]
-    if not found or len(found) < len(data) or any(one[0] is not found[0][0] for one in found):
-        raise TypeError("a minibatch comes from a source, or is made of all data of another")
-    return found[0]

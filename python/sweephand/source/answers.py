@@ -17,7 +17,7 @@ from sweephand.source.sizes import Size, size_of
 if TYPE_CHECKING:
     from sweephand.errors import DataError
     from sweephand.layouts import Layout
-    from sweephand.minibatch.planned_minibatch import PlannedMinibatch
+    from sweephand.minibatch.share import PlannedMinibatch
     from sweephand.source.cursor import Cursor
     from sweephand.source.plan import Plan
     from sweephand.view.page import Page

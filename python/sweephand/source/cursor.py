@@ -21,7 +21,6 @@ from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.position import Position
 from sweephand.source.limits import MAX_TIME
-from sweephand.source.served_cursor import ServedCursor
 
 if TYPE_CHECKING:
     from sweephand.corpus.call_locks import CallLock
@@ -118,7 +117,7 @@ class _Delivery:
         )
 
 
-class Cursor(ServedCursor):
+class Cursor:
     """The place of a run on a plan, and the delivery of minibatches from there.
 
     Safe for several threads, and in a process that is forked from that of the cursor.
@@ -130,42 +129,19 @@ class Cursor(ServedCursor):
 
     Attributes
     ----------
-    time : int
-        Nominal time at which the next minibatch begins.
+    elsewhere : Elsewhere or None
+        Other processes that deliver; set by their loader.
     """
 
-    def __new__(cls, plan: Plan) -> Self:
-        """Make a cursor that does not serve yet."""
-        return super().__new__(cls)
-
     def __init__(self, plan: Plan) -> None:
-        self._elsewhere: Elsewhere | None = None
+        self.elsewhere: Elsewhere | None = None
         self._closed = False
         self._earlier: list[_core.engine.EngineStats] = []
         self._last: tuple[tuple[int, int, int, bool], _core.compose.Request] | None = None
-        delivery = _Delivery.of(plan)
-        self._deliver(delivery, delivery.make_engine())
+        self._delivery = _Delivery.of(plan)
+        self._engine = self._delivery.make_engine()
         # Before the engine goes, whose threads may wait for them.
         weakref.finalize(self, plan.opened.workers.close)
-
-    def _deliver(self, delivery: _Delivery, engine: _core.engine.Engine) -> None:
-        self._delivery, self._engine = delivery, engine
-        # Someone has to know of each minibatch before it is asked for.
-        self._is_watched = bool(delivery.call_locks) or delivery.cache_use.follows_position
-        self._serve_by_python()
-
-    def _serve_by_python(self) -> None:
-        self.serve_by(None, None, None)
-
-    @property
-    def elsewhere(self) -> Elsewhere | None:
-        """Other processes that deliver; set by their loader."""
-        return self._elsewhere
-
-    @elsewhere.setter
-    def elsewhere(self, others: Elsewhere | None) -> None:
-        self._elsewhere = others
-        self._serve_by_python()
 
     @property
     def plan(self) -> Plan:
@@ -186,8 +162,6 @@ class Cursor(ServedCursor):
         if request is None:
             request = self.plan.request(*asked, crosses_sweeps=crosses_sweeps)
             self._last = (*asked, crosses_sweeps), request
-            if crosses_sweeps:  # as calls do
-                self.remember(request, *asked)
         return request
 
     def last_request(
@@ -219,20 +193,13 @@ class Cursor(ServedCursor):
         device: object = None,
     ) -> Minibatch:
         """Return the next minibatch, by default with every stream under its name."""
-        minibatch = self.serve(request, contents, device)
-        if minibatch is not None:
-            return minibatch
         engine = self._own()
         place = None if self.elsewhere is None else self.elsewhere.come_back()
         if place is not None:
             engine.resume(place.to_core())
-        own = self.plan.contents
-        if not self._is_watched and self.elsewhere is None:
-            self.serve_by(engine, Minibatch, own)  # from now on
-        self._delivery.cache_use.stand(engine.time, request.num_workers, request.rank)
-        shown = own if contents is None else contents
-        made: Minibatch = engine.serve(request, Minibatch, shown, device)
-        return made
+        self._delivery.cache_use.stand(engine, request)
+        shown = self.plan.contents if contents is None else contents
+        return Minibatch(engine.next(request), shown, device)
 
     @property
     def position(self) -> Position:
@@ -245,8 +212,9 @@ class Cursor(ServedCursor):
         """Position at which this process would go on, other processes aside."""
         return Position.of(self._engine.position)
 
-    def _time(self) -> int:
-        """Return the time where the core does not serve."""
+    @property
+    def time(self) -> int:
+        """Nominal time at which the next minibatch begins."""
         return self._engine.time if self.elsewhere is None else self.position.time
 
     def go_to(self, position: Position) -> None:
@@ -290,7 +258,7 @@ class Cursor(ServedCursor):
             if is_opened:
                 plan.opened.workers.close()
             raise
-        self._deliver(delivery, engine)
+        self._delivery, self._engine = delivery, engine
         if self.elsewhere is not None:
             self.elsewhere.change()
         self._earlier.append(old.stats())
@@ -326,7 +294,6 @@ class Cursor(ServedCursor):
     def close_within(self, seconds: float) -> bool:
         """Close, wait up to `seconds` for the threads, and return True if they have ended."""
         self._closed = True
-        self._serve_by_python()
         self.plan.opened.workers.close()
         end = time.monotonic() + seconds
         ended = self._engine.forked or (

@@ -53,9 +53,7 @@ def loop(
     same = None if is_schedule(size) else cursor.request(cast(int, size), *share)
     while True:
         request = same or cursor.request(size_at(size, cursor.time), *share)
-        minibatch = cursor.serve(request)
-        if minibatch is None:
-            minibatch = cursor.next(request)
+        minibatch = cursor.next(request)
         if not minibatch:
             hints.has_run_out = True
             return

@@ -12,7 +12,6 @@ from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.minibatch.contents import Contents, Keys
 from sweephand.minibatch.label_count import LabelKind, kind_of_corpus, kind_without_stream
-from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.minibatch.position import Position
 from sweephand.source.balance import cost_of, costs_of_items
 from sweephand.source.effects import Effects
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from sweephand.corpus.streams import StreamInfo
     from sweephand.events.event_list import EventList
     from sweephand.layouts import Layout
-    from sweephand.minibatch.planned_minibatch import PlannedMinibatch
+    from sweephand.minibatch.share import PlannedMinibatch
     from sweephand.source.options import SourceOptions
     from sweephand.source.state import State
 
@@ -189,9 +188,7 @@ class Plan:
         return self._contents_of({key: self._keys[name] for key, name in names.items()})
 
     def _contents_of(self, keys: Keys) -> Contents:
-        return Contents(
-            MinibatchData, keys, self.layout, self.corpus.ids, self, self._unlabelled
-        )
+        return Contents(keys, self.layout, self.corpus.ids, self, self._unlabelled)
 
     @cached_property
     def _unlabelled(self) -> LabelKind:
@@ -322,7 +319,7 @@ class Plan:
         crosses_sweeps: bool = True,
     ) -> Iterator[PlannedMinibatch]:
         """Iterate over the minibatches from a place on, or a worker's shares of them."""
-        from sweephand.minibatch.planned_minibatch import PlannedMinibatch
+        from sweephand.minibatch.share import PlannedMinibatch
 
         planner = self.make_planner()
         labels = kind_of_corpus(self.corpus.streams, self.corpus.core)

@@ -19,7 +19,6 @@ from sweephand.source.hints import Hints
 from sweephand.source.loops import checked_size, hint_at_repetition, loop
 from sweephand.source.options import SourceOptions, takes_arguments_of
 from sweephand.source.plan import Plan
-from sweephand.source.served_cursor import served_as_before
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,7 +149,6 @@ class MinibatchSource(Answers):
         """The hints that were given."""
         return self._hints
 
-    @served_as_before
     def next_minibatch(
         self,
         minibatch_size_in_samples: int,

@@ -60,9 +60,7 @@ class SweepLoop:
         try:
             while (time := cursor.time) < end:
                 request = same or self._request(time)
-                minibatch = cursor.serve(request)
-                if minibatch is None:
-                    minibatch = cursor.next(request)
+                minibatch = cursor.next(request)
                 if not minibatch:
                     return
                 yield minibatch

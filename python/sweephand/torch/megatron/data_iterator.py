@@ -8,8 +8,7 @@ from typing import Any, Literal
 import torch
 
 from sweephand.base.checks import check_int
-from sweephand.minibatch.planned_minibatch import PlannedMinibatch
-from sweephand.minibatch.share import Share
+from sweephand.minibatch.share import PlannedMinibatch, Share
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.megatron.batch import BATCH_KEYS, CELLS, Batch
 from sweephand.torch.megatron.documents import Documents

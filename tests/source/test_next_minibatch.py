@@ -1,8 +1,7 @@
-"""Calls that ask as the last one did are answered by the core: as others are."""
+"""Calls for minibatches in every spelling, and what they return."""
 
-import inspect
-import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -118,25 +117,23 @@ def test_a_source_that_is_closed_says_so() -> None:
         source.next_minibatch(4)
 
 
-def test_the_method_is_one_as_others_are() -> None:
-    class Counting(sh.MinibatchSource):
-        calls = 0
+@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded(), sh.Packed(9)], ids=repr)
+def test_streams_and_their_arrays_are_made_once(layout: sh.Layout) -> None:
+    corpus = {"tokens": [np.arange(3), np.arange(2), np.arange(4)], "label": np.arange(3)}
+    minibatch = sh.MinibatchSource(corpus, layout=layout).next_minibatch(9)
+    for key in minibatch:
+        data = minibatch[key]
+        assert minibatch[key] is data
+        before = data.values, data.offsets, data.mask
+        after = data.values, data.offsets, data.mask
+        assert all(one is other for one, other in zip(before, after, strict=True))
 
-        def next_minibatch(self, *args: Any, **named: Any) -> sh.Minibatch:
-            self.calls += 1
-            return super().next_minibatch(*args, **named)
 
-    source = Counting(sh.ArrayDeserializer({"x": np.arange(100)}))
-    asked_often(source)
-    assert source.calls == 3
-    method = sh.MinibatchSource.next_minibatch
-    assert len(method(source, 4)["x"].values) == 4
-    assert list(inspect.signature(method).parameters)[:2] == ["self", SIZE]
-    assert (method.__doc__ or "").startswith("Return the next minibatch")
-    bound = pickle.loads(pickle.dumps(make_source().next_minibatch))
-    assert len(bound(4)["x"].values) == 4
-    with pytest.raises(TypeError):
-        method(4)  # type: ignore[call-arg, arg-type]
+def test_threads_that_ask_at_once_get_the_same_stream() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for minibatch in make_source(max_sweeps=1).minibatches(2):
+            found = pool.map(lambda _, asked=minibatch: asked["x"], range(4))
+            assert len({id(data) for data in found}) == 1
 
 
 def test_a_loop_goes_on_where_calls_in_it_stop() -> None:
