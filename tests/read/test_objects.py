@@ -85,17 +85,10 @@ FORMATS = [
 Make = Callable[[Path, list[dict[str, Any]]], Any]
 
 
-def without_absent(value: Any) -> Any:
-    """Return a value without members that are None, which Arrow gives to all objects."""
-    if isinstance(value, dict):
-        return {key: without_absent(one) for key, one in value.items() if one is not None}
-    return [without_absent(one) for one in value] if isinstance(value, list) else value
-
-
 def delivered(corpus: Any, **options: Any) -> dict[int, Any]:
     with sh.MinibatchSource(corpus, max_sweeps=1, **options) as source:
         return {
-            int(n): without_absent(value)
+            int(n): value
             for mb in source.minibatches(7)
             for n, value in zip(mb["n"].values, mb["messages"].values, strict=True)
         }

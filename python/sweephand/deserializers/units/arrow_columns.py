@@ -5,7 +5,7 @@ a shape asks for them, are samples of several numbers; strings and binary are by
 a null anywhere is wrong, and so is one whose innermost lists do not have the shape. Pictures
 and sounds of Hugging Face, structs of bytes and a path, are their bytes, and its arrays of two
 axes or more are samples of their shape. Other structs and maps, and lists of them, are Python
-objects, one sample each.
+objects, one sample each, without the keys that are null in them.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def convert(
         If the type cannot have the shape, or offsets are damaged.
     """
     if is_object or _holds_structs(array.type):
-        return column_of_values(array.to_pylist())
+        return column_of_values(_without_filled(array.to_pylist()))
     array, shape = _as_lists(array, shape)
     nested = _open(array)
     sample_levels = _sample_levels(nested, shape, array.type)
@@ -131,6 +131,13 @@ def convert(
     is_good[list(wrong)] = False
     column, _ = convert(array.filter(pa.array(is_good)), shape)
     return spread(column, np.flatnonzero(is_good), len(array)), wrong
+
+
+def _without_filled(value: Any) -> Any:
+    """Return values without the keys that Arrow fills with null in objects that lack them."""
+    if isinstance(value, dict):
+        return {key: _without_filled(one) for key, one in value.items() if one is not None}
+    return list(map(_without_filled, value)) if isinstance(value, list | tuple) else value
 
 
 def _holds_structs(kind: Any) -> bool:
