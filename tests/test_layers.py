@@ -77,7 +77,7 @@ SEES = {
     "view": {"corpus", "layouts"},  # minibatches and sources give themselves to their pages
     "minibatch": {"corpus", "layouts", "view"},
     "maps": {"corpus", "files", "layouts", "minibatch", "run"},
-    "chat": {"maps"},
+    "chat": {"deserializers", "maps", "source"},
     "images": {"maps"},
     "decode": {"files", "images", "maps"},
     "deserializers": {"corpus", "decode", "files", "maps", "run"},

@@ -199,6 +199,98 @@ def test_conversations_of_sharegpt_and_alpaca_are_known_by_their_columns() -> No
         encode({"messages": [{"content": "hi"}]})
 
 
+def test_a_prompt_with_its_completion_is_a_conversation_with_a_loss_on_the_completion() -> None:
+    asked, answer = message("user", "hi"), message("assistant", "yes")
+    earlier = message("assistant", "no")
+    encode = sh.chat.encode(TOKENIZER, template=PLAIN)
+    for prompt, completion in [
+        ("hi", "yes"),
+        ([asked], [answer]),
+        (json.dumps([asked]), json.dumps([answer])),
+        ([asked, earlier, asked], [answer]),
+    ]:
+        found = encode({"prompt": prompt, "completion": completion})
+        trained = found["tokens"][found["loss_mask"]].tolist()
+        assert TOKENIZER.decode(trained, skip_special_tokens=False) == f"yes{END}"
+
+
+CALLING = PLAIN.replace(
+    "{{ m['content'] }}", "{{ m.content }}{{ (m.tool_calls or '') | tojson }}"
+)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"from": "function_call", "value": '{"name": "f", "arguments": {"a": 1}}'},
+        {"from": "function_call", "value": '[{"name": "f", "arguments": {"a": 1}}]'},
+        {
+            "role": "assistant",
+            "content": None,
+            "function_call": {"name": "f", "arguments": {"a": 1}},
+        },
+    ],
+)
+def test_function_calls_are_the_tool_calls_that_templates_know(said: dict[str, Any]) -> None:
+    call = {"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+    asked = {"from": "human", "value": "hi"}
+    told = {"from": "observation", "value": "7"}
+    encode = sh.chat.encode(TOKENIZER, template=CALLING)
+    found = encode({"conversations": [asked, said, told]})
+    wanted = [
+        message("user", "hi"),
+        {"role": "assistant", "tool_calls": [call]},
+        message("tool", "7"),
+    ]
+    tokens, mask = encoded(wanted, template=CALLING)
+    assert [found[name].tolist() for name in found] == [tokens.tolist(), mask.tolist()]
+    assert mask.any()
+    with pytest.raises(ValueError, match="message 0 of 'conversations' calls a function"):
+        encode({"conversations": [{"from": "function_call", "value": "f(1)"}]})
+
+
+@pytest.mark.parametrize("weight", [0.5, float("nan"), 2, "1", [1]])
+def test_a_loss_that_is_neither_on_nor_off_is_refused(weight: object) -> None:
+    for name in ("weight", "loss_mask"):
+        with pytest.raises(ValueError, match=f"message 0 of 'messages' has the {name}"):
+            encoded([message("assistant", "yes", **{name: weight})])
+    with pytest.raises(ValueError, match="the mask is NaN"):
+        sh.chat.encode(lambda _: ([1, 2], [1, float("nan")]))({"messages": CONVERSATION})
+
+
+def test_a_conversation_is_shown_with_what_has_a_loss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"messages": CONVERSATION}, {"messages": [message("assistant", "\x1b[31m\na\n")]}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    encode = sh.chat.encode(TOKENIZER, template=PLAIN)
+    sh.chat.show(encode, sh.open(tmp_path / "a.jsonl"), 1)
+    text = capsys.readouterr().out
+    assert text.splitlines()[:-1] == [
+        f"  {BEGIN}assistant⏎",
+        "+ \\x1b[31m⏎",
+        "+ a⏎",
+        f"+ {END}",
+        "  ⏎",
+    ]
+    sh.chat.show(encode, {"messages": CONVERSATION})
+    text = capsys.readouterr().out
+    tokens, mask = encoded(CONVERSATION)
+    assert f"+ how are you{END}\n" in text
+    assert text.endswith(f"{mask.sum()} of {len(tokens)} tokens are trained on\n")
+    pairs = sh.chat.encode_pairs(TOKENIZER, template=PLAIN)
+    sh.chat.show(pairs, {"prompt": "hi", "chosen": "yes", "rejected": "no"})
+    assert capsys.readouterr().out.count("  hi") == 2
+    sh.chat.show(
+        sh.chat.encode(TOKENIZER, template=PLAIN, max_length=2, truncate="drop"), rows[0]
+    )
+    assert capsys.readouterr().out == "the conversation is left out\n"
+    with pytest.raises(IndexError, match="there is no sequence 2"):
+        sh.chat.show(encode, sh.open(tmp_path / "a.jsonl"), 2)
+    with pytest.raises(TypeError, match=r"what sh\.chat\.encode returns"):
+        sh.chat.show(len, rows[0])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("template", [PLAIN, MARKED])
 def test_tokenizers_of_transformers_give_what_they_give_themselves(template: str) -> None:
     transformers = pytest.importorskip("transformers")
@@ -247,6 +339,9 @@ def test_slow_tokenizers_are_asked_for_the_tokens_of_prefixes() -> None:
 
         def apply_chat_template(self, messages: Any, **options: Any) -> str:
             return "".join(f"{BEGIN}{m['role']}\n{m['content']}{END}\n" for m in messages)
+
+        def encode(self, text: str, **options: Any) -> list[int]:
+            return TOKENIZER.encode(text, add_special_tokens=False).ids  # type: ignore[no-any-return]
 
         def __call__(self, text: str, **options: Any) -> dict[str, Any]:
             return {"input_ids": TOKENIZER.encode(text, add_special_tokens=False).ids}
@@ -368,6 +463,7 @@ def test_pairs_have_both_conversations_their_masks_and_parts() -> None:
         {"prompt": [asked], "chosen": [good], "rejected": [bad]},
         {"chosen": [asked, good], "rejected": [asked, bad]},
         {"prompt": "hi", "chosen": "yes", "rejected": "no"},
+        {"prompt": "hi", "chosen": [asked, good], "rejected": json.dumps([asked, bad])},
     ]
     whole = [encoded([asked, one]) for one in (good, bad)]
     for form in forms:

@@ -1,9 +1,9 @@
 """Conversations as tokens and loss masks: maps for fine-tuning."""
 
-from sweephand.chat.encode import encode
-from sweephand.chat.pairs import encode_pairs
+from sweephand.chat.encode import encode, encode_pairs
+from sweephand.chat.show import show
 
-__all__ = ["encode", "encode_pairs"]
+__all__ = ["encode", "encode_pairs", "show"]
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Literal
@@ -10,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.chat.conversation import Message, is_trained
-from sweephand.chat.template import Span, are_apart
-from sweephand.chat.tokens import TextTokens, text_tokens
+from sweephand.chat.template import Span
+from sweephand.chat.tokens import TextTokens
 from sweephand.errors import shown
 
 Tokens = tuple[NDArray[np.int32], NDArray[np.bool_]]
@@ -23,17 +25,7 @@ _MOST_CHECKED = 16  # conversations of a process that are compared with the toke
 
 
 class ConversationEncoder:
-    """Encode conversations by a tokenizer, or by a function of messages.
-
-    Parameters
-    ----------
-    tokenizer : tokenizer or callable
-    template : str, optional
-        In place of the tokenizer's own.
-    train_on : {"assistant", "last", "all"} or callable
-        Messages that a loss is taken on; a function says it of a message.
-    tools : sequence of dict, optional
-        The functions that the template is given.
+    """Encode conversations by a tokenizer, or by a function; the arguments are `encode`'s.
 
     Attributes
     ----------
@@ -47,6 +39,8 @@ class ConversationEncoder:
         template: str | None = None,
         train_on: TrainOn = "assistant",
         tools: Sequence[Mapping[str, Any]] | None = None,
+        date: str | dt.date | None = None,
+        special_tokens: Mapping[str, str] | None = None,
     ) -> None:
         if not callable(train_on) and train_on not in ("assistant", "last", "all"):
             raise ValueError(
@@ -55,52 +49,59 @@ class ConversationEncoder:
             )
         is_tokenizer = hasattr(tokenizer, "apply_chat_template") or hasattr(tokenizer, "to_str")
         self._function: Callable[..., Any] | None = None
-        self._texts: TextTokens | None = None
         if callable(tokenizer) and not is_tokenizer:
+            if template or tools or date or special_tokens:
+                raise ValueError(
+                    "a function that returns tokens and mask is given messages alone: no "
+                    "template=, tools=, date= or special_tokens="
+                )
             self._function = tokenizer
             described = getattr(tokenizer, "__qualname__", type(tokenizer).__qualname__)
         else:
-            self._texts = text_tokens(tokenizer, template)
+            time = None if date is None else dt.datetime.fromisoformat(str(date))
+            self._texts = TextTokens(tokenizer, template, special_tokens or {}, time)
             described = self._texts.digest
-        self._train_on, self._tools = train_on, None if tools is None else list(tools)
+        self._train_on = train_on
+        self._tools = None if tools is None else json.loads(json.dumps(list(tools)))
         chosen = getattr(train_on, "__qualname__", train_on)
         identity = repr((described, chosen, self._tools))
         self.digest = blake2b(identity.encode(), digest_size=8).hexdigest()
         self._num_checked = 0
 
-    def __call__(self, messages: Sequence[Message]) -> Tokens:
-        """Return the tokens of a conversation and its mask.
+    def __call__(self, messages: Sequence[Message], num_prompt: int = 0) -> Tokens:
+        """Return the tokens of a conversation and its mask; the prompt has no loss.
 
         ValueError if no mask fits, or it is no conversation.
         """
-        return self.encode(messages, self._trained(messages))
-
-    def encode(self, messages: Sequence[Message], trained: Sequence[int]) -> Tokens:
-        """Return the tokens and the mask of the messages with these numbers."""
         if self._function is not None:
             return _checked(self._function(messages))
-        assert self._texts is not None
-        texts = self._texts
-        text, marked = texts.template.render(messages, self._tools)
-        tokens, mask = texts.encode(text, self._spans(texts, messages, trained, text, marked))
-        self._compare(texts, messages, text, tokens)
+        given = self._texts.template.messages(messages)
+        text, marked = self._texts.template.render(given, self._tools)
+        spans = self._spans(given, self._trained(messages, num_prompt), text, marked)
+        tokens, mask = self._texts.encode(text, spans)
+        self._compare(given, text, tokens)
         return tokens, mask
 
-    def _trained(self, messages: Sequence[Message]) -> list[int]:
+    def text(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens; their numbers if a function has made them."""
+        if self._function is not None:
+            return " ".join(map(str, tokens))
+        return self._texts.decode(tokens)
+
+    def _trained(self, messages: Sequence[Message], num_prompt: int) -> list[int]:
         """Return the numbers of the messages that a loss is taken on."""
         if callable(self._train_on):
             chosen = [n for n, one in enumerate(messages) if self._train_on(one)]
         elif self._train_on == "all":
-            return list(range(len(messages)))
+            chosen = list(range(len(messages)))
         else:
-            chosen = [n for n, one in enumerate(messages) if one["role"] == "assistant"]
+            chosen = [n for n in _answers(messages) if n >= num_prompt]
             if self._train_on == "last":
                 chosen = chosen[-1:]
         return [number for number in chosen if is_trained(messages[number])]
 
     def _spans(
         self,
-        texts: TextTokens,
         messages: Sequence[Message],
         trained: Sequence[int],
         text: str,
@@ -108,15 +109,11 @@ class ConversationEncoder:
     ) -> Sequence[Span]:
         """Return the parts of the text of messages that a loss is taken on."""
         if self._train_on == "all" and len(trained) == len(messages):
-            if all(map(is_trained, messages)):
-                return [(0, len(text))]
-            trained = [number for number in trained if is_trained(messages[number])]
-            return texts.template.answers(messages, self._tools, trained, text)
-        answers = [n for n, one in enumerate(messages) if one["role"] == "assistant"]
-        if not (texts.template.marks_answers and set(trained) <= set(answers)):
-            return texts.template.answers(messages, self._tools, trained, text)
-        if not are_apart(marked):
-            raise ValueError("the chat template marks answers within answers")
+            return [(0, len(text))]
+        answers, template = _answers(messages), self._texts.template
+        if not (template.marks_answers and set(trained) <= set(answers)):
+            spans = template.answers(messages, self._tools, trained, text)
+            return [self._texts.without_blanks(text, span) for span in spans]
         if len(marked) == len(answers):
             return [span for n, span in zip(answers, marked, strict=True) if n in trained]
         if list(trained) == answers:
@@ -127,22 +124,22 @@ class ConversationEncoder:
         )
 
     def _compare(
-        self,
-        texts: TextTokens,
-        messages: Sequence[Message],
-        text: str,
-        tokens: NDArray[np.int32],
+        self, messages: Sequence[Message], text: str, tokens: NDArray[np.int32]
     ) -> None:
-        """Compare the first conversations with the tokenizer's own encoding."""
-        if texts.check is None or self._num_checked >= _MOST_CHECKED:
+        """Compare the first conversations with what the tokenizer itself makes of them."""
+        if self._num_checked >= _MOST_CHECKED:
             return
         self._num_checked += 1
-        own_text, own_ids = texts.check(messages, self._tools)
-        if text != own_text or tokens.tolist() != list(own_ids):
+        own = self._texts.encoded_by_itself(messages, self._tools)
+        if own is not None and own != (text, tokens.tolist()):
             raise ValueError(
                 "the tokenizer's apply_chat_template writes the conversation otherwise than "
                 "its template says; give a function that returns tokens and mask"
             )
+
+
+def _answers(messages: Sequence[Message]) -> list[int]:
+    return [number for number, one in enumerate(messages) if one["role"] == "assistant"]
 
 
 def _checked(found: Any) -> Tokens:
@@ -157,4 +154,6 @@ def _checked(found: Any) -> Tokens:
         )
     if tokens.dtype.kind not in "iu" and len(tokens):
         raise ValueError(f"tokens are integers, got {tokens.dtype}")
+    if (mask != mask).any():
+        raise ValueError("the mask is NaN at a token: a loss is taken on it, 1, or not, 0")
     return tokens.astype(np.int32), mask.astype(np.bool_)
