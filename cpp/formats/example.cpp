@@ -322,10 +322,7 @@ std::uint64_t ExampleDecoder::append_values(const ExampleStream& stream, Example
     throw DataError("the feature holds " + std::string(name_of(found.kind)) + ", but " +
                     std::string(name_of(stream.kind)) + " were declared");
   if (found.lists.size() == 1) {
-    if (auto* const shorts = std::get_if<ColumnVector<std::uint16_t>>(&column.values)) {
-      const std::size_t before = shorts->size();
-      if (append_short_list(found.lists[0], *shorts)) return shorts->size() - before;
-    } else if (auto* const longs = std::get_if<ColumnVector<std::int64_t>>(&column.values)) {
+    if (auto* const longs = std::get_if<ColumnVector<std::int64_t>>(&column.values)) {
       const std::size_t before = longs->size();
       append_list(found.lists[0], *longs);
       return longs->size() - before;
@@ -348,10 +345,6 @@ std::uint64_t ExampleDecoder::append_values(const ExampleStream& stream, Example
 
 // Adds integers to a column that may keep them in a narrow type.
 void ExampleDecoder::append_integers(Bytes list, ExampleColumn& column) {
-  auto* const shorts = std::get_if<ColumnVector<std::uint16_t>>(&column.values);
-  if (shorts != nullptr && append_short_list(list, *shorts)) return;
-  auto* const words = std::get_if<ColumnVector<std::int32_t>>(&column.values);
-  if (words != nullptr && append_short_list(list, *words)) return;
   integers_.clear();
   append_list(list, integers_);
   append_narrow(integers_, column.values);

@@ -26,14 +26,6 @@ std::span<const std::byte> packed_in(std::span<const std::byte> list) noexcept {
 
 }  // namespace
 
-template <class T>
-bool append_short_list(std::span<const std::byte> list, ColumnVector<T>& values) {
-  return append_short_varints(packed_in(list), values);
-}
-
-template bool append_short_list(std::span<const std::byte>, ColumnVector<std::uint16_t>&);
-template bool append_short_list(std::span<const std::byte>, ColumnVector<std::int32_t>&);
-
 void append_list(std::span<const std::byte> list, ColumnVector<std::int64_t>& values) {
   if (const auto packed = packed_in(list); !packed.empty()) {
     if (!append_varints(packed, values)) fail_of_varint();

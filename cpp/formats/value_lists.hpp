@@ -15,10 +15,6 @@ namespace sweephand {
 void append_list(std::span<const std::byte> list, ColumnVector<std::int64_t>& values);
 void append_list(std::span<const std::byte> list, ColumnVector<float>& values);
 
-// Adds the values of a list message as append_short_varints does, if they are in one field.
-template <class T>
-bool append_short_list(std::span<const std::byte> list, ColumnVector<T>& values);
-
 // A value of bytes ends where the list of `ends` says.
 void append_list(std::span<const std::byte> list, ColumnVector<char>& values,
                  std::vector<std::int64_t>& ends);

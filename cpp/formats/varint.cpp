@@ -49,9 +49,6 @@ std::size_t count_ends(const std::byte* bytes) noexcept {
 }
 
 std::size_t count_varints(std::span<const std::byte> bytes) noexcept {
-#ifdef __x86_64__
-  if (cpu().avx512) return count_varints_avx512(bytes.data(), bytes.size());
-#endif
   std::size_t count = 0;
   for (; bytes.size() >= 64; bytes = bytes.subspan(64)) count += count_ends(bytes.data());
   const std::uint64_t rest = (std::uint64_t{1} << bytes.size()) - 1;
@@ -155,37 +152,10 @@ bool append_varints(std::span<const std::byte> bytes, ColumnVector<std::int64_t>
   return decode(bytes.data(), count, values.data() + before) != nullptr;
 }
 
-template <class T>
-bool append_short_varints(std::span<const std::byte> bytes, ColumnVector<T>& values) {
-#ifdef __x86_64__
-  if (!cpu().avx512 || bytes.empty() || (bytes.back() & std::byte{0x80}) != std::byte{0})
-    return false;
-  if (bytes.size() == 1) {
-    values.push_back(std::to_integer<T>(bytes[0]));
-    return true;
-  }
-  const std::size_t before = values.size();
-  // A varint has at least one byte. They are counted only if there is no room for one per byte.
-  std::size_t most = bytes.size();
-  if (values.capacity() - before < most + kVarintSpare) most = count_varints(bytes);
-  values.resize(before + most + kVarintSpare);
-  T* const begin = values.data() + before;
-  const T* const end = decode_short_varints_avx512(bytes.data(), bytes.size(), begin);
-  values.resize(end == nullptr ? before : before + static_cast<std::size_t>(end - begin));
-  return end != nullptr;
-#else
-  return false;
-#endif
-}
-
-template bool append_short_varints(std::span<const std::byte>, ColumnVector<std::uint16_t>&);
-template bool append_short_varints(std::span<const std::byte>, ColumnVector<std::int32_t>&);
-
 std::vector<DecodeVarints> ways_to_decode_varints() {
   std::vector<DecodeVarints> ways = {decode_portable};
 #ifdef __x86_64__
   if (cpu().bmi2) ways.push_back(decode_varints_bmi2);
-  if (cpu().avx512) ways.push_back(decode_varints_avx512);
 #endif
   return ways;
 }

@@ -38,22 +38,6 @@ void check_ways(std::span<const std::byte> bytes, const ColumnVector<std::int64_
   }
 }
 
-// Varints are added to a narrow column if they are short and it holds them.
-template <class T>
-void check_short(std::span<const std::byte> bytes, const ColumnVector<std::int64_t>& values) {
-  const auto is_short = [](std::int64_t value) {
-    return 0 <= value && value < 1 << 28 && std::in_range<T>(value);
-  };
-  ColumnVector<T> appended{5};
-  // They are counted only where there is no room for as many as there are bytes.
-  if (values.size() % 2 == 0) appended.reserve(bytes.size() + 100);
-  const bool expected =
-      cpu().avx512 && !values.empty() && std::ranges::all_of(values, is_short);
-  CHECK(append_short_varints(bytes, appended) == expected);
-  ColumnVector<std::int64_t> found(appended.begin() + 1, appended.end());
-  CHECK(found == (expected ? values : ColumnVector<std::int64_t>{}));
-}
-
 // Values of `least` to `most` bits, in every number up to 200.
 void check_varints_of(unsigned least, unsigned most) {
   for (std::uint64_t count = 0; count < 200; ++count) {
@@ -72,8 +56,6 @@ void check_varints_of(unsigned least, unsigned most) {
     ColumnVector<std::int64_t> appended;
     CHECK(append_varints(given, appended));
     CHECK(appended == values);
-    check_short<std::uint16_t>(given, values);
-    check_short<std::int32_t>(given, values);
   }
 }
 

@@ -50,49 +50,12 @@ def adam(w: F32, g: F32, rate: f32, decay: f32, state: dict) -> F32:
     return decay * w - corrected * (state["m"] / (root + f32(1e-8)))
 
 
-def lion(w: F32, g: F32, rate: f32, decay: f32, state: dict) -> F32:
-    mean = state.get("m", np.zeros_like(w))
-    state["m"] = f32(0.99) * mean + f32(1 - 0.99) * g
-    return decay * w - rate * np.sign(f32(0.9) * mean + f32(1 - 0.9) * g)
-
-
-def adamax(w: F32, g: F32, rate: f32, decay: f32, state: dict) -> F32:
-    state["t"] = state.get("t", 0) + 1
-    state["m"] = f32(0.9) * state.get("m", np.zeros_like(w)) + f32(1 - 0.9) * g
-    largest = f32(0.999) * state.get("u", np.zeros_like(w))
-    state["u"] = np.maximum(largest, np.abs(g) + f32(1e-8))
-    return decay * w - f32(float(rate) / (1 - 0.9 ** state["t"])) * (state["m"] / state["u"])
-
-
-def adagrad(w: F32, g: F32, rate: f32, decay: f32, state: dict) -> F32:
-    state["s"] = state.get("s", np.zeros_like(w)) + g * g
-    return decay * w - rate * (g / (np.sqrt(state["s"]) + f32(1e-10)))
-
-
-def rmsprop(w: F32, g: F32, rate: f32, decay: f32, state: dict) -> F32:
-    state["s"] = f32(0.99) * state.get("s", np.zeros_like(w)) + f32(1 - 0.99) * g * g
-    return decay * w - rate * (g / (np.sqrt(state["s"]) + f32(1e-8)))
-
-
-def adadelta(w: F32, g: F32, rate: f32, decay: f32, state: dict) -> F32:
-    state["s"] = f32(0.9) * state.get("s", np.zeros_like(w)) + f32(1 - 0.9) * g * g
-    before = state.get("t", np.zeros_like(w))
-    move = np.sqrt(before + f32(1e-6)) / np.sqrt(state["s"] + f32(1e-6)) * g
-    state["t"] = f32(0.9) * before + f32(1 - 0.9) * move * move
-    return decay * w - rate * move
-
-
 RULES = [
     (sh.numpy.SGD, sgd),
     (sh.numpy.MomentumSGD, momentum),
     (sh.numpy.Nesterov, nesterov),
-    (sh.numpy.Lion, lion),
     (sh.numpy.Adam, adam),
     (sh.numpy.AdamW, adam),
-    (sh.numpy.AdaMax, adamax),
-    (sh.numpy.AdaGrad, adagrad),
-    (sh.numpy.RMSProp, rmsprop),
-    (sh.numpy.AdaDelta, adadelta),
 ]
 
 

@@ -110,32 +110,3 @@ class AdamW(Adam):
     """
 
     weight_decay: float = field(default=0.01, kw_only=True)
-
-
-class AdaMax(Adam):
-    """Adam by the largest gradient in place of the mean square.
-
-    ``m = b1 * m + (1 - b1) * g`` and ``u = max(b2 * u, |g| + eps)`` for the mean gradient g;
-    with m' corrected for its start at 0, ``w -= rate * m' / u``.
-
-    See `Adam` for the parameters.
-
-    References
-    ----------
-    Kingma and Ba 2015, "Adam: a method for stochastic optimization", section 7.1.
-
-    Examples
-    --------
-    >>> import numpy as np, sweephand as sh
-    >>> w = np.zeros(2, np.float32)
-    >>> learner = sh.numpy.AdaMax({"w": w}, 0.1)
-    >>> learner.update([np.float32([8, -4])], num_samples=4)  # the sum of 4 gradients
-    >>> w.round(4)
-    array([-0.1,  0.1], dtype=float32)
-    """
-
-    RULE: ClassVar[MakesRule] = _core.train.AdaMax
-    MOMENTS = ("mean", "largest")
-
-    def _corrected_rule(self, constants: Mapping[str, float], left: float) -> _core.train.Rule:
-        return self.RULE(**constants)
