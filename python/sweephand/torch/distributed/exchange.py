@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sweephand.torch.distributed.notice_board import NoticeBoard
-from sweephand.train.trainer.workers import ErrorMessage, WorkerError
+from sweephand.train.trainer.workers import WorkerError
 
 # Texts in errors of collectives whose other end is gone.
 _BROKEN = (
@@ -96,24 +96,26 @@ class Exchange:
 
     def post_error(self, error: BaseException) -> None:
         """Leave an error for the other ranks, which find it when exchanges fail."""
-        self._board.post(self.number, ErrorMessage.of(error, self.rank))
+        self._board.post(self.number, error)
 
     def explain(self, error: BaseException, waited: timedelta | None = None) -> Exception:
         """Return why a collective has failed: the error of another rank, or who is silent."""
         seconds = (waited or self._sum.timeout).total_seconds()
-        failure, silent = self._board.ask(self.number, self.rank, self.num_ranks)
-        if failure is not None:
-            return self.known(failure.error())
+        is_late = "timed out" in str(error).lower()
+        silent = self._board.ask(self.number, is_late=is_late)
+        if isinstance(silent, Exception):
+            return self.known(silent)
         who = "another rank"
         if silent:
             who = f"rank{'s' * (len(silent) > 1)} {', '.join(map(str, silent[:16]))}"
-        is_late = "timed out" in str(error).lower()
         why = f"did not answer within {seconds:g} s" if is_late else "has left"
         lost = WorkerError(
             f"{who} of {self.num_ranks} {why}, at exchange {self.number}; its own output says "
             "why, and training goes on from the last checkpoint",
             silent,
         )
+        if silent:
+            self._board.post_lost(self.number, lost)
         setattr(lost, _KNOWN, self)  # other ranks may know more: they have boards of their own
         return lost
 
@@ -129,10 +131,12 @@ class Exchange:
 
     def _reduce(self, values: Tensor, how: dist.AllreduceOptions) -> None:
         """Reduce small numbers in place, in main memory, without waiting for a device."""
+        self._board.is_waiting = True
         try:
             self._gloo.allreduce([values], how).wait()
         except RuntimeError as error:
             raise self.explain(error, how.timeout) from error
+        self._board.is_waiting = False
 
 
 def _options(

@@ -1,77 +1,171 @@
-"""A board in the store of a process group, where ranks leave word when exchanges fail."""
+"""A board in the store of a process group, where ranks leave word when exchanges fail.
+
+    asked             the exchange that failed; every rank answers, whatever it is doing
+    answer/3/1        the answer of rank 1 to the question about exchange 3: waits, or is busy
+    word              the exchange, and the error that all ranks are to raise
+
+The first rank that finds out asks, and posts its conclusion, so that all ranks name the same.
+"""
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import ref
 
-from sweephand.train.trainer.workers import ErrorMessage
+import torch.distributed as dist
+
+from sweephand.train.trainer.workers import ErrorMessage, WorkerError
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 T = TypeVar("T")
-Answer: TypeAlias = tuple[
-    ErrorMessage | None, tuple[int, ...]
-]  # a failure, or the silent ranks
-_NO_ANSWER: Answer = None, ()
-_PATIENCE = 2.0  # seconds for other ranks to find out, too
+_PATIENCE = 3.0  # seconds for other ranks to answer
 _PAUSE = 0.02
+_HEARING = 0.5  # seconds between two looks at the board
 
 
 class NoticeBoard:
     """Words of ranks to each other, by way of the store that they met at.
 
-    Nothing is written in steps that succeed. The store may be gone with the process that had
-    it, or be silent: then there is no word, after some seconds.
+    Nothing is written in steps that succeed. A thread of each rank looks for questions and
+    words of others twice a second, so that they are known when the store is gone with the
+    process that had it.
+
+    Attributes
+    ----------
+    is_waiting : bool
+        True while this rank is in an exchange, and so is not at fault if that is late.
     """
 
     def __init__(self, group: ProcessGroup) -> None:
         from torch.distributed import distributed_c10d
 
         store = distributed_c10d._get_default_store()
+        self.is_waiting = False
+        self._rank, self._count = group.rank(), group.size()
+        self._holder = _holder_of(store, group)
         self._store: Any = distributed_c10d.PrefixStore(f"sweephand/{group.group_name}", store)
+        self._answered = self._word = b""
+        threading.Thread(
+            target=_listen, args=(ref(self),), name="sweephand notice board", daemon=True
+        ).start()
 
-    def post(self, number: int, error: ErrorMessage) -> None:
+    def post(self, number: int, error: BaseException) -> None:
         """Leave word of an error that this rank has met after exchange `number`."""
-        word = pickle.dumps((number, error)).hex()
-        _in_time(lambda: self._store.set("error", word), None)
+        message = ErrorMessage.of(error, self._rank)
+        self._post(number, message)
 
-    def ask(self, number: int, rank: int, count: int) -> Answer:
-        """Return the failure around exchange `number`, or the ranks that are silent."""
-        return _in_time(lambda: self._ask(number, rank, count), _NO_ANSWER)
+    def post_lost(self, number: int, error: WorkerError) -> None:
+        """Leave word of the ranks that are lost."""
+        self._post(number, (str(error), error.ranks))
 
-    def _ask(self, number: int, rank: int, count: int) -> Answer:
-        self._store.set(f"here/{number}/{rank}", "")
+    def ask(self, number: int, *, is_late: bool) -> Exception | tuple[int, ...]:
+        """Return the error of exchange `number`, or the ranks that fail to take part in it.
+
+        Those are the silent ranks; if it is late, also those that are busy with other things.
+        """
+        answer = _in_time(lambda: self._ask(number, is_late))
+        if answer is not None:
+            return answer
+        heard = self._heard(number)  # before the store was gone
+        return heard if heard is not None else self._holder
+
+    def listen(self) -> None:
+        """Answer a question of another rank, and hear a word."""
+        asked = self._read("asked")
+        if asked and asked != self._answered:
+            answer = b"waits" if self.is_waiting else b"is busy"
+            self._store.set(_answer(asked, self._rank), answer)
+            self._answered = asked
+        self._word = self._read("word") or self._word
+
+    def _ask(self, number: int, is_late: bool) -> Exception | tuple[int, ...]:
+        asked = self._read("asked")
+        if not asked or not _is_about(int(asked), number):
+            # Of ranks that ask at once, one prevails.
+            asked = self._store.compare_set("asked", asked.decode(), str(number))
+        self._store.set(_answer(asked, self._rank), "waits")
+        silent = list(range(self._count))
         end = time.monotonic() + _PATIENCE
-        silent = [one for one in range(count) if one != rank]
-        while silent:
-            if self._store.check(["error"]):
-                posted_at, failure = pickle.loads(
-                    bytes.fromhex(self._store.get("error").decode())
-                )
-                if abs(posted_at - number) <= 1:  # else it was outlived
-                    return failure, ()
-            silent = [one for one in silent if not self._store.check([f"here/{number}/{one}"])]
-            if time.monotonic() > end:
-                break
+        while True:
+            self._word = self._read("word") or self._word
+            if (heard := self._heard(number)) is not None:
+                return heard
+            silent = [one for one in silent if not self._has_answered(asked, one, is_late)]
+            if not silent or time.monotonic() > end:
+                return tuple(silent)
             time.sleep(_PAUSE)
-        return None, tuple(silent)
+
+    def _has_answered(self, asked: bytes, rank: int, is_late: bool) -> bool:
+        answer = self._read(_answer(asked, rank))
+        return answer == b"waits" if is_late else bool(answer)
+
+    def _heard(self, number: int) -> Exception | None:
+        """Return the error of the last word, unless it was outlived."""
+        if not self._word:
+            return None
+        posted_at, word = pickle.loads(bytes.fromhex(self._word.decode()))
+        if not _is_about(posted_at, number):
+            return None
+        return word.error() if isinstance(word, ErrorMessage) else WorkerError(*word)
+
+    def _post(self, number: int, word: object) -> None:
+        self._word = pickle.dumps((number, word)).hex().encode()
+        _in_time(lambda: self._store.set("word", self._word))
+        if self._rank in self._holder:
+            time.sleep(3 * _HEARING)  # the store is gone with this process: all hear it before
+
+    def _read(self, key: str) -> bytes:
+        found: bytes = self._store.get(key) if self._store.check([key]) else b""
+        return found
 
 
-def _in_time(action: Callable[[], T], otherwise: T) -> T:
-    """Return the result of an action, or another value if it fails or does not return."""
-    found = [otherwise]
+def _listen(board: ref[NoticeBoard]) -> None:
+    """Listen for as long as the board and its store are there."""
+    with suppress(Exception):  # the store is gone: there is no word
+        while (found := board()) is not None:
+            found.listen()
+            del found
+            time.sleep(_HEARING)
+
+
+def _is_about(one: int, other: int) -> bool:
+    """Return True if two numbers of exchanges are of the same failure: ranks are 1 apart."""
+    return abs(one - other) <= 1
+
+
+def _answer(asked: bytes, rank: int) -> str:
+    return f"answer/{asked.decode()}/{rank}"
+
+
+def _holder_of(store: Any, group: ProcessGroup) -> tuple[int, ...]:
+    """Return the rank in a group whose process has the store, if that is known."""
+    is_torchs = hasattr(store, "underlying_store")  # else the user has made it, somewhere
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    is_served = is_torchs and type(store).__name__ == "TCPStore"
+    if not is_served or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return ()
+    ranks = dist.get_process_group_ranks(group)
+    return (ranks.index(0),) if 0 in ranks else ()
+
+
+def _in_time(action: Callable[[], T]) -> T | None:
+    """Return the result of an action, or None if it fails or does not return."""
+    found: list[T] = []
 
     def act() -> None:
         with suppress(Exception):  # the store is gone: there is no word
-            found[0] = action()
+            found.append(action())
 
-    thread = threading.Thread(target=act, name="sweephand notice board", daemon=True)
+    thread = threading.Thread(target=act, name="sweephand question", daemon=True)
     thread.start()
     thread.join(2 * _PATIENCE)
-    return found[0]
+    return found[0] if found else None

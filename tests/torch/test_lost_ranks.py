@@ -1,0 +1,31 @@
+"""A rank of four that is lost is named by all others, and no rank that lives."""
+
+import pytest
+from tests.torch.launch import Ended, launch
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Ended]]:
+    """Run all that four ranks do, from one import of torch."""
+    names = ["killed_0", "killed_2", "stopped_0", "stopped_2", "raises_0"]
+    return launch(4, names, tmp_path_factory.mktemp("lost"), "tests.torch.lost_ranks")
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_the_others_name_the_rank_that_is_lost(
+    stories: dict[str, list[Ended]], how: str, lost: int
+) -> None:
+    found = {rank: one.found for rank, one in enumerate(stories[f"{how}_{lost}"])}
+    assert found.pop(lost) is None
+    for kind, said, ranks in found.values():
+        assert (kind, ranks) == ("WorkerError", [lost]), said
+        assert said.startswith(f"rank {lost} of 4 ")
+
+
+def test_the_error_of_the_rank_with_the_store_is_known_to_all(
+    stories: dict[str, list[Ended]],
+) -> None:
+    told = [one.found for one in stories["raises_0"]]
+    assert told[0] == ["ValueError", "a shape is wrong"]
+    assert told[1:] == [["ValueError", "on rank 0: a shape is wrong"]] * 3
