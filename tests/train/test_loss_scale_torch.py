@@ -183,6 +183,8 @@ def test_keras_calls_work_on_tensors() -> None:
     other = model()
     torch.optim.AdamW(other.parameters(), lr=0.125)
     params = list(module.parameters())
+    assert opt.get_scaled_loss(5.0) == 5.0 * opt.loss_scale
+    opt.discard()
     loss = opt.get_scaled_loss(loss_of(module, torch.ones(1, 3)))
     gradients = opt.get_unscaled_gradients([*torch.autograd.grad(loss, params[:3]), None])
     expected = torch.autograd.grad(
@@ -221,8 +223,8 @@ def test_a_loss_is_scaled_in_float32_at_least(dtype: Any) -> None:
     assert scaled.dtype == (torch.float64 if dtype is torch.float64 else torch.float32)
     assert scaled.item() == 2.0**16
     opt.discard()
-    for bad in (1.0, torch.ones((), dtype=torch.int64)):
-        with pytest.raises(sh.errors.ArgumentTypeError, match="the loss must be a tensor"):
+    for bad in (1, torch.ones((), dtype=torch.int64)):
+        with pytest.raises(sh.errors.ArgumentTypeError, match="the loss must be a float or a tensor"):
             opt.get_scaled_loss(bad)
 
 
@@ -285,6 +287,7 @@ def test_hyperparameters_reach_every_group() -> None:
     )
     opt = sh.LossScaleOptimizer(inner)
     assert opt.learning_rate == opt.lr == (0.1, 0.5)
+    assert {"lr", "learning_rate", "betas", "loss_scale"} <= {*dir(opt)}
     opt.learning_rate = 0.25
     opt.beta_1 = 0.5
     opt.epsilon = 1e-6

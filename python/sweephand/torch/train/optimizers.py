@@ -95,14 +95,18 @@ class TorchOptimizers(Optimizers):
 
     def scaled(self, loss: Any, scale: float) -> Any:
         """Return the loss times the scale, in float32 at least."""
+        if isinstance(loss, float):
+            return loss * scale
         if not isinstance(loss, Tensor) or not loss.is_floating_point():
             raise ArgumentTypeError(
-                f"the loss must be a tensor of a floating type, got {loss!r}"
+                f"the loss must be a float or a tensor of a floating type, got {loss!r}"
             )
         return (loss.float() if loss.dtype.itemsize < 4 else loss) * scale
 
     def is_nan(self, loss: Any) -> Any:
         """Return True if the loss has a NaN, as a tensor on its device."""
+        if isinstance(loss, float):
+            return math.isnan(loss)
         if type(loss) is Tensor and loss.is_cpu and loss.numel() == 1:
             return math.isnan(loss.item())
         return loss.detach().isnan().any()
