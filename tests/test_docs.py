@@ -14,6 +14,7 @@ NEEDED = {
     "docs/arrayrecord.md": ["array_record"],
     "docs/fine_tuning.md": ["tokenizers", "torch"],
     "docs/lance.md": ["lance"],
+    "docs/text.md": ["tokenizers"],
     "docs/video.md": ["av"],
     "docs/tables.md": ["pyarrow", "torch"],
 }

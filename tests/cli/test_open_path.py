@@ -63,7 +63,10 @@ def test_chunks_can_be_made_smaller(tokens: Path, rows: Path) -> None:
 def test_what_is_no_data_is_refused(tmp_path: Path, call: Call) -> None:
     (tmp_path / "text.npy").write_text("not an array")
     (tmp_path / "empty").mkdir()
-    for name, told in (("text.npy", "of no format that is known"), ("empty", "is empty")):
+    for name, told in (
+        ("text.npy", "holds text: write sh.TextDeserializer"),
+        ("empty", "is empty"),
+    ):
         answer = call("info", tmp_path / name)
         assert answer.code == 1
         assert told in answer.err

@@ -224,7 +224,9 @@ def test_a_loss_is_scaled_in_float32_at_least(dtype: Any) -> None:
     assert scaled.item() == 2.0**16
     opt.discard()
     for bad in (1, torch.ones((), dtype=torch.int64)):
-        with pytest.raises(sh.errors.ArgumentTypeError, match="the loss must be a float or a tensor"):
+        with pytest.raises(
+            sh.errors.ArgumentTypeError, match="the loss must be a float or a tensor"
+        ):
             opt.get_scaled_loss(bad)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from codecs import getincrementaldecoder
 from pathlib import Path
 
 from sweephand.files.local import open_regular
@@ -24,6 +25,10 @@ _OBJECTS = "objects of Python: load them, and give a dict of arrays to ArrayDese
 _ZARR = "a Zarr store in an archive: unpack it, and open the folder"
 _OF_ZARR = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
 _ZIPS = (".zip", ".npz", ".zarr")
+_TEXT = (
+    "text: write sh.TextDeserializer(path), whose sequences are lines, or files with "
+    "sample_by='document'"
+)
 _PACKED = "compressed: unpack it first"
 
 _BY_SUFFIX = {
@@ -51,7 +56,20 @@ def advice_for_file(path: AnyPath) -> str | None:
     if known := _BY_SUFFIX.get(path.suffix.lower()):
         return known
     head = head_of(path, 64).lstrip() if path.is_file() else b""
-    return next((name for magic, name in _BY_HEAD.items() if head.startswith(magic)), None)
+    if found := next(
+        (name for magic, name in _BY_HEAD.items() if head.startswith(magic)), None
+    ):
+        return found
+    return _TEXT if head and _is_text(head) else None
+
+
+def _is_text(head: bytes) -> bool:
+    """Return True if bytes are the beginning of a text in UTF-8."""
+    try:
+        getincrementaldecoder("utf-8")().decode(head)  # which may be cut within a letter
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in head
 
 
 def holds_zarr(path: AnyPath) -> bool:
