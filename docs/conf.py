@@ -69,7 +69,7 @@ FACADES = [
             ".torch.distributed",
             ".train",
         ),
-        *(".torch.megatron", ".torch.torchtitan", ".torchft", ".ray"),
+        *(".torch.megatron", ".torch.torchtitan", ".torch.transformers", ".torchft", ".ray"),
     )
 ]
 

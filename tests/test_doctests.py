@@ -37,7 +37,13 @@ PUBLIC = ["sweephand"] + [
     f"sweephand.{name}"
     for name in (
         *("decode", "images", "mxnet", "numpy", "ray", "tfds", "tfrecord", "torchft", "train"),
-        *("torch", "torch.distributed", "torch.megatron", "torch.torchtitan"),
+        *(
+            "torch",
+            "torch.distributed",
+            "torch.megatron",
+            "torch.torchtitan",
+            "torch.transformers",
+        ),
     )
 ]
 

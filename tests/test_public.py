@@ -34,6 +34,7 @@ STUBS = [path for path in PACKAGE.glob("**/__init__.pyi") if path.parent.name !=
             ".train",
         ),
         *(".torch", ".torch.distributed", ".torch.megatron", ".torch.torchtitan"),
+        ".torch.transformers",
     ],
 )
 def test_what_is_shown_is_what_is_public(name: str) -> None:
@@ -130,6 +131,7 @@ def test_names_are_read_from_a_stub_as_lazy_loader_parses_it(stub: Path) -> None
         "tfds",
         "torch",
         "torchtitan",
+        "transformers",
         "megatron",
     }:
         assert find(name) is parsed(name), name

@@ -10,7 +10,6 @@ Needs: pip install transformers accelerate
 
 import argparse
 import inspect
-import json
 import re
 import tempfile
 from pathlib import Path
@@ -79,28 +78,6 @@ class Trainer(transformers.Trainer):
         return sh.torch.DataLoader(self.eval_dataset if eval_dataset is None else eval_dataset)
 
 
-class KeepPlace(transformers.TrainerCallback):
-    """Write the place in the data into every checkpoint, and go on from there."""
-
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Write it, once: it is the same on all ranks."""
-        if args.should_save:
-            self.path(args, state).write_text(
-                json.dumps(kwargs["train_dataloader"].state_dict())
-            )
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Go to it, where training resumes."""
-        if state.global_step:
-            kwargs["train_dataloader"].load_state_dict(
-                json.loads(self.path(args, state).read_text())
-            )
-
-    def path(self, args: Any, state: Any) -> Path:
-        """Return where it is written."""
-        return Path(args.output_dir, f"checkpoint-{state.global_step}", "place.json")
-
-
 def make_trainer(folder: Path) -> Trainer:
     """Return a trainer with all that it needs."""
     args = transformers.TrainingArguments(
@@ -115,7 +92,7 @@ def make_trainer(folder: Path) -> Trainer:
         args,
         train_dataset=make_dataset(validation=False),
         eval_dataset=make_dataset(validation=True),
-        callbacks=[KeepPlace()],
+        callbacks=[sh.torch.transformers.KeepPlace()],
     )
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer

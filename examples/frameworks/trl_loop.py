@@ -115,26 +115,6 @@ class Trainer(trl.SFTTrainer):
         return sh.torch.DataLoader(self.rows)
 
 
-class KeepPlace(transformers.TrainerCallback):
-    """Write the place in the data into every checkpoint, and go on from there."""
-
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Write it, once: it is the same on all ranks."""
-        if args.should_save:
-            place = json.dumps(kwargs["train_dataloader"].state_dict())
-            self.path(args, state).write_text(place)
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Go to it, where training resumes."""
-        if state.global_step:
-            place = json.loads(self.path(args, state).read_text())
-            kwargs["train_dataloader"].load_state_dict(place)
-
-    def path(self, args: Any, state: Any) -> Path:
-        """Return where it is written."""
-        return Path(args.output_dir, f"checkpoint-{state.global_step}", "place.json")
-
-
 def make_trainer(folder: Path, path: Path, tokenizer: Any) -> Trainer:
     """Return a trainer with all that it needs."""
     args = trl.SFTConfig(
@@ -150,7 +130,7 @@ def make_trainer(folder: Path, path: Path, tokenizer: Any) -> Trainer:
         args,
         rows=make_dataset(path, tokenizer),
         processing_class=tokenizer,
-        callbacks=[KeepPlace()],
+        callbacks=[sh.torch.transformers.KeepPlace()],
     )
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer

@@ -23,6 +23,7 @@ FACADES = [
     ".train",
 ]
 OF_TORCH = [".torch", ".torch.distributed", ".torch.megatron", ".torch.torchtitan"]
+OF_TORCH += [".torch.transformers"]
 
 
 def reference(facade: str) -> list[str]:

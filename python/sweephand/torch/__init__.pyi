@@ -3,6 +3,7 @@
 from . import distributed as distributed
 from . import megatron as megatron
 from . import torchtitan as torchtitan
+from . import transformers as transformers
 from .loaders.data_loader import DataLoader as DataLoader
 from .loaders.dataset import IterableDataset as IterableDataset
 from .minibatch.attention import attention_mask as attention_mask
@@ -28,4 +29,5 @@ __all__ = [
     "tensors_of",
     "to_tensor",
     "torchtitan",
+    "transformers",
 ]

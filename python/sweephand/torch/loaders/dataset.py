@@ -24,6 +24,13 @@ from sweephand.torch.loaders.place import UNKNOWN, LoaderPlace
 from sweephand.torch.minibatch.tensors import Tensors, tensors_of
 
 _NEVER = 2**63
+_FRAMES = 8  # between a dataset and the loader, at most
+_STACKS = (
+    "the loader would stack {} minibatches, by its batch_size: give batch_size=None, or use "
+    "sh.torch.DataLoader(dataset), which Hugging Face's trainers return from "
+    "get_train_dataloader; how many samples a minibatch has is the size of "
+    "sh.torch.IterableDataset(source, size)"
+)
 _LIGHTNING = {"lightning", "pytorch_lightning"}
 # That several processes would deliver the same: here the first one delivers all.
 _OF_LENGTHS = "Your `IterableDataset` has `__len__` defined"
@@ -163,11 +170,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         request = self.source.timeline.request(
             self.size, num_partitions, index, crosses_sweeps=self._samples != "sweep"
         )
+        stacked = _stacked_by_loader()
         while self.source.current_position < end:
             minibatch = self.source.cursor.next(request)
             if not minibatch:
                 break
             item = self._to_item(minibatch)
+            if stacked and isinstance(item, dict) and not isinstance(item, Tensors):
+                raise TypeError(_STACKS.format(stacked))
             if self._counted:
                 position = minibatch.next_position
                 yield Delivered(item, (position.time, list(position.progress)))
@@ -332,9 +342,28 @@ def _leave_whole() -> None:
 
 def _take_the_only_one(batch: Sequence[Whole], *, collate_fn_map: object = None) -> Whole:
     if len(batch) > 1:
-        raise TypeError(
-            f"batch_size={len(batch)} of a loader would stack so many minibatches; leave it "
-            "out, or write batch_size=None: how many samples a minibatch has is the size of "
-            "sh.torch.IterableDataset(source, size)"
-        )
+        raise TypeError(_STACKS.format(len(batch)))
     return batch[0]
+
+
+def _stacked_by_loader() -> int:
+    """Return the number of items that the calling loader would stack, or 0.
+
+    A loader tells a dataset nothing of it, so it is looked for in the frames that call.
+    """
+    frame = sys._getframe(2)
+    for _ in range(_FRAMES):
+        fetcher = frame.f_locals.get("self")
+        if isinstance(fetcher, loader_parts.fetch._IterableDatasetFetcher):
+            batch = frame.f_locals.get("possibly_batched_index") or ()
+            collate = fetcher.collate_fn
+            collate = getattr(collate, "data_collator", collate)  # as transformers wraps it
+            room = str(getattr(collate, "__module__", type(collate).__module__))
+            if room.startswith("transformers."):
+                return len(batch)
+            is_torchs = collate is loader_parts.collate.default_collate
+            return len(batch) if is_torchs and len(batch) > 1 else 0
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return 0
