@@ -18,6 +18,7 @@ from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep
 from sweephand.files.local import LocalFile, open_regular
+from sweephand.files.paths import folders_at
 from sweephand.files.source_file import SourceFile, is_passed_folder
 
 SUFFIXES = (
@@ -162,9 +163,7 @@ def _holds_classes(folder: Path) -> bool:
 
 def class_folders(folder: Path) -> list[Path]:
     """Return the folders of a folder by name, without hidden and desktop folders."""
-    with os.scandir(folder) as entries:
-        names = [one.name for one in entries if not is_passed_folder(one.name) and one.is_dir()]
-    return [folder / name for name in sorted(names)]
+    return [folder / one.name for one in folders_at(folder)]
 
 
 def is_picture(name: str) -> bool:

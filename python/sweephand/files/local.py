@@ -126,7 +126,9 @@ def not_found(path: PathLike) -> FileNotFoundError:
     from difflib import get_close_matches  # only here, as it takes its time to import
 
     folder = Path(path).absolute().parent
-    if not folder.is_dir():
+    if Path(path).is_symlink():
+        reason = f"this is a link to {os.readlink(path)!r}, where nothing is"  # noqa: PTH115
+    elif not folder.is_dir():
         reason = f"there is no folder {str(folder)!r}"
     else:
         reason = f"there is no file or folder of this name in {str(folder)!r}"

@@ -104,7 +104,13 @@ def begins_with(path: AnyPath, magic: bytes) -> bool:
 
 
 def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
-    """Return a file, or the files of a folder without the leftovers of writers."""
+    """Return a file, or the files of a folder without the leftovers of writers.
+
+    Raises
+    ------
+    FileNotFoundError, DataError
+        If one of them is a link to nothing, or no regular file.
+    """
     if not path.is_dir():
         return [path]
     if isinstance(path, Path):
@@ -116,7 +122,7 @@ def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
 
 
 def folders_at(path: AnyPath) -> list[AnyPath]:
-    """Return the folders in a folder, by name, without hidden and desktop folders."""
+    """Return the folders in a folder, by name; see `files_at`, without hidden ones."""
     found: list[AnyPath] = []
     if isinstance(path, RemotePath):
         found += path.folders()
@@ -127,6 +133,10 @@ def folders_at(path: AnyPath) -> list[AnyPath]:
 
 
 def _listed(folder: Path) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder; most know at once if they are files."""
+    """Return the entries of a folder; a link to nothing or a pipe is an error."""
     with os.scandir(folder) as entries:
-        return list(entries)
+        found = list(entries)
+    for one in found:
+        if not (one.is_file() or one.is_dir() or is_leftover(one.name)):
+            stat_file(one.path)
+    return found
