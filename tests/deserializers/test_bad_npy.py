@@ -290,3 +290,24 @@ def test_every_version_of_the_header_is_read(path: Path, version: Any) -> None:
     path.write_bytes(b"\x93NUMPY\x04" + path.read_bytes()[7:])
     with pytest.raises(sh.DataError, match=r"version \(4, 0\) is not supported"):
         source_of(path)
+
+
+def test_an_extent_that_is_a_truth_value_is_no_number(path: Path) -> None:
+    np.save(path, np.arange(16).reshape(1, 16))
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"(1, 16), }   ", b"(True, 16), }"))
+    with pytest.raises(sh.DataError, match="True"):
+        source_of(path)
+
+
+@pytest.mark.parametrize("num_axes", [63, 64])
+def test_samples_have_as_many_dimensions_as_every_form_of_a_minibatch_can_hold(
+    path: Path, num_axes: int
+) -> None:
+    np.save(path, np.arange(4).reshape(4, *[1] * (num_axes - 1)))
+    if num_axes == 64:
+        with pytest.raises(ValueError, match="samples of 63 dimensions"):
+            source_of(path)
+        return
+    with source_of(path, layout=sh.Bucketed([1, 2]), randomize=False) as source:
+        assert source.next_minibatch(1)["x"].asarray().size == 1

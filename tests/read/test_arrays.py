@@ -356,3 +356,20 @@ def test_a_store_of_a_url_is_recognised(tmp_path: Path) -> None:
             assert rows(sh.open(url)) == [{"x": [1]}, {"x": [2]}]
     finally:
         memory.rm("/arrays", recursive=True)
+
+
+@pytest.mark.parametrize("streams", [None, ["x"]])
+@pytest.mark.parametrize("kind", ["elsewhere", "circle", "number"])
+def test_what_is_alone_and_cannot_be_served_is_refused_with_the_reason(
+    kind: str, streams: list[str] | None, tmp_path: Path
+) -> None:
+    h5py = pytest.importorskip("h5py")
+    held = {
+        "elsewhere": (h5py.ExternalLink("other.h5", "y"), "in the file 'other.h5'"),
+        "circle": (h5py.SoftLink("/x"), "leads in a circle"),
+        "number": (3, "a single value"),
+    }
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"], reason = held[kind]
+    with pytest.raises(sh.DataError, match=reason):
+        sh.HDF5Deserializer(tmp_path / "a.h5", streams)

@@ -302,6 +302,9 @@ def test_a_folder_without_features_is_read_as_declared(tmp_path: Path) -> None:
         ('{"tensor": {"shape": {"dimensions": ["-2"]}}}', "integers in .-1, 2.63"),
         ('{"sequence": {"feature": ' * 600 + "{}" + "}}" * 600, "too deep|not valid"),
         ('{"a": 1', "not valid JSON"),
+        ("{}", "there are no features"),
+        ('{"featuresDict": {"features": {"x": {}}}}', "'x' is no feature"),
+        ('{"featuresDict": {"features": {"x": {"tensor": {}}}}}', "'x' has no dtype"),
     ],
 )
 def test_damaged_features_are_an_error_with_the_file(

@@ -151,7 +151,6 @@ def test_instructions_and_text_can_be_added() -> None:
         ({"to": float("nan"), "unit": "%"}, "within 100 %"),
         ({"to": 1.5}, "must be an int"),
         ({"to": True}, "must be a number"),
-        ({"to": 1.5, "unit": "%", "rounding": "pct1_dropremainder"}, "whole percents"),
     ],
 )
 def test_an_instruction_checks_its_numbers(arguments: dict[str, object], message: str) -> None:
@@ -163,6 +162,18 @@ def test_steps_of_one_percent_need_a_hundred_examples() -> None:
     split = ReadInstruction("s", to=50, unit="%", rounding="pct1_dropremainder")
     with pytest.raises(ValueError, match="needs 100 examples, split 's' has 14"):
         split.resolve(LENGTHS)
+
+
+@pytest.mark.parametrize(("to", "end"), [(12.5, 25), (1.5, 3), (-99.5, 1), (1.1, None)])
+def test_a_fraction_of_a_step_of_one_percent_is_whole_examples(
+    to: float, end: int | None
+) -> None:
+    split = ReadInstruction("s", to=to, unit="%", rounding="pct1_dropremainder")
+    if end is None:
+        with pytest.raises(ValueError, match=r"1.1 steps of 2 examples"):
+            split.resolve({"s": [200]})
+    else:
+        assert split.resolve({"s": [200]}) == [("s", 0, end)]
 
 
 def test_a_split_is_cut_evenly() -> None:

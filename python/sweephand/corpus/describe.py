@@ -10,6 +10,7 @@ from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.streams import StreamInfo
 
+_MOST_AXES = 62
 _MOST_EMPTY = 2**32 - 1  # of samples that take no memory, so that nothing else bounds them
 
 
@@ -46,6 +47,11 @@ def describe_stream(
         raise ValueError(
             f"stream {name!r} has samples of shape {column.shape}, not {wanted}: declare that, "
             "or leave the shape out"
+        )
+    if len(column.shape) > _MOST_AXES:
+        raise ValueError(
+            f"stream {name!r} has samples of {len(column.shape)} dimensions: NumPy has room "
+            f"for {_MOST_AXES} beside those of rows and sequences"
         )
     if column.num_samples > _MOST_EMPTY and not column.is_bytes and column.sample_bytes == 0:
         raise ValueError(

@@ -155,6 +155,14 @@ class _Group(ArrayGroup):
         self._file.visititems(visit)
         yield from sorted(found.items())
 
+    def links(self) -> Iterator[str]:
+        """Iterate over the links of all groups, which may lead to other files."""
+        found: list[str] = []
+        self._file.visititems_links(
+            lambda path, link: None if isinstance(link, h5py.HardLink) else found.append(path)
+        )
+        yield from sorted(found)
+
     def element(self, array: StoredArray, definition: StreamDef) -> SampleType:
         """Return the type of an element: a number, a text, or a run of numbers."""
         if h5py.check_string_dtype(array.dtype) is not None:

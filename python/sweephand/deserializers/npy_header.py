@@ -106,7 +106,7 @@ def parse_header(content: BinaryIO, size: int, name: str) -> NpyHeader:
         raise DataError(f"the file holds elements of no bytes ({dtype.str})", name)
     # As NumPy has it, no extent is so large that a place in the array has no number.
     reach = math.prod(max(n, 1) for n in shape) * dtype.itemsize
-    if any(n < 0 for n in shape) or reach >= 2**63:
+    if any(n < 0 or type(n) is not int for n in shape) or reach >= 2**63:
         raise DataError(f"the header says shape {shape}, which cannot be", name, offset)
     wanted = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
     if size != wanted:

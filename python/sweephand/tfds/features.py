@@ -103,7 +103,10 @@ def _walk(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
         if node.has(content):
             yield from visit(node.nested(content), path, outer)
             return
-    yield _refuse(path, f"is a {node.text('pythonClassName') or 'feature'}")
+    kind = node.text("pythonClassName")
+    if not (path and kind):
+        raise node.damaged(f"{path!r} is no feature" if path else "there are no features")
+    yield _refuse(path, f"is a {kind}")
 
 
 def _features_dict(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
@@ -152,6 +155,8 @@ def _tensor(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
     dtype = _dtype_of(node.text("dtype"))
     if encoding not in _ENCODINGS:
         yield _refuse(path, f"has the encoding {encoding!r}")
+    elif not node.has("dtype"):
+        raise node.damaged(f"the feature {path!r} has no dtype")
     elif dtype is None:
         yield _refuse(path, f"has the dtype {node.text('dtype')!r}")
     else:

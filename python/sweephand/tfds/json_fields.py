@@ -19,13 +19,15 @@ class JsonFields:
         self._file = file
         self._values: dict[str, object] = values
 
+    def damaged(self, reason: str) -> DataError:
+        """Return the error for what the file says."""
+        return DataError(reason, str(self._file))
+
     def _get(self, name: str, default: Value) -> Value:
         value = self._values.get(name, default)
         if not isinstance(value, type(default)):
             wanted = type(default).__name__
-            raise DataError(
-                f"field {name!r} must be a {wanted}, got {value!r:.80}", str(self._file)
-            )
+            raise self.damaged(f"field {name!r} must be a {wanted}, got {value!r:.80}")
         return value
 
     def text(self, name: str) -> str:
@@ -56,7 +58,7 @@ class JsonFields:
         """Return a list of strings."""
         values = self._get(name, [])
         if not all(isinstance(value, str) for value in values):
-            raise DataError(f"field {name!r} must hold strings", str(self._file))
+            raise self.damaged(f"field {name!r} must hold strings")
         return [str(value) for value in values]
 
     def integer(self, name: str, default: int = 0, *, least: int = 0) -> int:
@@ -72,9 +74,8 @@ class JsonFields:
         if isinstance(value, str) and value.isascii() and value.removeprefix("-").isdigit():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
-            raise DataError(
-                f"field {name!r} must hold integers in [{least}, 2^63), got {value!r:.80}",
-                str(self._file),
+            raise self.damaged(
+                f"field {name!r} must hold integers in [{least}, 2^63), got {value!r:.80}"
             )
         return value
 

@@ -7,6 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, NamedTuple, cast, get_args
 
 from sweephand.base.checks import check_int
@@ -133,10 +134,6 @@ class ReadInstruction(Split):
                 )
             if self.unit == "%" and not abs(bound) <= 100:
                 raise ValueError(f"{name} must be within 100 %, got {bound!r}")
-            if self.rounding == "pct1_dropremainder" and bound != int(bound):
-                raise ValueError(
-                    f"{name} must be whole percents with 'pct1_dropremainder', got {bound!r}"
-                )
 
     @classmethod
     def from_spec(cls, spec: str) -> Split:
@@ -191,7 +188,13 @@ class ReadInstruction(Split):
                     f"{self}: 'pct1_dropremainder' needs 100 examples, "
                     f"split {self.split_name!r} has {num_examples}"
                 )
-            return int(bound * (num_examples // 100))
+            found = Fraction(str(bound)) * (num_examples // 100)
+            if found.denominator != 1:
+                raise ValueError(
+                    f"{self}: {bound} steps of {num_examples // 100} examples, one percent, "
+                    "are no whole number of them"
+                )
+            return int(found)
         # The product comes first, and Python rounds half to even: 75 % of 14 is 10, not 11.
         example = round(bound * num_examples / 100.0)
         if bound < 0 and example == 0:

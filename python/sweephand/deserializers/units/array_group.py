@@ -55,6 +55,10 @@ class ArrayGroup(ABC):
         """Return the place of an array stored as bare numbers; None for any other."""
         return None
 
+    def links(self) -> Iterator[str]:
+        """Iterate over the paths of links that `walk` does not follow."""
+        yield from ()
+
     def array(self, path: str) -> StoredArray:
         """Return the array that has a path.
 
@@ -155,11 +159,16 @@ def find_streams(
 ) -> tuple[list[str], dict[str, str]]:
     """Return the arrays that have as many sequences as the largest, and why the rest do not.
 
-    Single values that describe data, and offsets, are in neither.
+    Single values that describe data, and offsets, are in neither; links and single values are
+    refused where there is nothing else.
     """
     found: dict[str, StoredStream] = {}
     refused: dict[str, str] = {}
-    paths = [path for path, array in group.walk() if array.shape]
+    every = dict(group.walk())
+    paths = [path for path, array in every.items() if array.shape]
+    if not paths:
+        refused |= dict.fromkeys(every, "it is a single value, and rows are sequences")
+        paths = [*group.links()]
     bounds = {offsets_path(group, path, offsets) for path in paths}
     for path in paths:
         if path not in bounds:
