@@ -74,6 +74,8 @@ class ArrayUnits(IndexedDeserializer):
         super().__init__(files, streams, index=index, ids=ids)
         self.options = {"offsets": self._offsets}
 
+    is_cast = True
+
     @abstractmethod
     def open_group(self, file: SourceFile) -> AbstractContextManager[ArrayGroup]:
         """Open a file or a store; whatever its library raises is of damaged bytes."""
@@ -195,7 +197,7 @@ class ArrayUnits(IndexedDeserializer):
         path = self.fields[name]
         array = group.array(path)
         rows = kind_of(array, group.element(array, self.definitions[name]))
-        if rows == self.kinds[name]:
+        if rows.is_ragged == self.kinds[name].is_ragged:
             return column_of(np.asarray(array[first:stop]), rows)
         bounds = group.array(offsets_path(group, path, self._offsets) or "")
         begins = np.asarray(bounds[first : stop + 1], np.int64)

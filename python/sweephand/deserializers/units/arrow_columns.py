@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,9 @@ from sweephand import _core
 from sweephand.base.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData, bytes_column, spread
 from sweephand.corpus.given_texts import IS_NULL
-from sweephand.corpus.members import splits_of
-from sweephand.corpus.objects import column_of_values
+from sweephand.corpus.members import Unusable, splits_of
+from sweephand.corpus.objects import OBJECT, column_of_values
+from sweephand.deserializers.units.text_numbers import read_numbers
 
 pa = OptionalModule("pyarrow", extra="parquet")
 pc = OptionalModule("pyarrow.compute", extra="parquet")
@@ -88,7 +89,9 @@ def _fields_below(kind: Any) -> list[str]:
 
 
 def convert(
-    array: Any, shape: tuple[int, ...] | None = None, *, is_object: bool = False
+    array: Any,
+    shape: tuple[int, ...] | None = None,
+    dtype: np.dtype[Any] | None = None,
 ) -> tuple[ColumnData, dict[int, str]]:
     """Return an Arrow array as a column, one row per entry.
 
@@ -98,8 +101,9 @@ def convert(
         Its buffers are used, not copied, unless they hold bits or 32-bit offsets.
     shape : tuple of int, optional
         Of one sample, if it is asked for; by default what the fixed-size lists make.
-    is_object : bool
-        Values are Python objects whatever their type is.
+    dtype : numpy.dtype, optional
+        If it is declared: of objects, all values are Python objects whatever their type is; of
+        numbers, decimals become such, by the rule for texts.
 
     Returns
     -------
@@ -115,21 +119,27 @@ def convert(
     ValueError
         If the type cannot have the shape, or offsets are damaged.
     """
-    if is_object or _holds_structs(array.type):
-        return column_of_values(_without_filled(array.to_pylist()))
+    if dtype == OBJECT or _holds_structs(array.type):
+        return column_of_values(_without_filled(_python_values(array)))
+    if isinstance(array.type, pa.FixedShapeTensorType):
+        return _convert_tensors(array, shape, dtype)
     array, shape = _as_lists(array, shape)
     nested = _open(array)
+    faults: dict[int, str] = {}
+    if pa.types.is_decimal(nested.arrays[-1].type) and dtype is not None:
+        nested, faults = nested.parsed(dtype)
     sample_levels = _sample_levels(nested, shape, array.type)
     is_media = str(array.type).find("struct<") >= 0
     wrong = dict.fromkeys(nested.null_rows(), _NO_BYTES if is_media else IS_NULL)
     for depth, extent in sample_levels:
         for row in nested.rows_of_other_length(depth, extent):
             wrong.setdefault(row, f"has samples of another shape than {shape}")
+    wrong = faults | wrong
     if not wrong:
         return nested.to_column([extent for _, extent in sample_levels]), {}
     is_good = np.ones(len(array), np.bool_)
     is_good[list(wrong)] = False
-    column, _ = convert(array.filter(pa.array(is_good)), shape)
+    column, _ = convert(array.filter(pa.array(is_good)), shape, dtype)
     return spread(column, np.flatnonzero(is_good), len(array)), wrong
 
 
@@ -138,6 +148,38 @@ def _without_filled(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_filled(one) for key, one in value.items() if one is not None}
     return list(map(_without_filled, value)) if isinstance(value, list | tuple) else value
+
+
+def _python_values(array: Any) -> list[object]:
+    """Return values as Python objects; those that Python does not have are `Unusable`."""
+    try:
+        values: list[object] = array.to_pylist()
+    except (ValueError, OverflowError):  # such as a date beyond the year 9999
+        values = [_python_value(one) for one in array]
+    return values
+
+
+def _python_value(scalar: Any) -> object:
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError) as error:
+        return Unusable(f"is no Python object: {error}")
+
+
+def _convert_tensors(
+    array: Any, shape: tuple[int, ...] | None, dtype: np.dtype[Any] | None
+) -> tuple[ColumnData, dict[int, str]]:
+    """Return tensors of one shape as samples."""
+    kind = array.type
+    axes = kind.permutation or range(len(kind.shape))
+    own = tuple(kind.shape[axis] for axis in axes)
+    if shape not in (None, own):
+        raise ValueError(f"{kind} cannot make samples of shape {shape}")
+    column, wrong = convert(array.storage, dtype=dtype)
+    assert column.values is not None
+    values = column.values.reshape(-1, *kind.shape)
+    values = np.ascontiguousarray(values.transpose(0, *(1 + axis for axis in axes)))
+    return replace(column, values=values, shape=own), wrong
 
 
 def _holds_structs(kind: Any) -> bool:
@@ -184,6 +226,17 @@ class _Nested:
     def rows_of_other_length(self, depth: int, wanted: int) -> list[int]:
         """Return the rows that have a list of another length at a level."""
         return self.rows(np.flatnonzero(np.diff(self.offsets[depth]) != wanted), depth)
+
+    def parsed(self, dtype: np.dtype[Any]) -> tuple[_Nested, dict[int, str]]:
+        """Return the decimals as numbers, and what is wrong with those of a row."""
+        values = self.arrays[-1]
+        texts = bytes_column(*_open_bytes(values.cast(pa.string())))
+        numbers, wrong = read_numbers(texts, dtype)
+        parsed = pa.array(numbers.values, mask=values.is_null().to_numpy(False))
+        faults: dict[int, str] = {}
+        for entry, reason in wrong.items():
+            faults.setdefault(self.rows(np.array([entry]), len(self.offsets))[0], reason)
+        return replace(self, arrays=[*self.arrays[:-1], parsed]), faults
 
     def to_column(self, shape: Sequence[int]) -> ColumnData:
         """Return the column; all lists at the innermost levels have this shape."""
@@ -336,6 +389,8 @@ def _numbers(array: Any) -> NDArray[Any]:
         return booleans
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         hint = "; name a field of it, such as 'a.b'" if pa.types.is_struct(kind) else ""
+        if pa.types.is_decimal(kind):
+            hint = "; declare a dtype, such as 'float64'"
         if pa.types.is_null(kind):
             raise TypeError("all values are null: fill them (fillna), or leave the column out")
         raise TypeError(f"{kind} is not supported{hint}")

@@ -10,7 +10,6 @@ import numpy as np
 
 from sweephand.base.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData, concat_columns
-from sweephand.corpus.objects import OBJECT
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.units.arrow_columns import convert, pick
 from sweephand.deserializers.units.indexed import IndexedDeserializer
@@ -31,6 +30,8 @@ _PANDAS_INDEX = "__index_level_"
 
 class ArrowUnits(IndexedDeserializer):
     """Serve rows of record batches."""
+
+    is_cast = True
 
     def to_columns(self, batches: Sequence[Any], path: str) -> Columns:
         """Return the streams of batches, and the faults by row."""
@@ -106,8 +107,8 @@ class ArrowUnits(IndexedDeserializer):
         try:
             array = pick(batch, self.fields[name])
             wanted = self.definitions[name]
-            is_object = wanted.dtype is not None and np.dtype(wanted.dtype) == OBJECT
-            return convert(array, wanted.sample_shape, is_object=is_object)
+            dtype = None if wanted.dtype is None else np.dtype(wanted.dtype)
+            return convert(array, wanted.sample_shape, dtype)
         except (TypeError, ValueError) as error:
             raise DataError(str(error), path, stream=name) from error
 

@@ -63,6 +63,8 @@ class IndexedDeserializer(SelfDescribed):
         adjacent small ones.
     left_out : dict
         What of the first file cannot be served by itself, and why.
+    is_cast : bool
+        Numbers of several types in several files are read as a declared ``dtype``.
     options : dict
         What else decides what a scan finds, as JSON.
     """
@@ -74,6 +76,7 @@ class IndexedDeserializer(SelfDescribed):
     order: NDArray[np.int64] | None = None
     is_resident: bool = False
     in_parts: bool = False
+    is_cast: ClassVar[bool] = False
     left_out: Mapping[str, str] = MappingProxyType({})
     options: Mapping[str, Any] = MappingProxyType({})
 
@@ -163,7 +166,11 @@ class IndexedDeserializer(SelfDescribed):
         list_errors(index, ledger)
         if not index.arrays["rows"].any():
             raise empty_corpus([file.path for file in index.files])
-        kinds = self.kinds = common_types(index, self.fields, self.guess_streams)
+        dtypes = {n: np.dtype(one.dtype) for n, one in self.definitions.items() if one.dtype}
+        declared = {name: dtype for name, dtype in dtypes.items() if dtype.kind in "biuf"}
+        kinds = self.kinds = common_types(
+            index, self.fields, self.guess_streams, declared if self.is_cast else {}
+        )
         infos = [
             describe_stream(name, kinds[name].to_column(), definition)
             for name, definition in self.definitions.items()

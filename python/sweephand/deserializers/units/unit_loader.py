@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from sweephand import _core
+from sweephand.corpus.casts import cast
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, blank_column, concat_columns, spread, take
 from sweephand.corpus.ledger import Ledger
@@ -129,6 +131,12 @@ class UnitLoader:
         num_rows = rows.stop - rows.start
         checked = []
         for column, (name, kind) in zip(columns, self.kinds.items(), strict=True):
+            if column.dtype != kind.dtype and SampleType.of(column).is_like(kind):
+                column, faults = _cast(column, np.dtype(kind.dtype))
+                for row, reason in faults.items():
+                    at = self.rows.row_in_file(rows.start + row)
+                    lost = DataError(reason, file.path, stream=name, sequence=at)
+                    wrong.setdefault(row, lost)
             if kind.is_ragged and len(usable) < num_rows == column.num_sequences:
                 column = spread(take(column, usable), usable, num_rows)
             if SampleType.of(column) != kind or column.num_sequences != num_rows:
@@ -146,3 +154,21 @@ class UnitLoader:
             blank_column(kind.to_column(), self.rows.lengths_of(name, rows))
             for name, kind in self.kinds.items()
         ]
+
+
+def _cast(column: ColumnData, dtype: np.dtype[np.generic]) -> tuple[ColumnData, dict[int, str]]:
+    """Return a column as another dtype, and what is wrong with the rows that do not fit."""
+    assert column.values is not None
+    faults: dict[int, str] = {}
+    try:
+        values = cast(column.values, dtype)
+    except ValueError:
+        values = np.zeros(column.values.shape, dtype)
+        ends = column.sample_offsets
+        ends = np.arange(len(values) + 1) if ends is None else ends
+        for row, (begin, end) in enumerate(pairwise(ends.tolist())):
+            try:
+                values[begin:end] = cast(column.values[begin:end], dtype)
+            except ValueError as error:
+                faults[row] = str(error)
+    return replace(column, values=values, dtype=dtype), faults

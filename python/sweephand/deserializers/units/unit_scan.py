@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -63,6 +64,11 @@ class SampleType:
             indices=np.empty(0, np.int32) if self.is_sparse else None,
             holds_objects=self.dtype == "objects",
         )
+
+    def is_like(self, other: Self) -> bool:
+        """Return True for numbers that differ in their dtype alone, if at all."""
+        are_numbers = not (self.are_bytes or other.are_bytes)
+        return are_numbers and replace(other, dtype=self.dtype) == self
 
     def to_fact(self) -> list[Any]:
         """Return it as JSON; sparseness is mentioned only where it is true."""
@@ -184,9 +190,19 @@ def list_errors(index: Index, ledger: Ledger) -> None:
 
 
 def common_types(
-    index: Index, fields: Mapping[str, str], guess: Callable[[], Iterable[str]]
+    index: Index,
+    fields: Mapping[str, str],
+    guess: Callable[[], Iterable[str]],
+    declared: Mapping[str, np.dtype[Any]] = MappingProxyType({}),
 ) -> dict[str, SampleType]:
-    """Return the type of each stream in all files; `guess` returns the known fields.
+    """Return the type of each stream in all files.
+
+    Parameters
+    ----------
+    guess : callable
+        Returns the known fields.
+    declared : dict of numpy.dtype
+        What numbers of several types become.
 
     Raises
     ------
@@ -203,6 +219,9 @@ def common_types(
             kind = SampleType.from_fact(fact)
             known, where = found.setdefault(name, (kind, file.path))
             if kind != known:
+                if name in declared and kind.is_like(known):
+                    found[name] = replace(kind, dtype=declared[name].name), where
+                    continue
                 raise DataError(
                     f"the field {fields[name]!r} is {kind} here and {known} in {where}; all "
                     "files of a corpus must agree",
