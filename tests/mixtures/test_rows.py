@@ -254,18 +254,6 @@ def test_a_later_sweep_of_a_sequence_comes_later_in_every_layout(layout: sh.Layo
             assert times == sorted(set(times)), sequence_id
 
 
-@pytest.mark.parametrize("layout", [sh.Packed(128), sh.Bucketed([50, 99])], ids=repr)
-def test_a_state_of_the_order_before_is_refused_by_name(layout: sh.Layout) -> None:
-    mixture = sh.Mixture(
-        corpora_of({"a": uniform(1, 30), "b": uniform(2, 50)}), {"a": 1, "b": 2}
-    )
-    with sh.MinibatchSource(mixture, layout=layout) as source:
-        state = source.get_checkpoint_state()
-        assert state["order_version"] == 2
-        with pytest.raises(sh.StateError, match="order_version is 2 here and 1 in the state"):
-            source.restore_from_checkpoint({**state, "order_version": 1})
-
-
 def is_first(sequence: dict[str, Any]) -> bool:
     return int(sequence["n"][0]) == 0
 

@@ -28,7 +28,7 @@ def test_a_request_to_a_store_reads_a_mebibyte_of_tokens(remote_tokens: str) -> 
         sh.RawTokensDeserializer(remote_tokens, "uint16", 1024, chunk_size_in_bytes=0)
 
 
-def test_a_state_of_larger_chunks_says_how_to_go_on(remote_tokens: str) -> None:
+def test_a_state_of_larger_chunks_goes_on_with_those(remote_tokens: str) -> None:
     def source(**options: int) -> sh.MinibatchSource:
         return sh.MinibatchSource(
             sh.RawTokensDeserializer(remote_tokens, "uint16", 1024, **options), num_threads=0
@@ -37,7 +37,7 @@ def test_a_state_of_larger_chunks_says_how_to_go_on(remote_tokens: str) -> None:
     before = source(chunk_size_in_bytes=8 << 20)
     before.next_minibatch(5000)
     state = before.get_checkpoint_state()
-    with pytest.raises(sh.StateError, match="chunk_size_in_bytes=8388608 goes on with it"):
+    with pytest.raises(sh.StateError, match="chunks is"):
         source().restore_from_checkpoint(state)
     again = source(chunk_size_in_bytes=8 << 20)
     again.restore_from_checkpoint(state)

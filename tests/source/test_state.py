@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -250,74 +249,6 @@ def test_a_description_matches_its_own_text_within_its_room(
     assert len(json.dumps(str(described))) - 2 <= room
     other = Described.of([*parts, "x"], room=room)
     assert not other.matches(str(described))
-
-
-# As this library wrote it before states had words for what is long.
-OLD_STATE = {
-    "position": 1,
-    "progress": [],
-    "order_version": 1,
-    "names": "array",
-    "streams": "x:int32:():dense:00",
-    "sizes": "7f4f39cb2ebe491858c94e62e26e7995",
-    "chunks": "",
-    "randomize": True,
-    "seed": 0,
-    "window": "all",
-    "num_lanes": 48,
-    "layout": "8d73c0fa147978d0ce60217e3c86cd02",
-    "version": 1,
-}
-
-
-def test_states_from_before_there_were_words_still_fit() -> None:
-    layout = sh.Packed(
-        8, split_long="split", pad_value={"x": -1}, cu_seqlens_capacity=100, lanes="apart"
-    )
-    with source_with(layout=layout) as source:
-        source.restore_from_checkpoint(OLD_STATE)
-        assert source.current_position == 1
-    with (
-        source_with([1, 3, *LENGTHS[2:]], layout=sh.Packed(9)) as source,
-        pytest.raises(sh.StateError, match="another in the state, which has no words"),
-    ):
-        source.restore_from_checkpoint(OLD_STATE)
-
-
-# What an earlier version said of two layouts of rows, in words and with a digest.
-EARLIER_ROWS = {
-    "Packed(row_length=8, split_long='error', pad_value=0, look_ahead=64, "
-    "cu_seqlens_capacity=None)": sh.Packed(8),
-    "8d73c0fa147978d0ce60217e3c86cd02": sh.Packed(
-        8, split_long="split", pad_value={"x": -1}, cu_seqlens_capacity=100
-    ),
-}
-
-
-@pytest.mark.parametrize("told", EARLIER_ROWS)
-@pytest.mark.parametrize("randomize", [True, False])
-def test_states_of_rows_from_before_lanes_were_together_are_told_how_to_go_on(
-    told: str, randomize: bool
-) -> None:
-    layout = EARLIER_ROWS[told]
-    with source_with(layout=layout, randomize=randomize) as source:
-        state = source.get_checkpoint_state() | {"layout": told, "position": 1}
-        if not randomize:
-            source.restore_from_checkpoint(state)  # one lane: the rows are the same
-            return
-        with pytest.raises(
-            sh.StateError, match=r"lanes='together'\)\".*state: lanes='apart' goes on with it$"
-        ):
-            source.restore_from_checkpoint(state)
-    with source_with(layout=replace(layout, lanes="apart")) as source:
-        source.restore_from_checkpoint(state)
-        assert source.get_checkpoint_state()["layout"] in (told, source.layout.describe())
-    with (
-        source_with(layout=sh.Packed(9)) as source,
-        pytest.raises(sh.StateError) as caught,
-    ):
-        source.restore_from_checkpoint(state)
-    assert "goes on" not in str(caught.value)
 
 
 def without(key: str) -> Callable[[State], object]:

@@ -43,9 +43,6 @@ class Corpus(ABC):
         What every sequence has of the carried streams that the plan asks for.
     index : Path or None
         Where the index of the files is kept.
-    earlier_chunks : dict of core objects
-        Other defaults that earlier versions had: what to write to have one of them, and the
-        first sequence of every chunk and the end as it makes them.
     has_sweeps : bool
         The timeline is a row of sweeps; False: each part of a mixture has sweeps of its own.
     at_end : {"stop", "repeat", "drop"}
@@ -57,7 +54,6 @@ class Corpus(ABC):
     masks: LossMasks | None = None
     counts: Mapping[str, NDArray[np.uint32]] = MappingProxyType({})
     index: Path | None = None
-    earlier_chunks: Mapping[str, _core.index.Starts] = {}
     at_end: str = "stop"
     if TYPE_CHECKING:  # fields of one kind, and computed by another
 
@@ -182,11 +178,6 @@ class Corpus(ABC):
             _core.index.CallbackOrder(fill=self.order.numbers, place=self.order.place)
         )
 
-    def core_of_earlier(self, chunks: _core.index.Starts) -> _core.index.Corpus:
-        """Return the same sequences in the chunks of an earlier default."""
-        sizes = self.sizing.sizes
-        return _core.index.Corpus(chunks, sizes.sums(chunks), sizes)
-
     @property
     def is_mapped(self) -> bool:
         """True if sequences are mapped on demand, when a minibatch wants them."""
@@ -273,7 +264,6 @@ class StoredCorpus(Corpus):
     index: Path | None = None
     files: Sequence[SourceFile] = ()
     num_dropped: int = 0
-    earlier_chunks: Mapping[str, _core.index.Starts] = field(default_factory=dict)
 
     @property
     def chunk_starts(self) -> _core.index.Starts:

@@ -141,12 +141,8 @@ class NpyDeserializer(Deserializer):
             _core.index.Starts.even(num_sequences, chunk_size),
             delivered / max(1, num_samples),
         )
-        earlier = {}
-        if self._chunk_size is None and not is_local:
-            before = sequences_per_chunk(num_sequences, num_bytes)
-            earlier[f"chunk_size={before}"] = _core.index.Starts.even(num_sequences, before)
         ids: SequenceIds = ShardIds(names[: len(bounds) - 1], bounds)
-        return StoredCorpus([reader], ids, names, earlier_chunks=earlier, files=files)
+        return StoredCorpus([reader], ids, names, files=files)
 
     def warn_of_tokens(self) -> None:
         """Warn if all that there is seems to be tokens without bounds."""

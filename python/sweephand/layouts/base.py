@@ -14,10 +14,7 @@ from sweephand import _core
 LongPolicy = Literal["error", "split", "drop"]
 OverLimit = Literal["error", "drop", "alone"]
 
-# In the metadata of a field: the value that descriptions leave out, as those from before the
-# field existed did.
-UNDESCRIBED = "undescribed"
-# The same: a value to show to a user who gave no layout.
+# In the metadata of a field: a value to show to a user who gave no layout.
 EXAMPLE = "example"
 
 
@@ -75,8 +72,6 @@ class Layout:
     cuts_sequences: ClassVar[bool] = False
     # When a sequence comes depends on the minibatch sizes that are asked for.
     depends_on_size: ClassVar[bool] = False
-    # Version of the order in which mixtures come: docs/order.md, section 13.
-    mixture_order_version: ClassVar[int] = 1
 
     @classmethod
     def of_length(cls, length: int | None, size: int) -> Layout:
@@ -139,8 +134,8 @@ class Layout:
         return self.cuts_sequences or self.rows_go_on or cuts_long
 
     def describe(self) -> str:
-        """Return the layout and its parameters, for fingerprints."""
-        return self._spelled([field for field in fields(self) if self._is_shown(field)])
+        """Return the layout with its parameters that are not the default, for fingerprints."""
+        return self._spelled(self._changed())
 
     @property
     def num_progress(self) -> int:
@@ -149,18 +144,10 @@ class Layout:
 
     def summary(self) -> str:
         """Return the layout with its options that are not the default, the shortest first."""
-        shown = [
-            field
-            for field in fields(self)
-            if getattr(self, field.name) != field.metadata.get(UNDESCRIBED, field.default)
-        ]
-        return self._spelled(shown, shortest_first=True)
+        return self._spelled(self._changed(), shortest_first=True)
 
-    def _is_shown(self, field: Field[Any]) -> bool:
-        return (
-            UNDESCRIBED not in field.metadata
-            or getattr(self, field.name) != field.metadata[UNDESCRIBED]
-        )
+    def _changed(self) -> list[Field[Any]]:
+        return [field for field in fields(self) if getattr(self, field.name) != field.default]
 
     def _spelled(self, shown: Collection[Field[Any]], *, shortest_first: bool = False) -> str:
         values = [f"{field.name}={getattr(self, field.name)!r}" for field in shown]
@@ -193,11 +180,6 @@ class Layout:
     def within(self, counts: Mapping[str, NDArray[np.uint32]]) -> Self:
         """Return the layout with the counts of the limited streams in every sequence."""
         return self
-
-    @property
-    def earlier(self) -> Mapping[str, Layout]:
-        """Replacement for each layout that had this one's description in earlier versions."""
-        return {}
 
     @property
     def in_storage_order(self) -> Self:

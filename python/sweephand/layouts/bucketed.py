@@ -61,7 +61,6 @@ class Bucketed(GapLayout):
 
     form: ClassVar[_core.engine.Form] = _core.engine.Form.PADDED
     depends_on_size: ClassVar[bool] = True
-    mixture_order_version: ClassVar[int] = 2
 
     @classmethod
     def of_length(cls, length: int | None, size: int) -> Bucketed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.base.checks import check_choice, check_int
 from sweephand.layouts.base import (
-    UNDESCRIBED,
-    Layout,
     LengthLimit,
     LongPolicy,
     OverLimit,
@@ -88,17 +86,14 @@ class Packed(GapLayout):
     pad_value: PadValue = 0
     look_ahead: int = 64
     cu_seqlens_capacity: int | None = None
-    lanes: Literal["together", "apart"] = field(
-        default="together", metadata={UNDESCRIBED: "apart"}
-    )
-    micro_batch_rows: int | None = field(default=None, metadata={UNDESCRIBED: None})
-    parts: str | None = field(default=None, metadata={UNDESCRIBED: None})
-    limits: Mapping[str, int] | None = field(default=None, metadata={UNDESCRIBED: None})
-    over_limit: OverLimit = field(default="error", metadata={UNDESCRIBED: "error"})
+    lanes: Literal["together", "apart"] = "together"
+    micro_batch_rows: int | None = None
+    parts: str | None = None
+    limits: Mapping[str, int] | None = None
+    over_limit: OverLimit = "error"
 
     form: ClassVar[_core.engine.Form] = _core.engine.Form.ROWS
     has_segments: ClassVar[bool] = True
-    mixture_order_version: ClassVar[int] = 2
 
     @classmethod
     def of_length(cls, length: int | None, size: int) -> Packed:
@@ -171,12 +166,6 @@ class Packed(GapLayout):
     def in_storage_order(self) -> Self:
         """The layout for a sweep that is not shuffled, which has one lane."""
         return self._counted_as_this(replace(self, lanes="apart"))
-
-    @property
-    def earlier(self) -> Mapping[str, Layout]:
-        """The only rule there was before there was a choice of lanes."""
-        apart = self.in_storage_order
-        return {} if apart == self else {"lanes='apart'": apart}
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most."""

@@ -71,7 +71,7 @@ class Expansion:
     def corpus(self, stored: StoredCorpus, reader: Reader) -> StoredCorpus:
         """Return the corpus of a reader's results."""
         if not self.several:
-            return replace(stored, readers=[reader], chunks=None, earlier_chunks={})
+            return replace(stored, readers=[reader], chunks=None)
         order = stored.order
         if order is not None:
             order = DerivedOrder(
@@ -87,5 +87,4 @@ class Expansion:
             chunks=None,
             keys=lambda: ids.names(np.arange(len(self.sizes), dtype=np.uint64)),
             order=order,
-            earlier_chunks={},
         )

@@ -72,7 +72,7 @@ class Described(str):
         return next(found, "")
 
     def matches(self, description: str) -> bool:
-        """Return True if a state describes the same, in this or an earlier version's words."""
+        """Return True if a state describes the same, in words or by its digest."""
         if description in (self, self._whole):
             return True
         found = re.fullmatch(_DIGEST, description)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from sweephand.errors import StateError
@@ -18,7 +17,6 @@ from sweephand.source.described import (
 from sweephand.source.window import Window
 
 if TYPE_CHECKING:
-    from sweephand import _core
     from sweephand.corpus.corpus import Corpus
     from sweephand.events.event_list import EventList
     from sweephand.layouts import Layout
@@ -88,11 +86,11 @@ class State:
         return cls(
             position=0,
             progress=[],
-            order_version=ORDER_VERSION if corpus.has_sweeps else layout.mixture_order_version,
+            order_version=ORDER_VERSION,
             names=Described.of(corpus.names),
             streams=Described.of([info.describe() for info in corpus.streams], room=room),
             sizes=describe_sizes(corpus.core) if sizes_known else "",
-            chunks=_describe_chunks(corpus) if depends_on_chunks else "",
+            chunks=describe_chunks(corpus.core) if depends_on_chunks else "",
             randomize=options.randomize,
             seed=options.randomization_seed,
             window=_describe_window(window),
@@ -178,19 +176,6 @@ def _kinds() -> dict[str, type]:
     return {name: _TYPES[kind] for name, kind in State.__annotations__.items()}
 
 
-def _describe_chunks(corpus: Corpus) -> Described:
-    described = describe_chunks(corpus.core)
-    for advice, chunks in corpus.earlier_chunks.items():
-        if chunks.total == corpus.num_sequences:
-            earlier = partial(_describe_earlier, corpus, chunks)
-            described = described.with_advice(advice, earlier)
-    return described
-
-
-def _describe_earlier(corpus: Corpus, chunks: _core.index.Starts) -> Described:
-    return describe_chunks(corpus.core_of_earlier(chunks))
-
-
 def _describe_window(window: Window) -> Described:
     described = Described.of([str(window)])
     whole = Window(0, 0, False)
@@ -201,11 +186,7 @@ def _describe_window(window: Window) -> Described:
 
 
 def _describe_layout(layout: Layout, room: int) -> Described:
-    described = Described.of([layout.describe()], layout.summary(), room)
-    for advice, other in layout.earlier.items():
-        description = partial(Described.of, [other.describe()], other.summary(), room)
-        described = described.with_advice(advice, description)
-    return described
+    return Described.of([layout.describe()], layout.summary(), room)
 
 
 def _difference(name: str, ours: object, theirs: object) -> str:

@@ -62,12 +62,8 @@ def open_tokens(
         dtype.itemsize,
         skipped=skipped,
     )
-    earlier = {}
-    if chunk_size_in_bytes is None and not is_local:
-        advice = f"chunk_size_in_bytes={chunks.CHUNK_BYTES}"
-        earlier[advice] = _cut(offsets, chunks.CHUNK_BYTES // dtype.itemsize)
     names = [file.name for file in files]
-    return StoredCorpus([reader], ids, names, earlier_chunks=earlier, files=files)
+    return StoredCorpus([reader], ids, names, files=files)
 
 
 def _cut(offsets: NDArray[np.int64], chunk_elements: int) -> _core.index.Starts:
