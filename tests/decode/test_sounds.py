@@ -248,5 +248,5 @@ def test_what_takes_more_memory_than_there_is_is_an_error_with_the_sequence() ->
             sh.MinibatchSource(corpus, memory_limit=2**22)
         assert raised.value.sequence == "array__1"
         with sh.MinibatchSource(corpus, max_errors=1, memory_limit=2**22) as source:
-            assert source.next_minibatch(99).num_sequences == 1
+            assert source.next_minibatch(100).num_sequences == 1
             assert len(source.errors) == 1

@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.base.checks import OptionalModule, check_flag
+from sweephand.base.memory import check_memory
+from sweephand.base.pictures import MOST_PIXEL_BYTES
 from sweephand.decode.scaled_pictures import ScaledPictures, flat
 from sweephand.images.crops import Resize, Size, check_size
+from sweephand.images.headers import header_extent
 from sweephand.images.picture_map import PictureMap, Steps, samples_of
 from sweephand.images.steps import Picture
 from sweephand.images.stored import check_pillow, picture_of
@@ -154,6 +157,9 @@ class PictureDecoder:
             return picture_of(content, self.mode, upright=self.upright, max_bytes=max_bytes)
         from sweephand.torch.minibatch.pictures import picture_of as by_torchcodec
 
+        height, width = header_extent(content, upright=False) or (0, 0)
+        needed = height * width * MOST_PIXEL_BYTES
+        check_memory(f"a picture of {height} x {width} pixels", needed, max_bytes)
         return by_torchcodec(content, self.mode)
 
 
