@@ -229,6 +229,21 @@ def test_a_picture_that_memory_does_not_hold_is_an_error_with_the_sequence(case:
         assert source.next_minibatch(2).num_sequences == 2
 
 
+def test_a_header_that_needs_pixels_is_measured_within_memory() -> None:
+    whole = stored(Image.new("1", (1400, 1400)))
+    at = whole.index(b"IEND") - 4
+    own = exif(6).tobytes().removeprefix(b"Exif\0\0")
+    content = whole[:at] + chunk(b"eXIf", own) + whole[at:]  # which is behind the pixels
+    data = {"image": [[stored()], [content]], "tokens": [np.array([1])] * 2}
+    corpus = sh.ArrayDeserializer(
+        data, {"image": sh.StreamDef(carried=True), "tokens": sh.StreamDef()}
+    )
+    mapped = corpus.map(sh.images.patchify("image", placeholder=1))
+    with pytest.raises(sh.DataError, match="1400 x 1400 pixels takes") as raised:
+        sh.MinibatchSource(mapped, memory_limit=2**25)
+    assert raised.value.sequence == "array__1"
+
+
 def test_a_limit_of_memory_changes_no_order_and_no_state() -> None:
     crop = sh.images.RandomCrop(5)
     corpus = sh.ArrayDeserializer({"x": [stored()] * 9})

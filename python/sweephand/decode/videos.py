@@ -243,7 +243,7 @@ class ClipLengths(Lengths):
 
     def __call__(self, sequence: Mapping[str, Any]) -> dict[str, int]:
         """Return the length of each stream: 1 or 0."""
-        with _open(self._video, sequence, None) as file:
+        with _open(self._video, sequence, None, self.max_bytes) as file:
             return dict.fromkeys(self.streams, int(file.num_frames >= self._span))
 
 

@@ -79,7 +79,10 @@ class PatchLengths(Lengths):
     def __call__(self, sequence: Mapping[str, Any]) -> dict[str, int]:
         """Return the lengths."""
         pictures = samples_of(self.stream, sequence)
-        found = [extent_of(_stored(content), upright=self.upright) for content in pictures]
+        found = [
+            extent_of(_stored(content), upright=self.upright, max_bytes=self.max_bytes)
+            for content in pictures
+        ]
         return self._lengths(sequence, found)
 
     def _lengths(

@@ -94,7 +94,9 @@ def scaled_picture_of(content: bytes, frame: JpegFrame, scale: int) -> Picture:
         raise _damaged(content, error) from error
 
 
-def extent_of(content: bytes, *, upright: bool) -> tuple[int, int]:
+def extent_of(
+    content: bytes, *, upright: bool, max_bytes: int | None = None
+) -> tuple[int, int]:
     """Return height and width of stored bytes, of which only the header is read.
 
     ValueError if they are of no format that is decoded.
@@ -103,7 +105,7 @@ def extent_of(content: bytes, *, upright: bool) -> tuple[int, int]:
     if found is not None:
         return found
     try:
-        with open_picture(content) as opened:
+        with open_picture(content, max_bytes) as opened:
             width, height = opened.size
             turned = upright and _orientation(opened, content) in ON_THEIR_SIDE
             if opened.format == "TIFF":  # Pillow turns them all, some versions their sizes too

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,20 @@ class Lengths(ABC):
         Those whose lengths it returns.
     heads : dict of int
         By stream of ``bytes``, how many of a sample are enough for most sequences.
+    max_bytes : int or None
+        As of a `KnownMap`.
     """
 
     name: str
     streams: tuple[str, ...]
     heads: Mapping[str, int] = {}
+    max_bytes: int | None = None
+
+    def within(self, max_bytes: int) -> Self:
+        """Return the same for a source of so much memory."""
+        made = copy(self)
+        object.__setattr__(made, "max_bytes", max_bytes)  # of a frozen class too
+        return made
 
     @abstractmethod
     def __call__(self, sequence: Mapping[str, Any]) -> Mapping[str, int]:

@@ -69,16 +69,20 @@ class SequenceMap:
 
     def learned(self, corpus: Corpus, opening: OpenContext) -> SequenceMap:
         """Return the map after its function has learned from the corpus; see `KnownMap`."""
+        limit, size = opening.memory_limit, self.size
+        if limit is not None and isinstance(size, Lengths):
+            size = size.within(limit)
         if not isinstance(self.function, KnownMap):
-            return self
+            return replace(self, size=size)
         function = self.function.learned(corpus, opening)
-        if opening.memory_limit is not None:
+        if limit is not None:
             function = copy(function)
-            function.max_bytes = opening.memory_limit
-        if function.name == self.function.name:
-            return replace(self, function=function)
-        own = "" if self.name == self.function.name else f"{self.name}, "
-        return replace(self, function=function, name=f"{own}{function.name}")
+            function.max_bytes = limit
+        name = self.name
+        if function.name != self.function.name:
+            own = "" if name == self.function.name else f"{name}, "
+            name = f"{own}{function.name}"
+        return replace(self, function=function, name=name, size=size)
 
     @property
     def classes(self) -> Mapping[str, tuple[str, ...]]:
