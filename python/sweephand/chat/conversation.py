@@ -14,12 +14,8 @@ _ALPACA = ("instruction", "output")
 _PROMPT = ("prompt", "completion")
 _ROLES = {
     "human": "user",
-    "gpt": "assistant",
-    "bing": "assistant",
-    "chatgpt": "assistant",
-    "function_call": "assistant",
-    "function_response": "tool",
-    "observation": "tool",
+    **dict.fromkeys(["gpt", "bing", "chatgpt", "function_call"], "assistant"),
+    **dict.fromkeys(["observation", "function_response"], "tool"),
 }
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
@@ -52,13 +48,11 @@ def pair_of(
     """Return both conversations of a pair, and how many messages of each are the prompt."""
     prompt = _part(sequence, columns[0], "user") if columns[0] in sequence else []
     both = [_part(sequence, name, "assistant") for name in columns[1:]]
-    if prompt:
-        # Some data sets have it both by itself and before the answers.
-        return [one if one[: len(prompt)] == prompt else [*prompt, *one] for one in both], len(
-            prompt
-        )
-    alike = [one == other for one, other in zip(*both, strict=False)]
-    return both, [*alike, False].index(False)
+    if not prompt:
+        alike = [one == other for one, other in zip(*both, strict=False)]
+        return both, [*alike, False].index(False)
+    count = len(prompt)  # some data sets have it both by itself and before the answers
+    return [one if one[:count] == prompt else prompt + one for one in both], count
 
 
 def _part(sequence: Mapping[str, Any], column: str, role: str) -> list[Message]:
@@ -72,10 +66,7 @@ def _part(sequence: Mapping[str, Any], column: str, role: str) -> list[Message]:
 
 
 def _messages(value: Any, column: str) -> list[Message]:
-    """Return a value, which may be JSON, as messages with ``role`` and ``content``.
-
-    ValueError if it is no list of messages.
-    """
+    """Return a value, which may be JSON, as messages; ValueError if it is no list of them."""
     value = _listed(value)
     if not isinstance(value, list) or not value:
         kind = "an empty list" if value == [] else type(value).__name__
@@ -147,10 +138,7 @@ def _alpaca(sequence: Mapping[str, Any]) -> list[Message]:
 
 
 def _text(value: Any) -> str:
-    """Return a text that a map is given as str, as bytes, or in an array of one element.
-
-    ValueError if it is no text.
-    """
+    """Return a text that a map is given as str, as bytes, or in an array of one element."""
     if not isinstance(value, str | bytes) and len(value) <= 1:
         value = value[0] if len(value) else ""
     if isinstance(value, bytes):

@@ -24,11 +24,8 @@ TOKENS, LOSS_MASK, PART = "tokens", "loss_mask", "part"
 class EncodedMap(KnownMap):
     """A map of conversations to tokens, as `encode` and `encode_pairs` make it.
 
-    Parameters
-    ----------
-    read : callable
-        Returns the conversations of a sequence, one or a pair, and how many messages of each
-        are a prompt.
+    `read` returns the conversations of a sequence, one or a pair, and how many messages of each
+    are a prompt.
     """
 
     size = "measured"

@@ -79,7 +79,14 @@ class ConversationEncoder:
         text, marked = self._texts.template.render(given, self._tools)
         spans = self._spans(given, self._trained(messages, num_prompt), text, marked)
         tokens, mask = self._texts.encode(text, spans)
-        self._compare(given, text, tokens)
+        if self._num_checked < _MOST_CHECKED:
+            self._num_checked += 1
+            own = self._texts.encoded_by_itself(given, self._tools)
+            if own is not None and own != (text, tokens.tolist()):
+                raise ValueError(
+                    "the tokenizer's apply_chat_template writes the conversation otherwise "
+                    "than its template says; give a function that returns tokens and mask"
+                )
         return tokens, mask
 
     def text(self, tokens: Sequence[int]) -> str:
@@ -122,20 +129,6 @@ class ConversationEncoder:
             f"the chat template marks {len(marked)} answers of {len(answers)}, so that it is "
             "not known which are to be trained on; train_on='assistant' takes all"
         )
-
-    def _compare(
-        self, messages: Sequence[Message], text: str, tokens: NDArray[np.int32]
-    ) -> None:
-        """Compare the first conversations with what the tokenizer itself makes of them."""
-        if self._num_checked >= _MOST_CHECKED:
-            return
-        self._num_checked += 1
-        own = self._texts.encoded_by_itself(messages, self._tools)
-        if own is not None and own != (text, tokens.tolist()):
-            raise ValueError(
-                "the tokenizer's apply_chat_template writes the conversation otherwise than "
-                "its template says; give a function that returns tokens and mask"
-            )
 
 
 def _answers(messages: Sequence[Message]) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
@@ -66,7 +65,7 @@ class TextTokens:
         identity = repr((described, *self.template.identity))
         self.digest = blake2b(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         for name, text in special_tokens.items():
-            if text and (count := len(self._encode(text)[0])) != 1:
+            if text and (count := len(_ids(self._encode(text)))) != 1:
                 raise ValueError(
                     f"special_tokens: {name} is {shown(text)}, which is {count} tokens of the "
                     "tokenizer and not one: add it (add_special_tokens), or give one it has"
@@ -79,13 +78,14 @@ class TextTokens:
 
         ValueError if a token is partly within a span.
         """
-        ids, places = self._encode(text)
+        found = self._encode(text)
+        ids = _ids(found)
         mask = np.zeros(len(ids), np.bool_)
-        for span in spans:
-            if span[0] < span[1]:
-                first, end = (self._border(text, at, ids, places) for at in span)
-                mask[first:end] = True
-        return np.array(ids, np.int32), mask
+        for begin, end in spans:
+            if begin < end:
+                first = self._border(text, begin, found, ids)
+                mask[first : self._border(text, end, found, ids)] = True
+        return ids, mask
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, special ones included."""
@@ -112,27 +112,32 @@ class TextTokens:
         stripped = text[slice(*span)].rstrip()
         return (span[0], span[0] + len(stripped)) if stripped.endswith(self._added) else span
 
-    def _encode(self, text: str) -> tuple[list[int], list[Span]]:
-        """Return the tokens of a text and, if they are known, their places in it."""
-        found = self._tokenizer.encode(text, add_special_tokens=False)
-        return (found, []) if isinstance(found, list) else (found.ids, found.offsets)
+    def _encode(self, text: str) -> Any:
+        """Return the tokens of a text, as a list if their places in it are not known."""
+        return self._tokenizer.encode(text, add_special_tokens=False)
 
-    def _border(self, text: str, at: int, ids: list[int], places: list[Span]) -> int:
+    def _border(self, text: str, at: int, found: Any, ids: NDArray[np.int32]) -> int:
         """Return the number of tokens before a place in the text."""
         if at in (0, len(text)):
             return len(ids) if at else 0
-        number = bisect_left(places, (at,))
-        if 0 < number < len(places) and places[number][0] == at == places[number - 1][1]:
-            return number
+        number: int | None = None if isinstance(found, list) else found.char_to_token(at)
+        if number:
+            one, before = (found.token_to_chars(n) or (-1, -1) for n in (number, number - 1))
+            if one[0] == at == before[1]:
+                return number
         # Blanks that no token says to be its own: do the tokens before the place remain?
-        before, _ = self._encode(text[:at])
-        if before != ids[: len(before)]:
+        begin = _ids(self._encode(text[:at]))
+        if not np.array_equal(begin, ids[: len(begin)]):
             raise ValueError(
                 f"a token is partly within an answer, at {text[max(0, at - 12) : at + 12]!r}, "
                 "so that no mask fits; let the template end with a special token before "
                 "answers, or give a function that returns tokens and mask"
             )
-        return len(before)
+        return len(begin)
+
+
+def _ids(found: Any) -> NDArray[np.int32]:
+    return np.array(found if isinstance(found, list) else found.ids, np.int32)
 
 
 def _without_state(tokenizer: Any) -> Any:
