@@ -1,7 +1,7 @@
 """Build the index of a corpus, if its format needs an index.
 
-It is kept in the hidden folder .sweephand of the data; --clean removes it, indexes of earlier
-versions and of other questions too, and those in the cache folder.
+It is kept in the hidden folder .sweephand of the data; --clean removes it, indexes of other
+questions too, and those in the cache folder.
 
 for example:
   sweephand index shards/

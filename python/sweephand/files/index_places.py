@@ -45,10 +45,7 @@ def cache_folder() -> Path:
 def index_places(
     files: Sequence[SourceFile], meaning: Mapping[str, Any], keep: Keep = "auto"
 ) -> list[Path]:
-    """Return the places for an index, the best first: its name is a hash of its meaning.
-
-    Earlier versions kept it in the folder of the data itself: there it is found, not written.
-    """
+    """Return the places for an index, the best first: its name is a hash of its meaning."""
     if keep is None:
         return []
     cached = cache_folder() / _cached_name(meaning, begin_of(files[0]))
@@ -56,7 +53,7 @@ def index_places(
     if keep == "cache" or folder is None:
         return [cached]
     name = f"{_kind(meaning)}.{digest_of(to_json(meaning))[:16]}{SUFFIX}"
-    return [folder / FOLDER / name, folder / f".{name}", cached]
+    return [folder / FOLDER / name, cached]
 
 
 def places_to_write(places: Sequence[Path], owners: Collection[int]) -> list[Path]:
@@ -64,14 +61,13 @@ def places_to_write(places: Sequence[Path], owners: Collection[int]) -> list[Pat
     return [
         path
         for path in places
-        if (path.parent.name == FOLDER or path.parent == cache_folder())
-        and _is_ours(path, owners)
+        if _is_ours(path, owners)
         and (path.parent.name != FOLDER or _is_ours(path.parent, owners, is_folder=True))
     ]
 
 
 def clean_indexes(folder: Path | None, begins: Collection[str]) -> list[Path]:
-    """Remove the indexes of a folder, of earlier versions too, and those in the cache.
+    """Remove the indexes of a folder, and those in the cache.
 
     Parameters
     ----------
@@ -88,8 +84,7 @@ def clean_indexes(folder: Path | None, begins: Collection[str]) -> list[Path]:
     cached = (path for path in _listed(cache_folder()) if _is_cached_of(path, begins))
     beside: list[Path] = []
     if folder is not None:
-        beside = [path for path in _listed(folder) if SUFFIX in path.name]
-        beside += [path for path in _listed(folder / FOLDER) if SUFFIX in path.name]
+        beside = [path for path in _listed(folder / FOLDER) if SUFFIX in path.name]
     removed = []
     for path in [*beside, *cached]:
         path.unlink()
