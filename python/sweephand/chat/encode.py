@@ -50,6 +50,7 @@ class EncodedMap(KnownMap):
         if unlabelled not in ("keep", "drop"):
             raise ValueError(f"unlabelled is 'keep' or 'drop', got {shown(unlabelled)}")
         self.encoder, self._read = encoder, read
+        self.functions = encoder.functions
         self._most, self._how, self._unlabelled = max_length, truncate, unlabelled
         self._declared = {"loss_mask": LOSS_MASK, **({"parts": PART} if has_parts else {})}
         lengths = "whole" if max_length is None else f"{truncate} {max_length}"

@@ -30,7 +30,9 @@ class ConversationEncoder:
     Attributes
     ----------
     digest : str
-        Of all that decides what is made of a conversation.
+        Of all that decides what is made of a conversation, but for functions.
+    functions : tuple of callable
+        Those of the user that do.
     """
 
     def __init__(
@@ -63,10 +65,11 @@ class ConversationEncoder:
             described = self._texts.digest
         self._train_on = train_on
         self._tools = None if tools is None else json.loads(json.dumps(list(tools)))
-        chosen = getattr(train_on, "__qualname__", train_on)
+        chosen = "function" if callable(train_on) else train_on
         identity = repr((described, chosen, self._tools))
         self.digest = blake2b(identity.encode(), digest_size=8).hexdigest()
         self._num_checked = 0
+        self.functions = tuple(one for one in (self._function, train_on) if callable(one))
 
     def __call__(self, messages: Sequence[Message], num_prompt: int = 0) -> Tokens:
         """Return the tokens of a conversation and its mask; the prompt has no loss.

@@ -12,6 +12,7 @@ from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.decode.pictures import Mode, image
 from sweephand.decode.sounds import audio
+from sweephand.maps.function_digest import function_digest
 from sweephand.maps.known_map import KnownMap
 from sweephand.maps.mapped import map_corpus
 from sweephand.maps.open_context import OpenContext
@@ -44,7 +45,10 @@ def decode_streams(corpus: Corpus, opening: OpenContext) -> Corpus:
                 for info in corpus.streams
             }
         )
-        made = SequenceMap(decoder, decoder.name, streams=definitions, size=decoder.size)
+        digest = function_digest(decoder)
+        made = SequenceMap(
+            decoder, decoder.name, streams=definitions, size=decoder.size, digest=digest
+        )
         corpus = map_corpus(corpus, made, opening)
     return corpus
 

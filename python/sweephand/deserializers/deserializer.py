@@ -68,7 +68,7 @@ class Deserializer(ABC):
         function: Callable[..., Any],
         *,
         name: str | None = None,
-        version: int = 1,
+        version: int | None = None,
         random: bool = False,
         batched: bool = False,
         streams: StreamsLike | None = None,
@@ -90,9 +90,9 @@ class Deserializer(ABC):
         name : str, optional
             By default the function's. Keys and states depend on it, so that two maps of a
             corpus have two names.
-        version : int
-            Distinguishes a changed function from its earlier version, in states and in kept
-            results.
+        version : int, optional
+            Says of a function what its digest says otherwise: which one it is, in states and
+            in kept results; another version is another function. Without one it is 1 for keys.
         random : bool
             ``function(sequence, key)`` also takes a `Key` to draw from.
         batched : bool
@@ -158,7 +158,7 @@ class Deserializer(ABC):
         predicate: Callable[..., Any],
         *,
         name: str | None = None,
-        version: int = 1,
+        version: int | None = None,
     ) -> Deserializer:
         """Return the corpus with only those sequences of which a function is true.
 
@@ -172,8 +172,8 @@ class Deserializer(ABC):
             returns True or False.
         name : str, optional
             By default the function's.
-        version : int
-            Distinguishes a changed function from its earlier version.
+        version : int, optional
+            As in `map`.
 
         Returns
         -------

@@ -17,6 +17,7 @@ from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializ
 from sweephand.deserializers.source_data import SourceData, single_corpus
 from sweephand.deserializers.strata import parts_by_class
 from sweephand.errors import shown
+from sweephand.maps.function_digest import function_digest, with_digest
 from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_classes import classes_of
 
@@ -157,7 +158,8 @@ class _Part(DerivedDeserializer):
                 f"nothing is left in {self.name}: none of {len(kept)} sequences was drawn; "
                 "give it a larger share, or another seed"
             )
-        return corpus.keep(kept).named(str(self))
+        digest = function_digest(self.by) if callable(self.by) else ""
+        return corpus.keep(kept).named(with_digest(str(self), digest))
 
     def _of_every_class(
         self, corpus: Corpus, stream: str, opening: OpenContext

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from sweephand.files.local import LocalFile, stat_file
 from sweephand.maps.chunk_file import KEPT, MadeChunk, pack_chunk, read_chunk
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook, look_at_first
+from sweephand.maps.kept_check import KeptCheck
 from sweephand.maps.measure import Round, rounds
 from sweephand.maps.measured_store import MeasuredStore, Sizes
 from sweephand.maps.measuring_tasks import MeasuringTask
@@ -68,8 +70,9 @@ def cached_corpus(
             "text; these data are in memory or read in place: map them without it"
         )
     store = MeasuredStore.of(stored, f"{wanted.fingerprint} kept")
-    cache = _read(store, stored)
-    if cache is None:
+    if (cache := _read(store, stored)) is not None:
+        _compare(cache, StoredStreams(stored), wanted, opening)
+    else:
         _make(StoredStreams(stored), wanted, opening, store)
         cache = _read(store, stored)
     if cache is None:
@@ -89,6 +92,20 @@ def cached_corpus(
         open_chunks=stored.open_chunks,
     )
     return expansion.corpus(kept, reader)
+
+
+def _compare(
+    cache: _Cache, stored: StoredStreams, wanted: SequenceMap, opening: OpenContext
+) -> None:
+    """Compare kept results with those of the map, of the first sequences."""
+    form = look_at_first(stored, wanted, opening).form
+    task = partial(MeasuringTask.of_batch, stored, wanted, form, keeps=True)
+    check = KeptCheck(stored, opening, task, f"{wanted} in {cache.file.path}")
+    made = check.sizes(cache.sizes, most=stored.corpus.chunk_starts.offsets()[1])
+    if made:
+        with Path(cache.file.path).open("rb") as file:
+            kept = read_chunk(file, int(cache.offsets[0])).columns
+        check.columns(form.to_columns(made), list(kept))
 
 
 def _read(store: MeasuredStore, stored: StoredCorpus) -> _Cache | None:

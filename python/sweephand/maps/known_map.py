@@ -24,6 +24,9 @@ class KnownMap(ABC):
         Whether it takes a key.
     variant : str
         What else its values depend on, in the fingerprint of a state; keys do not.
+    functions : tuple, optional
+        Functions of the user that its values depend on beside what its name says; by default
+        all of its attributes decide.
     size : {"same", "measured"}, callable or Lengths
         What it does to sizes.
     max_bytes : int or None
@@ -33,6 +36,7 @@ class KnownMap(ABC):
     name: str
     is_random: bool = False
     variant: str = ""
+    functions: tuple[Callable[..., Any], ...] | None = None
     size: Literal["same", "measured"] | Callable[[Mapping[str, int], Key], int] | Lengths = (
         "same"
     )

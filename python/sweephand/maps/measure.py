@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,11 +20,13 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.sample_form import SampleForm, Samples
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.errors import shown
+from sweephand.errors import SweephandHint, shown
 from sweephand.files.index_file import show_progress
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook
+from sweephand.maps.function_digest import why_undigested
 from sweephand.maps.history import guess_seconds
+from sweephand.maps.kept_check import KeptCheck
 from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.lengths import Lengths, sizes_and_counts
 from sweephand.maps.measured_store import MeasuredStore, Sizes
@@ -184,9 +187,17 @@ def _measured(
 ) -> Sizes:
     """Return the kept result of an earlier pass, or make a new pass."""
     store = MeasuredStore.of(stored.corpus, f"{wanted.fingerprint} {how}".rstrip())
-    kept = store.read()
-    if kept is not None:
-        return kept
+    if (kept := store.read_index()) is not None:
+        _, sizes, path = kept
+        KeptCheck(stored, opening, task, f"{wanted} in {path}").sizes(sizes, heads)
+        return sizes
+    if (reason := why_undigested(wanted.fingerprint)) and stored.corpus.files:
+        warnings.warn(
+            f"{wanted} is measured whenever it is opened, as it has no digest ({reason}): give "
+            "version=, and another one whenever it changes",
+            SweephandHint,
+            stacklevel=2,
+        )
     count = stored.corpus.num_sequences
     with store.begin() as progress, show_progress(f"measuring {wanted}", count) as advance:
         if progress.found is not None:

@@ -25,6 +25,7 @@ from sweephand.files.index_content import IndexContent, digest_of, read_index, t
 from sweephand.files.index_file import describe_files, keep_index, trusted_owners
 from sweephand.files.index_places import index_places, places_to_write
 from sweephand.files.source_file import SourceFile
+from sweephand.maps.function_digest import why_undigested
 from sweephand.run.appended_file import AppendedFile
 from sweephand.run.locks import wait_for_lock
 from sweephand.run.records import RecordKind, pack_block, resume
@@ -75,7 +76,8 @@ class MeasuredStore:
             "index": None if corpus.index is None else corpus.index.name,
             "size": [corpus.num_sequences, corpus.core.num_samples],
         }
-        return cls(corpus.files, meaning, corpus.num_sequences)
+        is_known = not any(map(why_undigested, [fingerprint, *corpus.names]))
+        return cls(corpus.files if is_known else (), meaning, corpus.num_sequences)
 
     def read(self) -> Sizes | None:
         """Return the kept sizes, if they belong to the files as they are."""

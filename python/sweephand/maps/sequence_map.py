@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +11,7 @@ from sweephand.base.checks import check_flag, check_function, check_int
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.maps.arity import check_takes
+from sweephand.maps.function_digest import function_digest, with_digest
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
 from sweephand.maps.lengths import Lengths
@@ -43,6 +44,8 @@ class SequenceMap:
     cache : bool
         Whether what it makes is kept.
     kind : {"map", "filter"}
+    digest : str
+        Of the function, or "?" and why it has none; "" if its name and version say all.
     versions : tuple of SequenceMap
         Others that events may put in its place.
     """
@@ -56,6 +59,7 @@ class SequenceMap:
     size: Literal["same", "measured"] | SizeOf | Lengths = "same"
     cache: bool = False
     kind: Literal["map", "filter"] = "map"
+    digest: str = ""
     versions: tuple[SequenceMap, ...] = ()
 
     def __str__(self) -> str:
@@ -63,9 +67,10 @@ class SequenceMap:
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the map in states."""
+        """Identity of the map in names of a corpus, for states and what is kept."""
         variant = self.function.variant if isinstance(self.function, KnownMap) else ""
-        return f"{self.kind} {self.name} {self.version} {variant}".rstrip()
+        words = f"{self.kind} {self.name} {self.version} {variant}".rstrip()
+        return with_digest(words, self.digest)
 
     def learned(self, corpus: Corpus, opening: OpenContext) -> SequenceMap:
         """Return the map after its function has learned from the corpus; see `KnownMap`."""
@@ -105,7 +110,7 @@ class SequenceMap:
 def make_map(
     function: Callable[..., Any],
     name: str | None,
-    version: int,
+    version: int | None,
     *,
     random: bool,
     batched: bool,
@@ -128,10 +133,18 @@ def make_map(
     check_takes(function, "map", random=check_flag("random", random))
     if check_flag("cache", cache) and random:
         raise ValueError("what a random map makes differs in every sweep: it cannot be kept")
+    more = [size] if callable(size) and size is not getattr(function, "size", None) else []
+    name, version, digest = _identity_of([function, *more], name, version)
+    if cache and digest.startswith("?"):
+        raise ValueError(
+            f"what map {name!r} makes cannot be kept, as its function has no digest "
+            f"({digest[1:]}): give version=, and another one whenever it changes"
+        )
     made = SequenceMap(
         function=function,
-        name=name_of(function, name),
-        version=check_int("version", version, 0, 2**63),
+        name=name,
+        version=version,
+        digest=digest,
         cache=cache,
         random=random,
         batched=check_flag("batched", batched),
@@ -156,20 +169,31 @@ def _versions_of(
         check_takes(function, f"version {version} of the map", random=made.random)
         if version == made.version:
             raise ValueError(f"version {version} is the one of the map itself")
-        found.append(replace(made, function=function, version=version))
+        found.append(replace(made, function=function, version=version, digest=""))
     return tuple(found)
 
 
-def make_filter(predicate: Callable[..., Any], name: str | None, version: int) -> SequenceMap:
+def make_filter(
+    predicate: Callable[..., Any], name: str | None, version: int | None
+) -> SequenceMap:
     """Return a filter, its arguments checked as those of `make_map`."""
     check_function("the filter", predicate)
     check_takes(predicate, "filter", random=False)
-    return SequenceMap(
-        function=predicate,
-        name=name_of(predicate, name),
-        version=check_int("version", version, 0, 2**63),
-        kind="filter",
-    )
+    name, version, digest = _identity_of([predicate], name, version)
+    return SequenceMap(predicate, name, version, kind="filter", digest=digest)
+
+
+def _identity_of(
+    functions: Sequence[Callable[..., Any]], name: str | None, version: int | None
+) -> tuple[str, int, str]:
+    """Return name, version and digest; a version that is given answers for the function."""
+    function = functions[0]
+    name = name_of(function, name)
+    if version is not None:
+        return name, check_int("version", version, 0, 2**63), ""
+    if isinstance(function, KnownMap) and (function.name, function.functions) == (name, ()):
+        functions = functions[1:]  # its name says all
+    return name, 1, function_digest(*functions) if functions else ""
 
 
 def name_of(function: Callable[..., Any], name: str | None) -> str:

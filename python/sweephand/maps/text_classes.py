@@ -29,6 +29,8 @@ class TextClasses(KnownMap):
         opened.
     """
 
+    functions = ()
+
     def __init__(self, stream: str, names: Sequence[str] | None = None) -> None:
         self.stream = stream
         self.names = None if names is None else list(names)

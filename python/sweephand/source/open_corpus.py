@@ -176,10 +176,12 @@ def _with_fingerprint(event: Event, corpus: Corpus) -> Event:
 
 
 def _fingerprint(corpus: Corpus) -> str:
+    from sweephand.maps.function_digest import split_digest
     from sweephand.source.described import Described, describe_chunks, describe_sizes
 
     sizes = describe_sizes(corpus.core) if corpus.sizing.fingerprinted else ""
-    return str(Described.of([*corpus.names, sizes, str(describe_chunks(corpus.core))]))
+    names = (" #".join(filter(None, split_digest(name))) for name in corpus.names)
+    return str(Described.of([*names, sizes, str(describe_chunks(corpus.core))]))
 
 
 def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:

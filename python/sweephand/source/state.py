@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from sweephand.errors import StateError
+from sweephand.maps.function_digest import split_digest
 from sweephand.source.described import (
     Described,
     describe_chunks,
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 
 ORDER_VERSION = 1
 STATE_VERSION = 1
-_OPTIONAL = ("order", "events")  # not in the dict where there are none
+_PYTHON = sys.implementation.cache_tag or ""
+_OPTIONAL = ("order", "events", "functions")  # not in the dict where there are none
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,9 @@ class State:
         An order by score, with a digest of it; empty, and not in the dict, if there is none.
     events : str
         How many events there are, with their digest; likewise.
+    functions : str
+        The version of Python and the functions of maps, filters and splits that it has read,
+        each with its digest, or the reason why it has none; likewise.
     """
 
     position: int
@@ -68,6 +74,7 @@ class State:
     version: int = STATE_VERSION
     order: str = ""
     events: str = ""
+    functions: str = ""
 
     @classmethod
     def at_start(
@@ -83,11 +90,12 @@ class State:
         sizes_known = corpus.sizing.fingerprinted
         depends_on_chunks = (options.randomize and not one_block) or not sizes_known
         room = room_beside(layout.num_progress)
+        names, digests = zip(*map(split_digest, corpus.names), strict=True)
         return cls(
             position=0,
             progress=[],
             order_version=ORDER_VERSION,
-            names=Described.of(corpus.names),
+            names=Described.of(names),
             streams=Described.of([info.describe() for info in corpus.streams], room=room),
             sizes=describe_sizes(corpus.core) if sizes_known else "",
             chunks=describe_chunks(corpus.core) if depends_on_chunks else "",
@@ -99,6 +107,7 @@ class State:
                 layout.in_storage_order if options.keeps_order else layout, room
             ),
             order=scores.described if scores else "",
+            functions=_describe_functions(names, digests),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,6 +170,9 @@ class State:
         for name in _kinds():
             theirs, ours = getattr(self, name), getattr(here, name)
             same = ours.matches(theirs) if isinstance(ours, Described) else ours == theirs
+            if name == "functions":
+                # Given by version=, or the code of another version of Python.
+                same |= not ours or theirs.partition(" ")[0] not in ("", _PYTHON)
             if name not in ("position", "progress", "version", "events") and not same:
                 differing.append(_difference(name, ours, theirs))
         if difference := events.difference(self.events, self.position):
@@ -174,6 +186,11 @@ class State:
 def _kinds() -> dict[str, type]:
     """Return the type of every field."""
     return {name: _TYPES[kind] for name, kind in State.__annotations__.items()}
+
+
+def _describe_functions(names: Sequence[str], digests: Sequence[str]) -> Described | str:
+    own = [f"{name} {one}" for name, one in zip(names, digests, strict=True) if one]
+    return Described.of([_PYTHON, *own]) if own else ""
 
 
 def _describe_window(window: Window) -> Described:
@@ -195,6 +212,12 @@ def _difference(name: str, ours: object, theirs: object) -> str:
     if isinstance(ours, Described) and (advice := ours.advice_on(str(theirs))):
         other = repr(there) if there else "another"
         return f"{name} is {here!r} here and {other} in the state: {advice} goes on with it"
+    if name == "functions":
+        return (
+            f"functions are {here!r} here and {there!r} in the state: their code, or what it "
+            "uses, is another. To go on with those that do the same as then, give version= to "
+            "all maps and filters"
+        )
     if there == "" and theirs != "":
         return f"{name} is {here!r} here and another in the state, which has no words for it"
     if here == there:
