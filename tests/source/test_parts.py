@@ -126,9 +126,11 @@ def test_segments_labels_and_counts_are_those_of_the_parts(
 
 def check_rows(step: sh.Minibatch, cut: list[list[int]]) -> None:
     """Check segments, positions and boundaries of packed rows."""
+    data = step["tokens"]
+    if data.is_padded and not step.layout.has_rows:
+        check_padded(step, cut)
     if not step.layout.has_segments:
         return
-    data = step["tokens"]
     rows, segments, positions = data.asarray(), step.segment_ids, step.position_ids
     assert (segments == data.segment_ids).all()
     assert (positions == data.position_ids).all()
@@ -147,6 +149,21 @@ def check_rows(step: sh.Minibatch, cut: list[list[int]]) -> None:
     dense = data.dense_cu_seqlens
     held = [flat[begin:end].tolist() for begin, end in pairwise(dense)]
     assert [one for one in held if one in cut] == cut
+
+
+def check_padded(step: sh.Minibatch, cut: list[list[int]]) -> None:
+    """Check segments and positions of padded rows, which have a sequence each."""
+    found = []
+    for row, numbers, places in zip(
+        step["tokens"].asarray(), step.segment_ids, step.position_ids, strict=True
+    ):
+        for number in range(1, numbers.max(initial=0) + 1):
+            here = numbers == number
+            assert places[here].tolist() == list(range(here.sum()))
+            found.append(row[here].tolist())
+        assert ((numbers == 0) == (row == 0)).all()
+        assert not places[numbers == 0].any()
+    assert found == cut
 
 
 @given(sequences())

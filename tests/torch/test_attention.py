@@ -23,11 +23,28 @@ def packed(lengths: list[int], row_length: int, rows: int = 2) -> sh.Minibatch:
     return source.next_minibatch(rows * row_length)
 
 
-minibatches = st.builds(
-    packed,
-    st.lists(st.integers(1, 20), min_size=1, max_size=20).filter(lambda sizes: max(sizes) > 1),
-    st.integers(20, 60),
-    st.integers(1, 3),
+def with_parts(lengths: list[int], layout: sh.Layout) -> sh.Minibatch:
+    """Return sequences of two parts, of which each has a third or more."""
+    numbers = [np.repeat([0, 1], [-(-n // 3), n - -(-n // 3)]) for n in lengths]
+    data = {"ids": [np.arange(n) for n in lengths], "part": numbers}
+    tokens = sh.StreamDef(parts="part", defines_mb_size=True)
+    corpus = sh.ArrayDeserializer(data, {"ids": tokens})
+    source = sh.MinibatchSource(corpus, layout=layout, num_lanes=1, max_sweeps=1)
+    return source.next_minibatch(64)
+
+
+lengths = st.lists(st.integers(1, 20), min_size=1, max_size=20).filter(
+    lambda sizes: max(sizes) > 1
+)
+minibatches = st.one_of(
+    st.builds(packed, lengths, st.integers(20, 60), st.integers(1, 3)),
+    st.builds(
+        with_parts,
+        lengths,
+        st.sampled_from(
+            [sh.Padded(), sh.Padded(side="left"), sh.Bucketed([8, 20]), sh.Packed(24)]
+        ),
+    ),
 )
 
 
@@ -129,6 +146,16 @@ def test_masks_are_of_packed_rows_only() -> None:
     for make in (sh.torch.attention_mask, sh.torch.block_mask):
         with pytest.raises(AttributeError, match="segments come with layout=Packed"):
             make(minibatch)
+
+
+@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded(), sh.Packed(20)])
+def test_a_nested_tensor_holds_the_parts_of_sequences(layout: sh.Layout) -> None:
+    data = with_parts([6, 9], layout)["ids"]
+    held = [one.tolist() for one in sh.torch.nested(data).unbind()]
+    assert sorted(held) == [[0, 1], [0, 1, 2], [2, 3, 4, 5], [3, 4, 5, 6, 7, 8]]
+    if data.is_padded:
+        tensors = with_parts([6, 9], layout).torch()
+        assert {"segment_ids", "position_ids"} <= tensors.keys()
 
 
 @pytest.mark.parametrize("layout", [sh.Ragged(), sh.Packed(16)])

@@ -343,7 +343,9 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
     @property
     def segment_ids(self) -> NDArray[np.int32]:
-        """Which sequence of its row every cell of packed rows holds.
+        """Which sequence of its row, or part of one, every cell holds.
+
+        They come with packed rows, and with padded ones whose sequences have parts.
 
         Returns
         -------
@@ -357,7 +359,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
     @property
     def position_ids(self) -> NDArray[np.int32]:
-        """Where in its sequence every cell of packed rows is.
+        """Where in its sequence, or part of one, every cell is, where there are segments.
 
         Returns
         -------

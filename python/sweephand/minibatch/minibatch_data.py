@@ -217,14 +217,18 @@ class MinibatchData:
     @property
     def segment_ids(self) -> NDArray[np.int32]:
         """Which sequence of its row every cell holds: `Minibatch.segment_ids`."""
-        if self.sequence_parts is not None:
+        if (parts := self.sequence_parts) is not None:
+            if self._stream.is_grid and not self._layout.has_rows:
+                return parts.segments(self.mask)
             return self._pieces.segments(self._batch.row_length)
         return segments_of(self._batch.segment_ids(), self._layout)
 
     @property
     def position_ids(self) -> NDArray[np.int32]:
         """Where in its sequence every cell is: `Minibatch.position_ids`."""
-        if self.sequence_parts is not None:
+        if (parts := self.sequence_parts) is not None:
+            if self._stream.is_grid and not self._layout.has_rows:
+                return parts.positions(self.mask)
             return self._pieces.positions(self._batch.row_length)
         return segments_of(self._batch.position_ids(), self._layout)
 

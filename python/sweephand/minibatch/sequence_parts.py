@@ -51,6 +51,18 @@ class SequenceParts:
         marked.reshape(-1)[cells[self.offsets[:-1]]] = START
         return marked
 
+    def segments(self, mask: NDArray[np.uint8]) -> NDArray[np.int32]:
+        """Return the part of its row that every cell of a dense array holds, from 1."""
+        marked = self.mark(mask)
+        numbers = np.cumsum(marked == START, axis=1, dtype=np.int32)
+        return np.where(marked == GAP, np.int32(0), numbers)
+
+    def positions(self, mask: NDArray[np.uint8]) -> NDArray[np.int32]:
+        """Return where in its part every cell of a dense array is; 0 in gaps."""
+        marked, columns = self.mark(mask), np.arange(mask.shape[1], dtype=np.int32)
+        starts = np.maximum.accumulate(np.where(marked == START, columns, 0), axis=1)
+        return np.where(marked == GAP, np.int32(0), columns - starts)
+
     def pieces(self, whole: Pieces) -> Pieces:
         """Return the parts as pieces of rows, of those of the sequences, which are whole."""
         sequences = self.table[:, 0]

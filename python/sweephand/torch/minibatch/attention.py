@@ -25,7 +25,7 @@ def attention_mask(
     Parameters
     ----------
     minibatch : Minibatch
-        In layout `Packed`.
+        With segments: in layout `Packed`, or padded with parts.
     causal : bool
         Cells do not attend to later ones.
     device : torch.device or str, optional
@@ -70,7 +70,7 @@ def block_mask(
     Parameters
     ----------
     minibatch : Minibatch
-        In layout `Packed`.
+        With segments: in layout `Packed`, or padded with parts.
     block_size : int
         Cells of a block; it needs no divisor of the row length.
     causal : bool
@@ -120,6 +120,7 @@ def nested(data: MinibatchData, *, device: object = None) -> torch.Tensor:
     Returns
     -------
     Tensor, shape (sequences, ragged, *sample shape)
+        Of sequences with parts, each part is one.
 
     Examples
     --------
@@ -129,10 +130,12 @@ def nested(data: MinibatchData, *, device: object = None) -> torch.Tensor:
     >>> sh.torch.nested(minibatch["tokens"]).unbind()
     (tensor([0, 1]), tensor([0]))
     """
-    lengths = data.lengths
+    parts = data.sequence_parts
+    offsets = data.offsets if parts is None else parts.offsets
+    lengths = np.diff(offsets)
     return torch.nested.nested_tensor_from_jagged(
         to_tensor(data.values, device),
-        to_tensor(data.offsets, device),
+        to_tensor(offsets, device),
         min_seqlen=int(lengths.min(initial=data.max_seqlen)),
         max_seqlen=data.max_seqlen,
     )
@@ -142,8 +145,9 @@ def _blocks(
     segments: NDArray[np.int32], size: int, causal: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return blocks (row, query, key) with any pairs of cells, and those with all."""
-    # Segments ascend along a row; gaps come last.
-    ascending = np.where(segments == 0, np.iinfo(np.int32).max, segments)
+    # Segments ascend along a row; gaps come last, or first where rows are padded on the left.
+    gap = np.where(segments[:, :1] == 0, 0, np.iinfo(np.int32).max)
+    ascending = np.where(segments == 0, gap, segments)
     begins = np.arange(0, segments.shape[1], size)
     ends = np.minimum(begins + size, segments.shape[1]) - 1
     first, last = ascending[:, begins], ascending[:, ends]

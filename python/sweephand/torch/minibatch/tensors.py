@@ -62,8 +62,8 @@ def tensors_of(
         has one sample. Other dense streams have values of shape (samples, *sample shape), and
         ``<name>_offsets``, int64 of shape (sequences + 1,). In a padded layout the name has
         shape (sequences, width, *sample shape), and ``<name>_mask`` marks the cells with data.
-        Sparse streams become dense. Packed rows also have ``segment_ids`` and
-        ``position_ids``, unless streams have these names.
+        Sparse streams become dense. Packed rows, and padded ones with parts, also have
+        ``segment_ids`` and ``position_ids``, unless streams have these names.
 
     Examples
     --------
