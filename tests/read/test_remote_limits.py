@@ -233,7 +233,7 @@ def test_nothing_that_is_made_of_a_url_tells_its_secrets(
     make(data, varied())
     name, open_it = OPEN[make]
     told: list[str] = []
-    with serve(data) as store, caplog.at_level(logging.INFO):
+    with serve(data) as store, caplog.at_level(logging.DEBUG):
         url = f"{store.url.replace('://', f'://me:{PASSWORD}@')}/{name}{end}"
         corpus = open_it(url)
         told += [repr(find_files(url)), repr(as_path(url)), str(as_path(url)), repr(corpus)]

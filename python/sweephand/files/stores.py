@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -65,8 +66,18 @@ def _web_options(url: str, limit: float) -> dict[str, Any]:
         return {}
     from aiohttp import ClientTimeout
 
+    logging.getLogger("fsspec.http").addFilter(_without_secrets)  # it keeps each filter once
     timeout = ClientTimeout(total=limit)
     return {"encoded": is_signed(url), "client_kwargs": {"timeout": timeout}}
+
+
+def _without_secrets(record: logging.LogRecord) -> bool:
+    """Take secrets of URLs out of a message for a log, and out of its exception."""
+    message = record.getMessage()
+    if record.exc_info:
+        message += f"\n{logging.Formatter().formatException(record.exc_info)}"
+    record.msg, record.args, record.exc_info = without_secrets(message, ""), None, None
+    return True
 
 
 def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -> Result:
