@@ -20,6 +20,7 @@ from sweephand.deserializers.hdf5_links import (
     elsewhere,
     find_object,
 )
+from sweephand.deserializers.hdf5_rows import RowsOfAnyLength
 from sweephand.deserializers.units.array_elements import TEXT, StoredArray, element_of
 from sweephand.deserializers.units.array_group import ArrayGroup, Offsets, Places
 from sweephand.deserializers.units.array_units import ArrayUnits
@@ -104,14 +105,15 @@ class HDF5Deserializer(ArrayUnits):
             h5py.File(source, "r") as opened,
         ):
             may_read = self._external_files and isinstance(file, LocalFile)
-            yield _Group(opened, str(Path(file.path).parent) if may_read else None)
+            yield _Group(opened, file, str(Path(file.path).parent) if may_read else None)
 
 
 class _Group(ArrayGroup):
     """An HDF5 file that is open."""
 
-    def __init__(self, file: Any, folder: str | None) -> None:
+    def __init__(self, file: Any, source: SourceFile, folder: str | None) -> None:
         self._file = file
+        self._source = source
         self._folder = folder  # of raw bytes in other files, if they may be read
 
     def get(self, path: str) -> StoredArray | None:
@@ -120,7 +122,11 @@ class _Group(ArrayGroup):
             found: Any = find_object(self._file, path)
         except ValueError:
             return None
-        return found if _is_array(found) else None
+        return self._checked(found) if _is_array(found) else None
+
+    def _checked(self, array: Any) -> StoredArray:
+        is_checked = array.dtype.kind == "O"
+        return RowsOfAnyLength(array, self._source) if is_checked else array
 
     def array(self, path: str) -> StoredArray:
         """Return a data set, all of which is in this file.
@@ -136,7 +142,7 @@ class _Group(ArrayGroup):
         array: Any = super().array(path)
         check_own(array)
         if not (pieces := elsewhere(array)):
-            return array  # type: ignore[no-any-return]
+            return self._checked(array)
         if self._folder is None:
             raise ValueError(
                 f"its raw bytes are in the file {pieces[0][0]!r}: external_files=True reads "
@@ -150,7 +156,7 @@ class _Group(ArrayGroup):
 
         def visit(path: str, one: Any) -> None:
             if _is_array(one):
-                found[path] = one
+                found[path] = self._checked(one)
 
         self._file.visititems(visit)
         yield from sorted(found.items())

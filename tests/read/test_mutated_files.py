@@ -1,0 +1,95 @@
+"""Files of every format, mutated at random: a DataError that names the file, or sequences."""
+
+from __future__ import annotations
+
+import os
+import random
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests import extent
+from tests.read.format_corpora import OPEN, Make, hdf5_in_vlen
+from tests.read.test_damage import SLOW, delivered, small, write, written
+
+import sweephand as sh
+
+INPUTS = 100_000 if extent.exhaustive else 60
+"""Of a format; a tenth of those whose libraries take long to open a file."""
+
+_ODD = [b"\0", b"\xff" * 8, b"\n", b'"', b"{", b"\x7f\xff\xff\xff", b"\x80" * 3, b"9" * 20]
+
+
+def mutated(content: bytes, draw: random.Random) -> bytes:
+    """Return a content with up to four places flipped, replaced, cut out or repeated."""
+    changed = bytearray(content)
+    for _ in range(draw.randint(1, 4)):
+        at = draw.randrange(len(changed) + 1)
+        end = min(len(changed), at + draw.choice([1, 4, 30]))
+        kind = draw.randrange(5)
+        if kind == 0 and at < len(changed):
+            changed[at] ^= 1 << draw.randrange(8)
+        elif kind == 1:
+            changed[at:end] = draw.randbytes(end - at)
+        elif kind == 2:
+            changed[at:at] = draw.choice(_ODD)
+        elif kind == 3:
+            del changed[at:end]
+        else:
+            changed[at:at] = changed[at:end]
+    return bytes(changed)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Indexes of files that live for a moment need not reach the disk."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize("make", OPEN, ids=lambda make: make.__name__)
+def test_mutated_files_are_data_errors_with_their_file_or_sequences(
+    make: Make, tmp_path: Path
+) -> None:
+    files = written(tmp_path, make)
+    draw = random.Random(make.__name__)
+    for number in range(INPUTS // 10 if make in SLOW else INPUTS):
+        name = draw.choice(sorted(files))
+        folder = tmp_path / f"mutated-{number}"
+        write(folder, {**files, name: mutated(files[name], draw)})
+        try:
+            delivered(folder, make, max_errors=draw.choice([0, 50]))
+        except sh.DataError as error:
+            assert str(folder) in str(error.file), error
+        except ValueError as error:  # the file tells other kinds of values than are wanted
+            assert type(error) is ValueError and not error.args[0].startswith("bad allocation")
+        for path in sorted(folder.rglob("*"), reverse=True):
+            path.unlink() if path.is_file() else path.rmdir()
+        folder.rmdir()
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_length_that_an_hdf5_file_cannot_hold_is_refused_at_once(
+    is_chunked: bool, tmp_path: Path
+) -> None:
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "part-0.h5"
+    with h5py.File(path, "w") as file:
+        rows = file.create_dataset(
+            "t", (3,), h5py.vlen_dtype("i4"), maxshape=(None,) if is_chunked else (3,)
+        )
+        for row in range(3):
+            rows[row] = np.arange(7 + row)
+    content = bytearray(path.read_bytes())
+    at = content.index(b"\x08\0\0\0", 16)  # of the second row
+    while content[at + 16] != 9 or content[at - 16] != 7:
+        at = content.index(b"\x08\0\0\0", at + 1)
+    content[at + 3] = 0xFF
+    path.write_bytes(content)
+    with pytest.raises(sh.DataError, match="elements is longer than the file") as caught:
+        delivered(tmp_path, hdf5_in_vlen)
+    assert caught.value.file == str(path)
