@@ -133,7 +133,7 @@ StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> sh
   const std::uint64_t row_bytes = stream.sample_bytes();
   if (row_bytes > physical_memory() && !share.empty())
     throw DataError("the sample has " + std::to_string(row_bytes) +
-                        " bytes, which is more than the memory of this machine",
+                        " bytes, which is more than the memory there is",
                     {.stream = stream.name, .sequence = share[0].sequence});
   StreamBatch batch{.values = take_with_room(pool, share.size() * row_bytes),
                     .sample_bytes = row_bytes,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -170,6 +171,8 @@ Located Members::locate_in_chunks(std::size_t number, std::span<const std::uint6
       located.chunks.push_back(std::move(found));
     } catch (const DataError& error) {
       throw error.within(place);
+    } catch (const std::bad_alloc&) {
+      throw DataError("the chunk takes more memory than is left", place);
     }
   }
   located.sequences.reserve(sequences.size());

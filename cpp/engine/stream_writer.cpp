@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -344,9 +345,29 @@ void check_memory(std::span<const Run> runs, const StreamSpec& stream) {
     throw DataError("the sequence has " + std::to_string(count) + " " +
                         (stream.variable ? "elements" : "samples") + " of " +
                         std::to_string(stream.sample_bytes()) +
-                        " bytes, which is more than the memory of this machine",
+                        " bytes, which is more than the memory there is",
                     {.stream = stream.name, .sequence = run.sequence});
   }
+}
+
+// Refuses a sequence that takes most of a minibatch for which there was no memory. If none
+// does, it is not the data that are wrong.
+void check_memory_left(std::span<const Run> runs, const StreamSpec& stream) {
+  std::uint64_t all = 0;
+  std::uint64_t most = 0;
+  const Run* longest = nullptr;
+  for (const Run& run : runs) {
+    const std::uint64_t count = stream.variable ? Elements(run).count : run.length;
+    all += count;
+    if (count > most) longest = &run;
+    most = std::max(most, count);
+  }
+  if (longest == nullptr || most < all - most) return;
+  throw DataError("the sequence has " + std::to_string(most) + " " +
+                      (stream.variable ? "elements" : "samples") + " of " +
+                      std::to_string(stream.sample_bytes()) +
+                      " bytes, which is more than memory is left",
+                  {.stream = stream.name, .sequence = longest->sequence});
 }
 
 StreamBatch write_once(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
@@ -379,7 +400,12 @@ StreamBatch write_once(std::span<const Run> runs, const Plan& plan, const Stream
 
 StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
                          const AssembleOptions& options, BufferPool& pool) {
-  return read_untouched([&] { return write_once(runs, plan, stream, options, pool); });
+  try {
+    return read_untouched([&] { return write_once(runs, plan, stream, options, pool); });
+  } catch (const std::bad_alloc&) {
+    check_memory_left(runs, stream);
+    throw;
+  }
 }
 
 }  // namespace sweephand

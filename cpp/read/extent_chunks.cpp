@@ -70,7 +70,7 @@ Column read(const Column& column, std::uint64_t first, std::uint64_t count,
   if (last_element - first_element > physical_memory() / column.element_bytes)
     throw DataError("the chunk has " + std::to_string(last_element - first_element) +
                     " elements of " + std::to_string(column.element_bytes) +
-                    " bytes, which is more than the memory of this machine");
+                    " bytes, which is more than the memory there is");
   owned.values.resize((last_element - first_element) * column.element_bytes);
   read_untouched([&] {
     Extents::Reader reader(*column.extents);

@@ -15,12 +15,17 @@ def room_for(size: int, path: str, offset: int | None = None) -> NDArray[np.uint
     Raises
     ------
     DataError
-        If the machine has less memory. `path` and `offset` are the place of the length.
+        If there is less memory. `path` and `offset` are the place of the length.
     """
     if size > _core.read.physical_memory():
         raise DataError(
-            f"{size} bytes are to be read at once, more than the memory of this machine",
+            f"{size} bytes are to be read at once, more than the memory there is",
             path,
             offset,
         )
-    return _core.read.empty_bytes(size)
+    try:
+        return _core.read.empty_bytes(size)
+    except MemoryError:
+        raise DataError(
+            f"{size} bytes are to be read, more than memory is left", path, offset
+        ) from None

@@ -28,6 +28,7 @@ from sweephand.corpus.streams import StreamInfo, sizing_streams
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.formats import SelfDescribed
+from sweephand.deserializers.units.guard import guarded
 from sweephand.deserializers.units.kept_scans import check_index
 from sweephand.deserializers.units.row_ids import RowIds, names_of_rows
 from sweephand.deserializers.units.row_table import RowTable
@@ -95,7 +96,8 @@ class IndexedDeserializer(SelfDescribed):
         found = files if isinstance(files, FileList) else find_shards(files)
         self.files = found.files
         self.leftovers = found.leftovers
-        self.definitions = choose_streams(streams, self.guess_streams)
+        with guarded(self.files[0].path):
+            self.definitions = choose_streams(streams, self.guess_streams)
         if streams is None and self.left_out:
             reasons = "; ".join(f"{name!r}: {why}" for name, why in self.left_out.items())
             warnings.warn(
@@ -258,7 +260,8 @@ class IndexedDeserializer(SelfDescribed):
         self.check_facts(index)
 
     def _scan(self, file: SourceFile, advance: Advance) -> Scan:
-        found = self.scan_units(file, advance)
+        with guarded(file.path):
+            found = self.scan_units(file, advance)
         file.check_unchanged()
         return found.to_scan(file, self.definitions)
 

@@ -13,6 +13,7 @@ from sweephand.corpus.casts import cast
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, blank_column, concat_columns, spread, take
 from sweephand.corpus.ledger import Ledger
+from sweephand.deserializers.units.guard import guarded
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType
 from sweephand.errors import DataError, StaleError
@@ -123,7 +124,8 @@ class UnitLoader:
 
     def _read(self, begin: int, end: int) -> Columns:
         file, facts, first, stop = self._place(begin, end)
-        columns, wrong = self.read_units(file, facts, first, stop)
+        with guarded(file.path):
+            columns, wrong = self.read_units(file, facts, first, stop)
         if not isinstance(file, LocalFile):  # which was looked at when it was read
             file.check_unchanged()
         rows = self.rows.rows_of(begin, end)

@@ -153,6 +153,13 @@ class UnitScan:
         }
         for name in streams:
             parts = [np.empty(0, np.int64), *self.lengths.get(name, [])]
+            counted = sum(map(len, parts))
+            if self.lengths.get(name) and counted != sum(self.rows):
+                raise DataError(
+                    f"there are {counted} rows, not {sum(self.rows)} as of others",
+                    file.path,
+                    stream=name,
+                )
             if any(part.size and part.max() > _MOST_SAMPLES for part in parts):
                 raise DataError(
                     f"a sequence has at most {_MOST_SAMPLES} samples",
