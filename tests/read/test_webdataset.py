@@ -415,3 +415,24 @@ def test_compressed_archives_are_as_plain_ones(tmp_path: Path, suffix: str) -> N
     for path in (tmp_path / "packed").glob("*.tar*"):
         store.put(str(path), f"/packed-tar/{path.name}")
     assert rows(sh.open(f"memory://packed-tar/00000{{0..1}}.tar{suffix}", index=None)) == wanted
+
+
+@pytest.mark.parametrize("sizes", [(5 << 20, 1), (3 << 20, 3 << 20)])
+def test_streams_of_a_compressed_archive_are_guessed_from_a_whole_sample(
+    sizes: tuple[int, int], tmp_path: Path
+) -> None:
+    write_tar(
+        tmp_path / "plain",
+        [
+            (f"{key}.{field}", bytes(size))
+            for key in "01"
+            for field, size in zip(("bin", "txt"), sizes, strict=True)
+        ],
+    )
+    (tmp_path / "a.tar.gz").write_bytes(gzip.compress((tmp_path / "plain").read_bytes(), 1))
+    corpus = sh.open(tmp_path / "a.tar.gz")
+    with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
+        batch = source.next_minibatch(1)
+        assert {name: len(batch[name].values[0]) for name in batch} == dict(
+            zip(("bin", "txt"), sizes, strict=True)
+        )

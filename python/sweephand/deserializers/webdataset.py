@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from io import BufferedReader, BytesIO
 from os import fsdecode
@@ -30,7 +30,8 @@ _PICKLED = ("pkl", "pickle", "pyd", "pth", "pt")
 _BLOCK = 512
 _STEP_BYTES = 4 << 20  # of an archive, from one look at Ctrl-C to the next
 _GUESSED_SAMPLES = 16
-_GUESSED_BYTES = 4 << 20  # of a compressed archive
+_GUESSED_BYTES = 4 << 20  # of a compressed archive, or as many more as a whole sample takes
+_WHOLE = 2  # samples of which the first is whole
 _COMPRESSED = {
     b"BZh": ("bzip2", "bunzip2"),
     b"\xfd7zXZ": ("xz", "unxz"),
@@ -125,23 +126,29 @@ class WebDatasetDeserializer(PlacedDeserializer):
         file = self.first_file
         _refuse_compressed(file)
         compression = compression_of(file)
-        walked: AbstractContextManager[Any]
-        if compression is None:
-            walked = _walk(file, {})
-        else:
-            # As if the archive ended there.
-            head = self._contents.head(file, compression, _GUESSED_BYTES)
-            walked = nullcontext(_samples_in(BytesIO(head), file.path, len(head), {}))
-        with walked as samples:
-            try:
-                while samples.walk(samples.at + 1) and len(samples.keys) <= _GUESSED_SAMPLES:
-                    pass
-            except StaleError:
-                raise
-            except DataError:
-                if not samples.fields:
+        with ExitStack() as stack:
+            size = _GUESSED_BYTES
+            while True:
+                if compression is None:
+                    head, samples = b"", stack.enter_context(_walk(file, {}))
+                else:  # as if the archive ended there
+                    head = self._contents.head(file, compression, size)
+                    samples = _samples_in(BytesIO(head), file.path, len(head), {})
+                try:
+                    while (
+                        samples.walk(samples.at + 1) and len(samples.keys) <= _GUESSED_SAMPLES
+                    ):
+                        pass
+                except StaleError:
                     raise
-            fields = [fsdecode(name) for name in samples.fields]
+                except DataError:
+                    if len(head) == size and len(samples.keys) < _WHOLE:
+                        size *= 4
+                        continue
+                    if not samples.fields:
+                        raise
+                break
+        fields = [fsdecode(name) for name in samples.fields]
         self.left_out = {
             name: "it holds pickled objects, which are never loaded"
             for name in fields
