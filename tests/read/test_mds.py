@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
 import shutil
 import struct
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +166,24 @@ def test_arrays_that_say_what_cannot_be_are_damaged_items(tmp_path: Path) -> Non
             rows(sh.MDSDeserializer(tmp_path, index=None))
         (row,) = rows(sh.MDSDeserializer(tmp_path, index=None), max_errors=1)
         assert row["x"].tolist() == [0, 1]
+
+
+def test_large_samples_of_compressed_shards_stay_within_the_memory_bound(
+    tmp_path: Path,
+) -> None:
+    sample = random.Random(0).randbytes(1 << 10) * (4 << 10)
+    write_mds(
+        tmp_path,
+        {"x": ("bytes", None)},
+        [[{"x": sample}] * 2] * 3,
+        ("gz", "gz", lambda content: gzip.compress(content, 1)),
+    )
+    corpus = sh.MDSDeserializer(tmp_path, ["x"])
+    with sh.MinibatchSource(corpus, max_sweeps=1, num_threads=0) as source:
+        bound = source.memory_bound(1)
+        tracemalloc.start()
+        try:
+            assert all(mb["x"].values[0] == sample for mb in source.minibatches(1))
+            assert tracemalloc.get_traced_memory()[1] <= bound
+        finally:
+            tracemalloc.stop()

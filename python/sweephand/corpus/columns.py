@@ -184,18 +184,39 @@ def take(column: ColumnData, sequences: NDArray[np.integer]) -> ColumnData:
     if column.sample_offsets is not None:
         samples = ranges(column.sample_offsets, sequences)
         sample_offsets = offsets_of(column.lengths[sequences])
-    elements, element_offsets = samples, None
+    element_offsets = None
     if column.element_offsets is not None:
-        elements = ranges(column.element_offsets, samples)
         element_offsets = offsets_of(np.diff(column.element_offsets)[samples])
+    values, indices = column.values, column.indices
+    if values is not None or indices is not None:
+        elements = _elements(column, samples)
+        values = None if values is None else _copied(values, elements)
+        indices = None if indices is None else _copied(indices, elements)
     return replace(
         column,
-        values=None if column.values is None else column.values[elements],
+        values=values,
         num_samples=len(samples),
         sample_offsets=sample_offsets,
         element_offsets=element_offsets,
-        indices=None if column.indices is None else column.indices[elements],
+        indices=indices,
     )
+
+
+def _elements(column: ColumnData, samples: NDArray[np.integer]) -> slice | NDArray[np.integer]:
+    """Return the places of the elements of samples: 16 bytes for each, or a slice of a run."""
+    is_run = len(samples) > 0 and bool((np.diff(samples) == 1).all())
+    if is_run:
+        begin, end = int(samples[0]), int(samples[-1]) + 1
+        if column.element_offsets is not None:
+            begin, end = column.element_offsets[[begin, end]].tolist()
+        return slice(begin, end)
+    if column.element_offsets is None:
+        return samples
+    return ranges(column.element_offsets, samples)
+
+
+def _copied(values: NDArray[Any], elements: slice | NDArray[np.integer]) -> NDArray[Any]:
+    return values[elements].copy() if isinstance(elements, slice) else values[elements]
 
 
 def spread(column: ColumnData, rows: NDArray[np.integer], num_rows: int) -> ColumnData:
