@@ -1,13 +1,7 @@
 """Read tables of text, within a budget of rows that are damaged."""
 
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-try:
-    import pyarrow  # noqa: F401 # which reads the cells
-except ImportError as error:
-    sys.exit(f"this example needs {error.name}: pip install 'sweephand[parquet]'")
 
 import sweephand as sh
 

@@ -11,6 +11,7 @@
 #include "formats/json_lines.hpp"
 #include "formats/ledger.hpp"
 #include "formats/record_frames.hpp"
+#include "formats/table_rows.hpp"
 #include "formats/tar_headers.hpp"
 #include "formats/tar_samples.hpp"
 #include "formats/text_lines.hpp"
@@ -32,6 +33,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -312,6 +314,43 @@ void bind_text(py::module_& room) {
       "text"_a, "offsets"_a, "wanted"_a);
 }
 
+void bind_tables(py::module_& room) {
+  py::class_<TableForm>(room, "TableForm")
+      .def(py::init<char, std::optional<char>>(), "delimiter"_a, "quote"_a);
+  py::class_<RowFinder>(room, "RowFinder")
+      .def(py::init<TableForm>(), "form"_a)
+      .def(
+          "pass_row",
+          [](RowFinder& self, const py::bytes& text) { return self.pass_row(text); }, "text"_a)
+      .def(
+          "pass_all",
+          [](RowFinder& self, const py::bytes& text) {
+            const std::string_view bytes = text;
+            return without_gil([&] { return self.pass_all(bytes); });
+          },
+          "text"_a)
+      .def_property_readonly("is_between_rows", [](const RowFinder& self) {
+        return self.state() == RowFinder::State::kRow;
+      });
+  // The bytes and offsets of each column, lines, damage by rows, and the end.
+  room.def(
+      "read_table",
+      [](const Array<std::uint8_t>& text, TableForm form, std::size_t num_columns,
+         const std::vector<std::size_t>& wanted, std::size_t max_bytes) {
+        const auto bytes = to_text(std::as_bytes(view(text)));
+        TableCells found = without_gil([&] {
+          return read_table({bytes.data(), bytes.size()}, form, num_columns, wanted, max_bytes);
+        });
+        py::list columns;
+        for (TableCells::Column& one : found.columns)
+          columns.append(
+              py::make_tuple(to_numpy(std::move(one.bytes)), to_numpy(std::move(one.offsets))));
+        return py::make_tuple(columns, to_numpy(std::move(found.lines)), found.wrong,
+                              found.end);
+      },
+      "text"_a, "form"_a, "num_columns"_a, "wanted"_a, "max_bytes"_a);
+}
+
 void bind_tar(py::module_& room) {
   room.def(
       "is_tar_header",
@@ -370,6 +409,7 @@ void bind_formats(py::module_& room) {
   bind_examples(room);
   bind_json(room);
   bind_text(room);
+  bind_tables(room);
   bind_tar(room);
   bind_speech(room);
 }

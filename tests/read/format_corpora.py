@@ -469,7 +469,6 @@ def text_in_gzip(folder: Path, corpus: Corpus) -> sh.Deserializer:
 
 def csv_rows(folder: Path, corpus: Corpus) -> sh.Deserializer:
     """Only for sequences of one token: a row is one sample in every column."""
-    pytest.importorskip("pyarrow")
     rows = list(zip(corpus.tokens, corpus.labels, corpus.texts, strict=True))
     for number, part in enumerate(_split(rows, 3)):
         lines = [f'{tokens[0]},{label},"{text}"\n' for tokens, label, text in part]

@@ -8,7 +8,10 @@ import io
 import os
 import subprocess
 import sys
+import warnings
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -16,12 +19,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.extent import sample
 
 import sweephand as sh
 from sweephand.deserializers import csv_files
 from sweephand.deserializers.units import line_scan
-
-pytest.importorskip("pyarrow")
 
 
 def rows(corpus: sh.Deserializer, **options: Any) -> list[tuple[Any, ...]]:
@@ -121,7 +123,7 @@ def test_damaged_rows_are_told_and_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("n,t\n1,a\n2,b,c\nx,d\n4,e\n,f\n6,g\n")
     streams = {"n": sh.StreamDef(dtype="int64"), "t": sh.StreamDef()}
-    with pytest.raises(sh.DataError, match="the row is damaged: Expected 2 columns") as caught:
+    with pytest.raises(sh.DataError, match="the row is damaged: it has 3 values") as caught:
         rows(sh.CSVDeserializer(path, streams))
     assert (caught.value.file, caught.value.sequence, caught.value.line) == (str(path), 1, 3)
     corpus = sh.CSVDeserializer(path, streams)
@@ -144,7 +146,8 @@ def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         (b"a,a\n1,2\n", "several columns 'a'"),
-        (b"a,\n1,2\n", "does not name the columns"),
+        (b",\n1,2\n", "does not name the columns"),
+        (b'a,"b\n1,2\n', "names no columns: unexpected end of data"),
         (b"\n1,2\n", "does not name the columns"),
         (b"a,b\n", "empty"),
         ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
@@ -199,7 +202,9 @@ def test_a_file_that_is_cut_or_flipped_is_an_error_or_rows(
         path.write_bytes(one)
         for budget in (0, 9):
             try:
-                rows(sh.CSVDeserializer(path, index=None), max_errors=budget)
+                with warnings.catch_warnings(action="ignore"):  # of a column without a name
+                    corpus = sh.CSVDeserializer(path, index=None)
+                rows(corpus, max_errors=budget)
             except sh.DataError as error:
                 named.add(error.file)
     assert named == {str(path)}
@@ -233,12 +238,160 @@ def test_what_is_parsed_piece_by_piece_is_what_is_parsed_at_once(lines: list[str
     assert found[0] == found[1]
 
 
-def test_parsing_does_not_import_pandas(tmp_path: Path) -> None:
-    pytest.importorskip("pandas")
+def test_tables_need_no_package(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("n,t\n1,a\n2,b\n")
     code = (
         "import sys, sweephand as sh\n"
         "sh.MinibatchSource(sh.CSVDeserializer('a.csv')).next_minibatch(2)\n"
-        "assert 'pyarrow.csv' in sys.modules and 'pandas' not in sys.modules"
+        "assert not {'pyarrow', 'pandas'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)
+
+
+# -- as Python's csv reads it --
+
+
+def rows_of_csv(text: str, num_columns: int, **how: Any) -> list[tuple[str, ...] | None]:
+    """Return the rows that Python's csv reads; None: a damaged one."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, **how)
+    found: list[tuple[str, ...] | None] = []
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return found
+        except csv.Error:
+            found.append(None)
+            continue
+        if row:
+            found.append(tuple(row) if len(row) == num_columns else None)
+
+
+def rows_in_pieces(
+    corpus: sh.CSVDeserializer, text: bytes, unit: int, piece: int
+) -> list[tuple[str, ...] | None]:
+    """Return the rows of a text that is read `unit` and parsed `piece` bytes at a time."""
+    found: list[tuple[str, ...] | None] = []
+    place = line_scan.LinePlace(0, 0, 1, 0)
+    source = io.BufferedReader(io.BytesIO(text), buffer_size=max(1, unit // 3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_scan, "UNIT_BYTES", unit)
+        patch.setattr(csv_files, "_PIECE_BYTES", piece)
+        finder = corpus.row_finder()
+        for part, _ in line_scan.pieces_of(source, corpus.first_file, 0, None, finder):
+            place = place._replace(end=place.end + len(part))
+            columns, wrong = corpus.converter().convert(
+                np.frombuffer(part, np.uint8), corpus.first_file, place
+            )
+            cells = [[bytes(one).decode() for one in texts_of(column)] for column in columns]
+            rows = zip(*cells, strict=True)
+            found += [None if n in wrong else row for n, row in enumerate(rows)]
+            assert {one.sequence for one in wrong.values()} == {place.row + n for n in wrong}
+            place = place.behind(part.count(b"\n"), columns[0].num_sequences)
+    return found
+
+
+def texts_of(column: Any) -> list[Any]:
+    return [column.values[begin:end] for begin, end in pairwise(column.element_offsets)]
+
+
+@pytest.mark.parametrize("quoting", ['"', None])
+def test_rows_are_those_of_csv_in_pieces_of_any_size(
+    quoting: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("-")
+    how: dict[str, Any] = {} if quoting else {"quoting": csv.QUOTE_NONE}
+    texts = {
+        num_columns: sh.CSVDeserializer(
+            path,
+            {f"{n}": sh.StreamDef(dtype=object) for n in range(num_columns)},
+            quoting=quoting,
+            columns=[f"{n}" for n in range(num_columns)],
+        )
+        for num_columns in (1, 2, 3)
+    }
+    for seed in sample(range(100_000), 2_000):
+        draw = Random(seed)
+        size = draw.choice([20, 60, 60, 400]) if seed % 100 else 10_000
+        text = "".join(draw.choices('",\n\r a5', k=draw.randrange(size)))
+        num_columns = draw.randrange(1, 4)
+        unit, piece = draw.randrange(16, 4097), draw.randrange(16, 4097)
+        if draw.randrange(2):
+            unit, piece = draw.randrange(1, 40), draw.randrange(1, 40)
+        found = rows_in_pieces(texts[num_columns], text.encode(), unit, piece)
+        assert found == rows_of_csv(text, num_columns, **how), (text, unit, piece)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('a\tb\n1\t"Hello\n2\tx\n3\t"Bye\n4\ty\n', ["text follows", 2, (4, b"y")]),
+        ('a\tb\n1\tx\n2\t"y\n3\tz\n4\tw\n', [(1, b"x"), "not closed", 3]),
+        ('a\tb\n1\t5" disk\n2\t"y\nz"\n', [(1, b'5" disk'), (2, b"y\nz")]),
+        ('a\t"b\nc"\n1\tx\n2\n', [(1, b"x"), "1 value, and the table 2 columns", 4]),
+        ("a\tb\r1\tx\r2\ty", [(1, b"x"), (2, b"y")]),
+    ],
+)
+def test_a_quote_opens_a_value_only_at_its_start(
+    text: str, found: list[Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(text, newline="")
+    told = [one for one in found if not isinstance(one, tuple)]
+    with sh.MinibatchSource(sh.open(path), randomize=False, max_sweeps=1, max_errors=1) as one:
+        minibatch = one.next_minibatch(9)
+        values = [minibatch[name].values.tolist() for name in minibatch]
+        assert list(zip(*values, strict=True)) == [n for n in found if isinstance(n, tuple)]
+        errors = [(error.reason, error.line) for error in one.errors]
+    assert len(errors) == len(told) // 2
+    if told:
+        assert told[0] in errors[0][0]
+        assert "quoting=None" in errors[0][0] or "value" in told[0]
+        assert told[1] == errors[0][1]
+
+
+def test_quotes_are_letters_and_columns_have_names_where_it_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('1,"Hello\n2,x"\n3,""\n')
+    corpus = sh.CSVDeserializer(path, quoting=None, columns=["n", "text"], ids="n")
+    assert rows(corpus) == [(1, b'"Hello'), (2, b'x"'), (3, b'""')]
+    assert [info.dtype.name for info in sh.MinibatchSource(corpus).streams.values()] == [
+        "int64",
+        "object",
+    ]
+    for wrong in ({"columns": "n"}, {"columns": ["a", "a"]}, {"quoting": ","}, {"quoting": ""}):
+        with pytest.raises(ValueError, match=r"columns|quoting"):
+            sh.CSVDeserializer(path, **wrong)
+
+
+def test_an_open_quote_ends_the_file_as_one_row_of_bounded_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('a,b\n1,2\n3,"x\n' + "4,5\n" * 30_000)
+    monkeypatch.setattr(line_scan.read_rows, "__defaults__", (1000,))
+    monkeypatch.setattr(line_scan, "UNIT_BYTES", 64)
+    with pytest.raises(sh.DataError, match=r"more than 1000 bytes; .* quoting=None") as caught:
+        rows(sh.CSVDeserializer(path, index=None))
+    assert caught.value.offset == 8
+
+
+# -- the first rows --
+
+
+def test_the_last_line_counts_without_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a\n1\n2.5")
+    assert rows(sh.CSVDeserializer(path)) == [(1.0,), (2.5,)]
+
+
+def test_columns_without_a_name_of_their_own_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(",a,b,b\n0,1,2,3\n1,4,5,6\n")
+    with pytest.warns(UserWarning, match="'column 1': it has no name; 'b': several have"):
+        corpus = sh.CSVDeserializer(path)
+    assert rows(corpus) == [(1,), (4,)]
+    assert rows(sh.CSVDeserializer(path, ["a"])) == [(1,), (4,)]
+    with pytest.raises(sh.DataError, match="several columns 'b'"):
+        sh.CSVDeserializer(path, ["a", "b"])

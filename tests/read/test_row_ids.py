@@ -98,11 +98,50 @@ def test_ids_that_are_none_are_refused(make: Make, tmp_path: Path) -> None:
         sh.MinibatchSource(make(tmp_path, twice, ids="name"))
     with pytest.raises(ValueError, match="4 ids are given for 6 sequences"):
         sh.MinibatchSource(make(tmp_path, ROWS, ids=NAMES[:4]))
-    fractions = [row | {"name": 0.5 + n} for n, row in enumerate(ROWS)]
+    lists = [row | {"name": [n, n]} for n, row in enumerate(ROWS)]
     with pytest.raises(sh.DataError, match="one integer or text in 'name'"):
-        sh.MinibatchSource(make(tmp_path, fractions, ids="name"))
+        sh.MinibatchSource(make(tmp_path, lists, ids="name"))
     with pytest.raises(sh.DataError, match="elsewhere"):
         sh.MinibatchSource(make(tmp_path, ROWS, ids="elsewhere"))
+
+
+NUMBERS = ["004", "3", "1e2", "1.0", "+7", "18446744073709551616"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "tfrecord"])
+def test_an_id_is_the_text_of_the_file(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{suffix}"
+    wanted = [*NUMBERS]
+    if suffix == "csv":
+        path.write_text("key,x\n" + "".join(f"{one},1\n" for one in wanted))
+        corpus: sh.Deserializer = sh.CSVDeserializer(path, ["x"], ids="key")
+    elif suffix == "jsonl":
+        wanted.remove("+7")  # which is no number there
+        shown = [json.dumps("004"), *wanted[1:]]
+        path.write_text("".join(f'{{"key": {one}, "x": 1}}\n' for one in shown))
+        corpus = sh.JSONLDeserializer(path, ["x"], ids="key")
+    elif suffix == "tfrecord":
+        sh.tfrecord.write(path, [{"key": one.encode(), "x": 1} for one in wanted])
+        corpus = sh.TFRecordDeserializer(path, {"x": sh.StreamDef(dtype="int64")}, ids="key")
+    else:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.table({"key": wanted, "x": [1] * len(wanted)}), path)
+        corpus = sh.ParquetDeserializer(path, ["x"], ids="key")
+    labels = sh.ArrayDeserializer({"label": np.arange(len(wanted))}, ids=wanted)
+    with sh.MinibatchSource([corpus, labels], randomize=False, max_sweeps=1) as source:
+        minibatch = source.next_minibatch(100)
+        assert minibatch.ids == wanted
+        assert minibatch["label"].values.tolist() == list(range(len(wanted)))
+
+
+@pytest.mark.parametrize("kind", ["string", "int64"])
+def test_a_null_is_no_id(kind: str, tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    keys = pa.array([None, "1", "2"]).cast(kind)
+    pq.write_table(pa.table({"key": keys, "x": [1, 2, 3]}), tmp_path / "a.parquet")
+    with pytest.raises(sh.DataError, match="one integer or text in 'key'") as caught:
+        sh.MinibatchSource(sh.ParquetDeserializer(tmp_path / "a.parquet", ["x"], ids="key"))
+    assert caught.value.sequence == 0
 
 
 @pytest.mark.parametrize("make", [jsonl, tfrecord], ids=lambda make: make.__name__)

@@ -9,7 +9,7 @@ import sweephand._core.index
 import sweephand._core.read
 import typing
 import typing_extensions
-__all__: list[str] = ['CbfStream', 'CellFault', 'CtfChunks', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfPlaces', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_file_records', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'read_text_numbers', 'split_lines']
+__all__: list[str] = ['CbfStream', 'CellFault', 'CtfChunks', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfPlaces', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'RowFinder', 'TableForm', 'TarSamples', 'crc32c', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_file_records', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'read_table', 'read_text_numbers', 'split_lines']
 class Item:
     @property
     def caused_by(self) -> int | None:
@@ -292,6 +292,19 @@ class CellFault:
     @property
     def value(self) -> int:
         ...
+class TableForm:
+    def __init__(self, delimiter: str, quote: str | None) -> None:
+        ...
+class RowFinder:
+    def __init__(self, form: TableForm) -> None:
+        ...
+    def pass_all(self, text: bytes) -> int:
+        ...
+    def pass_row(self, text: bytes) -> int:
+        ...
+    @property
+    def is_between_rows(self) -> bool:
+        ...
 class TarSamples:
     def __init__(self, source: sweephand._core.read.ByteSource, heads: collections.abc.Mapping[str, typing.SupportsInt | typing.SupportsIndex]) -> None:
         ...
@@ -371,6 +384,8 @@ def read_cbf_chunk(bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8],
 def read_htk_frames(bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], is_big_endian: bool, dimension: typing.SupportsInt | typing.SupportsIndex, scale: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], lengths: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], left: typing.SupportsInt | typing.SupportsIndex, right: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.float32]:
     ...
 def read_json_lines(keys: collections.abc.Sequence[JsonKey], text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]) -> list | None:
+    ...
+def read_table(text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], form: TableForm, num_columns: typing.SupportsInt | typing.SupportsIndex, wanted: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], max_bytes: typing.SupportsInt | typing.SupportsIndex) -> tuple[list, numpy.typing.NDArray[numpy.int64], dict[int, str], int]:
     ...
 def read_text_numbers(text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], wanted: sweephand._core.base.ElementType) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.uint8]]:
     ...

@@ -227,7 +227,7 @@ class StoredReader(Reader):
         starts = np.searchsorted(self.parts.offsets(), self.chunks.offsets())
         return starts.astype(np.uint64)
 
-    def in_window(self) -> Reader:
+    def in_window(self) -> StoredReader:
         """Return a reader of the same for a source with an explicit window."""
         if self.chunked is None:
             return self

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.columns import ColumnData, column_of_bytes
 from sweephand.corpus.members import member_at
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.deserializers.jsonl_columns import PADDING, REPEATED, JsonField, read_ordinary
@@ -89,11 +89,11 @@ class JSONLDeserializer(LineUnits):
 
     def converter(self) -> LineConverter:
         """Return the parser of lines."""
-        return JsonLines(self.definitions, self.fields, self.kinds)
+        return JsonLines(self.definitions, self.fields, self.kinds, are_ids=self.are_ids)
 
     def read_together(self, pieces: Sequence[Piece]) -> list[ColumnData] | None:
         """Parse the lines of small files as one text, if all are ordinary."""
-        if any("compression" in facts for _, facts, *_ in pieces):
+        if self.are_ids or any("compression" in facts for _, facts, *_ in pieces):
             return None
         local = access_to([file for file, *_ in pieces]).local
         if local is None:
@@ -112,7 +112,10 @@ class JSONLDeserializer(LineUnits):
 
 
 class JsonLines:
-    """Parser of lines, with the dtypes from a scan of all files, or those found until now."""
+    """Parser of lines, with the dtypes from a scan of all files, or those found until now.
+
+    Where numbers `are_ids`, they are the text that they are written as.
+    """
 
     padding = PADDING
 
@@ -121,13 +124,17 @@ class JsonLines:
         definitions: StreamDefs,
         keys: Mapping[str, str],
         kinds: Mapping[str, SampleType],
+        *,
+        are_ids: bool = False,
     ) -> None:
+        self._are_ids = are_ids
+        self._parse = partial(_parse, read_float=str, read_int=str) if are_ids else _parse
         self._keys = [keys[name] for name in definitions]
         self._fields = {
             name: JsonField(
                 definition.sample_shape or (),
                 definition.dtype,
-                ("object" if kinds[name].are_bytes else kinds[name].dtype) if kinds else None,
+                _known_type(kinds[name]) if kinds else "object" if are_ids else None,
                 is_object=bool(kinds) and kinds[name].dtype == "objects",
             )
             for name, definition in definitions.items()
@@ -149,7 +156,10 @@ class JsonLines:
 
     def read_ordinary(self, padded: NDArray[np.uint8]) -> list[ColumnData] | None:
         """Return the streams of lines that hold nothing out of the ordinary; else None."""
-        return read_ordinary(list(self._fields.values()), self._keys, padded)
+        if not self._are_ids:
+            return read_ordinary(list(self._fields.values()), self._keys, padded)
+        found = read_ordinary([JsonField(())], self._keys, padded)
+        return None if found is None else _integers_as_text(found[0])
 
     def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
         """Return the streams of lines, and the faults by row."""
@@ -167,7 +177,7 @@ class JsonLines:
                 places.append((offset, number))
                 texts.append(line)
                 try:
-                    objects.append(_parse(line))
+                    objects.append(self._parse(line))
                 except (ValueError, RecursionError) as error:
                     reasons[len(objects)] = f"no JSON object: {error}", None
                     objects.append({})
@@ -193,13 +203,32 @@ class JsonLines:
         }
 
 
-def _parse(line: bytes, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+def _known_type(kind: SampleType) -> str:
+    return "object" if kind.are_bytes else kind.dtype
+
+
+def _integers_as_text(column: ColumnData) -> list[ColumnData] | None:
+    """Return the digits of integers, and texts as they are; None for what else there is."""
+    if column.is_bytes:
+        return [column]
+    if column.dtype != np.int64 or column.values is None:
+        return None
+    digits = [b"%d" % one for one in column.values.tolist()]
+    return [column_of_bytes(digits, column.sample_offsets)]
+
+
+def _parse(
+    line: bytes,
+    read_float: Callable[[str], Any] | None = None,
+    read_int: Callable[[str], Any] | None = None,
+) -> dict[str, Any]:
     text = line.decode().rstrip("\r\n")
     try:
         value = json.loads(
             text,
             parse_constant=_refuse_constant,
-            parse_float=parse_float,
+            parse_float=read_float,
+            parse_int=read_int,
             object_pairs_hook=_mark_repeated,
         )
     except json.JSONDecodeError as error:

@@ -68,6 +68,8 @@ class IndexedDeserializer(SelfDescribed):
         Numbers of several types in several files are read as a declared ``dtype``.
     options : dict
         What else decides what a scan finds, as JSON.
+    are_ids : bool
+        The rows are read for their ids alone: numbers of texts stay the text of the file.
     """
 
     format: ClassVar[str]  # with its version: part of the meaning of an index
@@ -80,6 +82,7 @@ class IndexedDeserializer(SelfDescribed):
     is_cast: ClassVar[bool] = False
     left_out: Mapping[str, str] = MappingProxyType({})
     options: Mapping[str, Any] = MappingProxyType({})
+    are_ids: bool = False
 
     def __init__(
         self,
@@ -164,6 +167,23 @@ class IndexedDeserializer(SelfDescribed):
 
     def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
+        rows, infos = self._open_rows(ledger)
+        index = rows.index
+        names = None
+        if self.ids is not None:
+            names = names_of_rows(self.ids, rows, self.order, self._open_ids)
+        return StoredCorpus(
+            [self.make_reader(rows, infos, ledger)],
+            ids=rows.ids if names is None else GivenIds(names),
+            names=[file.name for file in self.files],
+            chunks=rows.chunks,
+            keys=_numbers_of(index) if names is None else lambda: names,
+            index=index.path,
+            files=self.files,
+        )
+
+    def _open_rows(self, ledger: Ledger) -> tuple[RowTable, list[StreamInfo]]:
+        """Return the rows and what there is of each, by an index that is built if need be."""
         index = self.load_index()
         list_errors(index, ledger)
         if not index.arrays["rows"].any():
@@ -190,19 +210,8 @@ class IndexedDeserializer(SelfDescribed):
             in_parts=self.in_parts,
             chunk_bytes=self.chunk_bytes(),
         )
-        names = None
-        if self.ids is not None:
-            names = names_of_rows(self.ids, rows, self.order, self._open_ids)
         infos = [replace(info, is_single=rows.is_single(info.name)) for info in infos]
-        return StoredCorpus(
-            [self.make_reader(rows, infos, ledger)],
-            ids=rows.ids if names is None else GivenIds(names),
-            names=[file.name for file in self.files],
-            chunks=rows.chunks,
-            keys=_numbers_of(index) if names is None else lambda: names,
-            index=index.path,
-            files=self.files,
-        )
+        return rows, infos
 
     def chunk_bytes(self) -> int | None:
         """Return the bytes of a chunk by `kinds`; None for the usual size."""
@@ -233,15 +242,21 @@ class IndexedDeserializer(SelfDescribed):
     def _description(self) -> str:
         return brief([file.name for file in self.files], self.definitions)
 
-    def _open_ids(self, field: str) -> StoredCorpus:
+    def _open_ids(self, field: str) -> tuple[RowTable, StoredReader]:
         """Return the rows with one field alone, in the order of the files."""
         alone = copy.copy(self)
         alone.ids = alone.order = None
-        alone.definitions = StreamDefs(id=StreamDef(field=field))
-        alone.fields = {"id": field}
+        alone.definitions = StreamDefs({field: StreamDef(field=field)})
+        alone.fields = {field: field}
         alone.kinds = {}
-        # The fault of a row is counted where its streams are read.
-        return alone.open(Ledger(_NO_LIMIT))
+        alone.are_ids = True
+        alone.options = {**self.options, "ids": True}
+        ledger = Ledger(_NO_LIMIT)  # what is wrong is counted where the streams are read
+        try:
+            rows, infos = alone._open_rows(ledger)
+        except DataError as error:  # also that no row is left
+            raise (ledger.errors or [error])[0] from None
+        return rows, alone.make_reader(rows, infos, ledger)
 
     def load_index(self) -> Index:
         """Return the facts of the files, found now or before."""

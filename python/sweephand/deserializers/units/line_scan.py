@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.deserializers.units.unit_scan import Columns, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
 from sweephand.files.inflate import Compression, InflatedStream
@@ -128,19 +129,23 @@ def pieces_of(
     file: SourceFile,
     begin: int,
     compression: Compression | None,
-    quote: bytes | None = None,
+    finder: _core.formats.RowFinder | None = None,
 ) -> Iterator[tuple[bytes, bool]]:
     """Yield whole lines, about a unit of bytes at a time, with a flag if a unit begins.
 
     A frame of zstd is unpacked from its beginning, so that there a unit begins where a frame
-    does: with the first line in it; but not where lines may be quoted, as a line end there may
-    be within a value.
+    does: with the first line in it; but not in tables, whose rows a finder finds, as a line end
+    there may be within a value.
     """
-    if quote is not None:
+    if finder is not None:
         compression = None
     raw = source.raw
     at = first = begin
-    while text := _read_lines(source, file, at, quote):
+    while text := (
+        read_rows(source, file, at, finder, UNIT_BYTES)
+        if finder
+        else _read_lines(source, file, at)
+    ):
         cuts = [0]
         if compression == "zstd" and isinstance(raw, InflatedStream):
             inside = [one - at for one, _ in raw.members if at < one <= at + len(text)]
@@ -176,22 +181,32 @@ def _next_line(text: bytes, at: int) -> int:
     return at or len(text)
 
 
-def records_of(text: bytes, quote: bytes) -> list[bytes]:
-    """Return lines, joined with the next while they end within quotes."""
-    found: list[bytes] = []
-    is_open = False
-    for line in io.BytesIO(text):
-        if is_open:
-            found[-1] += line
-        else:
-            found.append(line)
-        is_open ^= line.count(quote) % 2 == 1
-    return found
-
-
-def _read_lines(
-    source: io.BufferedReader, file: SourceFile, at: int, quote: bytes | None
+def read_rows(
+    source: io.BufferedReader,
+    file: SourceFile,
+    at: int,
+    finder: _core.formats.RowFinder,
+    size: int,
+    most: int = _MAX_LINE_BYTES,
 ) -> bytes:
+    """Return the next rows of a table, at least `size` bytes if there are as many."""
+    parts = [source.read(size)]
+    begin = finder.pass_all(parts[0])  # of the row that goes on
+    num_bytes = len(parts[0]) - begin
+    while not finder.is_between_rows and (near := source.peek()):
+        parts.append(source.read(finder.pass_row(near)))
+        num_bytes += len(parts[-1])
+        if num_bytes > most:
+            raise DataError(
+                f"a row has more than {most} bytes; where quotes are letters, give "
+                "quoting=None",
+                file.path,
+                at + begin,
+            )
+    return b"".join(parts)
+
+
+def _read_lines(source: io.BufferedReader, file: SourceFile, at: int) -> bytes:
     """Return the next lines, about as many bytes as make a unit."""
     text = source.read(UNIT_BYTES)
     if text and not text.endswith(b"\n"):
@@ -203,25 +218,7 @@ def _read_lines(
                 file.path,
                 at + begin,
             )
-    if quote is not None and text.count(quote) % 2:
-        text += _rest_of_quote(source, file, at, quote)
     return text
-
-
-def _rest_of_quote(source: io.BufferedReader, file: SourceFile, at: int, quote: bytes) -> bytes:
-    """Return the lines up to that which closes a quote."""
-    lines: list[bytes] = []
-    size = 0
-    while line := source.readline(_MAX_LINE_BYTES + 1):
-        lines.append(line)
-        size += len(line)
-        if line.count(quote) % 2:
-            break
-        if size > _MAX_LINE_BYTES:
-            raise DataError(
-                f"a quote is not closed within {_MAX_LINE_BYTES} bytes", file.path, at
-            )
-    return b"".join(lines)
 
 
 def how_to_cut(name: str, compression: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus import chunks
 from sweephand.corpus.wanted_streams import StreamsLike
@@ -28,6 +29,7 @@ from sweephand.deserializers.units.line_scan import (
     find_begin,
     how_to_cut,
     pieces_of,
+    read_rows,
     whole_of,
 )
 from sweephand.deserializers.units.row_ids import RowIds
@@ -57,10 +59,7 @@ class LineUnits(IndexedDeserializer):
     """Each file is one sequence, not each line."""
 
     has_header: bool = False
-    """The first line of each file is none of the others: `check_header` looks at it."""
-
-    quote: bytes | None = None
-    """Bytes between which line ends end no line."""
+    """The first row of each table is none of the others: `check_header` looks at it."""
 
     def __init__(
         self,
@@ -87,7 +86,11 @@ class LineUnits(IndexedDeserializer):
         """Return the converter of lines: of one file, or of the bytes read at a time."""
 
     def check_header(self, line: bytes, file: SourceFile) -> None:
-        """Refuse a first line; see `has_header`."""
+        """Refuse a first row; see `has_header`."""
+
+    def row_finder(self) -> _core.formats.RowFinder | None:
+        """Return the finder of the rows of tables, whose values may hold line ends."""
+        return None
 
     def head(self, size: int) -> bytes:
         """Return the first bytes of the first file's content."""
@@ -112,14 +115,20 @@ class LineUnits(IndexedDeserializer):
             reported = 0
             try:
                 begin = find_begin(source, file)
-                if self.has_header and (header := source.readline(_MOST_HEADER)):
+                finder = self.row_finder()
+                line = 1
+                header = b""
+                if finder and self.has_header:
+                    header = read_rows(source, file, begin, finder, 1, _MOST_HEADER)
+                if header:
                     self.check_header(header, file)
                     begin += len(header)
-                found.begin_at(begin, 2 if self.has_header else 1)
+                    line += header.count(b"\n")
+                found.begin_at(begin, line)
                 pieces = (
                     whole_of(source, file)
                     if self.are_whole
-                    else pieces_of(source, file, begin, compression, self.quote)
+                    else pieces_of(source, file, begin, compression, finder)
                 )
                 for text, begins_unit in pieces:
                     found.add(text, begins_unit)
@@ -138,8 +147,10 @@ class LineUnits(IndexedDeserializer):
                     begin = found.distrust(raw.verified)
                     inflated = self.contents.inflated(file, compression or "gzip")
                     rest = inflated.read(begin, raw.verified - begin).tobytes()
-                    if whole := rest[: rest.rfind(b"\n") + 1]:
-                        found.add(whole, True)
+                    finder = self.row_finder()
+                    end = finder.pass_all(rest) if finder else rest.rfind(b"\n") + 1
+                    if end:
+                        found.add(rest[:end], True)
             if isinstance(raw, InflatedStream):
                 scan.facts |= {"compression": compression, "members": raw.members}
         scan.kinds = converter.kinds()

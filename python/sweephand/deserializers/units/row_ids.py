@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.casts import unmasked
-from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.reader import StoredReader
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.errors import DataError
 
@@ -21,12 +21,12 @@ def names_of_rows(
     ids: RowIds,
     rows: RowTable,
     order: NDArray[np.int64] | None,
-    open_ids: Callable[[str], Corpus],
+    open_ids: Callable[[str], tuple[RowTable, StoredReader]],
 ) -> list[str]:
     """Return the id of every sequence.
 
-    `ids` is a field of one integer or text in every row, whose rows `open_ids` opens, or one id
-    for each sequence.
+    `ids` is a field of one integer or text in every row, whose rows and reader `open_ids`
+    returns, or one id for each sequence.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def names_of_rows(
         If there are not as many ids as sequences.
     """
     if isinstance(ids, str):
-        names = _read(open_ids(ids), ids, rows)
+        names = _read(*open_ids(ids), ids, rows)
         return names if order is None else [names[row] for row in order.tolist()]
     given = [str(one) for one in np.asarray(unmasked("ids", ids)).tolist()]
     count = rows.chunks.total
@@ -45,10 +45,9 @@ def names_of_rows(
     return given
 
 
-def _read(opened: Corpus, field: str, rows: RowTable) -> list[str]:
+def _read(own: RowTable, reader: StoredReader, field: str, rows: RowTable) -> list[str]:
     names: list[str] = []
-    (reader,) = opened.in_window().readers
-    core = reader.stored("ids are read").core
+    core = reader.in_window().core
     for part in range(len(reader.loads)):
         ((values, sample_offsets, element_offsets, _),) = core.load(part)
         for one in _values(values, sample_offsets, element_offsets):
@@ -56,7 +55,7 @@ def _read(opened: Corpus, field: str, rows: RowTable) -> list[str]:
             file, place = rows.index.files[rows.file_of(row)], rows.row_in_file(row)
             if not rows.is_served[row]:  # a damaged one, whatever is left of it
                 one = f"{file.name}__{place}"
-            if not isinstance(one, str):
+            elif not own.is_served[row] or not isinstance(one, str):
                 raise DataError(
                     f"a row has one integer or text in {field!r}, the field of its id",
                     file.path,
