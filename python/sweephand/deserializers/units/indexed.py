@@ -41,6 +41,7 @@ from sweephand.deserializers.units.unit_scan import (
     common_types,
     list_errors,
 )
+from sweephand.errors import DataError
 from sweephand.files.access import access_to
 from sweephand.files.find import find_shards
 from sweephand.files.index_file import Advance, Index, Scan, load_index

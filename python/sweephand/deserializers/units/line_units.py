@@ -99,7 +99,9 @@ class LineUnits(IndexedDeserializer):
     def has_rows(self, file: SourceFile) -> bool:
         """Return False if a file has blank lines alone, after its header."""
         head = self._head_of(file, _MOST_HEADER).removeprefix(BOM)
-        return bool((head.partition(b"\n")[2] if self.has_header else head).strip())
+        finder = self.row_finder()
+        begin = finder.pass_row(head) if finder and self.has_header else 0
+        return bool(head[begin:].strip())
 
     def _head_of(self, file: SourceFile, size: int) -> bytes:
         return self.contents.head(file, compression_of(file), size)
