@@ -163,3 +163,16 @@ def test_a_damaged_line_keeps_the_name_of_its_place(tmp_path: Path) -> None:
         assert source.next_minibatch(100).ids == ["c", "ü", "b", "e", "d"]
         assert source.sequence_ids(0, 2) == ["c", "a.jsonl__1"]
         assert len(source.errors) == 1
+
+
+def test_integer_ids_are_joined_with_numbers() -> None:
+    numbered = sh.ArrayDeserializer({"x": np.arange(4)})
+    labels = sh.ArrayDeserializer({"label": np.array([30, 10, 0])}, ids=[3, 1, 0])
+    for members in ([numbered, labels], [labels, numbered]):
+        with sh.MinibatchSource(members, missing="drop", max_sweeps=1) as source:
+            minibatch = source.next_minibatch(9)
+            assert (minibatch["label"].values == 10 * minibatch["x"].values).all()
+            assert minibatch["x"].values.size == 3
+    named = sh.ArrayDeserializer({"label": np.arange(4)}, ids=["a", "b", "c", "d"])
+    with pytest.raises(ValueError, match="ids cannot be joined with one without"):
+        sh.MinibatchSource([numbered, named])

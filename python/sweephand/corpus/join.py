@@ -76,12 +76,20 @@ def _refuse_mixed_keys(corpora: Sequence[StoredCorpus]) -> None:
     by_number = [c.keys is None or isinstance(c.keys, KeptNumbers) for c in corpora]
     without = [n for n, is_number in enumerate(by_number) if is_number]
     with_keys = [n for n, is_number in enumerate(by_number) if not is_number]
+    if without:  # where ids that are integers find their numbers
+        with_keys = [n for n in with_keys if not _are_integers(corpora[n])]
     if with_keys and without:
         raise ValueError(
             "a deserializer with ids cannot be joined with one without: by ids are known those "
             f"at {with_keys}, by the numbers of their sequences those at {without}; give ids= "
             "to all or none, and skip_sequence_ids=True to CNTK's text to join it by number"
         )
+
+
+def _are_integers(corpus: StoredCorpus) -> bool:
+    """Return True if all ids are integers, and not the sequence ids that CNTK's text has."""
+    keys = [] if corpus.keys is None else corpus.keys()
+    return isinstance(keys, list) and all(key.isdecimal() for key in keys)
 
 
 def _keys_of(corpus: StoredCorpus, which: int) -> list[str]:
