@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -149,7 +150,10 @@ class ImageFolder(SelfDescribed):
         reader = StoredReader(
             core=_core.read.FetchingDeserializer(partial(self._fetch, ledger)),
             streams=[
-                describe_stream(name, column, self.definitions[name])
+                replace(
+                    describe_stream(name, column, self.definitions[name]),
+                    classes=() if column.dtype == object else tuple(self.classes),
+                )
                 for name, column in empty.items()
             ],
             chunks=chunks,

@@ -45,9 +45,9 @@ class Bar:
         return self.first + self.end - self.begin < self.whole
 
 
-def bars_of(minibatch: ViewedMinibatch) -> list[Bar]:
-    """Return the bars of a minibatch, row after row."""
-    planned, width = minibatch.planned, width_of(minibatch)
+def bars_of(minibatch: ViewedMinibatch, width: int) -> list[Bar]:
+    """Return the bars of a minibatch, or of its first rows, in rows of that many cells."""
+    planned = minibatch.planned
     sizes = planned.sizes().tolist()
     if minibatch.layout.has_rows:
         cells = planned.cells().reshape(-1, 4).tolist()
@@ -90,7 +90,7 @@ def shape_figure(minibatch: ViewedMinibatch) -> Markup | None:
     samples = corpora_of(minibatch)
     names = list(samples)
     head = first_rows(minibatch, _ROWS)
-    ids, bars = short_ids(head), bars_of(head)
+    ids, bars = short_ids(head), bars_of(head, width)
     colours = colours_of(head.corpora, names)
     rows: dict[int, list[Bar]] = {row: [] for row in range(head.num_rows)}
     for bar in bars[:_BARS]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from inspect import signature
 from typing import Any
 
 from sweephand.corpus.streams import StreamInfo
@@ -41,7 +43,7 @@ class Decoder:
         self._call: Callable[[Any], object]
         method = None if isinstance(decode, type) else getattr(decode, "decode", None)
         if callable(method):
-            self._call = method
+            self._call = _with_special_tokens(method)
         elif callable(decode):
             self._call = decode
         elif isinstance(decode, Mapping | Sequence) and not isinstance(decode, str | bytes):
@@ -108,6 +110,17 @@ def decoders_of(decode: object, streams: Sequence[StreamInfo]) -> dict[str, Deco
     tokens = [name for name in integers if name not in singles and not name.endswith(_MARKS)]
     decoder = Decoder(decode)
     return dict.fromkeys(tokens, decoder)
+
+
+def _with_special_tokens(method: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return the method of a tokenizer that shows special tokens, which are borders."""
+    try:
+        names = signature(method).parameters
+    except (TypeError, ValueError):  # of a method without a signature
+        return method
+    if "skip_special_tokens" not in names:
+        return method
+    return partial(method, skip_special_tokens=False)
 
 
 def _as_text(found: object) -> str:

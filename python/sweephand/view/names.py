@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweephand.view.figures import first_rows
+from sweephand.corpus.streams import StreamInfo
+from sweephand.view.figures import first_rows, in_number
 
 if TYPE_CHECKING:
     from sweephand.view.viewed import ViewedMinibatch
@@ -44,3 +45,11 @@ def ids_of_samples(minibatch: ViewedMinibatch, key: Any, most: int) -> list[str]
     ids = np.array(short_ids(minibatch), object)
     found: list[str] = np.repeat(ids, minibatch[key].lengths)[:most].tolist()
     return found
+
+
+def class_name(info: StreamInfo, value: Any) -> str:
+    """Return the name of a class with its number; of other values the number."""
+    number = in_number(value)
+    if info.classes and 0 <= value < len(info.classes):
+        return f"{short(info.classes[int(value)])} ({number})"
+    return number

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.view.figures import and_more, as_floats, first_rows, in_number, spread_of
+from sweephand.view.figures import and_more, as_floats, first_rows, spread_of
 from sweephand.view.markup import Markup, joined, tag
-from sweephand.view.names import short_ids
+from sweephand.view.names import class_name, short_ids
 from sweephand.view.png import image, shrunk
 
 if TYPE_CHECKING:
@@ -24,11 +25,66 @@ _CHANNELS = (1, 3, 4)
 def pictures_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
     """Return the first pictures of a stream, with the numbers of their sequences."""
     head = first_rows(minibatch, _SHOWN)
+    whole = [_channels_last(one) for one in head[key].values[:_SHOWN]]
+    return _figure(head, key, whole, minibatch[key].num_samples)
+
+
+def patches_figure(minibatch: ViewedMinibatch, key: Any) -> Markup | None:
+    """Return the first pictures of which a stream has the patches, as `patchify` orders them.
+
+    None if it has no patches of pictures, or no stream beside them has their grids.
+    """
+    head = first_rows(minibatch, _SHOWN)
     data = head[key]
-    whose = np.repeat(np.arange(head.num_sequences), data.lengths)[:_SHOWN].tolist()
-    whole = [_channels_last(one) for one in data.values[:_SHOWN]]
+    grids = [
+        name
+        for name, one in head.items()
+        if one.info.carried and one.info.shape == (3,) and one.info.dtype.kind == "i"
+    ]
+    frames = [
+        n for n in (1, 2) if _edge(data.info.shape[0], n) ** 2 * 3 * n == data.info.shape[0]
+    ]
+    if not data.info.carried or not grids or not frames:
+        return None
+    extents = head[grids[0]].values
+    ends = np.cumsum(extents.prod(axis=1))
+    if not len(ends) or ends[-1] != data.num_samples:
+        return None
+    edge = _edge(data.info.shape[0], frames[0])
+    pixels = data.values.reshape(-1, 3, frames[0], edge, edge)[:, :, 0]
+    whole = []
+    for (_, rows, columns), patches in zip(
+        extents[:_SHOWN], np.split(pixels, ends), strict=False
+    ):
+        # Which patches become one vector is not known: the smoothest picture is the right one.
+        merges = [n for n in (1, 2) if rows % n == columns % n == 0]
+        joined = [_joined(patches, rows, columns, merge) for merge in merges]
+        whole.append(min(joined, key=_roughness))
+    return _figure(head, grids[0], whole, minibatch[grids[0]].num_samples)
+
+
+def _edge(width: int, frames: int) -> int:
+    return isqrt(width // (3 * frames))
+
+
+def _joined(patches: NDArray[Any], rows: int, columns: int, merge: int) -> NDArray[Any]:
+    """Return the picture of patches, those of squares of ``merge`` patches being neighbours."""
+    edge = patches.shape[-1]
+    shape = (rows // merge, columns // merge, merge, merge, 3, edge, edge)
+    ordered = patches.reshape(shape).transpose(0, 2, 5, 1, 3, 6, 4)
+    return ordered.reshape(rows * edge, columns * edge, 3)
+
+
+def _roughness(picture: NDArray[Any]) -> float:
+    floats = as_floats(picture)
+    return float(sum(np.abs(np.diff(floats, axis=axis)).sum() for axis in (0, 1)))
+
+
+def _figure(head: ViewedMinibatch, key: Any, whole: list[NDArray[Any]], num: int) -> Markup:
+    """Return a figure of pictures, each a sample of the stream ``key``."""
+    whose = np.repeat(np.arange(head.num_sequences), head[key].lengths)[:_SHOWN].tolist()
     pictures = [_sampled(one) for one in whole]
-    is_bytes = data.info.dtype == np.uint8
+    is_bytes = all(one.dtype == np.uint8 for one in whole)
     note = None if is_bytes or not pictures else f"Scaled: {spread_of(pictures)}. "
     pixels = pictures if is_bytes else _scaled(pictures)
     ids, labels = short_ids(head), _labels(head)
@@ -40,7 +96,7 @@ def pictures_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
         )
         for picture, size, place in zip(pixels, whole, whose, strict=True)
     ]
-    rest = and_more(len(tiles), minibatch[key].num_samples, "pictures")
+    rest = and_more(len(tiles), num, "pictures")
     caption = tag("figcaption", note, rest) if note or rest else None
     return tag("figure", tag("div", *tiles, class_="tiles pictures"), caption)
 
@@ -82,14 +138,14 @@ def _thumbnail(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _labels(minibatch: ViewedMinibatch) -> list[str]:
     """Return the numbers that each sequence has beside its picture."""
     columns = {
-        data.info.name: data.values
+        data.info: data.values
         for data in minibatch.values()
         if data.info.is_single and not data.info.shape and not data.info.is_variable
     }
     return [
         ", ".join(
-            f"{name} {in_number(values[place])}"
-            for name, values in list(columns.items())[:_LABELS]
+            f"{info.name} {class_name(info, values[place])}"
+            for info, values in list(columns.items())[:_LABELS]
         )
         for place in range(minibatch.num_sequences)
     ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sweephand.view.bars import bars_of
+from sweephand.view.bars import bars_of, width_of
 from sweephand.view.decoder import Decoder
 from sweephand.view.figures import and_more, first_rows, in_count, in_number
 from sweephand.view.markup import Markup, joined, note, tag, wide_table
-from sweephand.view.names import corpora_of, short, short_ids
+from sweephand.view.names import class_name, corpora_of, short, short_ids
 from sweephand.view.streams import columns_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def sequences_table(
         columns["corpus"] = [short(name) for name in head.corpora]
     if head.layout.has_rows:
         columns["row: cells"] = [
-            f"{bar.row}: {bar.begin} to {bar.end}" for bar in bars_of(head)
+            f"{bar.row}: {bar.begin} to {bar.end}" for bar in bars_of(head, width_of(head))
         ]
     columns["samples"] = [in_count(size) for size in head.planned.sizes().tolist()]
     if losses is not None:
@@ -76,7 +76,7 @@ def _column(
     values = data.values[:_SHOWN]
     decoder = decoders.get(data.info.name)
     if decoder is None:
-        return [in_number(value) for value in values]
+        return [class_name(data.info, value) for value in values]
     texts = decoder.each(values.tolist())
     return [
         joined([in_number(value), f" {word}" if word else None])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.view.bars import Bar, bars_of, colours_of
+from sweephand.view.bars import Bar, bars_of, colours_of, width_of
 from sweephand.view.decoder import Decoder
 from sweephand.view.figures import and_more, first_rows, in_count, in_number
 from sweephand.view.markup import Markup, joined, prose, tag
@@ -27,6 +27,7 @@ _TRACKS = 6
 _TEXT = 600  # characters
 _WORD = 24  # characters of a token
 _IGNORED = -100
+_START = 2  # in the mask of a stream
 _VISIBLE = str.maketrans({" ": "·", "\n": "↵", "\t": "⇥", "\r": "␍"})
 
 
@@ -78,30 +79,35 @@ def tracks_figure(
     if none of them is called "labels".
     """
     head = first_rows(minibatch, _ROWS)
-    bars = bars_of(head) if _is_sized(head, keys[0]) else None
-    tracks = [_track(head[key], decoders) for key in keys[:_TRACKS]]
-    main, decoder = head[keys[0]], decoders.get(minibatch[keys[0]].info.name)
+    bars = bars_of(head, width_of(minibatch)) if _is_sized(head, keys[0]) else None
+    # The first rows of a padded minibatch by themselves may be narrower than the whole.
+    wide = minibatch if minibatch[keys[0]].is_padded else head
+    tracks = [_track(wide[key], decoders) for key in keys[:_TRACKS]]
+    main, decoder = wide[keys[0]], decoders.get(minibatch[keys[0]].info.name)
     is_labelled = any(track.is_label for track in tracks)
     if main.info.dtype.kind in "iu" and not is_labelled:
         labels = _rows_of(main, main.labels(_IGNORED))
         tracks.append(_Track("label", labels, decoder, is_label=True))
-    masks = _masks(main)[:_ROWS]
+    parts = next((one for one in wide.values() if one.info.name == main.info.parts), None)
+    marks = _marks(main, parts)
+    is_trained = _trained(main, is_labelled)
     ids, colours = short_ids(head), colours_of(head.corpora, list(corpora_of(minibatch)))
     shown = []
-    for row, mask in enumerate(masks):
+    for row, (mask, trained) in enumerate(zip(marks, is_trained, strict=False)):
         its = [bar for bar in bars or [] if bar.row == row]
         whose = [ids[bar.sequence] for bar in its] if bars is not None else [ids[row]]
         shown.append(
             tag(
                 "div",
                 _heading(row, whose, mask),
-                _cells(row, mask, tracks, its, ids, colours),
-                _whole_text(decoder, tracks[0].rows[row], mask, its, colours),
+                _cells(row, mask, trained, tracks, its, ids, colours),
+                _whole_text(decoder, tracks[0].rows[row], mask, trained, its, colours),
                 class_="row",
             )
         )
     notes = [
-        and_more(len(masks), _num_rows(minibatch[keys[0]]), "rows"),
+        "Struck out: no loss." if main.info.is_masked else None,
+        and_more(len(marks), _num_rows(minibatch[keys[0]]), "rows"),
         and_more(_TRACKS, len(keys), "streams beside them"),
         decoder.failure if decoder else None,
     ]
@@ -130,10 +136,10 @@ def _num_rows(data: MinibatchData) -> int:
 
 
 def _rows_of(data: MinibatchData, values: NDArray[Any]) -> list[NDArray[Any]]:
-    """Return each row of values, or of the cells of a dense array."""
+    """Return each of the first rows of values, or of the cells of a dense array."""
     if data.is_padded:
-        return list(values)
-    offsets = data.offsets.tolist()
+        return list(values[:_ROWS])
+    offsets = data.offsets[: _ROWS + 1].tolist()
     return [values[begin:end] for begin, end in pairwise(offsets)]
 
 
@@ -144,15 +150,29 @@ def _track(data: MinibatchData, decoders: dict[str, Decoder]) -> _Track:
     return _Track(name, _rows_of(data, values), decoders.get(name), is_label)
 
 
-def _masks(data: MinibatchData) -> list[NDArray[np.bool_]]:
-    """Return for each row which of its cells hold data."""
-    if data.is_padded:
-        return list(data.valid_mask())
-    return [np.ones(length, np.bool_) for length in data.lengths.tolist()]
+def _marks(data: MinibatchData, parts: MinibatchData | None) -> list[NDArray[np.uint8]]:
+    """Return for each row which of its cells hold data, and where sequences and parts begin."""
+    rows = list(data.mask[:_ROWS].copy())
+    if not data.is_padded:
+        rows = [one[:size] for one, size in zip(rows, data.lengths.tolist(), strict=False)]
+    if parts is not None:
+        values = parts.asarray() if parts.is_padded else parts.values
+        for row, numbers in zip(rows, _rows_of(parts, values), strict=False):
+            row[1:][(numbers[1:] != numbers[:-1]) & (row[1:] != 0)] = _START
+    return rows
 
 
-def _heading(row: int, ids: list[str], mask: NDArray[np.bool_]) -> Markup:
-    valid = int(mask.sum())
+def _trained(data: MinibatchData, is_labelled: bool) -> list[NDArray[np.bool_]]:
+    """Return for each row the tokens that are labels themselves; all if no mask says it."""
+    if is_labelled or not data.info.is_masked:
+        return _rows_of(
+            data, np.ones(data.mask.shape if data.is_padded else data.num_samples, np.bool_)
+        )
+    return _rows_of(data, data.labels(_IGNORED, shifted=False) != _IGNORED)
+
+
+def _heading(row: int, ids: list[str], mask: NDArray[np.uint8]) -> Markup:
+    valid = int(np.count_nonzero(mask))
     size = (
         in_count(valid) if valid == mask.size else f"{in_count(valid)} of {in_count(mask.size)}"
     )
@@ -163,7 +183,8 @@ def _heading(row: int, ids: list[str], mask: NDArray[np.bool_]) -> Markup:
 
 def _cells(
     row: int,
-    mask: NDArray[np.bool_],
+    mask: NDArray[np.uint8],
+    trained: NDArray[np.bool_],
     tracks: list[_Track],
     bars: list[Bar],
     ids: list[str],
@@ -174,7 +195,7 @@ def _cells(
     if width > len(columns):
         columns[_FIRST:] = range(width - _LAST, width)
     words = [track.cells(row, columns) for track in tracks]
-    names = [tag("span", short(track.name, _WORD)) for track in tracks]
+    names = [_name(track) for track in tracks]
     shown = [tag("div", *names, class_="names", aria_hidden="true")]
     gap: list[int] = []
     for place, column in enumerate(columns):
@@ -192,14 +213,25 @@ def _cells(
         if bar is not None:
             title += f", position {bar.first + column - bar.begin} of {ids[bar.sequence]}"
         colour = colours[bar.sequence if bar else row]
-        is_start = column == (bar.begin if bar else 0)
+        is_start = bool(mask[column] == _START)
         lines = [tag("span", part[place]) for part in words]
-        is_off = any(track.is_mask and not track.rows[row][column] for track in tracks)
+        is_off = not bool(trained[column]) or any(
+            track.is_mask and not track.rows[row][column] for track in tracks
+        )
         kind = f"cell c{colour}" + " start" * is_start + " off" * is_off
         shown.append(tag("div", *lines, class_=kind, title=title))
     if gap:
         shown.append(_gap(gap))
     return tag("div", *shown, class_="cells", tabindex=0, role="group", aria_label="cells")
+
+
+def _name(track: _Track) -> Markup:
+    """Return the name of a track, in as many lines as its cells have."""
+    name = short(track.name, _WORD)
+    has_words = track.decoder is not None and not track.is_label
+    return tag(
+        "span", tag("b", name) if has_words else None, tag("i", "id" if has_words else name)
+    )
 
 
 def _gap(columns: list[int]) -> Markup:
@@ -210,29 +242,39 @@ def _gap(columns: list[int]) -> Markup:
 def _whole_text(
     decoder: Decoder | None,
     numbers: NDArray[Any],
-    mask: NDArray[np.bool_],
+    mask: NDArray[np.uint8],
+    trained: NDArray[np.bool_],
     bars: list[Bar],
     colours: list[int],
 ) -> Markup | None:
-    """Return the decoded text of a row, each sequence in its colour."""
+    """Return the decoded text of a row, each part in a box of the colour of its sequence.
+
+    Words without a loss are struck out.
+    """
     if decoder is None or not mask.any():
         return None
-    room, parts = _TEXT, []
-    for begin, end, colour in _spans(mask, bars, colours):
+    valid = np.flatnonzero(mask)
+    # A run ends where a part begins, or where training on the tokens begins or ends.
+    changes = (mask[valid] == _START) | (
+        np.diff(trained[valid], prepend=trained[valid[0]]) != 0
+    )
+    changes[0] = True
+    starts = np.flatnonzero(changes).tolist()
+    begins = [bar.begin for bar in bars]
+    room = _TEXT
+    boxes: list[tuple[int, list[Markup]]] = []
+    for first, end in pairwise([*starts, len(valid)]):
         if room <= 0:
             break
-        whole = decoder.whole(numbers[begin : min(end, begin + room)].tolist())
-        cut = "…" if len(whole) > room or end - begin > room else ""
-        parts.append(tag("bdi", prose(whole[:room] + cut), class_=f"word c{colour}"))
-        room -= end - begin
-    return tag("p", joined(parts, " "), class_="text")
-
-
-def _spans(
-    mask: NDArray[np.bool_], bars: list[Bar], colours: list[int]
-) -> list[tuple[int, int, int]]:
-    """Return the cells of each sequence of a row, and its colour."""
-    if bars:
-        return [(bar.begin, bar.end, colours[bar.sequence]) for bar in bars]
-    valid = np.flatnonzero(mask)
-    return [(int(valid[0]), int(valid[-1]) + 1, 0)]
+        cells = valid[first : min(end, first + room)]
+        whole = decoder.whole(numbers[cells].tolist())
+        words = prose(whole[:room] + "…" * (len(whole) > room or end - first > room))
+        words = words if trained[cells[0]] else tag("s", words)
+        if mask[cells[0]] == _START or not boxes:
+            bar = bars[bisect_right(begins, cells[0]) - 1] if bars else None
+            boxes.append((colours[bar.sequence] if bar else 0, [words]))
+        else:
+            boxes[-1][1].append(words)
+        room -= end - first
+    shown = [tag("bdi", *words, class_=f"word c{colour}") for colour, words in boxes]
+    return tag("p", joined(shown), class_="text")

@@ -17,7 +17,7 @@ from sweephand.view.figures import (
 )
 from sweephand.view.markup import Markup, tag
 from sweephand.view.names import ids_of_samples, short_ids
-from sweephand.view.pictures import captioned
+from sweephand.view.pictures import captioned, patches_figure
 from sweephand.view.png import heat, image
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ _NUMBERS = 16
 
 
 def heat_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
-    """Return vectors as heat maps.
+    """Return vectors as heat maps, or as the pictures of which they are patches.
 
     One over all sequences where each has one vector; else one for each of the first sequences,
     time from left to right.
     """
+    if (pictures := patches_figure(minibatch, key)) is not None:
+        return pictures
     if minibatch[key].info.is_single:
         head = first_rows(minibatch, _ROWS)
         values = as_floats(head[key].values)
