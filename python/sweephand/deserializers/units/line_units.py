@@ -101,7 +101,8 @@ class LineUnits(IndexedDeserializer):
         head = self._head_of(file, _MOST_HEADER).removeprefix(BOM)
         finder = self.row_finder()
         begin = finder.pass_row(head) if finder and self.has_header else 0
-        return bool(head[begin:].strip())
+        is_open = b"\n" in head[:begin] and finder and not finder.is_between_rows  # in quotes
+        return bool(is_open or head[begin:].strip())
 
     def _head_of(self, file: SourceFile, size: int) -> bytes:
         return self.contents.head(file, compression_of(file), size)
