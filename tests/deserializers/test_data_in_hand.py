@@ -99,3 +99,14 @@ def test_a_torch_dataset_of_tuples_is_named_by_order() -> None:
         "x": [[1, 1], [1, 1]],
         "y": [0, 1],
     }
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", ["jagged", "strided"])
+def test_the_parts_of_a_nested_tensor_are_sequences(layout: str) -> None:
+    torch = pytest.importorskip("torch")
+    parts = [torch.arange(3), torch.arange(2)]
+    nested = torch.nested.nested_tensor(parts, layout=getattr(torch, layout))
+    with sh.MinibatchSource({"x": nested}, randomize=False, max_sweeps=1) as source:
+        found = source.next_minibatch(5)["x"].as_sequences()
+    assert [one.tolist() for one in found] == [[0, 1, 2], [0, 1]]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 from tests.mistakes.mistake import Mistake, assert_said, each
 from tests.mistakes.newcomer import (
     CTF,
@@ -198,3 +200,54 @@ MISTAKES = [
 @each(MISTAKES)
 def test_a_mistake_is_told_with_its_way_out(mistake: Mistake, tmp_path: Path) -> None:
     assert_said(mistake, tmp_path)
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 12345\n"
+
+
+@pytest.mark.parametrize(
+    "suffix", ["csv", "jsonl", "parquet", "txt", "npy", "tar", "bin", "h5"]
+)
+def test_a_pointer_of_git_lfs_is_no_data(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{suffix}"
+    path.write_text(POINTER)
+    for place in (path, tmp_path):
+        with pytest.raises(sh.DataError, match="git lfs pull"):
+            sh.open(place)
+
+
+@pytest.mark.parametrize("opened", [sh.CSVDeserializer, sh.TextDeserializer])
+def test_a_pointer_of_git_lfs_is_no_shard(opened: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("oid sha256:4d7a21\n1\n")
+    (tmp_path / "b.csv").write_text(POINTER)
+    with pytest.raises(sh.DataError, match="git lfs pull"):
+        sh.MinibatchSource(opened(str(tmp_path / "*.csv"), ids=["a", "b"]))
+
+
+@pytest.mark.parametrize("is_below", [False, True])
+def test_the_files_of_metadata_are_not_left_out(is_below: bool, tmp_path: Path) -> None:
+    place = tmp_path / "train" if is_below else tmp_path
+    place.mkdir(exist_ok=True)
+    (place / "1.png").write_bytes(b"\x89PNG")
+    (tmp_path / "metadata.jsonl").write_text('{"file_name": "1.png", "text": "a cat"}\n')
+    with pytest.raises(ValueError, match=r"load_dataset\('imagefolder'"):
+        sh.open(tmp_path)
+
+
+def test_lines_in_utf_16_are_said_to_be_so(tmp_path: Path) -> None:
+    for name in ("utf-16-le", "utf-16-be"):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_bytes('\ufeff{"x": 1}\n'.encode(name))
+        with pytest.raises(ValueError, match="UTF-16: convert it"):
+            sh.open(path)
+
+
+def test_a_wide_window_of_zstd_is_no_damage(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    wide = zstandard.ZstdCompressionParameters(window_log=30)
+    packer = zstandard.ZstdCompressor(compression_params=wide).compressobj()
+    path = tmp_path / "a.jsonl.zst"
+    path.write_bytes(packer.compress(b'{"x": 1}\n') + packer.flush())
+    with pytest.raises(sh.DataError, match="without --long") as caught:
+        sh.open(path)
+    assert "damaged" not in str(caught.value)

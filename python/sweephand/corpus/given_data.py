@@ -55,6 +55,8 @@ def make_column(
     ValueError
         If sample shapes differ, or offsets do not fit the values.
     """
+    if getattr(data, "is_nested", False):  # a tensor of torch: its parts are sequences
+        data = list(data.unbind())  # type: ignore[attr-defined]
     check_nulls(f"stream {name!r}", data)
     if type(data).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow"):
         data = np.asarray(data)

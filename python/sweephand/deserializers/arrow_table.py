@@ -33,6 +33,7 @@ class ArrowTable(ArrowUnits):
         memory = _Memory("table", "table", table.nbytes, "")
         self._batches = table.to_batches()
         self._schema = table.schema
+        self.is_resident = True
         super().__init__(FileList([memory], []), streams, ids=ids)
         reach = np.zeros(1, np.int64) if order is None or not order.size else order
         if reach.min() < 0 or reach.max() >= max(1, table.num_rows):
@@ -40,7 +41,6 @@ class ArrowTable(ArrowUnits):
                 f"the indices mapping reaches beyond the {table.num_rows} rows", "table"
             )
         self.order = order
-        self.is_resident = True
 
     def guess_streams(self) -> StreamDefs:
         """Return the columns that can be served."""

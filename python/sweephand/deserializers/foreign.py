@@ -40,7 +40,10 @@ _BY_SUFFIX = {
     **dict.fromkeys((".gz", ".zst", ".bz2", ".xz", ".tar", ".zip", ".tgz"), _PACKED),
     ".safetensors": "tensors: load them, and give a dict of arrays to ArrayDeserializer",
 }
+_UTF_16 = "text in UTF-16: convert it to UTF-8, as 'iconv -f UTF-16 -t UTF-8' does"
 _BY_HEAD = {
+    b"\xff\xfe": _UTF_16,
+    b"\xfe\xff": _UTF_16,
     b"[": "one JSON array: write a line for every object, as JSON lines have them",
     b"\x1f\x8b": _PACKED,
     b"\x28\xb5\x2f\xfd": _PACKED,

@@ -22,9 +22,10 @@ from sweephand.files.paths import (
     files_at,
     folders_at,
 )
-from sweephand.files.source_file import Files, empty_corpus
+from sweephand.files.source_file import Files, empty_corpus, refuse_pointer
 
 _MOST_NAMES = 6  # in a message
+_METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 _NOTHING = Format("nothing", "")  # a file without content is a shard of any format
 
 
@@ -148,6 +149,7 @@ def _look_at_path(path: AnyPath) -> Found:
 
 def _format_of(path: AnyPath, among: Sequence[Format] = FORMATS) -> Format | None:
     look = Look(path)
+    refuse_pointer(look.head, str(path))
     return next((known for known in among if known.is_at(look)), None)
 
 
@@ -168,6 +170,13 @@ def _look_into(folder: AnyPath) -> Found:
             found.append(Found(known, kind))
         else:
             unknown += kind
+    has_metadata = any(file.name in _METADATA for file in files)
+    if has_metadata and (unknown or (len(files) == 1 and folders_at(folder))):
+        raise ValueError(
+            f"{str(folder)!r} holds what its metadata name, as in Hugging Face's folders: give "
+            "sh.MapDeserializer the dataset of datasets.load_dataset('imagefolder', "
+            "data_dir=...), or 'audiofolder'"
+        )
     if len(found) > 1:  # notes beside data are no data
         found = [one for one in found if one.format is not TEXT] or found
     if found and not unknown:

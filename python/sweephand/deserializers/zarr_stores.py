@@ -93,6 +93,9 @@ class ZarrDeserializer(ArrayUnits):
         """Return the arguments that open it in another process."""
         return {**super().__getstate__(), "_groups": {}}
 
+    def _refuse_pointer(self, file: SourceFile) -> None:
+        """Do nothing, as a store is a folder."""
+
     @contextmanager
     def open_group(self, file: SourceFile) -> Iterator[ArrayGroup]:
         """Open a store once in a process, or take it as it was opened before."""

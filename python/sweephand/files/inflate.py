@@ -15,7 +15,7 @@ from sweephand.errors import DataError
 from sweephand.files.local import LocalFile
 from sweephand.files.room import room_for
 from sweephand.files.source_file import SourceFile
-from sweephand.files.zstd_frames import ZstdFrame, begins_zstd
+from sweephand.files.zstd_frames import UnreadFrame, ZstdFrame, begins_zstd
 
 Compression = Literal["gzip", "zlib", "zstd"]
 
@@ -252,7 +252,9 @@ class InflatedStream(io.RawIOBase):
         try:
             found: bytes = self._state.decompress(self._waiting, size)
         except (zlib.error, ValueError) as error:
-            raise self._inflated.fail(begin, f"is damaged: {error}") from error
+            is_sound = isinstance(error, UnreadFrame)
+            reason = str(error) if is_sound else f"is damaged: {error}"
+            raise self._inflated.fail(begin, reason) from error
         self._waiting = self._state.unused_data or self._state.unconsumed_tail
         return found
 

@@ -124,6 +124,12 @@ def empty_corpus(paths: Sequence[str]) -> DataError:
     return DataError(f"the corpus is empty: no sequences here{others}{more}", paths[0])
 
 
+def refuse_pointer(head: bytes, path: str) -> None:
+    """Refuse a file that stands for another, which Git LFS has."""
+    if head.startswith(b"version https://git-lfs.github.com/spec/"):
+        raise DataError("this is a pointer of Git LFS and no data: run 'git lfs pull'", path)
+
+
 def is_leftover(name: str, *, hidden: bool = False) -> bool:
     """Return True if a file that was met in a folder holds no data.
 

@@ -30,6 +30,10 @@ def begins_zstd(head: bytes) -> bool:
     return head.startswith(_MAGIC) or is_skippable
 
 
+class UnreadFrame(ValueError):
+    """A sound frame that is not unpacked here."""
+
+
 class ZstdFrame:
     """Unpacks one frame, by the interface of `zlib.decompressobj`.
 
@@ -118,6 +122,11 @@ class ZstdFrame:
         try:
             unpacked: bytes = self._decoder.decompress(part)
         except _library.ZstdError as error:
+            if "too much memory" in str(error):
+                raise UnreadFrame(
+                    "has a window of more than 128 MiB, as 'zstd --long=31' writes it: pack it "
+                    "without --long"
+                ) from None
             raise ValueError(f"{error}") from None
         return unpacked
 
@@ -131,7 +140,7 @@ def _header_bytes(head: bytes) -> int | None:
         return 8
     descriptor = head[4]
     if descriptor & 3:
-        raise ValueError("it needs a dictionary, which a file cannot tell")
+        raise UnreadFrame("needs a dictionary, which a file cannot tell")
     is_single = descriptor >> 5 & 1
     size_bytes = (is_single, 2, 4, 8)[descriptor >> 6]
     return 5 + (1 - is_single) + size_bytes

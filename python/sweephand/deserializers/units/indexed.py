@@ -46,9 +46,16 @@ from sweephand.files.access import access_to
 from sweephand.files.find import find_shards
 from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep, check_keep
-from sweephand.files.source_file import FileList, Files, SourceFile, empty_corpus
+from sweephand.files.source_file import (
+    FileList,
+    Files,
+    SourceFile,
+    empty_corpus,
+    refuse_pointer,
+)
 
 _NO_LIMIT = 2**62
+_MOST_POINTER = 1024  # bytes of a pointer, by its specification
 
 
 class IndexedDeserializer(SelfDescribed):
@@ -120,6 +127,7 @@ class IndexedDeserializer(SelfDescribed):
     def first_file(self) -> SourceFile:
         """The first file that is not empty, from which the streams are guessed."""
         for file in self.files:
+            self._refuse_pointer(file)
             if self.has_rows(file):
                 return file
         raise empty_corpus([file.path for file in self.files])
@@ -275,7 +283,12 @@ class IndexedDeserializer(SelfDescribed):
         check_index(index, self.definitions)
         self.check_facts(index)
 
+    def _refuse_pointer(self, file: SourceFile) -> None:
+        if file.size < _MOST_POINTER and not self.is_resident:
+            refuse_pointer(file.read(0, file.size).tobytes(), file.path)
+
     def _scan(self, file: SourceFile, advance: Advance) -> Scan:
+        self._refuse_pointer(file)
         with guarded(file.path):
             found = self.scan_units(file, advance)
         file.check_unchanged()
