@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
 
@@ -58,9 +58,9 @@ class ModelEvents:
 
 @dataclass(frozen=True)
 class ChangedMixture(ModelMixture):
-    """A mixture whose weights change: (T, weights), or (T, number of a corpus that retires)."""
+    """A mixture whose weights change: (T, weights)."""
 
-    changes: Sequence[tuple[int, Sequence[Fraction | int] | int]] = field(default=())
+    changes: Sequence[tuple[int, Sequence[Fraction | int]]] = ()
 
     @property
     def legs(self) -> list[Leg]:
@@ -72,13 +72,8 @@ class ChangedMixture(ModelMixture):
             time = replace(self, changes=self.changes[:number]).free_key(begin)
             if time is None:
                 continue
-            if isinstance(change, int):
-                legs = [*before(legs, time), *scaled_from(legs, everyone - {change}, time)]
-            else:
-                legs = [
-                    *before(legs, time),
-                    *scaled_from(legs_of([(0, change)]), everyone, time),
-                ]
+            later = scaled_from(legs_of([(0, change)]), everyone, time)
+            legs = [*before(legs, time), *later]
             gone = {c: at for c, at in gone.items() if at <= time}
             if everyone - gone.keys():
                 later = scaled_from(legs, everyone - gone.keys(), time)

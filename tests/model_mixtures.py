@@ -162,7 +162,6 @@ class ModelMixture:
     settings: ModelSettings
     at_end: str = "repeat"
     sweeps: int = 1
-    num_added: int = 0  # corpora at the end, by events
 
     @property
     def legs(self) -> list[Leg]:
@@ -220,8 +219,7 @@ class ModelMixture:
 def extent(mixture: ModelMixture) -> tuple[int, int]:
     """Sequences and blocks of the only sweep."""
     sequences = blocks = 0
-    at_first = len(mixture.corpora) - mixture.num_added
-    for name, corpus in itertools.islice(mixture.corpora.items(), at_first):
+    for name, corpus in mixture.corpora.items():
         sweeps = ENDLESS // corpus.num_samples
         own = len(model.base_lists(corpus, mixture.own_settings(name), 0))
         sequences = max(sequences, sweeps * corpus.num_sequences)

@@ -218,8 +218,7 @@ void bind_events(py::module_& room) {
            "skips"_a, "cuts"_a, "bans"_a);
   py::class_<EventPlanner, Planner, py::smart_holder>(room, "EventPlanner")
       .def(py::init<std::shared_ptr<Timeline>, std::unique_ptr<Planner>, Events>(),
-           "timeline"_a, "planner"_a, "events"_a)
-      .def("hand_over", &EventPlanner::hand_over, "begin"_a, "planner"_a);
+           "timeline"_a, "planner"_a, "events"_a);
 }
 
 void bind_layouts(py::module_& room, PlannerClass& planner) {

@@ -34,15 +34,14 @@ void bind_mixtures(py::module_& room) {
       .def(py::init([](std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
                        const std::vector<std::shared_ptr<SweepTimeline>>& timelines,
                        const std::vector<Rate>& rates, const std::vector<std::uint64_t>& limits,
-                       bool tells_sweeps, std::size_t num_at_first) {
+                       bool tells_sweeps) {
              std::vector<TimelinePart> corpora;
              for (std::size_t c = 0; c < timelines.size(); ++c)
                corpora.push_back({timelines[c], rates.at(c), limits.at(c)});
-             return std::make_shared<MixedTimeline>(
-                 std::move(corpus), settings, std::move(corpora), tells_sweeps, num_at_first);
+             return std::make_shared<MixedTimeline>(std::move(corpus), settings,
+                                                    std::move(corpora), tells_sweeps);
            }),
-           "corpus"_a, "settings"_a, "timelines"_a, "rates"_a, "limits"_a, "tells_sweeps"_a,
-           "num_at_first"_a)
+           "corpus"_a, "settings"_a, "timelines"_a, "rates"_a, "limits"_a, "tells_sweeps"_a)
       .def("time_of", &MixedTimeline::time_of, "number"_a, "own_time"_a, NoGil());
 }
 

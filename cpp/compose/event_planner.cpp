@@ -25,33 +25,8 @@ void check(const Events& events) {
 
 EventPlanner::EventPlanner(std::shared_ptr<const Timeline> timeline,
                            std::unique_ptr<Planner> planner, Events events)
-    : timeline_(std::move(timeline)), events_(std::move(events)) {
+    : timeline_(std::move(timeline)), planner_(std::move(planner)), events_(std::move(events)) {
   check(events_);
-  legs_.push_back({0, std::move(planner)});
-}
-
-void EventPlanner::hand_over(std::uint64_t begin, std::unique_ptr<Planner> planner) {
-  if (begin <= legs_.back().begin)
-    throw std::invalid_argument("planners must take over one behind the other, got one at " +
-                                std::to_string(begin));
-  legs_.push_back({begin, std::move(planner)});
-}
-
-std::size_t EventPlanner::leg_at(std::uint64_t time) const noexcept {
-  const auto behind = std::ranges::upper_bound(legs_, time, {}, &Leg::begin);
-  return static_cast<std::size_t>(behind - legs_.begin()) - 1;
-}
-
-void EventPlanner::seek(std::uint64_t time) {
-  const std::size_t leg = leg_at(time);
-  legs_[leg].planner->seek(time);
-  current_ = leg;
-}
-
-void EventPlanner::resume(const Position& position) {
-  const std::size_t leg = leg_at(position.time);
-  legs_[leg].planner->resume(position);
-  current_ = leg;
 }
 
 // The first time at or after `time` that is not skipped.
@@ -65,13 +40,10 @@ bool EventPlanner::settle() {
   bool moved = false;
   while (true) {
     const std::uint64_t wanted = delivered_from(time());
-    if (wanted == time() && leg_at(wanted) == current_) return moved;
+    if (wanted == time()) return moved;
     seek(wanted);
     moved = true;
-    if (time() >= wanted) continue;
-    // The data end in a skipped span.
-    if (leg_at(time()) != current_) seek(time());
-    return moved;
+    if (time() < wanted) return moved;  // the data end in a skipped span
   }
 }
 
@@ -79,7 +51,6 @@ bool EventPlanner::settle() {
 std::uint64_t EventPlanner::next_change() const {
   std::uint64_t change = kNoLimit;
   const std::uint64_t now = time();
-  if (current_ + 1 < legs_.size()) change = legs_[current_ + 1].begin;
   const auto skip = std::ranges::lower_bound(events_.skips, now, {}, &Skip::begin);
   if (skip != events_.skips.end()) change = std::min(change, skip->begin);
   const auto cut = std::ranges::upper_bound(events_.cuts, now);
@@ -95,7 +66,7 @@ Plan EventPlanner::delivered(const Request& request) {
     until.end = std::min(request.end, next_change());
     if (events_.bans != nullptr && events_.bans->hold_at(kNoLimit))
       until.bans = events_.bans.get();
-    Plan plan = leg().next(until);
+    Plan plan = planner_->next(until);
     // A minibatch that is found by its size may begin later than the time sought.
     const std::uint64_t wanted = delivered_from(plan.nominal_time);
     if (plan.end_of_data || wanted == plan.nominal_time) return plan;
@@ -145,29 +116,6 @@ void EventPlanner::leave_out(Plan& plan) const {
   const bool is_bucket = plan.cells.empty() && plan.row_length != 0;
   const std::size_t kept = keep_of_share(plan, is_kept, [](std::size_t, std::size_t) {});
   if (is_bucket) plan.num_rows = static_cast<std::uint32_t>(kept);
-}
-
-std::uint64_t EventPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
-                                 std::uint64_t num_samples) const {
-  for (std::size_t leg = legs_.size() - 1; leg > 0; --leg) {
-    const std::uint64_t time = legs_[leg].planner->find(sequence, sweep, num_samples);
-    if (time >= legs_[leg].begin) return time;
-  }
-  return legs_.front().planner->find(sequence, sweep, num_samples);
-}
-
-std::vector<std::uint64_t> EventPlanner::sequences_in(std::uint64_t start, std::uint64_t stop,
-                                                      std::uint64_t num_samples) const {
-  std::vector<std::uint64_t> found;
-  for (std::size_t leg = 0; leg < legs_.size(); ++leg) {
-    const std::uint64_t end = leg + 1 < legs_.size() ? legs_[leg + 1].begin : kNoLimit;
-    const std::uint64_t from = std::max(start, legs_[leg].begin);
-    const std::uint64_t to = std::min(stop, end);
-    if (from >= to) continue;
-    const auto some = legs_[leg].planner->sequences_in(from, to, num_samples);
-    found.insert(found.end(), some.begin(), some.end());
-  }
-  return found;
 }
 
 }  // namespace sweephand

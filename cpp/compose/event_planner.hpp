@@ -1,7 +1,7 @@
 // Plans along a timeline with events: docs/order.md, "Events".
 //
-//   0          cut       skip            leg 1
-//   |...........|.........xxxxxxxxxx......|...........
+//   0          cut       skip
+//   |...........|.........xxxxxxxxxx......
 //    one minibatch reaches over none of these
 #pragma once
 
@@ -22,14 +22,14 @@ struct Skip {
   std::uint64_t end = 0;
 };
 
-// The events of a timeline, except changes of the planner.
+// The events of a timeline, except changes of weights.
 struct Events {
   std::vector<Skip> skips;          // ascending, apart from each other
   std::vector<std::uint64_t> cuts;  // ascending: something changes here
   std::shared_ptr<const Bans> bans;
 };
 
-// Skips, cuts and other planners apply to a unit of the layout (a sequence, a row or the
+// Skips and cuts apply to a unit of the layout (a sequence, a row or the
 // minibatch of a bucket) by its beginning, and a ban applies to every sequence or piece by its
 // own: so the requested sizes do not matter, and a ban moves no boundary.
 class EventPlanner final : public Planner {
@@ -38,32 +38,23 @@ class EventPlanner final : public Planner {
   EventPlanner(std::shared_ptr<const Timeline> timeline, std::unique_ptr<Planner> planner,
                Events events);
 
-  // Hands over to another planner at `begin`, where both have a place. Throws
-  // std::invalid_argument unless that is after the last one.
-  void hand_over(std::uint64_t begin, std::unique_ptr<Planner> planner);
-
-  void seek(std::uint64_t time) override;
-  void resume(const Position& position) override;
-  std::uint64_t time() const override { return leg().time(); }
+  void seek(std::uint64_t time) override { planner_->seek(time); }
+  void resume(const Position& position) override { planner_->resume(position); }
+  std::uint64_t time() const override { return planner_->time(); }
   Plan next(const Request& request) override;
 
   // A sequence that is left out has the place where it would be.
   std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep,
-                     std::uint64_t num_samples) const override;
-  std::vector<std::uint64_t> sequences_in(std::uint64_t start, std::uint64_t stop,
-                                          std::uint64_t num_samples) const override;
-  std::uint64_t boundary(std::uint64_t time) const override {
-    return legs_.back().planner->boundary(time);
+                     std::uint64_t num_samples) const override {
+    return planner_->find(sequence, sweep, num_samples);
   }
+  std::vector<std::uint64_t> sequences_in(std::uint64_t start, std::uint64_t stop,
+                                          std::uint64_t num_samples) const override {
+    return planner_->sequences_in(start, stop, num_samples);
+  }
+  std::uint64_t boundary(std::uint64_t time) const override { return planner_->boundary(time); }
 
  private:
-  struct Leg {
-    std::uint64_t begin;
-    std::unique_ptr<Planner> planner;
-  };
-
-  Planner& leg() const { return *legs_[current_].planner; }
-  std::size_t leg_at(std::uint64_t time) const noexcept;
   std::uint64_t delivered_from(std::uint64_t time) const;
   bool settle();
   Plan delivered(const Request& request);
@@ -72,8 +63,7 @@ class EventPlanner final : public Planner {
   void leave_out(Plan& plan) const;
 
   std::shared_ptr<const Timeline> timeline_;
-  std::vector<Leg> legs_;
-  std::size_t current_ = 0;
+  std::unique_ptr<Planner> planner_;
   Events events_;
 };
 

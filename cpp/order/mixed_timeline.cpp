@@ -24,7 +24,7 @@ std::uint64_t least_own_time(const TimelinePart& corpus, std::uint64_t key) {
 
 MixedTimeline::MixedTimeline(std::shared_ptr<const Corpus> corpus,
                              const OrderSettings& settings, std::vector<TimelinePart> corpora,
-                             bool tells_sweeps, std::size_t num_at_first)
+                             bool tells_sweeps)
     : Timeline(std::move(corpus), settings), first_sequences_{0}, tells_sweeps_(tells_sweeps) {
   if (corpora.empty() || corpora.size() > kMaxCorpora)
     throw std::invalid_argument("a mixture has 1 to 65,535 corpora, got " +
@@ -35,7 +35,6 @@ MixedTimeline::MixedTimeline(std::shared_ptr<const Corpus> corpus,
     const ChunkTable& chunks = one.timeline->corpus().chunks;
     first_sequences_.push_back(first_sequences_.back() + chunks.num_sequences());
     num_chunks += chunks.num_chunks();
-    if (first_sequences_.size() > num_at_first + 1) continue;
     const SweepExtent own = one.timeline->extent();
     const std::uint64_t sweeps = kEndless / own.samples;
     extent_.sequences = std::max(extent_.sequences, sweeps * own.sequences);

@@ -22,11 +22,10 @@ class MixedTimeline final : public Timeline {
   static constexpr std::uint32_t kMaxCorpora = (1U << 16) - 1;
 
   // `corpus` has the chunks of all, one corpus after the other. `tells_sweeps`: its end is that
-  // of a sweep. `num_at_first`: corpora whose extents decide how the timeline is cut into
-  // parts; those that are added later do not. Throws std::invalid_argument if the chunks
-  // differ, or there are 2^47 sequences or more.
+  // of a sweep. Throws std::invalid_argument if the chunks differ, or there are 2^47 sequences
+  // or more.
   MixedTimeline(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
-                std::vector<TimelinePart> corpora, bool tells_sweeps, std::size_t num_at_first);
+                std::vector<TimelinePart> corpora, bool tells_sweeps);
 
   std::uint64_t num_samples() const noexcept override { return kEndless; }
   std::unique_ptr<Cursor> cursor(std::uint64_t time) const override;

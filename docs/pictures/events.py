@@ -9,7 +9,7 @@ import sweephand as sh
 
 NAMES = ["web", "code", "books"]
 SIZE = 2_000
-BAN, SKIP, WEIGHTS, RETIRE = 20_000, (44_000, 56_000), 70_000, 100_000
+BAN, SKIP, WEIGHTS, LEAVES = 20_000, (44_000, 56_000), 70_000, 100_000
 END = 120_000
 
 
@@ -23,7 +23,7 @@ def draw() -> Figure:
     source.events.ban([f"web/array__{n}" for n in range(0, 4000, 3)], at=BAN)
     source.events.skip(*SKIP)
     source.events.weights(dict(zip(NAMES, (1, 2, 3), strict=True)), at=WEIGHTS)
-    source.events.retire("code", at=RETIRE)
+    source.events.weights(dict(zip(NAMES, (1, 0, 3), strict=True)), at=LEAVES)
     times, widths, shares, left_out = [], [], [], []
     for minibatch in source.minibatches(SIZE):
         planned = minibatch.global_num_samples
@@ -39,7 +39,7 @@ def draw() -> Figure:
         axis.bar(times, heights, widths, below, align="edge", color=f"C{number}", label=name)
         below += heights
     axis.bar(times, left_out, widths, below, align="edge", color="0.85", label="banned")
-    names = {BAN: "ban", SKIP[0]: "skip", WEIGHTS: "weights", RETIRE: "retire"}
+    names = {BAN: "ban", SKIP[0]: "skip", WEIGHTS: "weights", LEAVES: "code leaves"}
     for time, name in names.items():
         axis.axvline(time, color="black", linewidth=0.8)
         axis.annotate(f" {name}", (time, 1.02))

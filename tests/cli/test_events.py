@@ -15,14 +15,12 @@ def test_events_are_added_and_shown(tmp_path: Path, call: Call) -> None:
         ["skip", "60", "80"],
         ["ban", "array__4", "--ids", ids, "--at", "20"],
         ["weights", "web=3", "code=1.5", "--at", "90"],
-        ["retire", "code", "--at", "95"],
-        ["row-length", "64", "--at", "99"],
         ["map-version", "crop", "2", "--at", "99"],
     ):
         assert call("events", path, *words).code == 0
     facts = call("events", path, "--json").facts
     assert [one["event"] for one in facts["events"]] == [
-        "skip", "ban", "weights", "retire", "row_length", "map_version",
+        "skip", "ban", "weights", "map_version",
     ]  # fmt: skip
     assert facts["events"][1]["ids"] == ["array__4", "array__5", "array__6"]
     shown = call("events", path).out
@@ -60,8 +58,6 @@ def test_commands_that_plan_take_events(tmp_path: Path, call: Call) -> None:
         (["ban", "x"], "--at T"),
         (["ban", "--at", "3"], "name an id"),
         (["weights", "web", "--at", "3"], "NAME=WEIGHT"),
-        (["retire", "--at", "3"], "one word"),
-        (["row-length", "0", "--at", "3"], "row-length"),
         (["map-version", "crop", "--at", "3"], "a map and a version"),
     ],
 )

@@ -16,15 +16,15 @@ Chunks = tuple[tuple[int, ...], ...]
 Weights = tuple[int, ...]
 Knots = tuple[tuple[int, Weights], ...]
 
-NAMES = ("web", "code", "books", "mail", "new")
+NAMES = ("web", "code", "books", "mail")
 IN_CHUNKS = "Chunks"  # a user's deserializer; else arrays
 
 
 @dataclass(frozen=True)
 class EventSpec:
-    """An event; `numbers` are ids, weights, a corpus, a length or the end of a skip."""
+    """An event; `numbers` are ids, weights or the length of a skip."""
 
-    kind: str  # ban, skip, weights, add, retire, row_length, map_version
+    kind: str  # ban, skip, weights, map_version
     at: int
     numbers: tuple[int, ...] = ()
 
@@ -59,7 +59,6 @@ class Combination:
     max_samples: int | None = None
     max_sweeps: int | None = None
     events: tuple[EventSpec, ...] = ()
-    added: Chunks = ((3, 1, 4),)  # the corpus that an event adds
     engine: tuple[tuple[str, object], ...] = ()
     actions: tuple[Action, ...] = ()
 
@@ -94,22 +93,16 @@ class Combination:
         return self.maps_values or not isinstance(self.layout, sh.Frames)
 
     @property
-    def has_added(self) -> bool:
-        everything = [*self.events, *(one.event for one in self.actions if one.event)]
-        return any(event.kind == "add" for event in everything)
-
-    @property
     def names(self) -> tuple[str, ...]:
-        """The corpora of a mixture, with the one that is added."""
-        if not self.is_mixture:
-            return ("",)
-        return NAMES[: len(self.corpora)] + (NAMES[-1:] if self.has_added else ())
+        """The corpora of a mixture."""
+        return NAMES[: len(self.corpora)] if self.is_mixture else ("",)
 
     @property
     def stored(self) -> list[Chunks]:
         """All that is stored, as deserializers of this form have it in chunks."""
-        found = [*self.corpora, *([self.added] if self.has_added and self.is_mixture else [])]
-        return found if self.form == IN_CHUNKS else [_equal_chunks(one) for one in found]
+        if self.form == IN_CHUNKS:
+            return list(self.corpora)
+        return [_equal_chunks(one) for one in self.corpora]
 
     @property
     def order(self) -> ModelSettings:
@@ -192,7 +185,7 @@ class Combination:
 
     @cached_property
     def all_ids(self) -> list[str]:
-        """All that may be banned, but for what is added."""
+        """All that may be banned."""
         return [
             self.id_of(corpus, made)
             for corpus in range(len(self.corpora))

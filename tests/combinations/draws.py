@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,6 @@ from tests.combinations.combination import (
     Combination,
     EventSpec,
 )
-from tests.combinations.units import mixture_of
 from tests.model import ModelCorpus, ModelSettings
 
 import sweephand as sh
@@ -130,9 +128,7 @@ def events(draw: st.DrawFn, combination: Combination) -> tuple[EventSpec, ...]:
     """A list by time, of which some are at one time."""
     kinds = ["ban", "ban", "skip"]
     if combination.is_mixture:
-        kinds += ["weights", "retire", "add"]
-    if isinstance(combination.layout, sh.Packed):
-        kinds += ["row_length"]
+        kinds += ["weights", "weights"]
     if "versioned" in combination.maps:
         kinds += ["map_version"]
     times = sorted(draw(st.lists(TIMES | st.just(60), max_size=4)))
@@ -140,11 +136,9 @@ def events(draw: st.DrawFn, combination: Combination) -> tuple[EventSpec, ...]:
     found: list[EventSpec] = []
     for at in times:
         kind = draw(st.sampled_from(kinds))
-        if kind in ("add", "map_version") and any(one.kind == kind for one in found):
+        if kind == "map_version" and any(one.kind == kind for one in found):
             continue
-        count += kind == "add"
-        spec = EventSpec(kind, at, draw(numbers_of(kind, count)))
-        found.append(spec)
+        found.append(EventSpec(kind, at, draw(numbers_of(kind, count))))
     return tuple(found)
 
 
@@ -153,32 +147,9 @@ def numbers_of(kind: str, count: int) -> st.SearchStrategy[tuple[int, ...]]:
         return st.lists(st.integers(0, 60), min_size=1, max_size=6).map(tuple)
     if kind == "skip":
         return st.tuples(st.integers(1, 90))
-    if kind in ("weights", "add"):
+    if kind == "weights":
         return weights(count)
-    if kind == "retire":
-        return st.tuples(st.integers(0, count - 1))
-    if kind == "row_length":
-        return st.tuples(st.integers(LONGEST * 2, 60))
     return st.just(())
-
-
-def that_serve(combination: Combination) -> Combination:
-    """Without the events that leave nobody a share."""
-    kept: list[EventSpec] = []
-    for spec in combination.events:
-        if spec.kind != "retire" or leaves_a_share(combination, [*kept, spec]):
-            kept.append(spec)
-    return replace(combination, events=tuple(kept))
-
-
-def leaves_a_share(combination: Combination, specs: Sequence[EventSpec]) -> bool:
-    """Somebody has a share at last, whoever has retired."""
-    trial = replace(combination, at_end="repeat")
-    in_time = sorted(specs, key=lambda spec: spec.at)
-    return all(
-        spec.kind != "retire" or any(mixture_of(trial, in_time[: n + 1]).legs[-1].last)
-        for n, spec in enumerate(in_time)
-    )
 
 
 # Runs -----------------------------------------------------------------------------------------
@@ -237,7 +208,6 @@ def combinations(draw: st.DrawFn) -> Combination:
         has_parts=keeps_sizes and draw(st.sampled_from([not layout.may_cut, False, False])),
         max_samples=draw(st.integers(1, 500)) if limit == "samples" else None,
         max_sweeps=draw(st.integers(1, 3)) if limit == "sweeps" else None,
-        added=draw(corpora(is_for_rows=has_rows)),
         engine=tuple(draw(engines()).items()),
         actions=draw(actions()),
     )

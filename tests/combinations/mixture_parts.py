@@ -29,7 +29,7 @@ REACH = 2**13  # no run comes so far
 def reached(combination: Combination, specs: Sequence[EventSpec], size: int) -> ChangedMixture:
     """The mixture whose shares change where parts of this size begin, if a run comes there."""
     mixture = mixture_of(combination, specs)
-    changes: list[tuple[int, Sequence[Fraction | int] | int]] = []
+    changes: list[tuple[int, Sequence[Fraction | int]]] = []
     for time, change in mixture.changes:
         begin = boundary(replace(mixture, changes=changes), size, time)
         if begin is None:
@@ -55,9 +55,8 @@ def rows(combination: Combination, specs: Sequence[EventSpec]) -> Iterator[Unit]
     """Units that are a packed row each, of a mixture, up to the reach of a run."""
     layout = combination.layout
     assert isinstance(layout, sh.Packed)
-    length = _first_length(combination, specs)
+    length = layout.row_length
     mixture = mixture_of(combination, specs)
-    specs = _within_reach(sorted(specs, key=lambda spec: spec.at))
     size = ENDLESS // row_parts(mixture, length)
     mixture = reached(combination, specs, size)
     limits = {number: combination.limits(number) for number in range(len(combination.names))}
@@ -83,28 +82,6 @@ def rows(combination: Combination, specs: Sequence[EventSpec]) -> Iterator[Unit]
             yield Unit(row.time, pieces, row_length=length)
         if is_all:
             return
-
-
-def _within_reach(specs: list[EventSpec]) -> list[EventSpec]:
-    """Changes of shares are where parts begin for each length of rows before them."""
-    first = next((n for n, spec in enumerate(specs) if spec.kind == "row_length"), len(specs))
-    return [spec for n, spec in enumerate(specs) if n < first or spec.at == 0]
-
-
-def _first_length(combination: Combination, specs: Sequence[EventSpec]) -> int:
-    """The length of rows; one that changes later does so behind the reach of a run."""
-    layout = combination.layout
-    assert isinstance(layout, sh.Packed)
-    length = layout.row_length
-    for spec in sorted(specs, key=lambda spec: spec.at):
-        if spec.kind != "row_length":
-            continue
-        if spec.at > 0:
-            mixture = mixture_of(combination, ())
-            assert ENDLESS // row_parts(mixture, spec.numbers[0]) >= REACH
-            continue
-        length = spec.numbers[0]
-    return length
 
 
 def buckets(

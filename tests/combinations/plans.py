@@ -90,7 +90,7 @@ class UnitPlan:
             return units.sequences(self.combination, self.specs)
         if self.combination.is_mixture:
             return mixture_parts.rows(self.combination, self.specs)
-        return units.rows(self.combination, self.specs)
+        return units.rows(self.combination)
 
     def _is_skipped(self, unit: Unit) -> bool:
         return any(

@@ -75,6 +75,8 @@ class Reference:
         self._source = self._open()
 
     def _open(self) -> sh.MinibatchSource:
+        from tests.combinations.serve import events_of
+
         combination = self._combination
         corpora = [_corpus_of(made.model.chunks) for made in combination.made]
         names = combination.names
@@ -83,7 +85,7 @@ class Reference:
             weights = [
                 (at, dict(zip(names, values, strict=False))) for at, values in combination.knots
             ]
-            given: Any = dict(zip(names, corpora[: len(combination.corpora)], strict=False))
+            given: Any = dict(zip(names, corpora, strict=True))
             data = sh.Mixture(given, weights, at_end=combination.at_end)  # type: ignore[arg-type]
         options = order_options(combination.order)
         if len(options) == 4:  # no window
@@ -95,22 +97,12 @@ class Reference:
         return sh.MinibatchSource(
             data.map(_tell_sweep, random=True),
             layout=combination.layout,
-            events=[self._event_of(spec, corpora) for spec in self._specs],
+            events=events_of(combination, self._specs),
             num_threads=0,
             prefetch=0,
             num_map_workers=0,
             **options,
         )
-
-    def _event_of(self, spec: EventSpec, corpora: list[Any]) -> sh.events.Event:
-        from tests.combinations.serve import event_of
-
-        event = event_of(self._combination, spec)
-        if isinstance(event, sh.events.Add):
-            return sh.events.Add(
-                at=event.at, corpus=event.corpus, weights=event.weights, data=corpora[-1]
-            )
-        return event
 
     def add(self, spec: EventSpec) -> None:
         if spec.kind not in ("ban", "map_version"):
@@ -156,8 +148,6 @@ class Reference:
         found = []
         for name, place, sweep in zip(minibatch.ids, places, sweeps, strict=True):
             corpus = NAMES.index(name.split("/")[0]) if "/" in name else 0
-            if corpus == len(NAMES) - 1:
-                corpus = len(self._combination.names) - 1
             number, first = place[0].tolist()
             size = self._combination.made[corpus].all[number].size
             found.append(

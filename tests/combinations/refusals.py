@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.combinations import shares
 from tests.combinations.combination import Combination
 
 import sweephand as sh
@@ -51,8 +50,6 @@ def _of_lengths(combination: Combination) -> Iterator[str]:
         yield "carry more than the limit"
     if _has_rows_of_one_sample(combination):
         yield "have one sample each"
-    if combination.has_added and not shares.is_alike_when_added(combination):
-        yield "all sequences of the mixture have one sample"
 
 
 def _of_features(combination: Combination) -> Iterator[str]:

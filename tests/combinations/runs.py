@@ -10,7 +10,6 @@ from typing import Any
 
 from tests.combinations.checks import Oracle, check_minibatch
 from tests.combinations.combination import Action, Combination, EventSpec
-from tests.combinations.draws import leaves_a_share
 from tests.combinations.plans import PlannedMinibatch, UnitPlan, plan_of
 from tests.combinations.serve import event_of, source_of
 
@@ -124,10 +123,7 @@ class Run:
         spec = self._fitting(replace(spec, at=at))
         if spec is None:
             return
-        happen = self.source.events.append
-        if spec.kind == "weights" and not leaves_a_share(combination, [*self.specs, spec]):
-            return  # it is refused, but not behind the end of the data
-        happen(event_of(combination, spec))
+        self.source.events.append(event_of(combination, spec))
         self.specs.append(spec)
         self.plan.add(spec)
         self.places = [one for one in self.places if json.loads(one[0])["position"] <= spec.at]
@@ -143,9 +139,7 @@ class Run:
         if spec.kind == "weights":
             if not combination.is_mixture:
                 return None
-            count = len(combination.corpora)
-            count += any(one.kind == "add" and one.at <= spec.at for one in self.specs)
-            numbers = spec.numbers[:count]
+            numbers = spec.numbers[: len(combination.corpora)]
             return replace(spec, numbers=numbers if any(numbers) else (1, *numbers[1:]))
         return spec
 

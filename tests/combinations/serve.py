@@ -132,7 +132,6 @@ def events_of(combination: Combination, specs: Sequence[EventSpec]) -> list[sh.e
 
 
 def event_of(combination: Combination, spec: EventSpec) -> sh.events.Event:
-    names = combination.names
     at = spec.at
     if spec.kind == "ban":
         ids = combination.all_ids or ["of nothing"]  # which is refused before
@@ -142,15 +141,9 @@ def event_of(combination: Combination, spec: EventSpec) -> sh.events.Event:
     if spec.kind == "skip":
         return sh.events.Skip(at=at, stop=at + spec.numbers[0])
     if spec.kind == "weights":
-        return sh.events.Weights(at=at, weights=dict(zip(names, spec.numbers, strict=False)))
-    if spec.kind == "add":
-        weights = dict(zip(names, spec.numbers, strict=True))
-        data = deserializers_of(combination, len(names) - 1)
-        return sh.events.Add(at=at, corpus=names[-1], data=data, weights=weights)
-    if spec.kind == "retire":
-        return sh.events.Retire(at=at, corpus=names[spec.numbers[0]])
-    if spec.kind == "row_length":
-        return sh.events.RowLength(at=at, row_length=spec.numbers[0])
+        return sh.events.Weights(
+            at=at, weights=dict(zip(combination.names, spec.numbers, strict=False))
+        )
     return sh.events.MapVersion(at=at, map="versioned", version=2)
 
 

@@ -17,14 +17,7 @@ EMPTY = Unit(-1, ())
 
 def has_one_sample_each(combination: Combination) -> bool:
     """All sequences have one sample, so that shares are even in number."""
-    corpora = combination.made[: len(combination.corpora)]
-    return all(made.size == 1 for corpus in corpora for made in corpus.all)
-
-
-def is_alike_when_added(combination: Combination) -> bool:
-    """What is added leaves it as it is that all sequences have one sample."""
-    added = combination.made[-1]
-    return not has_one_sample_each(combination) or all(made.size == 1 for made in added.all)
+    return all(made.size == 1 for corpus in combination.made for made in corpus.all)
 
 
 def shares(

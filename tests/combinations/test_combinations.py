@@ -30,7 +30,7 @@ def drawn(count: int) -> settings:
 @given(draws.combinations())
 def test_what_is_delivered_is_what_the_model_plans(combination: Combination) -> None:
     assume(is_served(combination))
-    serve(draws.that_serve(combination))
+    serve(combination)
 
 
 @drawn(max(10, DRAWS // 10))
@@ -46,7 +46,6 @@ def test_what_is_refused_is_refused_when_the_source_is_made(combination: Combina
 @given(draws.combinations(), st.lists(st.integers(1, 120), min_size=1, max_size=3))
 def test_a_state_goes_on_in_another_process(combination: Combination, sizes: list[int]) -> None:
     assume(is_served(combination))
-    combination = draws.that_serve(combination)
     with source_of(combination, combination.events, **dict(combination.engine)) as source:
         source.next_minibatch(40)
         state = json.dumps(source.get_checkpoint_state())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tests import model, model_layouts
 from tests.combinations.combination import Combination, EventSpec
@@ -50,28 +50,20 @@ def limit_of(combination: Combination, corpus: ModelCorpus) -> int | None:
 
 def mixture_of(combination: Combination, specs: Sequence[EventSpec]) -> ChangedMixture:
     """The mixture of the model, with what its events change."""
-    count = len(combination.names)
-    changes: list[tuple[int, tuple[int, ...] | int]] = []
-    for spec in sorted(specs, key=lambda spec: spec.at):
-        if spec.kind in ("weights", "add"):
-            changes.append((spec.at, _padded(spec.numbers, count)))
-        elif spec.kind == "retire":
-            changes.append((spec.at, spec.numbers[0]))
     return ChangedMixture(
         corpora=dict(
             zip(combination.names, [made.model for made in combination.made], strict=True)
         ),
-        knots=[(at, _padded(weights, count)) for at, weights in combination.knots],
+        knots=combination.knots,
         settings=combination.order,
         at_end=combination.at_end,
         sweeps=combination.max_sweeps or 1,
-        num_added=count - len(combination.corpora),
-        changes=changes,
+        changes=[
+            (spec.at, spec.numbers)
+            for spec in sorted(specs, key=lambda spec: spec.at)
+            if spec.kind == "weights"
+        ],
     )
-
-
-def _padded(weights: Sequence[int], count: int) -> tuple[int, ...]:
-    return (*weights, *[0] * (count - len(weights)))[:count]
 
 
 def sequences(combination: Combination, specs: Sequence[EventSpec]) -> Iterator[Unit]:
@@ -92,20 +84,17 @@ def sequences(combination: Combination, specs: Sequence[EventSpec]) -> Iterator[
         yield Unit(entry.time, (piece,), entry.lane)
 
 
-def rows(combination: Combination, specs: Sequence[EventSpec]) -> Iterator[Unit]:
+def rows(combination: Combination) -> Iterator[Unit]:
     """Units that are a packed row each, of one corpus."""
     layout = combination.layout
     assert isinstance(layout, sh.Packed)
     corpus = combination.made[0].model
     limit = limit_of(combination, corpus)
-    changes = [spec for spec in specs if spec.kind == "row_length"]
     for sweep in itertools.count():
-        begin = sweep * corpus.num_samples
-        length = _row_length(layout.row_length, changes, begin)
         for row in model_layouts.packed_sweep(
             corpus,
             combination.order,
-            length,
+            layout.row_length,
             layout.look_ahead,
             sweep,
             apart=layout.lanes == "apart",
@@ -117,16 +106,4 @@ def rows(combination: Combination, specs: Sequence[EventSpec]) -> Iterator[Unit]
                 Piece(0, one.sequence, sweep, one.first, one.size, one.goes_on)
                 for one in row.pieces
             )
-            yield Unit(row.time, pieces, row_length=length)
-
-
-def _row_length(length: int, changes: Sequence[EventSpec], begin: int) -> int:
-    """The length of rows in a sweep of so few samples that it is one part."""
-    for spec in sorted(changes, key=lambda spec: spec.at):
-        if spec.at <= begin:
-            length = spec.numbers[0]
-    return length
-
-
-def with_row_lengths(units: Iterator[Unit], length: int) -> Iterator[Unit]:
-    return (replace(unit, row_length=length) for unit in units)
+            yield Unit(row.time, pieces, row_length=layout.row_length)

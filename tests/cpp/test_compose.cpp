@@ -363,10 +363,6 @@ void events_that_do_not_ascend_are_refused() {
   CHECK_THROWS(std::invalid_argument,
                make({.skips = {{5, 9}, {8, 12}}, .cuts = {}, .bans = {}}));
   CHECK_THROWS(std::invalid_argument, make({.skips = {}, .cuts = {5, 4}, .bans = {}}));
-  EventPlanner changed(timeline, planner(), {});
-  CHECK_THROWS(std::invalid_argument, changed.hand_over(0, planner()));
-  changed.hand_over(50, planner());
-  CHECK_THROWS(std::invalid_argument, changed.hand_over(50, planner()));
 }
 
 // One behind the other, beyond the end of a sweep and of the data.

@@ -136,17 +136,3 @@ def test_a_place_beyond_the_end_is_the_end(make: Make, layout: sh.Layout) -> Non
             assert not source.next_minibatch(20)
             assert source.current_position == end
             assert source.sequence_ids(place, place + 100) == []
-
-
-@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Packed(8), sh.Packed(8, lanes="apart")])
-def test_rows_of_another_length_behind_the_end_change_nothing(layout: sh.Layout) -> None:
-    events: list[Any] = [sh.events.Skip(at=100, stop=5000)]
-    if isinstance(layout, sh.Packed):
-        events.append(sh.events.RowLength(at=300, row_length=32))
-    with of_some_samples(layout=layout) as plain:
-        whole = [one for one in steps(plain) if one[0] < 100]
-        end = plain.current_position
-    with of_some_samples(layout=layout, events=events) as source:
-        found = steps(source)
-        assert [one[0] for one in found] == [one[0] for one in whole]
-        assert source.current_position == end

@@ -15,7 +15,7 @@ import pytest
 from tests.extent import sample
 
 import sweephand as sh
-from sweephand.events.event_file import append, changing, read, renew
+from sweephand.events.event_file import append, changing, load, renew
 
 E = sh.events
 SPAWN = multiprocessing.get_context("spawn")
@@ -39,7 +39,7 @@ def test_what_another_process_added_is_taken_up(tmp_path: Path) -> None:
         append(ban(10, 11), path)
         source.events.ban(["array__15"])
         expected = [E.Skip(at=50, stop=60), ban(12, 13), ban(10, 11), ban(10, 15)]
-        assert read(path) == list(source.events) == expected
+        assert load(path) == list(source.events) == expected
         assert source.next_minibatch(10).banned_ids == ["array__11", "array__13", "array__15"]
         told = source.events.digest
     with source_of(path) as source:
@@ -58,11 +58,11 @@ def test_what_lies_in_the_past_is_refused_by_name_and_stays(tmp_path: Path) -> N
             ):
                 source.events.skip(70, 80)
         assert list(source.events) == [E.Skip(at=50, stop=60)]
-        assert read(path) == [E.Skip(at=50, stop=60), ban(5, 7)]
+        assert load(path) == [E.Skip(at=50, stop=60), ban(5, 7)]
         source.current_position = 0
         source.events.skip(70, 80)
         expected = [E.Skip(at=50, stop=60), ban(5, 7), E.Skip(at=70, stop=80)]
-        assert read(path) == list(source.events) == expected
+        assert load(path) == list(source.events) == expected
 
 
 def test_all_workers_add_the_same_events_to_one_file(tmp_path: Path) -> None:
@@ -83,31 +83,8 @@ def test_all_workers_add_the_same_events_to_one_file(tmp_path: Path) -> None:
         source.events.append(late)
         assert list(source.events) == [*added, late]
         source.close()
-    assert read(path) == [*added, late]
+    assert load(path) == [*added, late]
     assert len({source.events.digest for source in sources}) == 1
-
-
-def test_workers_add_a_corpus_to_one_file(tmp_path: Path) -> None:
-    path = tmp_path / "events.json"
-    corpora = {name: sh.ArrayDeserializer({"x": np.arange(50)}) for name in "ab"}
-    new = sh.ArrayDeserializer({"x": np.arange(30)})
-    weights = {"a": 1, "b": 1, "new": 1}
-    sources = [
-        sh.MinibatchSource(sh.Mixture(corpora, {"a": 1, "b": 1}), events=path) for _ in range(3)
-    ]
-    sources[0].events.add("new", new, weights)
-    with pytest.raises(ValueError, match=r"no data of the corpus 'new'.*sh\.events\.load"):
-        sources[1].events.skip(20, 30)
-    sources[1].events.add("new", new, weights)
-    assert len(read(path)) == 1
-    other = sh.ArrayDeserializer({"x": np.arange(31)})
-    with pytest.raises(ValueError, match="that is added is"):
-        sources[2].events.add("new", other, weights)
-    assert len(sources[2].events) == 0
-    ids = [source.next_minibatch(60).ids for source in sources[:2]]
-    assert ids[0] == ids[1]
-    for source in sources:
-        source.close()
 
 
 def test_an_event_that_the_file_has_lost_is_named(tmp_path: Path) -> None:
@@ -117,10 +94,10 @@ def test_an_event_that_the_file_has_lost_is_named(tmp_path: Path) -> None:
         E.save([ban(70, 3)], path)
         with pytest.raises(ValueError, match="no longer has 'skip' at 50"):
             source.events.skip(80, 90)
-        assert read(path) == [ban(70, 3)]
+        assert load(path) == [ban(70, 3)]
         path.unlink()
         source.events.skip(80, 90)
-        assert read(path) == [E.Skip(at=50, stop=60), E.Skip(at=80, stop=90)]
+        assert load(path) == [E.Skip(at=50, stop=60), E.Skip(at=80, stop=90)]
 
 
 def add_many(path: Path, first: int, ready: Any) -> None:
@@ -144,7 +121,7 @@ def test_processes_that_add_at_once_lose_nothing(tmp_path: Path) -> None:
     for process in processes:
         process.join()
         assert process.exitcode == 0
-    there = read(path)
+    there = load(path)
     expected = {*range(12), *range(20, 32), *range(40, 52), *range(60, 72)}
     assert sorted(event.at for event in there) == sorted(expected)
     for first in (0, 20, 40, 60):  # each in its order
@@ -173,7 +150,7 @@ def test_a_file_that_cannot_be_locked_is_left_alone(
         assert len(source.events) == 1
         assert path.read_bytes() == whole
         source.events.skip(70, 80)
-    assert len(read(path)) == 2
+    assert len(load(path)) == 2
 
 
 def die_inside(path: Path) -> None:
@@ -191,7 +168,7 @@ def test_a_process_that_is_killed_while_it_adds_stops_nobody(tmp_path: Path) -> 
     process.join()
     assert process.exitcode == -signal.SIGKILL
     append(ban(2, 2), path)
-    assert read(path) == [ban(1, 1), ban(2, 2)]
+    assert load(path) == [ban(1, 1), ban(2, 2)]
 
 
 def example(path: Path) -> bytes:
@@ -203,7 +180,7 @@ def example(path: Path) -> bytes:
 
 def read_or_refuse(path: Path) -> list[sh.events.Event] | ValueError:
     try:
-        return read(path)
+        return load(path)
     except ValueError as error:
         return error
 
@@ -211,7 +188,7 @@ def read_or_refuse(path: Path) -> list[sh.events.Event] | ValueError:
 def test_a_flipped_bit_is_refused_or_means_the_same(tmp_path: Path) -> None:
     path = tmp_path / "events.json"
     whole = example(path)
-    events = read(path)
+    events = load(path)
     refused = 0
     places = sample(range(len(whole)), 64)
     for place in places:
@@ -231,7 +208,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
     for end in sample(range(len(whole) - 2), 64):
         path.write_bytes(whole[:end])
         with pytest.raises(ValueError, match=r"events\.json: "):
-            read(path)
+            load(path)
 
 
 @pytest.mark.parametrize(
@@ -277,11 +254,11 @@ def test_a_weight_that_is_divided_by_zero_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_was_edited_gets_a_new_checksum(tmp_path: Path) -> None:
     path = tmp_path / "events.json"
     example(path)
-    events = read(path)
+    events = load(path)
     path.write_text(path.read_text().replace('"stop": 9', '"stop": 11'))
     with pytest.raises(ValueError, match="'sweephand events FILE renew'"):
-        read(path)
-    assert renew(path) == read(path) == [*events[:2], E.Skip(at=5, stop=11)]
+        load(path)
+    assert renew(path) == load(path) == [*events[:2], E.Skip(at=5, stop=11)]
     # Spaces and the order of keys mean nothing.
     path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
-    assert len(read(path)) == 3
+    assert len(load(path)) == 3

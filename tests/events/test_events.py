@@ -254,7 +254,6 @@ def test_refused_events_leave_the_source_as_it_was() -> None:
             (lambda: source.events.ban(["array__500"]), "'array__500'"),
             (lambda: source.events.skip(50, 50), "stop must be"),
             (lambda: source.events.weights({"a": 1}), "there is one corpus"),
-            (lambda: source.events.row_length(9), r"layout=sh.Packed"),
         ):
             with pytest.raises(ValueError, match=why):
                 wrong()

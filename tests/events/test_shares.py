@@ -1,4 +1,4 @@
-"""Weights of a mixture that change, corpora that retire: those of docs/order.md."""
+"""Weights of a mixture that change, as docs/order.md has them."""
 
 from __future__ import annotations
 
@@ -26,19 +26,10 @@ def changed(rng: np.random.Generator, span: int) -> tuple[ChangedMixture, list[A
     changes: list[Any] = []
     events: list[Any] = []
     for time in sorted(rng.integers(0, span, rng.integers(1, 4)).tolist()):
-        if len(names) > 1 and rng.random() < 0.4:
-            corpus = int(rng.integers(len(names)))
-            trial = ChangedMixture(**vars(mixture), changes=[*changes, (time, corpus)])
-            legs = ChangedMixture(**{**vars(trial), "at_end": "repeat"}).legs
-            if not any(legs[-1].last):
-                continue
-            changes.append((time, corpus))
-            events.append(sh.events.Retire(at=time, corpus=names[corpus]))
-        else:
-            weights = random_weights(rng, len(names))
-            changes.append((time, weights))
-            given = dict(zip(names, weights, strict=True))
-            events.append(sh.events.Weights(at=time, weights=given))
+        weights = random_weights(rng, len(names))
+        changes.append((time, weights))
+        given = dict(zip(names, weights, strict=True))
+        events.append(sh.events.Weights(at=time, weights=given))
     return ChangedMixture(**vars(mixture), changes=changes), events
 
 
@@ -161,93 +152,26 @@ def test_all_of_a_mixture_comes_once_whatever_its_weights_become(
     assert sum(found.values()) == source.num_samples_per_sweep
 
 
-@pytest.mark.parametrize("randomize", [True, False])
-def test_rows_have_another_length_where_a_part_begins(randomize: bool) -> None:
-    rng = np.random.default_rng(7)
-    lengths = rng.integers(1, 9, 30_000)
-    data = sh.ArrayDeserializer(
-        {"x": (np.arange(lengths.sum()), np.concatenate([[0], np.cumsum(lengths)]))}
-    )
-    options: Any = {"layout": sh.Packed(16), "randomize": randomize, "max_sweeps": 2}
-    with sh.MinibatchSource(data, **options) as plain:
-        before = [(one.nominal_time, one.ids) for one in plain.minibatches(1600)]
-    event = sh.events.RowLength(at=40_000, row_length=64)
-    with sh.MinibatchSource(data, **options, events=[event]) as source:
-        found: dict[str, int] = {}
-        states = []
-        widths = []
-        minibatches = []
-        for minibatch in source.minibatches(1600):
-            states.append(source.get_checkpoint_state())
-            widths.append(minibatch["x"].asarray().shape[1])
-            minibatches.append((minibatch.nominal_time, minibatch.ids))
-            for name in minibatch.ids:
-                found[name] = found.get(name, 0) + 1
-        change = widths.index(64)
-        assert widths == [16] * change + [64] * (len(widths) - change)
-        assert minibatches[change][0] >= event.at
-        assert minibatches[: change - 1] == before[: change - 1]
-        assert set(found.values()) == {2}
-        for name in minibatches[change + 3][1][:5]:
-            sweep = minibatches[change + 3][0] // source.num_samples_per_sweep
-            time = source.find(name, sweep)
-            assert minibatches[change + 3][0] <= time < minibatches[change + 4][0]
-        begin, end = minibatches[change][0], minibatches[change + 1][0]
-        assert source.sequence_ids(begin, end) == minibatches[change][1]
-    for number in (0, change - 1, change, change + 1):
-        with sh.MinibatchSource(data, **options, events=[event]) as source:
-            source.restore_from_checkpoint(states[number])
-            assert source.next_minibatch(1600).ids == minibatches[number + 1][1]
-
-
-def test_rows_may_have_another_length_from_the_beginning_on() -> None:
-    data = sh.ArrayDeserializer({"x": [np.arange(n) for n in (3, 4, 2, 5)]})
-    event = sh.events.RowLength(at=0, row_length=6)
-    for corpus in (data, sh.Mixture({"a": data}, {"a": 1})):
-        options: Any = {"events": [event, event], "max_samples": 40}
-        with (
-            sh.MinibatchSource(corpus, layout=sh.Packed(6), max_samples=40) as plain,
-            sh.MinibatchSource(corpus, layout=sh.Packed(14), **options) as source,
-        ):
-            for one, other in zip(plain.minibatches(12), source.minibatches(12), strict=True):
-                assert one.ids == other.ids
-                assert one["x"].asarray().tolist() == other["x"].asarray().tolist()
-
-
-@pytest.mark.parametrize("at_end", ["drop", "stop", "repeat"])
-def test_rows_of_another_length_never_come_behind_the_end(at_end: Any) -> None:
-    mixture = sh.Mixture(
-        {"a": corpus(1, 9), "b": corpus(2, 9)}, {"a": 1, "b": 1}, at_end=at_end
-    )
-    events = [sh.events.RowLength(at=10_000, row_length=n) for n in (64, 65)]
-    later = [
-        sh.events.Weights(at=20_000, weights={"a": 1, "b": 3}),
-        sh.events.RowLength(at=30_000, row_length=66),
-    ]
-    options: Any = {"layout": sh.Packed(40), "max_samples": 1000}
+def test_a_corpus_joins_and_leaves_by_its_weight() -> None:
+    both = {"a": corpus(1), "b": corpus(2)}
+    all_three = sh.Mixture({**both, "new": corpus(3)}, {"a": 1, "b": 1, "new": 0})
     with (
-        sh.MinibatchSource(mixture, **options) as plain,
-        sh.MinibatchSource(mixture, events=[*events, *later], **options) as source,
+        sh.MinibatchSource(sh.Mixture(both, {"a": 1, "b": 1})) as without,
+        sh.MinibatchSource(all_three) as source,
     ):
-        for one, other in zip(plain.minibatches(80), source.minibatches(80), strict=True):
-            assert one.ids == other.ids
-
-
-def test_a_row_that_could_not_hold_a_sequence_is_refused() -> None:
-    data = sh.ArrayDeserializer({"x": [np.arange(9), np.arange(3)]})
-    with (
-        sh.MinibatchSource(data, layout=sh.Packed(16)) as source,
-        pytest.raises(ValueError, match="1 sequences have more than 8 samples, the longest 9"),
-    ):
-        source.events.row_length(8)
+        source.events.weights({"a": 1, "b": 1, "new": 2}, at=10_000)
+        source.events.weights({"a": 1, "b": 1, "new": 0}, at=30_000)
+        assert source.sequence_ids(0, 10_000) == without.sequence_ids(0, 10_000)
+        counts = [source.corpus_positions(at)["new"] for at in (10_000, 30_000, 60_000)]
+    assert counts[0] == 0
+    assert counts[1] == pytest.approx(10_000, abs=60)
+    assert counts[2] == pytest.approx(counts[1], abs=30)
 
 
 def test_nobody_s_share_is_refused() -> None:
     mixture = sh.Mixture({"a": corpus(1), "b": corpus(2)}, {"a": 1, "b": 0})
     with sh.MinibatchSource(mixture) as source:
         for wrong, why in (
-            (lambda: source.events.retire("a"), "nobody would have a share"),
-            (lambda: source.events.retire("c"), "no corpus 'c' to retire"),
             (lambda: source.events.weights({"a": 0, "b": 0}), "all weights"),
             (lambda: source.events.weights({"a": 1}), "none for 'b'"),
         ):

@@ -100,17 +100,6 @@ def test_a_flat_corpus_of_a_mixture_is_refused_by_its_name(layout: sh.Layout) ->
         sh.MinibatchSource(mixture, layout=layout)
 
 
-def test_a_flat_corpus_that_is_added_later_is_refused_and_the_source_goes_on() -> None:
-    source = sh.MinibatchSource(
-        sh.Mixture({"code": whole("a")}, {"code": 1}), layout=sh.Packed(8)
-    )
-    first = source.next_minibatch(16).ids
-    with pytest.raises(ValueError, match="of the corpus 'web' have one sample each"):
-        source.events.add("web", flat("b"), {"code": 1, "web": 1})
-    source.current_position = 0
-    assert source.next_minibatch(16).ids == first
-
-
 def test_what_is_left_when_long_sequences_are_dropped_counts() -> None:
     corpus = {"tokens": [np.arange(1), np.arange(9), np.arange(1)]}
     with pytest.raises(ValueError, match="all 2 sequences have one sample each"):

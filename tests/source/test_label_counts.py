@@ -15,7 +15,7 @@ from tests.sources import engines, order_options, ragged
 from tests.strategies import sequence_corpora, timelines
 
 import sweephand as sh
-from sweephand.events.event import Ban, Event, RowLength, Skip
+from sweephand.events.event import Ban, Event, Skip
 
 IGNORED = -100
 WORKERS = st.integers(1, 4)
@@ -34,16 +34,13 @@ def layouts_of(corpus: ModelCorpus) -> st.SearchStrategy[sh.Layout]:
     )
 
 
-def events_of(corpus: ModelCorpus, layout: sh.Layout) -> st.SearchStrategy[list[Event]]:
-    """Bans from the start on, spans that are skipped, and rows of another length."""
+def events_of(corpus: ModelCorpus) -> st.SearchStrategy[list[Event]]:
+    """Bans from the start on, and spans that are skipped."""
     numbers = st.sets(st.integers(0, corpus.num_sequences - 1), min_size=1, max_size=5)
     times = st.integers(0, 2 * corpus.num_samples)
     bans = numbers.map(lambda some: Ban(at=0, ids=tuple(f"array__{n}" for n in some)))
     skips = st.builds(lambda at, more: Skip(at=at, stop=at + more), times, st.integers(1, 20))
-    kinds: list[st.SearchStrategy[Event]] = [bans, skips]
-    if isinstance(layout, sh.Packed) and layout.split_long == "split":
-        kinds.append(st.builds(RowLength, at=times, row_length=st.integers(1, 30)))
-    return st.lists(st.one_of(kinds), max_size=3)
+    return st.lists(st.one_of(bans, skips), max_size=3)
 
 
 def balances_of(settings: ModelSettings, layout: sh.Layout) -> st.SearchStrategy[Any]:
@@ -68,7 +65,7 @@ def counted(share: sh.Minibatch, *, shifted: bool = True) -> int:
 def test_the_labels_of_a_step_are_those_that_its_plan_counts(data: st.DataObject) -> None:
     corpus, settings = data.draw(timelines(sequence_corpora()))
     layout = data.draw(layouts_of(corpus))
-    events = data.draw(events_of(corpus, layout))
+    events = data.draw(events_of(corpus))
     balance = data.draw(balances_of(settings, layout))
     size = data.draw(st.integers(1, 2 * corpus.num_samples))
     workers = data.draw(st.integers(1, min(4, settings.num_lanes)))

@@ -1,4 +1,4 @@
-"""Show the events of a timeline, or add to them: bans, skips, weights, rows.
+"""Show the events of a timeline, or add to them: bans, skips, weights, versions of maps.
 
 FILE is what MinibatchSource(..., events=FILE) reads, and what source.events writes. Without
 more it is shown. A source that runs takes up what is added here when it adds an event itself,
@@ -11,8 +11,6 @@ for example:
   sweephand events run/events.json ban --ids poison.txt --at 0
   sweephand events run/events.json skip 1_000_000 1_065_536
   sweephand events run/events.json weights web=3 code=1.5 --at 2_000_000
-  sweephand events run/events.json retire books --at 3_000_000
-  sweephand events run/events.json row-length 8192 --at 4_000_000
   sweephand events run/events.json map-version crop 2 --at 5_000_000
   sweephand events run/events.json renew
 """
@@ -25,9 +23,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from sweephand.cli.answers import Answer, WrongUsage
-from sweephand.cli.options import count, option, whole
-from sweephand.events.event import Ban, Event, MapVersion, Retire, RowLength, Skip, Weights
-from sweephand.events.event_file import append, read, renew
+from sweephand.cli.options import option, whole
+from sweephand.events.event import Ban, Event, MapVersion, Skip, Weights
+from sweephand.events.event_file import append, load, renew
 from sweephand.events.event_list import EventList
 from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
@@ -49,7 +47,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
     """Run the command and return its facts."""
     path: Path = arguments.file
     if arguments.kind is None:
-        events = EventList(tuple(read(path)))
+        events = EventList(tuple(load(path)))
     elif arguments.kind == _RENEW:
         events = EventList(tuple(_renewed(arguments)))
     else:
@@ -91,12 +89,6 @@ def _at(arguments: argparse.Namespace) -> int:
     return int(arguments.at)
 
 
-def _word(arguments: argparse.Namespace) -> str:
-    if len(arguments.words) != 1:
-        raise ValueError(f"it takes one word, got {len(arguments.words)}")
-    return str(arguments.words[0])
-
-
 def _ban(arguments: argparse.Namespace) -> Ban:
     ids = list(arguments.words)
     if arguments.ids is not None:
@@ -122,14 +114,6 @@ def _weights(arguments: argparse.Namespace) -> Weights:
     return Weights(weights=weights, at=_at(arguments))
 
 
-def _retire(arguments: argparse.Namespace) -> Retire:
-    return Retire(corpus=_word(arguments), at=_at(arguments))
-
-
-def _row_length(arguments: argparse.Namespace) -> RowLength:
-    return RowLength(row_length=count(_word(arguments)), at=_at(arguments))
-
-
 def _map_version(arguments: argparse.Namespace) -> MapVersion:
     if len(arguments.words) != 2:
         raise ValueError("it takes the name of a map and a version")
@@ -141,15 +125,11 @@ _MAKE: dict[str, Callable[[argparse.Namespace], Event]] = {
     "ban": _ban,
     "skip": _skip,
     "weights": _weights,
-    "retire": _retire,
-    "row-length": _row_length,
     "map-version": _map_version,
 }
 _USAGE = {
     "ban": "ban ID... --at T, or ban --ids FILE --at T",
     "skip": "skip START STOP",
     "weights": "weights NAME=WEIGHT... --at T",
-    "retire": "retire NAME --at T",
-    "row-length": "row-length N --at T",
     "map-version": "map-version NAME VERSION --at T",
 }

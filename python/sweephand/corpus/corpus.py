@@ -133,11 +133,6 @@ class Corpus(ABC):
             If the limits make no sense for the corpus.
         """
 
-    @property
-    def at_first(self) -> Corpus:
-        """The corpus without the parts that events add."""
-        return self
-
     def __repr__(self) -> str:
         streams = ", ".join(info.brief for info in self.streams)
         num_chunks = len(self.chunk_starts)
@@ -217,14 +212,11 @@ class ShareChange:
     time : int
         The key from which on they hold: nominal time, as what is due counts it.
     weights : object
-        As a user gives them; None: as before.
-    retired : str or None
-        The corpus that has none any more.
+        As a user gives them.
     """
 
     time: int
-    weights: object = None
-    retired: str | None = None
+    weights: object
 
 
 class TimelineEnd(Protocol):

@@ -1,11 +1,8 @@
 """Where each event lies."""
 
-from .event import Add as Add
 from .event import Ban as Ban
 from .event import Event as Event
 from .event import MapVersion as MapVersion
-from .event import Retire as Retire
-from .event import RowLength as RowLength
 from .event import Skip as Skip
 from .event import Weights as Weights
 from .event_file import load as load

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from numbers import Integral, Real
@@ -45,7 +45,7 @@ class Event:
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as JSON types."""
-        values = {one.name: _plain(getattr(self, one.name)) for one in fields(self) if one.repr}
+        values = {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
         return {"event": self.name} | values
 
     @cached_property
@@ -137,71 +137,6 @@ class Weights(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Add(Weights):
-    """A corpus that joins a mixture.
-
-    Attributes
-    ----------
-    corpus : str
-        Its name.
-    data : object
-        What `Mixture` takes. It is not in the JSON: `load` is given it again.
-    fingerprint : str
-        Which corpus it is; a source that is given "" finds it out.
-    """
-
-    name = "add"
-    corpus: str
-    fingerprint: str = ""
-    data: Any = field(repr=False, compare=False, default=None)
-
-    @property
-    def summary(self) -> str:
-        """The name of the corpus."""
-        return self.corpus
-
-
-@dataclass(frozen=True, kw_only=True)
-class Retire(Event):
-    """A corpus of a mixture comes no more; the remaining shares are scaled.
-
-    Attributes
-    ----------
-    corpus : str
-    """
-
-    name = "retire"
-    corpus: str
-
-    @property
-    def summary(self) -> str:
-        """The name of the corpus."""
-        return self.corpus
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowLength(Event):
-    """Packed rows of another length, from the first part that begins at or after its time.
-
-    Attributes
-    ----------
-    row_length : int
-    """
-
-    name = "row_length"
-    row_length: int
-
-    @property
-    def summary(self) -> str:
-        """The length."""
-        return f"{self.row_length:,}"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._settle("row_length", check_int("row_length", self.row_length, 1, 2**31))
-
-
-@dataclass(frozen=True, kw_only=True)
 class MapVersion(Event):
     """Another version of a map.
 
@@ -227,9 +162,7 @@ class MapVersion(Event):
         self._settle("version", check_int("version", self.version, 0, 2**63))
 
 
-_KINDS: dict[str, type[Event]] = {
-    kind.name: kind for kind in (Ban, Skip, Weights, Add, Retire, RowLength, MapVersion)
-}
+_KINDS: dict[str, type[Event]] = {kind.name: kind for kind in (Ban, Skip, Weights, MapVersion)}
 
 
 def event_of(event: object) -> Event:
@@ -247,7 +180,7 @@ def event_of(event: object) -> Event:
         raise ValueError(
             f"an event has 'event': one of {', '.join(_KINDS)}; got {shown(event.get('event'))}"
         )
-    wanted = {one.name for one in fields(kind) if one.repr}
+    wanted = {one.name for one in fields(kind)}
     if given.keys() != wanted:
         raise ValueError(
             f"the event {kind.name!r} has the fields {', '.join(sorted(wanted))}; got "

@@ -13,54 +13,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sweephand.errors import shown
-from sweephand.events.event import Add, Event, event_of
+from sweephand.events.event import Event, event_of
 from sweephand.run.locks import held
 from sweephand.run.writing import replaced_file
 
 _VERSION = 1
 
 
-def load(
-    path: str | os.PathLike[str], corpora: Mapping[str, object] | None = None
-) -> list[Event]:
-    """Return the events of a file.
-
-    Parameters
-    ----------
-    path : str or path
-        A file that `save` or a source wrote.
-    corpora : dict, optional
-        Name of every corpus that is added to what `Mixture` takes: data are not in the file.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no file.
-    ValueError
-        If it is of something else, damaged, or was edited without a new checksum; or a corpus
-        that is added is not given.
-    """
-    events = read(path)
-    try:
-        return [_with_data(event, corpora or {}) for event in events]
-    except ValueError as error:
-        raise ValueError(f"{os.fspath(path)}: {error}") from error
-
-
-def read(path: str | os.PathLike[str], *, trusted: bool = False) -> list[Event]:
-    """Return the events of a file, without the data of corpora that are added.
-
-    Parameters
-    ----------
-    trusted : bool
-        Whether its checksum does not matter.
+def load(path: str | os.PathLike[str]) -> list[Event]:
+    """Return the events of a file that `save` or a source wrote.
 
     Raises
     ------
@@ -69,10 +36,7 @@ def read(path: str | os.PathLike[str], *, trusted: bool = False) -> list[Event]:
     ValueError
         If it is of something else, damaged, or was edited without a new checksum.
     """
-    try:
-        return _from_text(Path(path).read_text(encoding="utf-8"), trusted=trusted)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{os.fspath(path)}: {error}") from error
+    return _read(path, trusted=False)
 
 
 def save(events: Iterable[Event], path: str | os.PathLike[str]) -> None:
@@ -87,9 +51,9 @@ class EventFile:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def read(self, *, trusted: bool = False) -> list[Event]:
-        """Return the events of the file, as `read` does; none if there is no file."""
-        return read(self.path, trusted=trusted) if self.path.exists() else []
+    def read(self) -> list[Event]:
+        """Return the events of the file, as `load` does; none if there is no file."""
+        return load(self.path) if self.path.exists() else []
 
     def write(self, events: Iterable[Event]) -> None:
         """Replace the events of the file, at once."""
@@ -131,7 +95,7 @@ def renew(path: str | os.PathLike[str]) -> list[Event]:
     FileNotFoundError if there is no file; ValueError if it is no list of events.
     """
     with changing(path) as file:
-        events = read(path, trusted=True)
+        events = _read(path, trusted=True)
         file.write(events)
         return events
 
@@ -151,15 +115,12 @@ def events_given(given: object) -> tuple[tuple[Event, ...], Path | None]:
     return tuple(map(event_of, given)), None
 
 
-def _with_data(event: Event, corpora: Mapping[str, Any]) -> Event:
-    if not isinstance(event, Add):
-        return event
-    if event.corpus not in corpora:
-        raise ValueError(
-            f"the corpus {event.corpus!r} is added: events=sh.events.load(path, "
-            f"corpora={{{event.corpus!r}: ...}}) gives its data"
-        )
-    return replace(event, data=corpora[event.corpus])
+def _read(path: str | os.PathLike[str], *, trusted: bool) -> list[Event]:
+    """Return the events of a file, whose checksum does not matter if it is trusted."""
+    try:
+        return _from_text(Path(path).read_text(encoding="utf-8"), trusted=trusted)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from error
 
 
 def _to_text(events: Iterable[Event]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 if TYPE_CHECKING:
     from sweephand.events.event import Event
@@ -43,19 +43,46 @@ class EventList(Sequence["Event"]):
         """Return the list with an event at its end."""
         return replace(self, events=(*self.events, event))
 
+    def with_others(self, there: Sequence[Event], event: Event, position: int) -> EventList:
+        """Return the list of a source at a position that adds an event to a file.
+
+        What others have added to the file since is taken up, in the order of the file. If that
+        has the event, as workers add the same ones, it is not added again.
+
+        Raises
+        ------
+        ValueError
+            If others added what lies before the position; or if the file no longer has an
+            event of the source.
+        """
+        left = list(self.events)
+        others: list[bytes] = []
+        for one in there:
+            if left and left[0].digest == one.digest:
+                del left[0]
+                continue
+            if one.at < position:
+                raise ValueError(
+                    f"another process has added {one.name!r} at {one.at} to the file, which "
+                    f"changes what came before {position}, where this source is: go back "
+                    "first, or make a new source, MinibatchSource(..., events=FILE)"
+                )
+            others.append(one.digest)
+        if left:
+            raise ValueError(
+                f"the file no longer has {left[0].name!r} at {left[0].at}, which this source "
+                f"goes by: put it back, or make a new source; {event.name!r} is not added"
+            )
+        pending = [*self.of_others, *others]
+        if event.digest not in pending:
+            return EventList((*there, event), tuple(pending))
+        pending.remove(event.digest)
+        return EventList(tuple(there), tuple(pending))
+
     @cached_property
     def in_time(self) -> list[Event]:
         """The events by their times; of one time, in the order in which they were added."""
         return sorted(self.events, key=lambda event: event.at)
-
-    @property
-    def added(self) -> dict[str, Any]:
-        """The corpora that events add, by name."""
-        if not self.events:
-            return {}
-        from sweephand.events.event import Add  # only here: most sources have no events
-
-        return {one.corpus: one.data for one in self.in_time if isinstance(one, Add)}
 
     @property
     def map_versions(self) -> tuple[tuple[int, str, int], ...]:
@@ -75,9 +102,9 @@ class EventList(Sequence["Event"]):
         """The digests of the events that decide how a corpus is opened."""
         if not self.events:
             return []
-        from sweephand.events.event import Add, MapVersion
+        from sweephand.events.event import MapVersion
 
-        return [one.digest for one in self.events if isinstance(one, Add | MapVersion)]
+        return [one.digest for one in self.events if isinstance(one, MapVersion)]
 
     @cached_property
     def digest(self) -> str:

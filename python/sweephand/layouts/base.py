@@ -102,10 +102,6 @@ class Layout:
         """True if dense arrays are as wide as the layout demands, whatever they hold."""
         return self.has_rows
 
-    def with_row_length(self, row_length: int) -> Layout:
-        """Return the layout with rows of another length; ValueError if it has no such rows."""
-        raise ValueError(f"rows of a length come with layout=sh.Packed(...), this is {self!r}")
-
     @property
     def mark_bytes(self) -> int:
         """Bytes of masks and marks for every cell of a stream."""

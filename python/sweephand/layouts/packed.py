@@ -119,10 +119,6 @@ class Packed(GapLayout):
         """Return the options that decide the order, for fingerprints."""
         return super(Packed, replace(self, micro_batch_rows=None, parts=None)).describe()
 
-    def with_row_length(self, row_length: int) -> Packed:
-        """Return the layout with rows of another length."""
-        return self._counted_as_this(replace(self, row_length=row_length))
-
     @property
     def load_limits(self) -> Mapping[str, int]:
         """The most items of carried streams that a row holds."""

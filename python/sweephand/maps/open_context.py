@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from sweephand.corpus.ledger import Ledger
 from sweephand.maps.workers import MapWorkers
@@ -22,8 +21,6 @@ class OpenContext:
         Of the source: what keys are derived from.
     workers : MapWorkers
         What maps run on; without workers the thread that wants the sequences.
-    added : dict
-        Corpora that events add to a mixture, by name, as `Mixture` takes them.
     map_versions : tuple of (int, str, int)
         Nominal times, ascending, from which on a map of a name has another version.
     missing : {"error", "drop"}
@@ -36,7 +33,6 @@ class OpenContext:
     ledger: Ledger
     seed: int = 0
     workers: MapWorkers = field(default_factory=lambda: MapWorkers(0))
-    added: Mapping[str, Any] = field(default_factory=dict)
     map_versions: tuple[tuple[int, str, int], ...] = ()
     missing: Literal["error", "drop"] = "error"
     memory_limit: int | None = None

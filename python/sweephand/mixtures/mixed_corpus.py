@@ -52,8 +52,6 @@ class MixedCorpus(Corpus):
         Where damaged sequences are counted.
     changes : tuple of ShareChange
         Of the shares, in the order of their times.
-    num_added : int
-        Corpora, the last ones, that have no share at first.
 
     Raises
     ------
@@ -68,7 +66,6 @@ class MixedCorpus(Corpus):
     at_end: str
     ledger: Ledger
     changes: tuple[ShareChange, ...] = ()
-    num_added: int = 0
 
     def __post_init__(self) -> None:
         (name, first), *others = self.corpora.items()
@@ -168,14 +165,6 @@ class MixedCorpus(Corpus):
         """How fast the mixture goes through each corpus."""
         return self.rates_of(self.samples, self.changes)
 
-    @property
-    def at_first(self) -> Corpus:
-        """The mixture without the corpora that are added."""
-        if not self.num_added:
-            return self
-        there = list(self.corpora.items())[: -self.num_added]
-        return replace(self, corpora=dict(there), num_added=0)
-
     def each(self, change: Callable[[StoredCorpus], StoredCorpus]) -> MixedCorpus:
         """Return the mixture of the corpora after a function was applied to each."""
         return replace(
@@ -247,7 +236,6 @@ class MixedCorpus(Corpus):
             rates=self.rates,
             limits=ends,
             tells_sweeps=self.at_end == "stop",
-            num_at_first=len(self.corpora) - self.num_added,
         )
 
 

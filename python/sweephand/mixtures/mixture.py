@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from dataclasses import replace
 from operator import methodcaller
 from typing import Any, Literal, get_args
 
@@ -35,7 +33,7 @@ _MOST_CORPORA = 2**16 - 1
 
 
 _Change = Callable[[Deserializer], Deserializer]
-"""A map or a filter of all corpora, of those too that are added later."""
+"""A map or a filter of all corpora."""
 
 
 class Mixture(Deserializer):
@@ -87,8 +85,6 @@ class Mixture(Deserializer):
         at_end: AtEnd = "repeat",
     ) -> None:
         self._corpora = _checked(corpora)
-        self._num_added = 0
-        self._changes: tuple[_Change, ...] = ()  # the changes of all corpora
         self._weights = weights
         self._legs = legs_of(weights, list(self._corpora))
         if at_end not in get_args(AtEnd):
@@ -168,34 +164,7 @@ class Mixture(Deserializer):
 
     def once(self) -> Mixture:
         """Return the mixture in which every sequence comes once: ``at_end="drop"``."""
-        whole = Mixture(self._corpora, self._weights, at_end="drop")
-        whole._changes = self._changes
-        return whole
-
-    def with_added(self, added: Mapping[str, SourceData]) -> Mixture:
-        """Return the mixture with corpora whose share is 0 until an event sets it.
-
-        They are mapped and filtered as the mixture was.
-
-        Raises
-        ------
-        ValueError
-            If a name is there already.
-        """
-        names = [name for name in added if name in self._corpora]
-        if names:
-            raise ValueError(f"there is a corpus {names[0]!r} in the mixture already")
-        whole = copy(self)
-        joining = _checked(added)
-        for change in self._changes:
-            joining = _each(joining, change)
-        whole._corpora = self._corpora | joining
-        whole._num_added = self._num_added + len(added)
-        none = (0,) * len(added)
-        whole._legs = [
-            replace(leg, first=leg.first + none, last=leg.last + none) for leg in self._legs
-        ]
-        return whole
+        return Mixture(self._corpora, self._weights, at_end="drop")
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
@@ -203,9 +172,6 @@ class Mixture(Deserializer):
 
     def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus as a source asks for it."""
-        if opening.added:
-            whole = self.with_added(opening.added)
-            return whole.open_for(replace(opening, added={}))
         opened = {}
         for name, joined in self._corpora.items():
             try:
@@ -220,7 +186,6 @@ class Mixture(Deserializer):
             fingerprint=self._fingerprint,
             at_end=self._at_end,
             ledger=opening.ledger,
-            num_added=self._num_added,
         )
 
     def map(self, function: Callable[..., Any], **options: Any) -> Mixture:
@@ -232,9 +197,7 @@ class Mixture(Deserializer):
         return self._changed(methodcaller("filter", predicate, **options))
 
     def _changed(self, change: _Change) -> Mixture:
-        whole = Mixture(_each(self._corpora, change), self._weights, at_end=self._at_end)
-        whole._changes = (*self._changes, change)
-        return whole
+        return Mixture(_each(self._corpora, change), self._weights, at_end=self._at_end)
 
     def _rates(
         self, samples: Sequence[int], changes: Sequence[ShareChange]
@@ -242,18 +205,14 @@ class Mixture(Deserializer):
         legs = self._legs
         dropped = drop_out(legs, samples)
         for change in changes:
-            legs = changed(legs, list(self._corpora), change, self._num_added)
+            legs = changed(legs, list(self._corpora), change)
             dropped = drop_later(dropped, legs, change.time, samples)
         return rates_of(dropped.legs if self._at_end == "drop" else legs)
 
     @property
     def _fingerprint(self) -> str:
-        names = list(self._corpora)[: len(self._corpora) - self._num_added]
-        count = len(names)  # of those that are there at first
-        legs = " ".join(
-            f"{leg.begin}:{leg.first[:count]}:{leg.last[:count]}" for leg in self._legs
-        )
-        return f"mixture {' '.join(names)} {self._at_end} {legs}"
+        legs = " ".join(f"{leg.begin}:{leg.first}:{leg.last}" for leg in self._legs)
+        return f"mixture {' '.join(self._corpora)} {self._at_end} {legs}"
 
     def _description(self) -> str:
         shares = ", ".join(f"{name} {at:.3g}" for name, at in self.weights_at(0).items())

@@ -48,8 +48,8 @@ class Leg:
     span: int
 
 
-def legs_of(weights: object, names: Sequence[str], num_added: int = 0) -> list[Leg]:
-    """Return the legs of weights as a user gives them; added corpora may have none.
+def legs_of(weights: object, names: Sequence[str]) -> list[Leg]:
+    """Return the legs of weights as a user gives them.
 
     TypeError or ValueError if they are no weights, naming the corpus and the time.
     """
@@ -62,9 +62,7 @@ def legs_of(weights: object, names: Sequence[str], num_added: int = 0) -> list[L
     for knot in knots:
         time, given = _knot_of(knot)
         times.append(time)
-        added = names[len(names) - num_added :]
-        whole = dict.fromkeys(added, 0) | dict(given)
-        shares.append(shares_of([_weight(whole, name, time) for name in names], time))
+        shares.append(shares_of([_weight(given, name, time) for name in names], time))
         _refuse_unknown(given, names)
     for before, behind in pairwise(times):
         if not before < behind:
@@ -156,23 +154,13 @@ def drop_later(before: Dropped, legs: Sequence[Leg], time: int, ends: Sequence[i
     return drop_out(_joined(before.legs, legs, left, time), ends, times)
 
 
-def changed(
-    legs: Sequence[Leg], names: Sequence[str], change: ShareChange, num_added: int
-) -> list[Leg]:
+def changed(legs: Sequence[Leg], names: Sequence[str], change: ShareChange) -> list[Leg]:
     """Return the legs with changed shares from a time on.
 
-    TypeError or ValueError if the weights are invalid, or no corpus has a share then.
+    TypeError or ValueError if the weights are invalid.
     """
-    left = {number for number, name in enumerate(names) if name != change.retired}
-    if change.retired is not None and len(left) == len(names):
-        raise ValueError(
-            f"there is no corpus {change.retired!r} to retire, there are: {', '.join(names)}"
-        )
-    later = legs if change.weights is None else legs_of(change.weights, names, num_added)
-    found = _joined(legs, later, left, change.time)
-    if not any(found[-1].last):
-        raise ValueError(f"nobody would have a share at last without {change.retired!r}")
-    return found
+    later = legs_of(change.weights, names)
+    return _joined(legs, later, set(range(len(names))), change.time)
 
 
 def _joined(

@@ -23,8 +23,6 @@ class Effects:
     ----------
     corpus : Corpus
         With the weights of a mixture as they change.
-    rows : tuple of (int, int)
-        Nominal times, ascending, and the length of packed rows from there on.
     skips : list of (int, int)
         Spans of nominal time, ascending, apart from each other.
     bans : list of (int, ndarray of uint64)
@@ -34,7 +32,6 @@ class Effects:
     """
 
     corpus: Corpus
-    rows: tuple[tuple[int, int], ...] = ()
     skips: tuple[tuple[int, int], ...] = ()
     bans: tuple[tuple[int, NDArray[np.uint64]], ...] = ()
     cuts: tuple[int, ...] = ()
@@ -42,11 +39,11 @@ class Effects:
     @property
     def change_plans(self) -> bool:
         """True if events change minibatches beyond the order and the layout."""
-        return bool(self.rows or self.skips or self.bans or self.cuts)
+        return bool(self.skips or self.bans or self.cuts)
 
     @cached_property
     def core(self) -> _core.compose.Events:
-        """The same for the core, but for rows."""
+        """The same for the core, but for weights."""
         bans = _core.compose.Bans(sum(len(numbers) for _, numbers in self.bans))
         for at, numbers in self.bans:
             bans.add(at, numbers)

@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from sweephand import _core
-from sweephand.corpus.corpus import Corpus, ShareChange
-from sweephand.events.event import Add, Ban, MapVersion, Retire, RowLength, Skip, Weights
+from sweephand.corpus.corpus import ShareChange
+from sweephand.events.event import Ban, MapVersion, Skip, Weights
 from sweephand.events.event_list import EventList
-from sweephand.layouts import Layout
 from sweephand.source.effects import Effects
 from sweephand.source.limits import END_OF_TIME
 from sweephand.source.open_corpus import OpenCorpus
 from sweephand.source.options import SourceOptions
-from sweephand.source.order import common_boundary, make_order, make_planner
-
-
-@dataclass(frozen=True)
-class Places:
-    """Places where an endless timeline may change."""
-
-    options: SourceOptions
-    opened: OpenCorpus
-
-    def boundary(self, corpus: Corpus, lengths: Sequence[int | None], time: int) -> int:
-        """Return the first time from `time` on at which a part begins in rows of any length."""
-        return self._boundary_in(self._order_of(corpus), lengths, time)
-
-    def free_key(self, corpus: Corpus, lengths: Sequence[int | None], time: int) -> int:
-        """Return the key from which on other shares change nothing before that boundary."""
-        order = self._order_of(corpus)
-        return order.free_key(self._boundary_in(order, lengths, time))
-
-    def _order_of(self, corpus: Corpus) -> _core.order.Timeline:
-        opened = self.opened
-        return make_order(corpus, self.options, opened.window, opened.scores)[0]
-
-    def _boundary_in(
-        self, order: _core.order.Timeline, lengths: Sequence[int | None], time: int
-    ) -> int:
-        layout = self.opened.layout
-        planners = [make_planner(order, layout, END_OF_TIME, length) for length in lengths]
-        return common_boundary(planners, time)
+from sweephand.source.order import make_order, make_planner
 
 
 def effects_of(events: EventList, options: SourceOptions, opened: OpenCorpus) -> Effects:
@@ -53,10 +22,10 @@ def effects_of(events: EventList, options: SourceOptions, opened: OpenCorpus) ->
     ValueError
         If one does not fit the corpus or the layout, naming it.
     """
-    effects, layout, places = Effects(opened.corpus), opened.layout, Places(options, opened)
+    effects = Effects(opened.corpus)
     for event in events.in_time:
         try:
-            effects = _ADD[type(event)](effects, event, layout, places)  # type: ignore[operator] # by its type
+            effects = _ADD[type(event)](effects, event, options, opened)  # type: ignore[operator] # by its type
         except (KeyError, TypeError, ValueError) as error:
             reason = error.args[0] if error.args else error
             raise ValueError(f"the event {event.name!r} at {event.at}: {reason}") from error
@@ -64,7 +33,7 @@ def effects_of(events: EventList, options: SourceOptions, opened: OpenCorpus) ->
     return replace(effects, skips=tuple(skips))
 
 
-def _ban(effects: Effects, event: Ban, _layout: Layout, _places: Places) -> Effects:
+def _ban(effects: Effects, event: Ban, _options: SourceOptions, _opened: OpenCorpus) -> Effects:
     try:
         banned = event.at, effects.corpus.ids.numbers_of(event.ids)
     except KeyError:
@@ -74,39 +43,23 @@ def _ban(effects: Effects, event: Ban, _layout: Layout, _places: Places) -> Effe
     return replace(effects, bans=(*effects.bans, banned))
 
 
-def _skip(effects: Effects, _event: Skip, _layout: Layout, _places: Places) -> Effects:
+def _skip(
+    effects: Effects, _event: Skip, _options: SourceOptions, _opened: OpenCorpus
+) -> Effects:
     return effects  # all of them at once, as they may overlap
 
 
 def _shares(
-    effects: Effects, event: Weights | Retire, layout: Layout, places: Places
+    effects: Effects, event: Weights, options: SourceOptions, opened: OpenCorpus
 ) -> Effects:
-    lengths = [None, *(length for _, length in effects.rows)]
-    change = ShareChange(
-        time=places.free_key(effects.corpus, lengths, event.at),
-        weights=event.weights if isinstance(event, Weights) else None,
-        retired=event.corpus if isinstance(event, Retire) else None,
-    )
+    order = make_order(effects.corpus, options, opened.window, opened.scores)[0]
+    boundary = make_planner(order, opened.layout, END_OF_TIME).boundary(event.at)
+    change = ShareChange(order.free_key(boundary), event.weights)
     return replace(effects, corpus=effects.corpus.changed(change))
 
 
-def _rows(effects: Effects, event: RowLength, layout: Layout, places: Places) -> Effects:
-    limit = layout.with_row_length(event.row_length).length_limit
-    if limit is not None and limit.policy != "split":
-        longest = _core.index.find_long(effects.corpus.core, event.row_length)
-        if longest.num_sequences:
-            raise ValueError(
-                f"{longest.num_sequences} sequences have more than {event.row_length} samples, "
-                f"the longest {longest.size}; sh.Packed(..., split_long='split') would cut them"
-            )
-    lengths = [None, *(length for _, length in effects.rows), event.row_length]
-    begin = places.boundary(effects.corpus, lengths, event.at)
-    before = tuple(row for row in effects.rows if row[0] < begin)
-    return replace(effects, rows=(*before, (begin, event.row_length)))
-
-
 def _map_version(
-    effects: Effects, event: MapVersion, _layout: Layout, _places: Places
+    effects: Effects, event: MapVersion, _options: SourceOptions, _opened: OpenCorpus
 ) -> Effects:
     return replace(effects, cuts=(*effects.cuts, event.at))  # maps see to the rest
 
@@ -115,9 +68,6 @@ _ADD = {
     Ban: _ban,
     Skip: _skip,
     Weights: _shares,
-    Add: _shares,
-    Retire: _shares,
-    RowLength: _rows,
     MapVersion: _map_version,
 }
 

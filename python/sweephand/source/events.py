@@ -10,20 +10,9 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.events.event import (
-    Add,
-    Ban,
-    Event,
-    MapVersion,
-    Retire,
-    RowLength,
-    Skip,
-    Weight,
-    Weights,
-)
+from sweephand.events.event import Ban, Event, MapVersion, Skip, Weight, Weights
 from sweephand.events.event_file import EventFile, changing, save
 from sweephand.events.event_list import EventList
-from sweephand.events.take_up import take_up
 from sweephand.source.cursor import Cursor
 from sweephand.source.state import State
 
@@ -89,7 +78,7 @@ class Events(Sequence[Event]):
         cursor, before = self._cursor, self._cursor.plan
         there = file.read() if file.path.exists() else list(before.events)
         try:
-            events = take_up(before.events, there, event, cursor.time)
+            events = before.events.with_others(there, event, cursor.time)
         except ValueError as error:
             raise ValueError(f"{file.path}: {error}") from error
         cursor.follow(before.with_events(events))
@@ -146,32 +135,6 @@ class Events(Sequence[Event]):
             layouts of rows and buckets they hold from the next part on.
         """
         self.append(Weights(weights=weights, at=self._time(at)))
-
-    def add(
-        self,
-        name: str,
-        corpus: object,
-        weights: Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]],
-        at: int | None = None,
-    ) -> None:
-        """Add a corpus to a mixture, with the weights of all from then on.
-
-        Parameters
-        ----------
-        name : str
-        corpus : deserializer, or list of them
-            As `Mixture` takes them. A file of events does not hold it: see
-            `sweephand.events.load`.
-        """
-        self.append(Add(corpus=name, data=corpus, weights=weights, at=self._time(at)))
-
-    def retire(self, name: str, at: int | None = None) -> None:
-        """Take a corpus out of a mixture; the remaining shares are scaled."""
-        self.append(Retire(corpus=name, at=self._time(at)))
-
-    def row_length(self, row_length: int, at: int | None = None) -> None:
-        """Pack rows of another length from the next part of the timeline on."""
-        self.append(RowLength(row_length=row_length, at=self._time(at)))
 
     def map_version(self, name: str, version: int, at: int | None = None) -> None:
         """Take another version of a map: one of ``corpus.map(..., versions={2: function})``.

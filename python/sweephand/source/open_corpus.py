@@ -20,7 +20,6 @@ from sweephand.source.length_limits import (
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus
     from sweephand.corpus.streams import StreamInfo
-    from sweephand.events.event import Event
     from sweephand.events.event_list import EventList
     from sweephand.layouts import Layout
     from sweephand.source.options import SourceOptions
@@ -36,8 +35,6 @@ class OpenCorpus:
     ----------
     corpus : Corpus
         The sequences that are served, in the chunks by which they are shuffled.
-    at_first : Corpus
-        The same without the corpora that events add.
     long : LongSequences
         Sequences that the layout drops or splits.
     layout : Layout
@@ -49,7 +46,6 @@ class OpenCorpus:
     """
 
     corpus: Corpus
-    at_first: Corpus
     long: LongSequences
     layout: Layout
     window: Window
@@ -58,8 +54,8 @@ class OpenCorpus:
     workers: MapWorkers
 
 
-def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, EventList]:
-    """Open the corpus of a source; return it, and its events with the corpora they add.
+def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
+    """Open the corpus of a source.
 
     Raises
     ------
@@ -87,15 +83,12 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
         served, long = treat_long(layout, whole)
         served, long = treat_loaded(layout, served, long)
         check_lengths(layout, served)
-        events = _with_fingerprints(events, whole)
         as_whole = options.order is not None
         corpus = options.window.in_chunks(served, as_whole=as_whole)
-        first = corpus.at_first
         opened = OpenCorpus(
             corpus=corpus,
-            at_first=first,
             long=long,
-            layout=layout.settle(first.core).within(first.counts),
+            layout=layout.settle(corpus.core).within(corpus.counts),
             window=options.window.of(served, as_whole=as_whole),
             scores=_scores_of(options, whole, corpus),
             ledger=ledger,
@@ -104,7 +97,7 @@ def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, 
     except BaseException:
         workers.close()
         raise
-    return opened, events
+    return opened
 
 
 def _opening(
@@ -114,7 +107,6 @@ def _opening(
         ledger=ledger,
         seed=options.randomization_seed,
         workers=workers,
-        added=events.added,
         map_versions=events.map_versions,
         missing=options.missing,
         memory_limit=options.memory_limit,
@@ -129,8 +121,6 @@ def _joined(options: SourceOptions, opening: OpenContext) -> Corpus:
     for at, name, _ in opening.map_versions:
         if not any(f"map {name} " in words for words in corpus.names):
             raise ValueError(f"the event 'map_version' at {at}: there is no map {name!r}")
-    if not opening.added.keys() <= corpus.parts.keys():
-        raise ValueError("a corpus is added to a sh.Mixture, and this is one corpus")
     return corpus
 
 
@@ -140,48 +130,6 @@ def _scores_of(options: SourceOptions, whole: Corpus, served: Corpus) -> ScoredO
     from sweephand.source.scores import scores_of
 
     return scores_of(options, whole, served)
-
-
-def _with_fingerprints(events: EventList, corpus: Corpus) -> EventList:
-    """Return the events, each that adds a corpus with the fingerprint of that.
-
-    Raises
-    ------
-    ValueError
-        If a corpus differs from that of an event, or would change the shares of sequences that
-        were there.
-    """
-    if corpus.at_first.core.common_size == 1 != corpus.core.common_size:
-        raise ValueError(
-            "all sequences of the mixture have one sample, so that workers share them evenly; "
-            "what is added must be such, too"
-        )
-    if not events:
-        return events
-    return replace(events, events=tuple(_with_fingerprint(one, corpus) for one in events))
-
-
-def _with_fingerprint(event: Event, corpus: Corpus) -> Event:
-    from sweephand.events.event import Add
-
-    if not isinstance(event, Add):
-        return event
-    found = _fingerprint(corpus.parts[event.corpus])
-    if event.fingerprint not in ("", found):
-        raise ValueError(
-            f"the corpus {event.corpus!r} that is added is {found!r}, and was "
-            f"{event.fingerprint!r} when the event was made"
-        )
-    return replace(event, fingerprint=found)
-
-
-def _fingerprint(corpus: Corpus) -> str:
-    from sweephand.maps.function_digest import split_digest
-    from sweephand.source.described import Described, describe_chunks, describe_sizes
-
-    sizes = describe_sizes(corpus.core) if corpus.sizing.fingerprinted else ""
-    names = (" #".join(filter(None, split_digest(name))) for name in corpus.names)
-    return str(Described.of([*names, sizes, str(describe_chunks(corpus.core))]))
 
 
 def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sweephand import _core
 from sweephand.corpus.id_words import digests_of_names
-from sweephand.source.limits import END_OF_TIME
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus
@@ -51,29 +49,7 @@ def make_order(
 
 
 def make_planner(
-    order: _core.order.Timeline, layout: Layout, end: int, row_length: int | None = None
+    order: _core.order.Timeline, layout: Layout, end: int
 ) -> _core.compose.Planner:
-    """Return the planner of minibatches of an order, at its start.
-
-    Parameters
-    ----------
-    end : int
-        In samples, at most `END_OF_TIME`.
-    row_length : int, optional
-        Of packed rows, if another than the layout's.
-    """
-    if row_length is not None:
-        layout = layout.with_row_length(row_length)
+    """Return the planner of minibatches of an order, at its start; `end` is in samples."""
     return _core.compose.Planner(order, layout.planner_choices, end)
-
-
-def common_boundary(planners: Sequence[_core.compose.Planner], time: int) -> int:
-    """Return the first time from `time` on at which a part of every planner begins."""
-    found, before = planners[0].boundary(time), None
-    # The beginning of a part in one length may be inside a part in another.
-    while len(planners) > 1 and found != before and found < END_OF_TIME:
-        before = found
-        for planner in planners:
-            if found < END_OF_TIME:  # past the end of the data there is none
-                found = planner.boundary(found)
-    return found

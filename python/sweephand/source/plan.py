@@ -17,7 +17,7 @@ from sweephand.source.balance import cost_of, costs_of_items
 from sweephand.source.effects import Effects
 from sweephand.source.limits import END_OF_TIME, FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME
 from sweephand.source.open_corpus import OpenCorpus, open_corpus
-from sweephand.source.order import common_boundary, make_order, make_planner
+from sweephand.source.order import make_order, make_planner
 from sweephand.source.sizes import SizeSchedule, even_workers, size_at
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Plan:
         ValueError
             If options or events do not fit the corpus.
         """
-        opened, events = open_corpus(options, events)
+        opened = open_corpus(options, events)
         try:
             return cls(options, opened, events, crosses_sweeps)
         except BaseException:
@@ -75,7 +75,7 @@ class Plan:
     def with_events(self, events: EventList) -> Plan:
         """Return the plan of the same corpus with other events.
 
-        Its corpus is opened anew if corpora or versions of maps are others.
+        Its corpus is opened anew if versions of maps are others.
 
         Raises
         ------
@@ -296,18 +296,10 @@ class Plan:
 
     def make_planner(self) -> _core.compose.Planner:
         """Return a planner of minibatches, at the start of the timeline."""
-        rows = self.effects.rows
-        begins_otherwise = bool(rows) and rows[0][0] == 0
-        planner = self._planner(rows[0][1] if begins_otherwise else None)
+        planner = make_planner(self.order, self.layout, self.end)
         if not self.effects.change_plans:
             return planner
-        changed = _core.compose.EventPlanner(self.order, planner, self.effects.core)
-        for begin, row_length in rows[begins_otherwise:]:
-            changed.hand_over(begin, self._planner(row_length))
-        return changed
-
-    def _planner(self, row_length: int | None) -> _core.compose.Planner:
-        return make_planner(self.order, self.layout, self.end, row_length)
+        return _core.compose.EventPlanner(self.order, planner, self.effects.core)
 
     def minibatches(
         self,
@@ -359,12 +351,11 @@ class Plan:
 
     def later_part(self, time: int) -> int:
         """Return the first time from `time` on before which nothing is of a later part."""
-        return common_boundary(self._planners, time)
+        return self._parts.boundary(time)
 
     @cached_property
-    def _planners(self) -> list[_core.compose.Planner]:
-        lengths = [None, *(length for _, length in self.effects.rows)]
-        return [self._planner(length) for length in lengths]
+    def _parts(self) -> _core.compose.Planner:
+        return make_planner(self.order, self.layout, self.end)
 
     @cached_property
     def state(self) -> State:
@@ -373,7 +364,7 @@ class Plan:
 
         opened = self.opened
         return State.at_start(
-            opened.at_first, opened.layout, self.options, opened.window, opened.scores
+            opened.corpus, opened.layout, self.options, opened.window, opened.scores
         )
 
     def state_at(self, position: Position) -> dict[str, Any]:
@@ -388,7 +379,7 @@ class Plan:
     @cached_property
     def order_description(self) -> dict[str, Any]:
         """All that decides the order, but for events, with the fingerprint of all ids."""
-        corpus = self.opened.at_first
+        corpus = self.opened.corpus
         described = self.state.to_dict()
         for name in ("position", "progress", "version"):
             del described[name]
