@@ -85,7 +85,6 @@ SEES = {
     "tfds": {"corpus", "deserializers", "files"},
     "events": {"run"},
     "source": {"corpus", "deserializers", "events", "layouts", "maps", "minibatch", "view"},
-    "shuffle": set(),
     "train": {"corpus", "events", "files", "layouts", "minibatch", "run", "source"},
     "terminal": set(),
 }

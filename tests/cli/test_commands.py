@@ -9,7 +9,6 @@ from tests.cli.conftest import LENGTHS, OFFSETS, Call
 
 import sweephand as sh
 from sweephand.minibatch.content_digest import digest_of
-from sweephand.shuffle.quality import shuffle_report
 
 
 def is_png(path: Path) -> bool:
@@ -181,32 +180,6 @@ def test_a_plan_by_score_is_no_shuffle(tokens: Path, call: Call, tmp_path: Path)
     found = call("find", tokens, "--scores", tmp_path / "scores.npy", "tokens.npz__0", "--json")
     with sh.MinibatchSource(sh.open(tokens), order=sh.ByScore(-LENGTHS)) as source:
         assert found.facts["nominal_time"] == source.find("tokens.npz__0")
-
-
-def test_the_shuffle_report_is_on_the_planned_order(rows: Path, call: Call) -> None:
-    order = ["--seed", 3, "--chunk-size", 10, "--window-chunks", 20, "--lanes", 2]
-    facts = call("plan", rows, "--size", 20, *order, "--shuffle-report", "--json").facts
-    source = sh.MinibatchSource(
-        sh.NpyDeserializer({"rows": rows}, chunk_size=10),
-        max_sweeps=1,
-        randomization_seed=3,
-        randomization_window_in_chunks=20,
-        num_lanes=2,
-    )
-    ids = [name for minibatch in source.minibatches(20) for name in minibatch.ids]
-    numbers = [int(name.removeprefix("rows.npy__")) for name in ids]
-    wanted = shuffle_report(numbers, [10] * 100, minibatch=20, window_chunks=20, num_lanes=2)
-    assert facts["shuffle_report"] == wanted.as_dict()
-
-
-def test_the_shuffle_report_tells_an_order_that_is_none(rows: Path, call: Call) -> None:
-    report = ["--size", 20, "--chunk-size", 10, "--shuffle-report", "--json"]
-    straight = call("plan", rows, *report, "--no-shuffle").facts["shuffle_report"]
-    shuffled = call("plan", rows, *report).facts["shuffle_report"]
-    assert straight["variance_ratio"] > 10
-    assert straight["variance_p_value"] < 1e-6
-    assert shuffled["variance_ratio"] < 2
-    assert shuffled["variance_p_value"] > 1e-6
 
 
 def test_plan_and_bench_draw(tokens: Path, call: Call, tmp_path: Path) -> None:

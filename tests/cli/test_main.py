@@ -38,7 +38,7 @@ def test_the_help_of_every_command_has_an_example(name: str, call: Call) -> None
     [
         ["info"],
         ["index"],
-        ["plan", "--size", 500, "--shuffle-report"],
+        ["plan", "--size", 500],
         ["verify", "--size", 500, "--places", 1],
         ["bench", "--rounds", 1, "--seconds", 0.01],
         ["trace", "--size", 500, "--step", 2],

@@ -14,8 +14,7 @@ from sweephand.terminal.screen import Screen
 CALLS: list[list[object]] = [
     ["info"],
     ["index"],
-    ["plan", "--size", 500, "--workers", 8, "--chunk-size", 10, "--window-chunks", 12,
-     "--shuffle-report"],
+    ["plan", "--size", 500, "--workers", 8, "--chunk-size", 10, "--window-chunks", 12],
     ["verify", "--size", 500, "--places", 1],
     ["bench", "--rounds", 1, "--seconds", 0.01],
     ["trace", "--size", 500, "--step", 2],
@@ -79,7 +78,7 @@ def test_a_command_stays_one_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    command = "sweephand plan folder --size 16384 --workers 8 --shuffle-report"
+    command = "sweephand plan folder --size 16384 --workers 8"
     Screen().command(command)
     shown = capsys.readouterr().out
     assert all(len(line) <= 40 for line in shown.splitlines())

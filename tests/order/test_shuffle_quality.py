@@ -1,6 +1,5 @@
 """Every permutation passes the battery, and the battery sees what is wrong with bad ones."""
 
-import json
 from collections.abc import Callable
 
 import numpy as np
@@ -8,26 +7,19 @@ import pytest
 from numpy.typing import NDArray
 from tests import model
 from tests.model import ModelCorpus, ModelSettings
-from tests.order.many_seeds import (
+from tests.order.battery import (
+    ChiSquare,
+    ShuffleReport,
+    chunks_of,
     pair_chi_square,
     position_chi_square,
     relative_order,
+    same_chunk_neighbours,
+    shuffle_report,
     uniform_chi_square,
 )
 
 from sweephand._core.order import Permutation
-from sweephand.shuffle.chi_square import ChiSquare
-from sweephand.shuffle.prediction import predicted_variance_ratio, window_wanted
-from sweephand.shuffle.quality import (
-    ShuffleReport,
-    batch_mean_variance_ratio,
-    chunks_of,
-    decile_chi_square,
-    distinct_chunks,
-    lag_correlation,
-    same_chunk_neighbours,
-    shuffle_report,
-)
 
 Order = NDArray[np.int64]
 
@@ -270,26 +262,6 @@ def test_uneven_chunks_shuffle_as_fewer_equal_ones() -> None:
     assert mean == pytest.approx(reports[0].predicted_variance_ratio, rel=0.25)
 
 
-@pytest.mark.parametrize("num_lanes", [1, 8, 48])
-@pytest.mark.parametrize("variance_ratio", [1.2, 2.0, 3.0, 10.0])
-def test_the_window_wanted_gives_the_ratio_that_was_asked_for(
-    variance_ratio: float, num_lanes: int
-) -> None:
-    window = window_wanted(variance_ratio, 512, 1000, num_lanes=num_lanes)
-    assert predicted_variance_ratio(512, window, 1000, num_lanes=num_lanes) == pytest.approx(
-        variance_ratio
-    )
-
-
-def test_every_lane_gets_a_chunk_however_bad_a_shuffle_is_accepted() -> None:
-    assert window_wanted(100.0, 256, 1000, num_lanes=48) == 48
-
-
-def test_a_ratio_below_1_is_no_wish_for_a_window() -> None:
-    with pytest.raises(ValueError, match=r"variance_ratio must be at least 1, got 0\.5"):
-        window_wanted(0.5, 256, 1000)
-
-
 # Figures and p-values -------------------------------------------------------------------------
 
 
@@ -323,67 +295,3 @@ def test_an_order_with_itself_is_the_identity() -> None:
 
 def test_empty_chunks_hold_nothing() -> None:
     assert chunks_of([0, 1, 2, 3], [0, 1, 0, 0, 3, 0]).tolist() == [1, 4, 4, 4]
-
-
-def test_a_report_is_json() -> None:
-    found = shuffle_report(np.arange(1000), [0, 500, 500], minibatch=100)
-    fields = found.as_dict()
-    assert json.loads(json.dumps(fields)) == fields
-    assert fields["num_chunks"] == 2
-    assert fields["distinct_chunks"] == 1.0
-
-
-@pytest.mark.parametrize(
-    "figure",
-    [
-        lambda order: batch_mean_variance_ratio(order, 100, minibatch=2),
-        lambda order: lag_correlation(order, 100),
-        lambda order: decile_chi_square(order, 100, minibatch=2),
-        lambda order: chunks_of(order, [60, 40]),
-        lambda order: uniform_chi_square(order, 100, bins=10),
-    ],
-)
-@pytest.mark.parametrize("order", [[0, 1, 2, 3, 100], [-1, 0, 1, 2, 3]])
-def test_a_number_outside_the_corpus_is_refused(
-    figure: Callable[[list[int]], object], order: list[int]
-) -> None:
-    with pytest.raises(ValueError, match=r"numbers must be in \[0, 100\), got"):
-        figure(order)
-
-
-def test_unsigned_numbers_give_the_same_figures() -> None:
-    rng = np.random.default_rng(0)
-    orders = np.array([rng.permutation(50) for _ in range(300)])
-    unsigned = orders.astype(np.uint64)
-    assert position_chi_square(unsigned) == position_chi_square(orders)
-    assert pair_chi_square(unsigned, 50) == pair_chi_square(orders, 50)
-    order, chunks = rng.permutation(1000), [100] * 10
-    assert shuffle_report(order.astype(np.uint32), chunks) == shuffle_report(order, chunks)
-
-
-def test_an_order_of_floats_is_refused() -> None:
-    with pytest.raises(TypeError, match="float64"):
-        lag_correlation([0.0, 1.0, 2.0], 3)
-
-
-def test_a_single_minibatch_is_refused() -> None:
-    message = "two minibatches of 256 sequences are needed, got 511 sequences"
-    with pytest.raises(ValueError, match=message):
-        batch_mean_variance_ratio(np.arange(511), 511)
-    with pytest.raises(ValueError, match=message):
-        distinct_chunks(np.zeros(511))
-
-
-def test_ten_places_have_no_tenths() -> None:
-    with pytest.raises(ValueError, match="eleven places are needed, got 10"):
-        same_chunk_neighbours(np.arange(10))
-
-
-def test_a_row_that_is_no_permutation_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"must be a permutation of \[0, 3\)"):
-        position_chi_square([[0, 1, 2], [0, 1, 1]])
-
-
-def test_a_pair_of_one_sequence_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"numbers must be in \[0, 49\), got"):
-        pair_chi_square([[3, 4], [5, 5]], 50)

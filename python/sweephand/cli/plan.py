@@ -2,7 +2,7 @@
 
 for example:
   sweephand plan tokens.npz --size 16384 --workers 8
-  sweephand plan tokens.npz --size 16384 --chunk-size 256 --window-chunks 96 --shuffle-report
+  sweephand plan tokens.npz --size 16384 --chunk-size 256 --window-chunks 96
   sweephand plan tokens.npz --size 16384 --workers 8 --balance samples --png plan.png
   sweephand plan tokens.npz --size 16384 --row-length 4096 --buckets 8
 """
@@ -10,10 +10,7 @@ for example:
 from __future__ import annotations
 
 import argparse
-from itertools import islice
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from sweephand.cli.compare_layouts import layout_facts
 from sweephand.cli.dry_run import DryRun, plan_sweep
@@ -22,15 +19,12 @@ from sweephand.cli.options import (
     add_order,
     add_size,
     count,
-    flag,
     make_source,
     minibatch_size,
     open_corpus,
     option,
 )
 from sweephand.cli.picture import keep_picture
-from sweephand.shuffle.prediction import predicted_variance_ratio
-from sweephand.shuffle.quality import ShuffleReport, shuffle_report
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures
 from sweephand.terminal.numbers import in_bytes, in_count, in_percent
@@ -64,8 +58,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     option(parser, "--buckets N", count, "how many, 16 by default", 16)
     option(parser, "--steps N", count, "plan only the first steps of the sweep")
-    report = "measure how well the planned order shuffles, taking the corpus as sorted"
-    flag(parser, "--shuffle-report", report)
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
@@ -85,13 +77,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             **_window_facts(source, size, steps),
             **layout_facts(corpus, steps, size, arguments, screen),
         }
-        report = None
-        if arguments.shuffle_report:
-            report = _report(source, size, steps)
-            facts["shuffle_report"] = report.as_dict()
     _show(facts, screen)
-    if report:
-        _show_report(report, screen)
     keep_picture(arguments, screen, facts, lambda: _draw(steps, facts))
     return facts
 
@@ -129,17 +115,25 @@ def _lanes_in_turn(source: MinibatchSource, steps: DryRun) -> int:
     return source.num_lanes if steps.has_equal_sequences else 1
 
 
-def _report(source: MinibatchSource, size: int, steps: DryRun) -> ShuffleReport:
-    order = [step.sequences for step in islice(source.plan(size), steps.num_steps)]
-    sequences = np.concatenate(order)
-    chunks, block = source.chunk_sequences, source.block_chunks
-    return shuffle_report(
-        sequences,
-        chunks,
-        minibatch=max(2, round(len(sequences) / len(order))),
-        window_chunks=None if block >= len(chunks) else block * source.num_lanes,
-        num_lanes=_lanes_in_turn(source, steps),
-    )
+def predicted_variance_ratio(
+    minibatch: float, window_chunks: float, num_chunks: float, *, num_lanes: int = 1
+) -> float:
+    """Return the variance of minibatch means over that of a uniform order, of a sorted corpus.
+
+    With one lane this is ``1 + minibatch / window_chunks * (1 - window_chunks / num_chunks)``,
+    less a term of order ``1 / window_chunks``. Lanes are read in turn, so every minibatch draws
+    evenly from them, and that takes the spread between lanes off. It is the mean over seeds: a
+    single sweep scatters around it by a third, less if it holds many windows.
+    """
+
+    def variance_of_mean(window: float) -> float:  # over that of one sequence
+        if window >= num_chunks:
+            return 0.0
+        return (num_chunks - window) / (window * (num_chunks - 1))
+
+    block = min(num_chunks, max(1.0, window_chunks / num_lanes))
+    num_blocks = min(minibatch, num_lanes, num_chunks / block)
+    return 1 + minibatch * variance_of_mean(block * num_blocks) - variance_of_mean(block)
 
 
 def _show(facts: dict[str, Any], screen: Screen) -> None:
@@ -202,58 +196,6 @@ def _order_in_words(facts: dict[str, Any]) -> str:
     block, lanes = facts["block_chunks"], in_count(facts["num_lanes"])
     what = "chunk" if block == 1 else f"block of {in_count(block)} chunks"
     return f"shuffled within a window: one {what} open in each of {lanes} lanes"
-
-
-def _show_report(report: ShuffleReport, screen: Screen) -> None:
-    screen.heading(
-        f"Shuffle report: {in_count(report.num_places)} sequences in minibatches of "
-        f"{report.minibatch}, the corpus taken as sorted"
-    )
-    worst = max(report.same_chunk_neighbours)
-    screen.table(
-        ["", "found", "to expect", "uniform", "p if uniform"],
-        [
-            (
-                "variance of minibatch means",
-                f"{report.variance_ratio:.3f}",
-                f"{report.predicted_variance_ratio:.3f}",
-                "1.000",
-                f"{report.variance_p_value:.3g}",
-            ),
-            (
-                "chunks in a minibatch",
-                f"{report.distinct_chunks:.1f}",
-                f"{report.predicted_distinct_chunks:.1f}",
-                "",
-                "",
-            ),
-            (
-                "neighbours of one chunk, worst tenth",
-                f"{worst:.4f}",
-                "",
-                f"{report.uniform_same_chunk_neighbours:.4f}",
-                f"{report.neighbours_p_value:.3g}",
-            ),
-            (
-                "correlation of neighbours",
-                f"{report.lag_correlation:+.4f}",
-                "",
-                "+0.0000",
-                f"{report.lag_p_value:.3g}",
-            ),
-            (
-                "tenths of the corpus, chi-square",
-                f"{report.decile_chi_square:.3f}",
-                "",
-                "1.000",
-                f"{report.decile_p_value:.3g}",
-            ),
-        ],
-    )
-    screen.text(
-        "p is the chance that a uniform order is as far out: small ones are the rule for a "
-        "window, and a defect where the order should be uniform."
-    )
 
 
 def _draw(steps: DryRun, facts: dict[str, Any]) -> Figure:

@@ -260,7 +260,7 @@ def _tell_what_next(settings: Settings, corpus: LibraryText, step: int, screen: 
     screen.heading("Try next")
     for command in (
         f"info {path}",
-        f"plan {path} {order} --workers 8 --shuffle-report",
+        f"plan {path} {order} --workers 8",
         f"trace {path} {order} --step {step}",
         f"find {path} {order} bytes.npy__0",
         f"verify {path} {order}",
