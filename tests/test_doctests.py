@@ -1,6 +1,7 @@
 """The examples in the documentation of the installed package run, and say what they do."""
 
 import doctest
+import functools
 import importlib
 import inspect
 import json
@@ -77,7 +78,7 @@ def test_the_examples_of_a_module_run(
         pytest.skip(f"{error.name} is not installed")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
-    if name.startswith("sweephand.tfds"):
+    if name.startswith("sweephand.ext.tfds"):
         prepare_mnist()
     assert doctest.testmod(module).failed == 0
 
@@ -90,7 +91,7 @@ def test_the_examples_are_found() -> None:
 def test_every_public_class_and_function_has_an_example(name: str) -> None:
     if name.startswith("sweephand.torch"):
         pytest.importorskip("torch")
-    module = importlib.import_module(name)
+    module = functools.reduce(getattr, name.split(".")[1:], sh)
     shown = {public: getattr(module, public) for public in module.__all__}
     assert not [
         public

@@ -1,19 +1,13 @@
 """Where each public name lies; `import sweephand` reads this and imports none of them."""
 
-from . import chat as chat
-from . import decode as decode
 from . import events as events
-from . import images as images
 from . import io as io
 from . import learners as learners
 from . import logging as logging
 from . import mxnet as mxnet
 from . import numpy as numpy
-from . import ray as ray
-from . import tfds as tfds
 from . import tfrecord as tfrecord
 from . import torch as torch
-from . import torchft as torchft
 from . import train as train
 from .corpus.node_cache import NodeCache as NodeCache
 from .corpus.stream_defs import StreamDef as StreamDef
@@ -21,23 +15,15 @@ from .corpus.stream_defs import StreamDefs as StreamDefs
 from .corpus.streams import StreamInfo as StreamInfo
 from .corpus.streams import Streams as Streams
 from .deserializers.array import ArrayDeserializer as ArrayDeserializer
-from .deserializers.array_record import ArrayRecordDeserializer as ArrayRecordDeserializer
 from .deserializers.arrow import ArrowDeserializer as ArrowDeserializer
-from .deserializers.cbf import CBFDeserializer as CBFDeserializer
 from .deserializers.csv_files import CSVDeserializer as CSVDeserializer
 from .deserializers.ctf import CTFDeserializer as CTFDeserializer
 from .deserializers.ctf_text import sequence_to_cntk_text_format as sequence_to_cntk_text_format
 from .deserializers.deserializer import Deserializer as Deserializer
-from .deserializers.hdf5 import HDF5Deserializer as HDF5Deserializer
-from .deserializers.htk import HTKFeatureDeserializer as HTKFeatureDeserializer
 from .deserializers.image_folder import ImageFolder as ImageFolder
 from .deserializers.jsonl import JSONLDeserializer as JSONLDeserializer
-from .deserializers.lance import LanceDeserializer as LanceDeserializer
-from .deserializers.lerobot import LeRobotDeserializer as LeRobotDeserializer
 from .deserializers.map import MapDeserializer as MapDeserializer
-from .deserializers.mds import MDSDeserializer as MDSDeserializer
 from .deserializers.megatron import MegatronDeserializer as MegatronDeserializer
-from .deserializers.mlf import HTKMLFDeserializer as HTKMLFDeserializer
 from .deserializers.npy import NpyDeserializer as NpyDeserializer
 from .deserializers.open_path import open as open
 from .deserializers.parquet import ParquetDeserializer as ParquetDeserializer
@@ -47,12 +33,28 @@ from .deserializers.text import TextDeserializer as TextDeserializer
 from .deserializers.tfrecord_files import TFRecordDeserializer as TFRecordDeserializer
 from .deserializers.user import UserDeserializer as UserDeserializer
 from .deserializers.webdataset import WebDatasetDeserializer as WebDatasetDeserializer
-from .deserializers.zarr_stores import ZarrDeserializer as ZarrDeserializer
 from .errors import DataError as DataError
 from .errors import LossScaleError as LossScaleError
 from .errors import StaleError as StaleError
 from .errors import StateError as StateError
 from .errors import SweephandHint as SweephandHint
+from .ext import chat as chat
+from .ext import tfds as tfds
+from .ext.follow.ledger.loss_ledger import LossLedger as LossLedger
+from .ext.follow.spikes.spike_policy import SpikePolicy as SpikePolicy
+from .ext.formats.array_record import ArrayRecordDeserializer as ArrayRecordDeserializer
+from .ext.formats.cbf import CBFDeserializer as CBFDeserializer
+from .ext.formats.hdf5 import HDF5Deserializer as HDF5Deserializer
+from .ext.formats.htk import HTKFeatureDeserializer as HTKFeatureDeserializer
+from .ext.formats.lance import LanceDeserializer as LanceDeserializer
+from .ext.formats.lerobot import LeRobotDeserializer as LeRobotDeserializer
+from .ext.formats.mds import MDSDeserializer as MDSDeserializer
+from .ext.formats.mlf import HTKMLFDeserializer as HTKMLFDeserializer
+from .ext.formats.zarr_stores import ZarrDeserializer as ZarrDeserializer
+from .ext.integrations import ray as ray
+from .ext.integrations import torchft as torchft
+from .ext.vision import decode as decode
+from .ext.vision import images as images
 from .layouts.attention import Attention as Attention
 from .layouts.base import Layout as Layout
 from .layouts.bptt import TruncatedBPTT as TruncatedBPTT
@@ -80,7 +82,6 @@ from .source.source import MinibatchSource as MinibatchSource
 from .source.window import (
     DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS as DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
 )
-from .train.ledger.loss_ledger import LossLedger as LossLedger
 from .train.loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
 from .train.loss_scale.step_result import StepResult as StepResult
 from .train.progress.file_writers import CSVProgressWriter as CSVProgressWriter
@@ -109,7 +110,6 @@ from .train.session.learning_rate_control import LearningRateControl as Learning
 from .train.session.minibatch_scaling import MinibatchScaling as MinibatchScaling
 from .train.session.preemption import PREEMPTED_EXIT_CODE as PREEMPTED_EXIT_CODE
 from .train.session.session import training_session as training_session
-from .train.spikes.spike_policy import SpikePolicy as SpikePolicy
 from .train.trainer.trainer import Trainer as Trainer
 
 __version__: str

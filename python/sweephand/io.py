@@ -4,13 +4,13 @@ from typing import NoReturn
 
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamInfo
-from sweephand.deserializers.cbf import CBFDeserializer
 from sweephand.deserializers.ctf import CTFDeserializer
 from sweephand.deserializers.ctf_text import sequence_to_cntk_text_format
-from sweephand.deserializers.htk import HTKFeatureDeserializer
-from sweephand.deserializers.htk_streams import HTKStreamDef as StreamDef
-from sweephand.deserializers.mlf import HTKMLFDeserializer
 from sweephand.deserializers.user import UserDeserializer
+from sweephand.ext.formats.cbf import CBFDeserializer
+from sweephand.ext.formats.htk import HTKFeatureDeserializer
+from sweephand.ext.formats.htk_streams import HTKStreamDef as StreamDef
+from sweephand.ext.formats.mlf import HTKMLFDeserializer
 from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.source.from_data import MinibatchSourceFromData
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT

@@ -3,8 +3,8 @@
 New code takes ``MinibatchSource(..., layout=Bucketed(...))``, which serves every sentence.
 """
 
-from sweephand.source.sentence_buckets import encode_sentences
-from sweephand.source.sentences import BucketSentenceIter, DataBatch
+from sweephand.ext.integrations.sentence_buckets import encode_sentences
+from sweephand.ext.integrations.sentences import BucketSentenceIter, DataBatch
 
 __all__ = ["BucketSentenceIter", "DataBatch", "encode_sentences"]
 

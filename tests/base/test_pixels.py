@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sweephand import _core
-from sweephand.images.pixels import packed, planes
+from sweephand.ext.vision.images.pixels import packed, planes
 
 RNG = np.random.default_rng(0)
 WHOLE = RNG.integers(0, 256, (9, 700, 4), np.uint8)  # wider than what is turned at a time

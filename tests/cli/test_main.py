@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Call
 
 import sweephand
-from sweephand.cli import COMMANDS
+from sweephand.cli import commands
 
 NO_CORPUS = {
     "demo",
@@ -25,7 +25,7 @@ def test_the_version_is_that_of_the_package() -> None:
     assert run.stdout.strip() == sweephand.__version__
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", list(commands()))
 def test_the_help_of_every_command_has_an_example(name: str, call: Call) -> None:
     help_text = call(name, "--help")
     assert help_text.code == 0
@@ -54,7 +54,7 @@ def test_json_is_all_that_is_written(words: list[object], tokens: Path, call: Ca
     assert call(name, tokens, *options).out.strip()  # and a person sees something
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in NO_CORPUS])
+@pytest.mark.parametrize("name", [name for name in list(commands()) if name not in NO_CORPUS])
 def test_an_absent_file_is_one_line_on_standard_error(name: str, call: Call) -> None:
     more: dict[str, list[object]] = {"trace": ["--step", 1, "--size", 8], "find": ["x__1"]}
     answer = call(name, "nowhere.npy", *more.get(name, []))

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.conftest import Call
+from tests.ext.tfds.folders import NUMBERED, numbered, write_folder
 from tests.read import format_corpora
 from tests.read.format_corpora import corpus_for
-from tests.tfds.folders import NUMBERED, numbered, write_folder
 
 import sweephand as sh
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Call
 
-from sweephand.cli import COMMANDS
+from sweephand.cli import commands
 from sweephand.terminal.screen import Screen
 
 CALLS: list[list[object]] = [
@@ -52,7 +52,7 @@ def test_no_line_is_too_long_and_no_word_is_broken(
 
 
 @pytest.mark.parametrize("width", [50, 80])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", list(commands()))
 def test_help_is_readable(name: str, width: int, at_width: Call) -> None:
     shown = at_width(width, name, "--help")
     assert max(map(len, shown.splitlines())) <= width

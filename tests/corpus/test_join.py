@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.ext.tfds.folders import NUMBERED, numbered, write_folder
 from tests.model import ModelCorpus
 from tests.read import format_corpora as formats
 from tests.sources import Chunks
-from tests.tfds.folders import NUMBERED, numbered, write_folder
 
 import sweephand as sh
 

@@ -43,7 +43,7 @@ from torch import nn  # noqa: E402
 
 import sweephand as sh  # noqa: E402
 import sweephand.torch  # noqa: E402
-from sweephand.torch.megatron import (  # noqa: E402
+from sweephand.ext.integrations.megatron import (  # noqa: E402
     BATCH_KEYS,
     DataIterator,
     Place,

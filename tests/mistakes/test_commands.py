@@ -70,8 +70,6 @@ MISTAKES = [
     Typed("find train.npz 7", 1, ("here ids look like 'train.npz__0'",)),
     Typed("verify train.npz --html x.html", 2, ("verify has no picture",)),
     Typed("bench train.npz --seconds never", 2, ("--seconds",)),
-    Typed("split train.npz --validation 10", 2, ("must be a share between 0 and 1, got '10'",)),
-    Typed("split train.npz --validation 0.6 --test 0.5", 1, ("nothing is left for train",)),
     Typed("demo --steps 3", 1, ("needs 20 steps or more, got 3",), nothing),
     Typed("index absent --clean", 1, ("there is no file or folder 'absent'",), nothing),
 ]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.read.cntk_files import cbf_bytes, htk_bytes
+from tests.ext.formats.cntk_files import cbf_bytes, htk_bytes
 
 import sweephand as sh
 

@@ -14,8 +14,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests import extent
+from tests.ext.tfds.folders import tensor, tree, write_folder
 from tests.read.format_corpora import npy_bytes, write_mds, write_megatron, write_tar
-from tests.tfds.folders import tensor, tree, write_folder
 
 import sweephand as sh
 

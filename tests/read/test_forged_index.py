@@ -33,11 +33,11 @@ from tests.read.format_corpora import (
 
 import sweephand as sh
 from sweephand import _core
+from sweephand.ext.tfds.records import _check_frames, _find_frames
 from sweephand.files import index_file
 from sweephand.files.find import find_files
 from sweephand.files.index_content import INDEX
 from sweephand.run.records import pack_block, whole_blocks
-from sweephand.tfds.records import _check_frames, _find_frames
 
 INDEXED = [
     ctf,

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
+from tests.ext.tfds.folders import NUMBERED, write_folder
 from tests.read.format_corpora import write_megatron
 from tests.sanitized import unmeasured
-from tests.tfds.folders import NUMBERED, write_folder
 
 import sweephand as sh
 from sweephand import _core

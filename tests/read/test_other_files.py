@@ -170,7 +170,7 @@ def test_a_key_of_zarr_beyond_the_store_is_not_read(key: str, tmp_path: Path) ->
     pytest.importorskip("zarr")
     import asyncio
 
-    from sweephand.deserializers.zarr_stores import open_folder
+    from sweephand.ext.formats.zarr_stores import open_folder
 
     store = open_folder(tmp_path)
     with pytest.raises(sh.DataError, match="outside of it"):
@@ -206,7 +206,7 @@ def test_files_of_a_saved_dataset_lie_in_its_folder(name: str, tmp_path: Path) -
 
 
 def test_the_template_of_tfds_names_files_of_the_folder(tmp_path: Path) -> None:
-    from tests.tfds.folders import tensor, tree, write_folder
+    from tests.ext.tfds.folders import tensor, tree, write_folder
 
     folder = tmp_path / "a"
     write_folder(folder, {"train": [[{"x": np.int64(1)}]]}, tree(x=tensor("int64")))

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.ext.tfds.folders import tensor, tree, write_folder
 from tests.extent import sample
 from tests.read.tfrecord_core import find_offsets
-from tests.tfds.folders import tensor, tree, write_folder
 
 import sweephand as sh
 from sweephand.corpus import chunks

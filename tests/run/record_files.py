@@ -13,6 +13,11 @@ import numpy as np
 import sweephand as sh
 from sweephand.corpus.columns import ColumnData
 from sweephand.errors import DataError
+from sweephand.ext.follow.ledger.read_ledger import read_ledger
+from sweephand.ext.follow.receipts.header import Header
+from sweephand.ext.follow.receipts.read_receipts import read_file
+from sweephand.ext.follow.receipts.receipt import Receipt
+from sweephand.ext.follow.receipts.receipt_file import ReceiptFile
 from sweephand.files.index_content import IndexContent, read_index, write_index
 from sweephand.files.node_cache.entries import Entries
 from sweephand.files.node_cache.journal import Journal, JournalRecord
@@ -21,11 +26,6 @@ from sweephand.maps.measured_store import MEASURED
 from sweephand.run.appended_file import AppendedFile
 from sweephand.run.locks import wait_for_lock
 from sweephand.run.records import pack_block, resume
-from sweephand.train.ledger.read_ledger import read_ledger
-from sweephand.train.receipts.header import Header
-from sweephand.train.receipts.read_receipts import read_file
-from sweephand.train.receipts.receipt import Receipt
-from sweephand.train.receipts.receipt_file import ReceiptFile
 
 Write = Callable[[Path, Sequence[int]], Iterator[int]]
 

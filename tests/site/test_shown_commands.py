@@ -24,4 +24,4 @@ def test_a_command_writes_what_is_shown(command: str, folder: Path) -> None:
 
 def test_the_page_shows_every_command_that_needs_no_run() -> None:
     found = {command.split()[1] for command in COMMANDS}
-    assert found >= {"info", "index", "plan", "verify", "trace", "find", "split"}
+    assert found >= {"info", "index", "plan", "verify", "trace", "find"}

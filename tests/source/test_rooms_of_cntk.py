@@ -23,7 +23,7 @@ ROOMS = {
 ELSEWHERE = {
     "io.StreamInformation": "it is StreamInfo(",
     "io.ImageDeserializer": "it is ImageFolder(map_file)",
-    "io.transforms": "sweephand.images",
+    "io.transforms": "sweephand.ext.vision.images",
     "io.MinibatchSoure": "is it 'MinibatchSource'?",
     "io.Trainer": "it is sweephand.Trainer",
     "learners.sgd": "sweephand.torch.Learner",

@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.stateful import Stateful
 
 import sweephand as sh
 import sweephand.torch
-from sweephand.torch.megatron import DataIterator, Place, get_batch
+from sweephand.ext.integrations.megatron import DataIterator, Place, get_batch
 
 ROW = 16
 STEPS, SAVED_AT = 5, 3

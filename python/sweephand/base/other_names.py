@@ -28,7 +28,7 @@ _NAMES = {
     "StreamInformation": "it is StreamInfo(name, dtype, shape, is_sparse)",
     "StreamConfiguration": "it is StreamDef",
     "text_format_minibatch_source": "it is MinibatchSource(CTFDeserializer(...))",
-    "ImageDeserializer": "it is ImageFolder(map_file), mapped by sweephand.decode.image",
+    "ImageDeserializer": "it is ImageFolder(map_file), mapped by sh.decode.image",
     "LatticeDeserializer": "a UserDeserializer serves what your code reads",
     "UserLearner": "it is sweephand.torch.Learner around a torch optimizer of your own",
     "sgd momentum_sgd nesterov adagrad fsadagrad adam rmsprop adadelta universal": (
@@ -41,7 +41,7 @@ _NAMES = {
     "functions combine sequence initializer losses relu softmax sigmoid tanh times plus "
     "glorot_uniform cross_entropy_with_softmax classification_error squared_error load_model "
     "cntk_py debugging user_function default_options element_select graph": _FRAMEWORK,
-    "transforms": "steps for pictures are in sweephand.images",
+    "transforms": "steps for pictures are in sweephand.ext.vision.images",
     "TraceLevel set_trace_level": "it is the level of logging.getLogger('sweephand')",
     # torch's
     "DataLoader": f"{_LOOP}; a loader of torch is sweephand.torch.DataLoader",

@@ -8,7 +8,9 @@ import sys
 import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
@@ -19,10 +21,8 @@ from sweephand.cli.help import HelpFormatter, short_usage
 from sweephand.cli.picture import add_picture, check_picture
 from sweephand.errors import DataError, printable
 
-COMMANDS = (
-    "demo", "info", "index", "plan", "bench", "verify", "trace", "find", "split",
-    "events", "ledger", "audit", "view",
-)  # fmt: skip
+_CORE = ("demo", "info", "index", "plan", "bench", "verify", "trace", "find", "events")
+_GROUP = "sweephand.commands"  # of entry points, whose names are commands and values modules
 
 _SYNONYMS = (
     dict.fromkeys(["version", "-V", "-v"], "--version")
@@ -92,9 +92,9 @@ def _parsed(words: list[str]) -> argparse.Namespace:
         words = [*words[1:2], "--help"]
     root = parser()
     first = next(iter(words), "--json")
-    if first in _SYNONYMS or (not first.startswith("-") and first not in COMMANDS):
+    if first in _SYNONYMS or (not first.startswith("-") and first not in commands()):
         raise WrongUsage(
-            f"there is no command {first!r}{_meant(first)} There are: {', '.join(COMMANDS)}",
+            f"there is no command {first!r}{_meant(first)} There are: {', '.join(commands())}",
             root.prog,
             root.format_usage(),
         )
@@ -111,7 +111,7 @@ def _meant(word: str) -> str:
     """Return the command that was meant, as the end of a sentence."""
     if Path(word).exists() or "://" in word:
         return f"; write sweephand info {word}."
-    close = _SYNONYMS.get(word) or next(iter(get_close_matches(word, COMMANDS, 1)), "")
+    close = _SYNONYMS.get(word) or next(iter(get_close_matches(word, commands(), 1)), "")
     return f"; is it {close!r}?" if close else "."
 
 
@@ -134,13 +134,13 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=HelpFormatter,
     )
     root.add_argument("--version", action="version", version=sweephand.__version__)
-    commands = root.add_subparsers(
+    words = root.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", required=True
     )
-    for name in COMMANDS:
+    for name in commands():
         module = _command(name)
         summary, _, description = (module.__doc__ or "").partition("\n\n")
-        command = commands.add_parser(
+        command = words.add_parser(
             name,
             help=summary,
             description=f"{summary}\n\n{description}",
@@ -155,8 +155,15 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
+@cache
+def commands() -> dict[str, str]:
+    """Return the commands, those of the core first, and the module of each."""
+    added = {point.name: point.value for point in entry_points(group=_GROUP)}
+    return {name: f"sweephand.cli.{name}" for name in _CORE} | dict(sorted(added.items()))
+
+
 def _command(name: str) -> ModuleType:
-    return import_module(f"sweephand.cli.{name}")
+    return import_module(commands()[name])
 
 
 def _run(parsed: argparse.Namespace) -> int:

@@ -10,8 +10,8 @@ from numpy.typing import DTypeLike
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
-from sweephand.decode.pictures import Mode, image
-from sweephand.decode.sounds import audio
+from sweephand.ext.vision.decode.pictures import Mode, image
+from sweephand.ext.vision.decode.sounds import audio
 from sweephand.maps.function_digest import function_digest
 from sweephand.maps.known_map import KnownMap
 from sweephand.maps.mapped import map_corpus

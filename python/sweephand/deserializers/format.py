@@ -92,6 +92,11 @@ class Format:
         whichever of them is given, or their common prefix; `files` are those that have one.
     confirm : str
         ``module:function`` that returns whether a path with a sign of the format is of it.
+    before : str
+        The name of a format of the core that has some of the same signs, and is asked after
+        this one; by default this one is asked last.
+    joins_folders : bool
+        True if a folder of such folders is one corpus of them.
     is_alone : bool
         True if a corpus is one path, so that several are refused before the class is called.
 
@@ -110,6 +115,8 @@ class Format:
     holds: str = ""
     pairs: tuple[str, ...] = ()
     confirm: str = ""
+    before: str = ""
+    joins_folders: bool = False
     is_alone: bool = False
 
     def is_at(self, look: Look) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sweephand.deserializers.format import Format
+from collections.abc import Sequence
+
+from sweephand.deserializers.format import Format, installed_formats
 
 _OURS = "sweephand.deserializers"
 _GZIP = rb"\x1f\x8b"
@@ -17,12 +19,6 @@ _BOM = rb"\xef\xbb\xbf"
 _CHECKSUM = rb"\x80| {0,7}(?:[0-7]{1,7}[\0 ]|\0)|[ 0-7]{8}"  # of the header of a member
 _BLANKS = rb"[ \t\r\f\v]*"
 
-ZARR = Format(
-    "Zarr",
-    f"{_OURS}.zarr_stores:open_stores",
-    holds=r"zarr\.json|\.zgroup|\.zarray",
-    confirm=f"{_OURS}.zarr_stores:metadata_at",
-)
 TEXT = Format(
     "text",
     f"{_OURS}.text:TextDeserializer",
@@ -39,63 +35,22 @@ FORMATS = (
         is_alone=True,
     ),
     Format(
-        "MDS",
-        f"{_OURS}.mds:MDSDeserializer",
-        files=r"index\.json",
-        holds=r"index\.json",
-        confirm=f"{_OURS}.mds_index:is_mds",
-    ),
-    Format(
-        "Lance",
-        f"{_OURS}.lance:LanceDeserializer",
-        holds="_versions/",
-        confirm=f"{_OURS}.lance:is_lance",
-        is_alone=True,
-    ),
-    ZARR,
-    Format(
-        "LeRobot",
-        f"{_OURS}.lerobot:LeRobotDeserializer",
-        holds="meta/",
-        confirm=f"{_OURS}.lerobot:is_lerobot",
-        is_alone=True,
-    ),
-    Format(
         "pictures",
         f"{_OURS}.image_folder:open_pictures",
         files=r".+\.(txt|map|tsv)",
         holds=".+/",
         confirm=f"{_OURS}.image_folder:holds_pictures",
     ),
-    Format(
-        "TFDS folder",
-        "sweephand.tfds.builder:open_folders",
-        holds=r"dataset_info\.json/?|\.config/?|\d+\.\d+\.\d+/",
-        confirm="sweephand.tfds.versions:is_dataset",
-    ),
     Format(".npy", f"{_OURS}.npy:open_arrays", magic=rb"\x93NUMPY"),
     Format(
         ".npz", f"{_OURS}.npz:open_archive", magic=rb"PK\x03\x04", confirm=f"{_OURS}.npz:is_npz"
     ),
-    Format("CNTK binary", f"{_OURS}.cbf:CBFDeserializer", magic=b"nib_ktnc"),
     Format("Parquet", f"{_OURS}.parquet:ParquetDeserializer", magic=b"PAR1"),
-    Format(  # a user block changes the first bytes
-        "HDF5",
-        f"{_OURS}.hdf5:HDF5Deserializer",
-        files=r"(?i).+\.(h5|hdf5|hdf)",
-        magic=rb"\x89HDF\r\n\x1a\n",
-    ),
     Format(
         "Arrow",
         f"{_OURS}.arrow:ArrowDeserializer",
         magic=rb"ARROW1\0\0|\xff{4}",
         confirm=f"{_OURS}.arrow:is_arrow",
-    ),
-    Format(
-        "ArrayRecord",
-        f"{_OURS}.array_record:ArrayRecordDeserializer",
-        files=r".*\.array_?record(-\d+-of-\d+)?",
-        magic=rb"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f",
     ),
     Format(
         "Megatron",
@@ -131,14 +86,6 @@ FORMATS = (
         + _PACKED,
         confirm=f"{_OURS}.ctf:is_ctf",
     ),
-    Format("MLF", f"{_OURS}.mlf:open_labels", magic=b"(?:" + _BOM + b")?#!MLF!#"),
-    Format(  # lists by their names, features by a header of 12 bytes
-        "HTK",
-        f"{_OURS}.htk:open_features",
-        files=r"(?i).+\.scp",
-        magic=rb"(?=.{0,11}\0).{12}",
-        confirm=f"{_OURS}.htk:is_htk",
-    ),
     Format(
         "bare numbers",
         f"{_OURS}.raw_tokens:open_numbers",
@@ -149,3 +96,12 @@ FORMATS = (
     ),
     TEXT,
 )
+
+
+def known_formats() -> Sequence[Format]:
+    """Return the formats of the core and of packages, in the order in which they are asked."""
+    found = list(FORMATS)
+    for one in installed_formats():
+        names = [other.name for other in found]
+        found.insert(names.index(one.before) if one.before in names else len(found), one)
+    return found

@@ -11,8 +11,8 @@ from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.data_in_memory import advice_for
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document
-from sweephand.deserializers.format import Format, Look, installed_formats
-from sweephand.deserializers.format_table import FORMATS, TEXT, ZARR
+from sweephand.deserializers.format import Format, Look
+from sweephand.deserializers.format_table import TEXT, known_formats
 from sweephand.deserializers.formats import Wanted
 from sweephand.files.find import list_paths, paths_like
 from sweephand.files.index_places import Keep
@@ -117,56 +117,49 @@ def look_at(place: Files) -> Found:
     except TypeError as error:
         raise TypeError(f"sh.open takes paths: {advice_for(place)}") from error
     paths = [path for one in given for path in paths_like(one)]
-    return _one_format([_look_at_path(path) for path in paths], paths)
+    formats = known_formats()
+    return _one_format([_look_at_path(path, formats) for path in paths], paths)
 
 
-def _look_at_path(path: AnyPath) -> Found:
+def _look_at_path(path: AnyPath, formats: Sequence[Format]) -> Found:
     if Look(path).is_empty:
         return Found(_NOTHING, [path])
     if not path.exists():
-        if known := _format_of(path, [known for known in FORMATS if known.pairs]):
+        if known := _format_of(path, [known for known in formats if known.pairs]):
             return Found(known, [path])
         if isinstance(path, Path):
             raise not_found(path)
         raise FileNotFoundError(f"there is no object or folder {str(path)!r}")
-    if known := _format_of(path):
+    if known := _format_of(path, formats):
         return Found(known, [path])
     if path.is_dir():
-        try:
-            return _look_into(path)
-        except ValueError:
-            if known := _format_of(path, installed_formats()):
-                return Found(known, [path])
-            raise
-    added = installed_formats()
-    if known := _format_of(path, added):
-        return Found(known, [path])
+        return _look_into(path, formats)
     if advice := advice_for_file(path):
         raise ValueError(f"{str(path)!r} holds {advice}")
-    names = ", ".join(known.name for known in (*FORMATS, *added))
+    names = ", ".join(known.name for known in formats)
     raise ValueError(f"{str(path)!r} is of no format that is known here: {names}")
 
 
-def _format_of(path: AnyPath, among: Sequence[Format] = FORMATS) -> Format | None:
+def _format_of(path: AnyPath, among: Sequence[Format]) -> Format | None:
     look = Look(path)
     refuse_pointer(look.head, str(path))
     return next((known for known in among if known.is_at(look)), None)
 
 
-def _look_into(folder: AnyPath) -> Found:
+def _look_into(folder: AnyPath, formats: Sequence[Format]) -> Found:
     """Return the files of a folder, which are of one format: that of the first of each kind."""
     files = files_at(folder)
     if not files:
-        return _look_into_folders(folder)
+        return _look_into_folders(folder, formats)
     files = [file for file in files if not is_named_as_document(file)] or files
     found = []
     unknown = []
     for kind in _by_kind(files):
         first = next((file for file in kind if not Look(file).is_empty), kind[0])
-        known = _NOTHING if Look(first).is_empty else _format_of(first)
+        known = _NOTHING if Look(first).is_empty else _format_of(first, formats)
         if known is None and is_document(first):
             continue
-        if known := known or _format_of(first, installed_formats()):
+        if known:
             found.append(Found(known, kind))
         else:
             unknown += kind
@@ -191,17 +184,19 @@ def _look_into(folder: AnyPath) -> Found:
     )
 
 
-def _look_into_folders(folder: AnyPath) -> Found:
+def _look_into_folders(folder: AnyPath, formats: Sequence[Format]) -> Found:
     """Return the files below folders ``key=value``, or the stores in a folder of them."""
     inner = folders_at(folder)
     if not inner:
         raise ValueError(f"the folder {str(folder)!r} is empty")
     if all("=" in one.name for one in inner):
-        return _one_format([_look_into(one) for one in inner], [folder])
-    if all(ZARR.is_at(Look(one)) for one in inner):
-        return Found(ZARR, inner)
+        return _one_format([_look_into(one, formats) for one in inner], [folder])
+    alike = {_format_of(one, formats) for one in inner}  # a folder of stores
+    if len(alike) == 1 and (known := alike.pop()) and known.joins_folders:
+        return Found(known, inner)
     pictures = [file for one in inner[:_MOST_NAMES] for file in files_at(one)[:1]]
-    advice = next((hint for file in pictures if (hint := advice_for_file(file))), None)
+    hints = [advice_for_file(file) for file in pictures]
+    advice = next((hint for hint in hints if hint and not hint.startswith("text")), None)
     names = ", ".join(one.name for one in inner[:_MOST_NAMES])
     more = ", ..." if len(inner) > _MOST_NAMES else ""
     message = f"{str(folder)!r} holds no file but the folders {names}{more}"

@@ -22,9 +22,9 @@ from sweephand.minibatch.pieces import Pieces, segments_of
 from sweephand.minibatch.share import Share
 
 if TYPE_CHECKING:
+    from sweephand.ext.view.page import Page
     from sweephand.minibatch.context_part import ContextPart
     from sweephand.torch.minibatch.tensors import Tensors
-    from sweephand.view.page import Page
 
 
 class Minibatch(Share, Mapping[Any, MinibatchData]):
@@ -169,7 +169,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
     def show(self, decode: object = None) -> Page:
         """Return a page of the first rows; `decode` is as in `MinibatchSource.show`."""
-        from sweephand.view.minibatch_view import page_of_minibatch
+        from sweephand.ext.view.minibatch_view import page_of_minibatch
 
         return page_of_minibatch(self, decode)
 

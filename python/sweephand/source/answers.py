@@ -16,11 +16,11 @@ from sweephand.source.sizes import Size, size_of
 
 if TYPE_CHECKING:
     from sweephand.errors import DataError
+    from sweephand.ext.view.page import Page
     from sweephand.layouts import Layout
     from sweephand.minibatch.share import PlannedMinibatch
     from sweephand.source.cursor import Cursor
     from sweephand.source.plan import Plan
-    from sweephand.view.page import Page
 
 
 class Answers:
@@ -213,8 +213,8 @@ class Answers:
         TypeError, ValueError
             If an argument is wrong.
         """
+        from sweephand.ext.view.source_view import page_of_source
         from sweephand.source.twin import twin_of
-        from sweephand.view.source_view import page_of_source
 
         with closing(twin_of(self.timeline)) as twin:
             if step is None and time is None:

@@ -1,9 +1,11 @@
 """Where each public name is defined."""
 
+from sweephand.ext.integrations import megatron as megatron
+from sweephand.ext.integrations import torchtitan as torchtitan
+from sweephand.ext.integrations import transformers as transformers
+from sweephand.ext.integrations.bucketing import BucketingModule as BucketingModule
+
 from . import distributed as distributed
-from . import megatron as megatron
-from . import torchtitan as torchtitan
-from . import transformers as transformers
 from .loaders.data_loader import DataLoader as DataLoader
 from .loaders.dataset import IterableDataset as IterableDataset
 from .minibatch.attention import attention_mask as attention_mask
@@ -12,7 +14,6 @@ from .minibatch.attention import nested as nested
 from .minibatch.tensor import to_tensor as to_tensor
 from .minibatch.tensors import Tensors as Tensors
 from .minibatch.tensors import tensors_of as tensors_of
-from .train.bucketing import BucketingModule as BucketingModule
 from .train.learner import TorchLearner as Learner
 
 __all__ = [

@@ -1,6 +1,20 @@
 """Where each public name of training is defined."""
 
-from .ledger.loss_ledger import LossLedger as LossLedger
+from sweephand.ext.follow.critical_batch_size import BatchSizeBranch as BatchSizeBranch
+from sweephand.ext.follow.critical_batch_size import BatchSizeBranches as BatchSizeBranches
+from sweephand.ext.follow.critical_batch_size import CriticalBatchSize as CriticalBatchSize
+from sweephand.ext.follow.ledger.loss_ledger import LossLedger as LossLedger
+from sweephand.ext.follow.noise_scale import GradientNoiseScale as GradientNoiseScale
+from sweephand.ext.follow.receipts.receipts import Receipts as Receipts
+from sweephand.ext.follow.receipts.report import ReceiptAudit as ReceiptAudit
+from sweephand.ext.follow.receipts.report import ReceiptMismatch as ReceiptMismatch
+from sweephand.ext.follow.seesaw import Seesaw as Seesaw
+from sweephand.ext.follow.seesaw import seesaw as seesaw
+from sweephand.ext.follow.spikes.spike import Spike as Spike
+from sweephand.ext.follow.spikes.spike import SpikeError as SpikeError
+from sweephand.ext.follow.spikes.spike_policy import SpikePolicy as SpikePolicy
+from sweephand.ext.follow.spikes.spike_report import SpikeReport as SpikeReport
+
 from .loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
 from .loss_scale.step_result import StepResult as StepResult
 from .progress.file_writers import CSVProgressWriter as CSVProgressWriter
@@ -14,9 +28,6 @@ from .progress.record import Step as Step
 from .progress.tracker_writers import MLflowProgressWriter as MLflowProgressWriter
 from .progress.tracker_writers import TensorBoardProgressWriter as TensorBoardProgressWriter
 from .progress.tracker_writers import WandbProgressWriter as WandbProgressWriter
-from .receipts.receipts import Receipts as Receipts
-from .receipts.report import ReceiptAudit as ReceiptAudit
-from .receipts.report import ReceiptMismatch as ReceiptMismatch
 from .schedules.cosine import cosine_schedule as cosine_schedule
 from .schedules.learning_rates import UnitType as UnitType
 from .schedules.learning_rates import learning_parameter_schedule as learning_parameter_schedule
@@ -30,12 +41,7 @@ from .schedules.momenta import (
 )
 from .schedules.momenta import momentum_schedule as momentum_schedule
 from .schedules.momenta import momentum_schedule_per_sample as momentum_schedule_per_sample
-from .schedules.seesaw import Seesaw as Seesaw
-from .schedules.seesaw import seesaw as seesaw
 from .session.checkpoint_config import CheckpointConfig as CheckpointConfig
-from .session.critical_batch_size import BatchSizeBranch as BatchSizeBranch
-from .session.critical_batch_size import BatchSizeBranches as BatchSizeBranches
-from .session.critical_batch_size import CriticalBatchSize as CriticalBatchSize
 from .session.evaluation_configs import CrossValidationConfig as CrossValidationConfig
 from .session.evaluation_configs import TestConfig as TestConfig
 from .session.learning_rate_control import LearningRateControl as LearningRateControl
@@ -43,11 +49,6 @@ from .session.minibatch_scaling import MinibatchScaling as MinibatchScaling
 from .session.preemption import PREEMPTED_EXIT_CODE as PREEMPTED_EXIT_CODE
 from .session.session import TrainingSession as TrainingSession
 from .session.session import training_session as training_session
-from .spikes.spike import Spike as Spike
-from .spikes.spike import SpikeError as SpikeError
-from .spikes.spike_policy import SpikePolicy as SpikePolicy
-from .spikes.spike_report import SpikeReport as SpikeReport
-from .trainer.noise_scale import GradientNoiseScale as GradientNoiseScale
 from .trainer.parameter_digest import parameter_digest as parameter_digest
 from .trainer.trainer import Trainer as Trainer
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
+from sweephand.ext.follow.noise_scale import PartNorms
 from sweephand.torch.train.device_number import number_of
 from sweephand.torch.train.sharded_state import whole
-from sweephand.train.trainer.noise_scale import PartNorms
 
 
 class PartNormMeter:

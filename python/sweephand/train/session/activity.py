@@ -9,7 +9,7 @@ from sweephand.base.checks import check_int
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.session.frequency import Count, Frequency
 
-NEVER = Frequency(0)
+NEVER: Frequency = Frequency(0)
 
 
 class Activity:

@@ -9,17 +9,20 @@ from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import LossScaleError
+from sweephand.ext.follow.critical_batch_size import (
+    BatchSizeBranches,
+    Branching,
+    CriticalBatchSize,
+)
+from sweephand.ext.follow.spikes.rollback import Spiked, SpikeRollback
+from sweephand.ext.follow.spikes.spike_policy import SpikePolicy
+from sweephand.ext.follow.spikes.spike_report import SpikeReport
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.source.schedules.spec import Spec
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
 from sweephand.train.session.checkpoint_config import CheckpointConfig
-from sweephand.train.session.critical_batch_size import (
-    BatchSizeBranches,
-    Branching,
-    CriticalBatchSize,
-)
 from sweephand.train.session.evaluation import FinalTest, Validation
 from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
 from sweephand.train.session.frequency import Frequency, FrequencySpec
@@ -32,9 +35,6 @@ from sweephand.train.session.rate_control import RateControl
 from sweephand.train.session.reports import EpochEnds, StageVerdict, Summaries
 from sweephand.train.session.saving import MemorySaving, Saving
 from sweephand.train.session.training_run import TrainingRun
-from sweephand.train.spikes.rollback import Spiked, SpikeRollback
-from sweephand.train.spikes.spike_policy import SpikePolicy
-from sweephand.train.spikes.spike_report import SpikeReport
 from sweephand.train.trainer.trainer import Trainer
 
 

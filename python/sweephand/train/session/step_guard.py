@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sweephand.ext.follow.spikes.spike_report import SpikeReport
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.session.activity import Activity
-from sweephand.train.spikes.spike_report import SpikeReport
 from sweephand.train.trainer.trained_model import Data
 
 

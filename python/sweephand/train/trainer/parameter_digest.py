@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from sweephand.errors import shown
+from sweephand.ext.follow.receipts.hashes import file_of_tensors
 from sweephand.train.checkpoint.checkpoint_file import HashingSink, SavedFile
 from sweephand.train.checkpoint.checkpoint_store import find
-from sweephand.train.receipts.hashes import file_of_tensors
 from sweephand.train.trainer.numpy_model import WEIGHTS
 from sweephand.train.trainer.trainer import Trainer
 

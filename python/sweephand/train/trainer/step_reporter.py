@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
+from sweephand.ext.follow.noise_scale import SmoothedNoiseScale
 from sweephand.train.learners.learning_rate import Clock
 from sweephand.train.progress.observer import StepListener, TakenStep, as_observer
 from sweephand.train.progress.record import Figures, Record, RecordKind, Step
-from sweephand.train.trainer.noise_scale import SmoothedNoiseScale
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
 
 Reader: TypeAlias = Callable[[], float]

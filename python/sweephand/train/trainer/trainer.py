@@ -12,6 +12,7 @@ from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
+from sweephand.ext.follow.noise_scale import GradientNoiseScale, SmoothedNoiseScale
 from sweephand.train.arguments import check_kind
 from sweephand.train.checkpoint.stateful import Stateful
 from sweephand.train.learners.learning_rate import Clock
@@ -20,7 +21,6 @@ from sweephand.train.progress.record import Figures, ProgressWriter, RecordKind,
 from sweephand.train.trainer.checkpoints import Checkpoints
 from sweephand.train.trainer.choose_model import choose_model
 from sweephand.train.trainer.label_samples import DEFAULT_LABEL_STREAM, count_label_samples
-from sweephand.train.trainer.noise_scale import GradientNoiseScale, SmoothedNoiseScale
 from sweephand.train.trainer.numpy_model import NumpyLearner
 from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.stopwatch import Stopwatch

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from sweephand.ext.follow.noise_scale import SmoothedNoiseScale
 from sweephand.run.strict_json import of_json, to_json
 from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.checkpoint.snapshot import Snapshot
@@ -17,7 +18,6 @@ from sweephand.train.checkpoint.stateful import (
     restore_states,
 )
 from sweephand.train.learners.learning_rate import Clocks
-from sweephand.train.trainer.noise_scale import SmoothedNoiseScale
 from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.trained_model import TrainedModel
 

@@ -1,0 +1,1 @@
+"""Extensions: rarer formats, other libraries' faces, and what follows a run."""

@@ -1,0 +1,248 @@
+"""Maps of conversations, and of pairs of them, to tokens and loss masks."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from sweephand import Key
+from sweephand.ext.chat.conversation import Message, conversation_of, pair_of
+from sweephand.ext.chat.encoder import ConversationEncoder, TrainOn
+from sweephand.extend import KnownMap, check_int, shown
+
+Truncate = Literal["end", "start", "drop", "error"]
+
+TOKENS, LOSS_MASK, PART = "tokens", "loss_mask", "part"
+
+
+class EncodedMap(KnownMap):
+    """A map of conversations to tokens, as `encode` and `encode_pairs` make it.
+
+    `read` returns the conversations of a sequence, one or a pair, and how many messages of each
+    are a prompt.
+    """
+
+    size = "measured"
+
+    def __init__(
+        self,
+        name: str,
+        encoder: ConversationEncoder,
+        read: Callable[[Mapping[str, Any]], tuple[Sequence[Sequence[Message]], int]],
+        *,
+        max_length: int | None,
+        truncate: Truncate,
+        unlabelled: str = "keep",
+        has_parts: bool = False,
+    ) -> None:
+        if max_length is not None:
+            check_int("max_length", max_length, 1, 2**31)
+        if truncate not in ("end", "start", "drop", "error"):
+            raise ValueError(
+                f"truncate is 'end', 'start', 'drop' or 'error', got {shown(truncate)}"
+            )
+        if unlabelled not in ("keep", "drop"):
+            raise ValueError(f"unlabelled is 'keep' or 'drop', got {shown(unlabelled)}")
+        self.encoder, self._read = encoder, read
+        self.functions = encoder.functions
+        self._most, self._how, self._unlabelled = max_length, truncate, unlabelled
+        self._declared = {"loss_mask": LOSS_MASK, **({"parts": PART} if has_parts else {})}
+        lengths = "whole" if max_length is None else f"{truncate} {max_length}"
+        self.name = f"{name} {encoder.digest} {lengths} {unlabelled}"
+
+    def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
+        """Return tokens, mask and parts; no sequence if it is left out."""
+        conversations, num_prompt = self._read(sequence)
+        found = [self.encoder(one, num_prompt) for one in conversations]
+        most = max(len(tokens) for tokens, _ in found)
+        if self._most is not None and most > self._most:
+            if self._how == "drop":
+                return []
+            if self._how == "error":
+                raise ValueError(
+                    f"the conversation has {most} tokens, more than max_length={self._most}"
+                )
+            kept = slice(self._most) if self._how == "end" else slice(-self._most, None)
+            found = [(tokens[kept], mask[kept]) for tokens, mask in found]
+        if self._unlabelled == "drop" and not any(mask[1:].any() for _, mask in found):
+            return []
+        tokens, masks = zip(*found, strict=True)
+        made = {TOKENS: np.concatenate(tokens), LOSS_MASK: np.concatenate(masks)}
+        if "parts" in self._declared:
+            made[PART] = np.repeat(np.arange(len(found), dtype=np.uint8), [*map(len, tokens)])
+        return made
+
+    def declared(self, stream: str) -> Mapping[str, str]:
+        """Return the fields that `StreamInfo` is to have of a stream."""
+        return self._declared if stream == TOKENS else {}
+
+    def __repr__(self) -> str:
+        return self.name.partition(" ")[0]
+
+
+def encode(
+    tokenizer: Any,
+    messages: str = "messages",
+    *,
+    template: str | None = None,
+    max_length: int | None = None,
+    truncate: Truncate = "end",
+    train_on: TrainOn = "assistant",
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    unlabelled: Literal["keep", "drop"] = "keep",
+    date: str | dt.date | None = None,
+    special_tokens: Mapping[str, str] | None = None,
+) -> EncodedMap:
+    """Return a map of conversations to tokens and a loss mask, for `Deserializer.map`.
+
+    It makes the streams ``tokens``, int32, and ``loss_mask``, bool, of one length.
+    `MinibatchData.labels` of the tokens heeds the mask, and how many labels count in a step is
+    known before it is read. With ``cache=True`` conversations are encoded once, and kept for
+    every later start with the same tokenizer, template and options.
+
+    Parameters
+    ----------
+    tokenizer : tokenizer or callable
+        Of `tokenizers` or `transformers`, whose truncation and padding are switched off here;
+        or a function of the list of messages that returns tokens and mask, two lists of one
+        length.
+    messages : str
+        The stream of the conversations: lists of messages with ``role`` and ``content``, also
+        as JSON. Where there is none, ``conversations`` with ``from`` and ``value`` (ShareGPT)
+        are read, or ``instruction``, ``input`` and ``output`` (Alpaca), or ``prompt`` and
+        ``completion``, messages or texts, of which the prompt is not trained on. A message
+        with ``weight`` or ``loss_mask`` 0 is not either.
+    template : str, optional
+        A chat template in Jinja; by default the tokenizer's own. What is within
+        ``{% generation %}`` is an answer. Without such blocks an answer is what a message adds
+        to the text of the prompt before it, without blanks that follow the end of the turn; a
+        template that writes earlier messages anew is refused. Content that is null writes
+        nothing; a list of parts is their text, unless the template goes through parts.
+    max_length : int, optional
+        Tokens that a conversation may have.
+    truncate : {"end", "start", "drop", "error"}
+        What is cut off longer ones, the end or the start; or they are left out, or an error.
+    train_on : {"assistant", "last", "all"} or callable
+        Messages that a loss is taken on: all answers, the last one, or everything; a function
+        says it of a message.
+    tools : sequence of dict, optional
+        Functions that the template is given.
+    unlabelled : {"keep", "drop"}
+        Conversations without a token that a loss is taken on, of which nothing is learned.
+    date : date, datetime or str, optional
+        What a template is told that asks for the date; without it such a template is refused.
+    special_tokens : dict of str, optional
+        Tokens that a template writes by names, such as ``{"bos_token": "<s>"}``, beside those
+        that the tokenizer names; one that nobody knows is refused.
+
+    Returns
+    -------
+    callable
+        A map that measures sizes.
+
+    Raises
+    ------
+    TypeError
+        If `tokenizer` is no tokenizer.
+    ValueError
+        If an option is wrong, or there is no template. A conversation of which no mask is
+        known to the token is an error with its id.
+
+    References
+    ----------
+    Chat templates and their ``{% generation %}``: documentation of Hugging Face's transformers.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> def spell(messages):  # a tokenizer of letters
+    ...     text = [(ord(c), m["role"] == "assistant") for m in messages for c in m["content"]]
+    ...     return [token for token, _ in text], [is_answer for _, is_answer in text]
+    >>> rows = [{"messages": [{"role": "user", "content": "hi"},
+    ...                       {"role": "assistant", "content": "yes"}]}]
+    >>> corpus = sh.MapDeserializer(rows).map(sh.chat.encode(spell))
+    >>> source = sh.MinibatchSource(corpus, layout=sh.Packed(8), max_sweeps=1)
+    >>> minibatch = source.next_minibatch(8)
+    >>> minibatch["tokens"].labels()
+    array([[-100,  121,  101,  115, -100, -100, -100, -100]])
+    >>> minibatch.global_num_label_samples
+    3
+    """
+    if not isinstance(messages, str):
+        raise TypeError(f"messages is the name of a stream, got {shown(messages)}")
+    return EncodedMap(
+        f"chat.encode {messages}",
+        ConversationEncoder(tokenizer, template, train_on, tools, date, special_tokens),
+        partial(conversation_of, column=messages),
+        max_length=max_length,
+        truncate=truncate,
+        unlabelled=unlabelled,
+    )
+
+
+def encode_pairs(
+    tokenizer: Any,
+    *,
+    prompt: str = "prompt",
+    chosen: str = "chosen",
+    rejected: str = "rejected",
+    template: str | None = None,
+    max_length: int | None = None,
+    truncate: Truncate = "end",
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    date: str | dt.date | None = None,
+    special_tokens: Mapping[str, str] | None = None,
+) -> EncodedMap:
+    """Return a map of pairs to the tokens of both conversations, for `Deserializer.map`.
+
+    A pair is one sequence, so that both are in one minibatch: first the prompt with the answer
+    that was chosen, then the prompt with the one that was rejected. The streams are ``tokens``,
+    int32, ``loss_mask``, bool, True in the answers, and ``part``, uint8, 0 in the first
+    conversation and 1 in the second: each is a segment of its own in packed rows.
+
+    Parameters
+    ----------
+    tokenizer, template, tools, date, special_tokens
+        As in `encode`.
+    prompt, chosen, rejected : str
+        Streams of messages, also as JSON, or of text. Without a stream of prompts, the
+        messages with which both conversations begin are the prompt.
+    max_length : int, optional
+        Tokens that each of both conversations may have.
+    truncate : {"end", "start", "drop", "error"}
+        As in `encode`; a pair of which one is dropped is left out.
+
+    Returns
+    -------
+    callable
+        A map that measures sizes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `encode`.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> def spell(messages):  # a tokenizer of letters
+    ...     text = [(ord(c), m["role"] == "assistant") for m in messages for c in m["content"]]
+    ...     return [token for token, _ in text], [is_answer for _, is_answer in text]
+    >>> rows = [{"prompt": "hi", "chosen": "yes", "rejected": "no"}]
+    >>> corpus = sh.MapDeserializer(rows).map(sh.chat.encode_pairs(spell))
+    >>> sh.MinibatchSource(corpus, max_sweeps=1).next_minibatch(9)["part"].values
+    array([0, 0, 0, 0, 0, 1, 1, 1, 1], dtype=uint8)
+    """
+    columns = (prompt, chosen, rejected)
+    return EncodedMap(
+        f"chat.encode_pairs {' '.join(columns)}",
+        ConversationEncoder(tokenizer, template, "assistant", tools, date, special_tokens),
+        partial(pair_of, columns=columns),
+        max_length=max_length,
+        truncate=truncate,
+        has_parts=True,
+    )

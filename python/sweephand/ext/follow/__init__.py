@@ -1,0 +1,1 @@
+"""What follows a run: ledgers, receipts, spikes, the batch size."""

@@ -1,0 +1,193 @@
+"""Look into a ledger of losses: the costliest sequences, and every visit of a sequence.
+
+LEDGER is the folder that a sh.LossLedger writes, also while it is written. "top" lists the
+sequences with the highest mean loss, "by-corpus" compares corpora, files or arrays, and "show"
+lists all visits of one sequence.
+
+for example:
+  sweephand ledger top run/losses
+  sweephand ledger top run/losses --by per-sample --from-step 1000
+  sweephand ledger by-corpus run/losses --json
+  sweephand ledger show run/losses web-0.parquet__17 --png 17.png
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sweephand.ext.follow.ledger_rows import BY, LedgerRows
+from sweephand.extend import (
+    Answer,
+    Screen,
+    WrongUsage,
+    count,
+    curve,
+    flag,
+    in_count,
+    keep_picture,
+    option,
+    pictures,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PICTURE = "the losses that are shown"
+
+_ROWS = 20
+_BARS = 40  # of a picture
+_NO_CORPUS = "(unnamed)"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    names = ", ".join(_QUESTIONS)
+    parser.add_argument("question", metavar="QUESTION", choices=list(_QUESTIONS), help=names)
+    parser.add_argument("ledger", metavar="LEDGER", type=Path, help="the folder of the ledger")
+    parser.add_argument("id", metavar="ID", nargs="?", help="the sequence, for show")
+    parser.add_argument(
+        "--by",
+        choices=BY,
+        default="mean",
+        help="what decides: the mean loss of the visits (default), its mean per sample, the "
+        "last loss, or their sum",
+    )
+    flag(parser, "--lowest", "the lowest first")
+    option(parser, "--from-step N", whole, default=0)
+    option(parser, "--to-step N", whole)
+    option(parser, "--rows N", count, f"to show; {_ROWS} by default", _ROWS)
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
+    """Run the command and return its facts."""
+    if (arguments.id is not None) != (arguments.question == "show"):
+        raise WrongUsage(
+            "show needs the ID of a sequence, top and by-corpus take none",
+            "sweephand ledger",
+            "usage: sweephand ledger show LEDGER ID, or sweephand ledger top LEDGER\n",
+        )
+    rows = LedgerRows(arguments.ledger, arguments.from_step, arguments.to_step)
+    facts: Answer = {
+        "ledger": str(arguments.ledger),
+        "steps": [rows.first_step, rows.last_step],
+        "num_visits": rows.num_visits,
+        "num_sequences": len(rows.ids),
+    }
+    return _QUESTIONS[arguments.question](rows, arguments, facts, screen)
+
+
+def _rank(
+    rows: LedgerRows, arguments: argparse.Namespace, facts: Answer, screen: Screen
+) -> Answer:
+    """Show the sequences or corpora by their losses."""
+    by, lowest, most = arguments.by, arguments.lowest, arguments.rows
+    facts |= {"by": by, "lowest": lowest}
+    if arguments.question == "top":
+        found = rows.of_sequences().ranked(by, lowest=lowest)[:most]
+        facts["sequences"], names = found, ["id", "corpus"]
+        heading = f"Sequences of {'lowest' if lowest else 'highest'} loss, by {by}"
+    else:
+        found = rows.of_corpora().ranked(by, lowest=lowest)
+        facts["corpora"], names = found, ["corpus"]
+        heading = "Loss by corpus"
+    screen.facts(
+        {
+            "ledger": facts["ledger"],
+            "steps": f"{in_count(rows.first_step)} to {in_count(rows.last_step)}",
+            "visits": in_count(rows.num_visits),
+            "sequences": in_count(len(rows.ids)),
+        }
+    )
+    screen.heading(heading)
+    screen.table(
+        [*names, "visits", "mean loss", "per sample", "last", "sum"],
+        [
+            [
+                *(one[name] or _NO_CORPUS for name in names),
+                in_count(one["visits"]),
+                *(_in_digits(one[key]) for key in ("mean", "per_sample", "last", "sum")),
+            ]
+            for one in found[:most]
+        ],
+    )
+    if len(found) > most:
+        screen.text(f"... and {len(found) - most} more: --rows shows them")
+    keep_picture(arguments, screen, facts, lambda: _draw_bars(facts, found, names[0], by))
+    return facts
+
+
+def _show(
+    rows: LedgerRows, arguments: argparse.Namespace, facts: Answer, screen: Screen
+) -> Answer:
+    visits = rows.visits_of(arguments.id)
+    losses = [one["loss"] for one in visits]
+    facts |= {"id": arguments.id, "corpus": rows.corpus_of(arguments.id), "visits": visits}
+    screen.facts(
+        {
+            "id": arguments.id,
+            "corpus": facts["corpus"] or _NO_CORPUS,
+            "visits": in_count(len(visits)),
+            "loss": f"from {_in_digits(losses[0])} to {_in_digits(losses[-1])}",
+        }
+    )
+    if len(losses) > 1:
+        screen.heading("Loss, visit by visit")
+        screen.lines(curve(losses, screen.ink, room=screen.width, height=8))
+    screen.heading("Visits" if len(visits) <= arguments.rows else "The last visits")
+    screen.table(
+        ["step", "nominal time", "loss", "samples", "mean loss of its step"],
+        [
+            [
+                in_count(one["step"]),
+                in_count(one["nominal_time"]),
+                _in_digits(one["loss"]),
+                in_count(one["num_samples"]),
+                _in_digits(one["mean_loss_of_step"]),
+            ]
+            for one in visits[-arguments.rows :]
+        ],
+    )
+    keep_picture(arguments, screen, facts, lambda: _draw_visits(facts))
+    return facts
+
+
+def _in_digits(number: float) -> str:
+    return f"{number:,.6g}"
+
+
+def _draw_bars(facts: Answer, found: list[dict[str, Any]], name: str, by: str) -> Figure:
+    """Draw a bar for each row, the first on top."""
+    shown = found[:_BARS][::-1]
+    figure, [axis] = pictures.new_figure(f"{facts['ledger']}: loss by {name}", 1)
+    axis.barh(
+        [one[name] or _NO_CORPUS for one in shown], [one[by.replace("-", "_")] for one in shown]
+    )
+    axis.set_xlabel(f"loss, {by}")
+    return figure
+
+
+def _draw_visits(facts: Answer) -> Figure:
+    visits = facts["visits"]
+    steps = [one["step"] for one in visits]
+    figure, [axis] = pictures.new_figure(f"{facts['id']}: {in_count(len(visits))} visits", 1)
+    axis.plot(
+        steps, [one["loss"] for one in visits], marker="o", markersize=3, label="its loss"
+    )
+    axis.plot(
+        steps,
+        [one["mean_loss_of_step"] for one in visits],
+        linestyle=":",
+        label="mean of the sequences of its step",
+    )
+    axis.set(xlabel="step", ylabel="loss")
+    axis.legend()
+    pictures.with_commas(axis.xaxis, integer=True)
+    return figure
+
+
+_Question = Callable[[LedgerRows, argparse.Namespace, Answer, Screen], Answer]
+_QUESTIONS: dict[str, _Question] = {"top": _rank, "by-corpus": _rank, "show": _show}

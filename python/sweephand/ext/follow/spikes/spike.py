@@ -1,0 +1,132 @@
+"""One spike: its place, its figures, and the action against it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self, TypeAlias, cast, get_args
+
+from sweephand.extend import check_number, read_count, read_text, some_of
+
+SpikeOutcome: TypeAlias = Literal["seen", "skipped", "banned", "ignored", "accepted", "stopped"]
+
+
+class SpikeError(RuntimeError):
+    """Training ends because of spikes; the report lists all.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> str(sh.train.SpikeError("a spike in step 7, and action says stop"))
+    'a spike in step 7, and action says stop'
+    """
+
+
+@dataclass(frozen=True)
+class Spike:
+    """One spike of a training run.
+
+    Attributes
+    ----------
+    step : int
+        The first step out of the band, from 1.
+    nominal_time, end_time : int
+        Begin and end of the minibatch that caused it, in samples; without a cause, those of the
+        step.
+    cause_step : int or None
+        The step that trained it; None if no minibatch is the cause.
+    ids : tuple of str
+        The sequences of that minibatch, over all workers.
+    figures, z_scores : dict
+        The figures of ``step`` by signal, and their distance above the median in robust
+        standard deviations; infinite if they were not finite.
+    outcome : str
+        "skipped": the minibatch; "banned": ``banned_ids``; "ignored": by the callback;
+        "accepted": no minibatch was the cause, and a new band began; "stopped": training
+        ended; "seen": not yet decided, for a callback.
+    banned_ids : tuple of str
+        The sequences that spike alone.
+    num_trials : int
+        Minibatches that were trained in trials.
+    back_to_step : int
+        Steps done at the snapshot to which training went back.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> spike = sh.train.Spike(
+    ...     817, 52224, 52288, cause_step=817, figures={"loss": 9.1}, z_scores={"loss": 31.0},
+    ...     outcome="banned", banned_ids=("web__17",))
+    >>> print(spike)
+    step 817, loss 9.1 (z 31): web__17 banned
+    """
+
+    step: int
+    nominal_time: int
+    end_time: int
+    cause_step: int | None = None
+    ids: tuple[str, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
+    z_scores: Mapping[str, float] = field(default_factory=dict)
+    outcome: SpikeOutcome = "seen"
+    banned_ids: tuple[str, ...] = ()
+    num_trials: int = 0
+    back_to_step: int = 0
+
+    def __str__(self) -> str:
+        """Return it as a line."""
+        seen = ", ".join(
+            f"{name} {figure:.4g} (z {self.z_scores[name]:.3g})"
+            for name, figure in self.figures.items()
+        )
+        span = f"nominal time {self.nominal_time} to {self.end_time}"
+        done = {
+            "seen": "seen",
+            "skipped": f"{span} skipped",
+            "banned": f"{some_of(self.banned_ids)} banned",
+            "ignored": "ignored, as the callback says",
+            "accepted": "no minibatch is the cause: the band begins anew",
+            "stopped": "training stopped",
+        }[self.outcome]
+        cause = ""
+        if self.cause_step not in (None, self.step):
+            cause = f", caused by step {self.cause_step}"
+        return f"step {self.step}, {seen}{cause}: {done}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it; figures that are not finite are texts."""
+        state = asdict(self)
+        for name in "figures", "z_scores":
+            state[name] = {key: _as_json(value) for key, value in state[name].items()}
+        return state | {"ids": list(self.ids), "banned_ids": list(self.banned_ids)}
+
+    @classmethod
+    def of_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Return the spike of a dict of `to_dict`, or raise the error in it."""
+        counts = ("step", "nominal_time", "end_time", "num_trials", "back_to_step")
+        cause = state["cause_step"]
+        return cls(
+            **{name: read_count(name, state[name]) for name in counts},
+            cause_step=None if cause is None else read_count("cause_step", cause),
+            ids=tuple(read_text("an id", one) for one in state["ids"]),
+            banned_ids=tuple(read_text("an id", one) for one in state["banned_ids"]),
+            figures={name: _read(value) for name, value in state["figures"].items()},
+            z_scores={name: _read(value) for name, value in state["z_scores"].items()},
+            outcome=_read_outcome(state["outcome"]),
+        )
+
+
+def _read_outcome(name: object) -> SpikeOutcome:
+    for outcome in get_args(SpikeOutcome):
+        if name == outcome:
+            return cast(SpikeOutcome, outcome)
+    raise ValueError(f"an outcome is one of {', '.join(get_args(SpikeOutcome))}, got {name!r}")
+
+
+def _as_json(figure: float) -> float | str:
+    """Return a figure, or where JSON has none of the kind, a text."""
+    return figure if abs(figure) < float("inf") else str(figure)
+
+
+def _read(figure: object) -> float:
+    return float(figure) if isinstance(figure, str) else check_number("a figure", figure)

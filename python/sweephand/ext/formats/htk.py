@@ -1,0 +1,347 @@
+"""HTK's feature files, by lists of them (SCP)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import DataError, Deserializer, StreamDef, StreamDefs
+from sweephand.ext.formats.htk_list import read_lists
+from sweephand.ext.formats.htk_streams import HTKStreamDef, speech_streams
+from sweephand.extend import (
+    Advance,
+    AnyPath,
+    ColumnData,
+    Columns,
+    Corpus,
+    DerivedDeserializer,
+    Facts,
+    Index,
+    IndexedDeserializer,
+    Keep,
+    OpenContext,
+    PathLike,
+    SampleType,
+    SelfDescribed,
+    SourceFile,
+    StreamsLike,
+    UnitScan,
+    Wanted,
+    _core,
+    brief,
+    bytes_at,
+    check_int,
+    find_files,
+    head_of,
+    join,
+    offsets_of,
+    require,
+)
+
+_CHUNK_FRAMES = 90_000  # 15 minutes, as CNTK has it
+
+
+class HTKFeatureDeserializer(DerivedDeserializer, SelfDescribed):
+    r"""Serve frames of features from HTK's files, each utterance a sequence.
+
+    Of each stream ``scp`` is a list whose lines are ``PATH``, ``KEY=PATH``, or, for frames of
+    an archive, ``KEY=PATH[FIRST,LAST]``. The id of a sequence, by which labels are joined to
+    it, is the key, or path, without its suffix. Several streams are joined by it; the first one
+    defines the sequences.
+
+    Parameters
+    ----------
+    streams : StreamDefs or dict of StreamDef
+        Stream name to `StreamDef` with ``scp``, a path or several; ``shape``, the number of
+        values in a stored frame, which is checked; and ``context``, the numbers of frames
+        before and after to add to each. A sample is float32 of shape
+        (values * (1 + before + after),) in the order of time; the first and the last frame are
+        repeated at the ends.
+    root : path or URL, optional
+        The folder that relative paths in lists are relative to; by default each list's. Paths
+        that begin with ``.../`` are always relative to the list's.
+    chunk_frames : int, optional
+        Frames in a chunk, the unit that a window shuffles; by default 90,000, or 15 minutes, as
+        in CNTK, and with ``context`` fewer, for a chunk of the same size.
+    index : {"auto", "cache", None}
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a list, or a file in it, is absent.
+    ValueError
+        If a stream has no ``scp``, or names a field; when it is opened, if a key occurs twice,
+        or a stream lacks an utterance of the first.
+    DataError
+        If a line of a list names no frames; when it is opened, if files differ in kind, period
+        or dimension; beyond ``max_errors`` if a header does not fit its file or declares no
+        floats, or an archive lacks the frames of an utterance.
+
+    References
+    ----------
+    S. Young et al., The HTK Book, "HTK Format Parameter Files".
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh, struct, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> frames = np.arange(10, dtype=">f4")  # five frames of two values
+    >>> header = struct.pack(">iihh", 5, 100_000, 8, 9)
+    >>> _ = (folder / "all.chunk").write_bytes(header + frames.tobytes())
+    >>> _ = (folder / "train.scp").write_text("a=all.chunk[0,1]\nb=all.chunk[2,4]\n")
+    >>> features = sh.io.StreamDef(scp=folder / "train.scp", shape=2, context=(1, 0))
+    >>> corpus = sh.HTKFeatureDeserializer(sh.StreamDefs(features=features))
+    >>> sh.MinibatchSource(corpus, randomize=False).next_minibatch(2)["features"].values
+    array([[0., 1., 0., 1.],
+           [0., 1., 2., 3.]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        streams: StreamsLike,
+        *,
+        root: PathLike | None = None,
+        chunk_frames: int | None = None,
+        index: Keep = "auto",
+    ) -> None:
+        if chunk_frames is not None:
+            check_int("chunk_frames", chunk_frames, 1, 2**40)
+        chosen = speech_streams(streams, "scp", "HTKFeatureDeserializer")
+        self.definitions = StreamDefs(chosen)
+        self._streams = [
+            _Features(name, one, root, chunk_frames, index) for name, one in chosen.items()
+        ]
+
+    def open_for(self, opening: OpenContext) -> Corpus:
+        """Return the corpus for a source, its streams joined by the source's rule."""
+        return join([one.open_for(opening) for one in self._streams], opening.missing)
+
+    def _description(self) -> str:
+        return brief([one.files[0].name for one in self._streams], self.definitions)
+
+
+class _Features(IndexedDeserializer):
+    """One stream: rows of a file are the utterances in it, in the order of the list."""
+
+    format = "htk 1"
+    in_parts = True
+
+    def __init__(
+        self,
+        name: str,
+        definition: HTKStreamDef,
+        root: PathLike | None,
+        chunk_frames: int | None,
+        index: Keep,
+    ) -> None:
+        assert definition.scp is not None
+        listed = read_lists(definition.scp, root)
+        self._before, self._behind = definition.context or (0, 0)
+        beside = 1 + self._before + self._behind
+        self._chunk_frames = chunk_frames or max(1, _CHUNK_FRAMES // beside)
+        self._dimension = definition.sample_shape
+        row_entries = np.argsort(listed.numbers, kind="stable")
+        if not np.array_equal(row_entries, np.arange(len(row_entries))):
+            self.order = np.argsort(row_entries).astype(np.int64)
+        self._firsts = listed.firsts[row_entries]
+        self._lengths = listed.lengths[row_entries]
+        self._starts = offsets_of(np.bincount(listed.numbers, minlength=len(listed.paths)))
+        super().__init__(
+            find_files(listed.paths, as_given=True),
+            StreamDefs({name: definition.plain()}),
+            index=index,
+            ids=listed.keys,
+        )
+        self._name = name
+        self._headers: dict[str, tuple[_core.formats.HtkHeader, NDArray[np.uint8]]] = {}
+        self._numbers = {file.path: number for number, file in enumerate(self.files)}
+        ranges = [self._starts, self._firsts, self._lengths]
+        content = b"".join(one.astype("<i8").tobytes() for one in ranges)
+        self.options = {
+            "ranges": hashlib.sha256(content).hexdigest(),
+            "context": [self._before, self._behind],
+            "dimension": self._dimension,
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the arguments that open it in another process, the same before and after."""
+        return {**super().__getstate__(), "_headers": {}}
+
+    def guess_streams(self) -> StreamDefs:
+        """Return the one stream that there is."""
+        return StreamDefs({self._name: StreamDef()})
+
+    def chunk_bytes(self) -> int:
+        """Return the bytes of the frames of a chunk."""
+        ((width,),) = (kind.shape for kind in self.kinds.values())
+        return self._chunk_frames * width * 4
+
+    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+        """Read the header of a file, and hold the ranges of frames against it."""
+        firsts, lengths = self._ranges(file)
+        scan = UnitScan(rows=[1] * len(firsts))
+        try:
+            header = _read_header(file)
+        except DataError as error:
+            scan.add_error(error, range(len(firsts)))
+            scan.num_bytes = [0] * len(firsts)
+            scan.lengths[self._name] = [np.zeros(len(firsts), np.int64)]
+            return scan
+        if self._dimension not in (None, (header.dimension,)):
+            raise DataError(
+                f"a frame has {header.dimension} values, and the stream's shape is "
+                f"{self._dimension}: declare shape={header.dimension}, that of what is stored, "
+                "and frames beside it by context=",
+                file.path,
+                stream=self._name,
+            )
+        lengths = _whole(lengths, firsts, header.num_frames)
+        for row in np.flatnonzero(firsts + lengths > header.num_frames).tolist():
+            last = firsts[row] + lengths[row] - 1
+            frames = f"the frames [{firsts[row]},{last}] of the list are not among the "
+            reason = f"{frames}{header.num_frames} here"
+            lost = DataError(reason, file.path, stream=self._name, sequence=row)
+            scan.add_error(lost, [row])
+            lengths[row] = 0
+        width = self._width(header)
+        scan.kinds[self._name] = SampleType("float32", (width,), is_ragged=True)
+        scan.lengths[self._name] = [lengths]
+        scan.num_bytes = (lengths * width * 4).tolist()
+        scan.facts = {"kind": header.kind, "period": header.period}
+        advance(file.size)
+        return scan
+
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
+        """Read utterances, adjacent ones with a single read."""
+        header, scale = self._header(file)
+        firsts, lengths = (one[begin:end] for one in self._ranges(file))
+        lengths = _whole(lengths, firsts, header.num_frames)
+        lengths[firsts + lengths > header.num_frames] = 0  # known to be damaged
+        size = header.frame_bytes
+        parts = [
+            file.fetch(header.begin + first * size, count * size)
+            for first, count in _runs(firsts, lengths)
+        ]
+        values = _core.formats.read_htk_frames(
+            parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.uint8), *parts]),
+            header.is_big_endian,
+            header.dimension,
+            scale,
+            lengths,
+            self._before,
+            self._behind,
+        )
+        width = self._width(header)
+        column = ColumnData(
+            values.reshape(-1, width),
+            values.dtype,
+            (width,),
+            len(values) // width,
+            offsets_of(lengths),
+        )
+        return [column], {}
+
+    def load_index(self) -> Index:
+        """Return the index of the files, which must have one kind and period."""
+        index = super().load_index()
+        known: tuple[int, int] | None = None
+        for file, facts in zip(index.files, index.facts, strict=True):
+            if header := facts["format"]:
+                found = header["kind"], header["period"]
+                known = known or found
+                if found != known:
+                    raise DataError(
+                        f"the file is of the kind {found[0]:o} (octal) with a frame in "
+                        f"{found[1]} * 100 ns, {index.files[0].path} of {known[0]:o} with one "
+                        f"in {known[1]}; all files of a stream must agree",
+                        file.path,
+                    )
+        return index
+
+    def check_facts(self, index: Index) -> None:
+        """Refuse invalid headers; valid headers are read again with their frames."""
+        counts = np.diff(index.starts["rows"])
+        require(np.array_equal(counts, np.diff(self._starts)), "utterances")
+        for facts in index.facts:
+            header = facts["format"]
+            known = {"kind": int, "period": int} if facts["kinds"] else {}
+            require({name: type(one) for name, one in header.items()} == known, "a header")
+
+    def _header(self, file: SourceFile) -> tuple[_core.formats.HtkHeader, NDArray[np.uint8]]:
+        """Return the header of a file, and the scale of compressed values; read once."""
+        known = self._headers.get(file.path)
+        if known is None:
+            header = _read_header(file)
+            size = 8 * header.dimension if header.is_compressed else 0
+            known = header, file.fetch(_core.formats.HTK_HEADER_BYTES, size).copy()
+            self._headers[file.path] = known
+        return known
+
+    def _width(self, header: _core.formats.HtkHeader) -> int:
+        return header.dimension * (1 + self._before + self._behind)
+
+    def _ranges(self, file: SourceFile) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first frame of each utterance in a file, and how many it has."""
+        number = self._numbers[file.path]
+        rows = slice(*self._starts[number : number + 2].tolist())
+        return self._firsts[rows], self._lengths[rows]
+
+
+def _whole(
+    lengths: NDArray[np.int64], firsts: NDArray[np.int64], num_frames: int
+) -> NDArray[np.int64]:
+    return np.where(lengths < 0, num_frames - firsts, lengths)
+
+
+def _runs(firsts: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return runs of frames: each where it begins, and how many it has."""
+    runs: list[tuple[int, int]] = []
+    for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True):
+        if runs and sum(runs[-1]) == first:
+            runs[-1] = runs[-1][0], runs[-1][1] + length
+        elif length:
+            runs.append((first, length))
+    return runs
+
+
+def _read_header(file: SourceFile) -> _core.formats.HtkHeader:
+    head = file.read(0, min(file.size, _core.formats.HTK_HEADER_BYTES))
+    try:
+        return _core.formats.parse_htk_header(head.tobytes(), file.size)
+    except DataError as error:
+        raise error.within(file=file.path) from None
+
+
+def _is_list(path: AnyPath) -> bool:
+    return path.suffix.lower() == ".scp"
+
+
+def is_htk(path: AnyPath) -> bool:
+    """Return True if a file is a list, by its name, or holds features, by its header."""
+    head = head_of(path, _core.formats.HTK_HEADER_BYTES)
+    if _is_list(path):
+        return bool(head)
+    if b"\0" not in head or len(head) < _core.formats.HTK_HEADER_BYTES:
+        return False
+    try:
+        header = _core.formats.parse_htk_header(head, bytes_at(path) or 0)
+    except DataError:
+        return False
+    return header.num_frames > 0 and header.period > 0
+
+
+def open_features(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of feature files, or of lists of them."""
+    definitions = wanted.choose(lambda: StreamDefs(features=StreamDef()))
+    lists = [file for file in files if _is_list(file)]  # which select from the remaining files
+    streams = {
+        name: HTKStreamDef.of(one, scp=tuple(lists or files))
+        for name, one in definitions.items()
+    }
+    return HTKFeatureDeserializer(StreamDefs(streams), index=wanted.index)

@@ -1,0 +1,312 @@
+"""HTK's master label files (MLF): the class of every frame."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from os import fsdecode
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import DataError, Deserializer, StreamDef, StreamDefs
+from sweephand.ext.formats.htk_streams import HTKStreamDef, speech_streams
+from sweephand.extend import (
+    Advance,
+    AnyPath,
+    Columns,
+    Facts,
+    GivenIds,
+    Index,
+    IndexedDeserializer,
+    Keep,
+    Ledger,
+    PathLike,
+    SampleType,
+    SourceFile,
+    StoredCorpus,
+    StreamsLike,
+    UnitScan,
+    Wanted,
+    _core,
+    add_units,
+    as_path,
+    check_array,
+    check_flag,
+    check_int,
+    find_shards,
+    offsets_of,
+    read_file,
+    require,
+    stored_in,
+    unpack_part,
+)
+
+_PHONE_BEGINS = 2.0  # the mark in CNTK's criterion of connectionist temporal classification
+
+
+class HTKMLFDeserializer(IndexedDeserializer):
+    r"""Serve the labels of frames from HTK's master label files, each utterance a sequence.
+
+    They are joined to features by the names of utterances: that of ``"*/an4/cen5.lab"`` is
+    ``an4/cen5``. A line is ``BEGIN END STATE ...``, with times in 100 ns, or in frames; without
+    a label mapping the fourth word is the number of the class.
+
+    Parameters
+    ----------
+    label_mapping_file : path or URL, or None
+        A file with the name of a state in every line; the class of a frame is the number of
+        its state's line, from 0.
+    streams : StreamDefs or dict of StreamDef
+        One stream with ``mlf``, a path or several. Without a shape a sample is the number of
+        the class, an int64; with ``shape``, the number of classes, or ``is_sparse``, it is
+        sparse, as in CNTK: one float32 at the index of the class.
+    phone_boundaries : bool
+        Mark the first frame of every line by the value 2 in a sparse stream, as CNTK does for
+        connectionist temporal classification.
+    frame_period : int
+        The time of a frame in 100 ns.
+    index : {"auto", "cache", None}
+        Place of the index: beside the files, or in a cache folder if that is not writable; only
+        in the cache folder; nowhere, so that it is built again each time.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is absent.
+    ValueError
+        If there are several streams, or the options do not fit each other.
+    DataError
+        If the label mapping has a name twice; when it is opened, if a file does not begin as an
+        MLF or an utterance occurs twice; beyond ``max_errors`` if the lines of an utterance
+        are damaged, do not follow one another, or name an unknown state.
+
+    References
+    ----------
+    S. Young et al., The HTK Book, "Master Label Files".
+
+    Examples
+    --------
+    >>> import sweephand as sh, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "states").write_text("sil\nah\n")
+    >>> _ = (folder / "a.mlf").write_text(
+    ...     '#!MLF!#\n"*/cen5.lab"\n0 200000 sil\n200000 500000 ah\n.\n')
+    >>> labels = sh.StreamDefs(labels=sh.io.StreamDef(mlf=folder / "a.mlf"))
+    >>> corpus = sh.HTKMLFDeserializer(folder / "states", labels)
+    >>> minibatch = sh.MinibatchSource(corpus, max_sweeps=1).next_minibatch(5)
+    >>> minibatch.ids, minibatch["labels"].values
+    (['cen5'], array([0, 0, 1, 1, 1]))
+    """
+
+    format = "mlf 1"
+    in_parts = True
+    _runs: _Runs | None = None
+
+    def __init__(
+        self,
+        label_mapping_file: PathLike | None,
+        streams: StreamsLike,
+        phone_boundaries: bool = False,
+        *,
+        frame_period: int = 100_000,
+        index: Keep = "auto",
+    ) -> None:
+        chosen = speech_streams(streams, "mlf", "HTKMLFDeserializer")
+        if len(chosen) != 1:
+            raise ValueError(f"HTKMLFDeserializer takes one stream, got {', '.join(chosen)}")
+        ((self._name, definition),) = chosen.items()
+        assert definition.mlf is not None
+        self._states = [] if label_mapping_file is None else read_states(label_mapping_file)
+        self._num_classes = self._classes_of(definition)
+        self._is_sparse = bool(definition.is_sparse or definition.shape)
+        self._has_boundaries = check_flag("phone_boundaries", phone_boundaries)
+        if self._has_boundaries and not self._is_sparse:
+            raise ValueError(
+                "phone_boundaries=True marks sparse labels: give the stream's shape, the "
+                "number of classes"
+            )
+        self._frame_period = check_int("frame_period", frame_period, 1, 2**40)
+        super().__init__(
+            find_shards(definition.mlf, as_given=True),
+            {self._name: definition.plain()},
+            index=index,
+        )
+        names = "\0".join(self._states).encode(errors="surrogateescape")
+        self.options = {
+            "states": hashlib.sha256(names).hexdigest(),
+            "classes": self._num_classes,
+            "sparse": self._is_sparse,
+            "period": self._frame_period,
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the arguments that open it in another process, the same before and after."""
+        return {**super().__getstate__(), "_runs": None}
+
+    def guess_streams(self) -> StreamDefs:
+        """Return the one stream that there is."""
+        return StreamDefs({self._name: StreamDef()})
+
+    def open(self, ledger: Ledger) -> StoredCorpus:
+        """Return the corpus, ready to be planned and read; the index is built if need be."""
+        corpus = super().open(ledger)
+        assert self._runs is not None
+        names = self._runs.names
+        return replace(corpus, ids=GivenIds(names), keys=lambda: names)
+
+    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+        """Parse a file."""
+        try:
+            keys, num_runs, frames, classes, faults = _core.formats.parse_mlf(
+                file.read(0, file.size), self._states, self._num_classes, self._frame_period
+            )
+        except DataError as error:
+            raise error.within(file=file.path) from None
+        scan = UnitScan()
+        starts = offsets_of(frames)[offsets_of(num_runs)]
+        lengths = np.diff(starts)
+        add_units(scan, lengths * (16 if self._is_sparse else 4))
+        if keys:
+            scan.kinds[self._name] = self._kind
+        scan.lengths[self._name] = [lengths]
+        scan.arrays = {
+            "runs": num_runs,
+            "run frames": frames,
+            "run classes": classes,
+            "key bytes": np.frombuffer(b"".join(keys), np.uint8),
+            "key sizes": np.array([len(key) for key in keys], np.int64),
+        }
+        for row, line, offset, reason in faults:
+            lost = DataError(reason, file.path, offset, None, self._name, row, line)
+            scan.add_error(lost, [row])
+        advance(file.size)
+        return scan
+
+    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
+        """Repeat the class of every run for its frames; all of it is in the index."""
+        assert self._runs is not None
+        num_runs, frames, classes = self._runs.of_units(file.path, begin, end)
+        samples = np.repeat(classes, frames)
+        bounds = offsets_of(frames)[offsets_of(num_runs)]
+        kind = self._kind
+        column = replace(
+            kind.to_column(), values=samples, num_samples=len(samples), sample_offsets=bounds
+        )
+        if kind.is_sparse:
+            values = np.ones(len(samples), np.float32)
+            if self._has_boundaries:
+                values[offsets_of(frames)[:-1][frames > 0]] = _PHONE_BEGINS
+            each: NDArray[np.int64] = np.arange(len(samples) + 1)
+            column = replace(column, values=values, element_offsets=each, indices=samples)
+        return [column], {}
+
+    def load_index(self) -> Index:
+        """Return the facts of the files, found now or before."""
+        index = super().load_index()
+        self._runs = _Runs(index)
+        return index
+
+    def check_facts(self, index: Index) -> None:
+        """Refuse runs that are not those of the utterances."""
+        num_runs = check_array(index, "runs", np.uint32)
+        frames = check_array(index, "run frames", np.uint32)
+        classes = check_array(index, "run classes", np.int32)
+        sizes = check_array(index, "key sizes", np.int64)
+        check_array(index, "key bytes", np.uint8)
+        lengths = index.arrays[f"lengths of {self._name}"]
+        starts = index.starts[f"lengths of {self._name}"]
+        for name in ("runs", "key sizes"):
+            require(np.array_equal(index.starts[name], starts), name)
+        own = offsets_of(num_runs)[starts]
+        for name in ("run frames", "run classes"):
+            require(np.array_equal(index.starts[name], own), name)
+        require(bool((classes >= 0).all()) and bool((sizes >= 0).all()), "classes")
+        if self._num_classes:
+            require(bool((classes < self._num_classes).all()), "classes")
+        require(np.array_equal(index.starts["key bytes"], offsets_of(sizes)[starts]), "keys")
+        for begin, end in pairwise(starts.tolist()):
+            names = _names_in(index, begin, end)
+            require(len(set(names)) == len(names), "keys")
+        found = np.diff(offsets_of(frames)[offsets_of(num_runs)])
+        require(np.array_equal(found, lengths), "frames")
+
+    @property
+    def _kind(self) -> SampleType:
+        if self._is_sparse:
+            return SampleType("float32", (self._num_classes,), is_ragged=True, is_sparse=True)
+        return SampleType("int64", is_ragged=True)
+
+    def _classes_of(self, definition: StreamDef) -> int:
+        shape = definition.sample_shape
+        if shape is None and definition.is_sparse and not self._states:
+            raise ValueError("sparse labels need a shape, the number of classes")
+        if shape is not None and len(shape) != 1:
+            raise ValueError(f"the shape of labels is the number of classes, got {shape}")
+        if shape is not None and len(self._states) > shape[0] > 0:
+            raise ValueError(
+                f"the label mapping has {len(self._states)} states, more than the "
+                f"{shape[0]} classes of the stream's shape"
+            )
+        return shape[0] if shape is not None else len(self._states)
+
+
+class _Runs:
+    """The runs of all files, unpacked a unit at a time."""
+
+    def __init__(self, index: Index) -> None:
+        arrays = stored_in(index.arrays)
+        self._stored = [arrays[name] for name in ("runs", "run frames", "run classes")]
+        self._unit_rows = offsets_of(index.arrays["rows"])
+        self._unit_runs = offsets_of(index.arrays["runs"])[self._unit_rows]
+        starts = index.starts["rows"].tolist()
+        paths = [file.path for file in index.files]
+        self._first_units = dict(zip(paths, starts[:-1], strict=True))
+        self.names = _names_in(index, 0, int(self._unit_rows[-1]))
+
+    def of_units(self, path: str, begin: int, end: int) -> list[NDArray[Any]]:
+        """Return the runs of each utterance, and of each run its frames and its class."""
+        units = [self._first_units[path] + unit for unit in (begin, end)]
+        rows, runs = self._unit_rows[units], self._unit_runs[units]
+        return [
+            unpack_part(one, *bounds.tolist())
+            for one, bounds in zip(self._stored, (rows, runs, runs), strict=True)
+        ]
+
+
+def _names_in(index: Index, first: int, end: int) -> list[str]:
+    """Return the names of utterances ``[first, end)``."""
+    ends = offsets_of(index.arrays["key sizes"])[first : end + 1]
+    content = index.arrays["key bytes"][ends[0] : ends[-1]].tobytes()
+    return [fsdecode(content[a:b]) for a, b in pairwise((ends - ends[0]).tolist())]
+
+
+def read_states(place: PathLike) -> list[str]:
+    """Return the names of states, one in a line of a label mapping file.
+
+    Raises
+    ------
+    DataError
+        If there is none, or one is there twice.
+    """
+    path = as_path(place)
+    lines = [line.strip() for line in read_file(path).splitlines()]
+    states = [fsdecode(line) for line in lines if line]
+    if not states:
+        raise DataError("the label mapping is empty: every line names a state", f"{path}")
+    if len(set(states)) < len(states):
+        twice = next(one for one in states if states.count(one) > 1)
+        raise DataError(f"the state {twice!r} is there twice", f"{path}")
+    return states
+
+
+def open_labels(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of label files."""
+    definitions = wanted.choose(lambda: StreamDefs(labels=StreamDef()))
+    streams = {
+        name: HTKStreamDef.of(one, mlf=tuple(files)) for name, one in definitions.items()
+    }
+    return HTKMLFDeserializer(None, StreamDefs(streams), index=wanted.index)

@@ -1,0 +1,1 @@
+"""Other trainers and libraries over a source."""

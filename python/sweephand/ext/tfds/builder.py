@@ -1,0 +1,318 @@
+"""Opens prepared folders as TFDS does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from typing import overload
+
+import numpy as np
+
+from sweephand import StreamDef, StreamDefs
+from sweephand.ext.tfds.builder_info import BuilderInfo, builder_info
+from sweephand.ext.tfds.dataset import Dataset
+from sweephand.ext.tfds.decoders import Decoders, decode_feature
+from sweephand.ext.tfds.features import Feature, read_features
+from sweephand.ext.tfds.read_config import ReadConfig
+from sweephand.ext.tfds.read_order import ReadOrder
+from sweephand.ext.tfds.splits import Split, SplitLike
+from sweephand.ext.tfds.versions import newest_version
+from sweephand.extend import (
+    AnyPath,
+    Keep,
+    StreamsLike,
+    Wanted,
+    check_keep,
+    choose_streams,
+    stream_per_name,
+)
+
+DataDir = str | PathLike[str] | Sequence[str | PathLike[str]]
+SplitTree = SplitLike | Sequence["SplitTree"] | Mapping[str, "SplitTree"]
+DatasetTree = Dataset | list["DatasetTree"] | dict[str, "DatasetTree"]
+
+_ID_STREAM = "tfds_id"
+_FILE_FORMATS = ("tfrecord", "array_record")
+
+
+class Builder:
+    """A prepared folder to read selections from; made by `builder_from_directory`.
+
+    Attributes
+    ----------
+    info : BuilderInfo
+    features : dict of Feature
+        The streams by name, from ``features.json``; empty without one.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> builder = sh.tfds.builder_from_directory("mnist/3.0.1")
+    >>> sorted(builder.features), len(builder.as_dataset("train"))
+    (['label'], 10)
+    """
+
+    def __init__(self, info: BuilderInfo) -> None:
+        if info.file_format not in _FILE_FORMATS:
+            raise ValueError(
+                f"{info.data_dirs[0]} holds {info.file_format} files; what is read are "
+                f"{' and '.join(_FILE_FORMATS)}"
+            )
+        self.info = info
+        self.features: dict[str, Feature] = {}
+        if info.features is not None:
+            self.features = read_features(info.data_dirs[0] / "features.json", info.features)
+
+    @overload
+    def as_dataset(
+        self,
+        split: SplitLike,
+        *,
+        shuffle_files: bool = False,
+        read_config: ReadConfig | None = None,
+        streams: StreamsLike | None = None,
+        decoders: Decoders | None = None,
+        index: Keep = "auto",
+    ) -> Dataset: ...
+
+    @overload
+    def as_dataset(
+        self,
+        split: SplitTree | None = None,
+        *,
+        shuffle_files: bool = False,
+        read_config: ReadConfig | None = None,
+        streams: StreamsLike | None = None,
+        decoders: Decoders | None = None,
+        index: Keep = "auto",
+    ) -> DatasetTree: ...
+
+    def as_dataset(
+        self,
+        split: SplitTree | None = None,
+        *,
+        shuffle_files: bool = False,
+        read_config: ReadConfig | None = None,
+        streams: StreamsLike | None = None,
+        decoders: Decoders | None = None,
+        index: Keep = "auto",
+    ) -> DatasetTree:
+        """Return a selection as a corpus; the parameters are those of `load`."""
+        config = read_config or ReadConfig()
+        keep = check_keep(index)
+        definitions, features = self._define(streams, decoders or {})
+        if config.add_tfds_id:
+            definitions = StreamDefs(**definitions, **{_ID_STREAM: StreamDef()})
+
+        def select(one: SplitLike) -> Dataset:
+            selected = self.info.splits[one].file_instructions
+            if not selected:
+                raise ValueError(f"the split {str(one)!r} selects no examples")
+            order = ReadOrder(
+                selected,
+                config,
+                shuffle_files=shuffle_files,
+                is_ordered=self.info.is_ordered,
+            )
+            names = [part.split for part in self.info.splits.resolve(one)]
+            return Dataset(
+                self.info,
+                order,
+                list(dict.fromkeys(names)),
+                features,
+                definitions,
+                add_tfds_id=config.add_tfds_id,
+                keep=keep,
+            )
+
+        every = {name: name for name in self.info.splits}
+        return _map(every if split is None else split, select)
+
+    def _define(
+        self, streams: StreamsLike | None, decoders: Decoders
+    ) -> tuple[StreamDefs, dict[str, Feature]]:
+        """Return the wanted streams with their dtypes, and the feature of each."""
+        if streams is None and not self.features:
+            raise ValueError(
+                f"{self.info.data_dirs[0]} has no features.json; declare the streams"
+            )
+        wanted = choose_streams(streams, partial(stream_per_name, self.features))
+        features = {name: self._find(name, one) for name, one in wanted.items()}
+        unused = set(decoders) - {feature.name for feature in features.values()}
+        if unused:
+            raise ValueError(
+                f"there are decoders for {', '.join(sorted(unused))}, which is not read; "
+                f"features that are: {', '.join(one.name for one in features.values())}"
+            )
+        for name, feature in features.items():
+            if feature.name in decoders:
+                shape = wanted[name].sample_shape
+                features[name] = decode_feature(feature, decoders[feature.name], shape)
+        definitions = {}
+        for name, one in wanted.items():
+            dtype = one.dtype
+            if dtype is None and features[name].dtype != object:
+                dtype = features[name].dtype
+            definitions[name] = replace(one, dtype=dtype)
+        return StreamDefs(**definitions), features
+
+    def _find(self, name: str, definition: StreamDef) -> Feature:
+        field = definition.field or name
+        if definition.defines_mb_size:
+            raise ValueError(
+                f"every example is one sample: stream {name!r} cannot define the size"
+            )
+        if not self.features:
+            dtype = np.dtype(definition.dtype or object)
+            shape = definition.sample_shape
+            return Feature(field, dtype, shape or (), is_ragged=shape is None)
+        if field not in self.features:
+            raise ValueError(f"no feature {field!r}, there are: {', '.join(self.features)}")
+        feature = self.features[field]
+        if feature.refusal:
+            raise ValueError(f"{feature.refusal}; declare the other streams")
+        return feature
+
+
+def _map(split: SplitTree, select: Callable[[SplitLike], Dataset]) -> DatasetTree:
+    if isinstance(split, str | Split):
+        return select(split)
+    if isinstance(split, Mapping):
+        return {name: _map(one, select) for name, one in split.items()}
+    return [_map(one, select) for one in split]
+
+
+def builder_from_directory(data_dir: DataDir) -> Builder:
+    """Open a prepared folder by its JSON files alone.
+
+    Parameters
+    ----------
+    data_dir : path or URL, or sequence of them
+        A version folder, such as ``mnist/3.0.1``, or several of one data set.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a folder has no ``dataset_info.json``.
+    DataError
+        If a JSON file is damaged, with its name.
+    ValueError
+        If the folders hold different data sets, or files of another format than TFRecord and
+        ArrayRecord.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> builder = sh.tfds.builder_from_directory("mnist/3.0.1")
+    >>> builder.info.name, builder.info.splits["train"].num_examples
+    ('mnist', 10)
+    """
+    return Builder(builder_info(data_dir))
+
+
+@overload
+def load(
+    data_dir: DataDir,
+    split: SplitLike,
+    shuffle_files: bool = False,
+    read_config: ReadConfig | None = None,
+    *,
+    streams: StreamsLike | None = None,
+    decoders: Decoders | None = None,
+    index: Keep = "auto",
+) -> Dataset: ...
+
+
+@overload
+def load(
+    data_dir: DataDir,
+    split: SplitTree | None = None,
+    shuffle_files: bool = False,
+    read_config: ReadConfig | None = None,
+    *,
+    streams: StreamsLike | None = None,
+    decoders: Decoders | None = None,
+    index: Keep = "auto",
+) -> DatasetTree: ...
+
+
+def load(
+    data_dir: DataDir,
+    split: SplitTree | None = None,
+    shuffle_files: bool = False,
+    read_config: ReadConfig | None = None,
+    *,
+    streams: StreamsLike | None = None,
+    decoders: Decoders | None = None,
+    index: Keep = "auto",
+) -> DatasetTree:
+    """Select examples of a prepared folder.
+
+    Parameters
+    ----------
+    data_dir : path or URL, or sequence of them
+        A version folder, such as ``mnist/3.0.1``, or several of one data set.
+    split : str, Split, or nested lists and dicts of them
+        Such as ``"train[:75%]+test"``. None: a dict of all splits.
+    shuffle_files : bool
+        Shuffle the files, again in every pass.
+    read_config : ReadConfig, optional
+        Further options of the order.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        The wanted streams, with the names of features as fields; all by default. For a folder
+        without ``features.json`` it defines the features: numbers by their ``dtype``, bytes
+        without one; a sample of the given ``shape``, or any number of values without one.
+    decoders : dict of callable or True, optional
+        By the names of features: decoders that make arrays of stored images and sounds, which
+        are bytes otherwise. A callable takes ``bytes`` and returns the array of the dtype and
+        shape in ``features.json``; a shape that is not fully known there is taken from the
+        stream's definition. Several threads may call it. True is Pillow, for images of 8 bits a
+        channel. An exception, or another dtype or shape, is an error with the place of the
+        example, and counts in `max_errors`.
+    index : {"auto", "cache", None}
+        The place of the index of records: in the folder, or in a cache folder if that cannot be
+        written; only in the cache folder; nowhere, so that it is made again each time.
+
+    Returns
+    -------
+    Dataset, or lists and dicts of them as `split` is
+
+    Raises
+    ------
+    FileNotFoundError
+        If a folder has no ``dataset_info.json``.
+    DataError
+        If a JSON file is damaged, with its name.
+    ImportError
+        If a decoder is Pillow, and it is not installed.
+    ValueError
+        If a split, option, stream or decoder is not supported.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> dataset = sh.tfds.load("mnist/3.0.1", "train[:75%]")
+    >>> len(dataset), dataset.ids(0, 2)
+    (8, ['mnist-train.tfrecord-00000-of-00002__0', 'mnist-train.tfrecord-00000-of-00002__1'])
+    >>> source = sh.MinibatchSource(dataset, randomize=False, max_sweeps=1)  # TFDS' own order
+    >>> source.next_minibatch(4)["label"].values
+    array([0, 1, 2, 3])
+    """
+    return builder_from_directory(data_dir).as_dataset(
+        split,
+        shuffle_files=shuffle_files,
+        read_config=read_config,
+        streams=streams,
+        decoders=decoders,
+        index=index,
+    )
+
+
+def open_folders(folders: Sequence[AnyPath], wanted: Wanted) -> Dataset:
+    """Return the corpus of prepared folders, the newest version of each."""
+    if wanted.size_stream is not None or wanted.chunk_size is not None:
+        raise ValueError("every example of a TFDS folder is one sample, read by itself")
+    versions = [newest_version(folder) for folder in folders]
+    return load(versions, "all", streams=wanted.streams, index=wanted.index)

@@ -1,0 +1,181 @@
+"""Show minibatches as a model sees them, on a page with their timeline.
+
+A local page goes forward and back, to a nominal time or an id, and shows each worker's share in
+any layout. It is served to this machine alone, reads only, and ends with Ctrl-C. --html writes
+the page of one minibatch to a file instead. SCRIPT.py:NAME may be a source, too.
+
+for example:
+  sweephand view tokens.npz --size 16384
+  sweephand view tokens.npz --size 16384 --step 12 --decode train.py:tokenizer --html step.html
+  sweephand view train.py:source --size 16384 --workers 8 --ledger run/losses
+"""
+
+from __future__ import annotations
+
+import argparse
+import webbrowser
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Any
+
+import numpy as np
+
+from sweephand import INFINITELY_REPEAT, Layout, MinibatchSource
+from sweephand.ext.follow.ledger_rows import LedgerRows
+from sweephand.ext.view.question import Question
+from sweephand.ext.view.server import ViewServer
+from sweephand.ext.view.timeline import LossCurve
+from sweephand.ext.view.viewer import Viewer
+from sweephand.extend import (
+    Answer,
+    Cursor,
+    Screen,
+    WrongUsage,
+    add_corpus,
+    add_layout,
+    add_order,
+    add_size,
+    count,
+    flag,
+    make_source,
+    minibatch_size,
+    object_of_script,
+    open_either,
+    option,
+    twin_of,
+    whole,
+)
+
+PAGE = "one minibatch"
+_ORDER = (
+    "seed", "no_shuffle", "scores", "window_chunks", "window_samples", "lanes", "events"
+)  # fmt: skip
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_corpus(parser)
+    add_size(parser)
+    place = parser.add_mutually_exclusive_group()
+    option(place, "--step N", whole, "0 by default", 0)
+    option(place, "--time T", whole, "the nominal time, in samples")
+    option(place, "--id ID", str, "the step in which the sequence comes", "")
+    add_order(parser)
+    option(parser, "--workers K", count, default=1)
+    option(parser, "--rank R", whole, "whose share", 0)
+    add_layout(parser, "", "by default ragged, or the source's own")
+    option(
+        parser,
+        "--length L",
+        count,
+        "of the layout: cells of a row (packed, truncatedbptt), the multiple of widths "
+        "(padded), or the number of buckets",
+    )
+    option(
+        parser,
+        "--decode SCRIPT.py:NAME",
+        str,
+        "text of tokens: a function of a list of ids or of one, a tokenizer, texts by id, or a "
+        "dict of such by stream",
+    )
+    option(parser, "--ledger FOLDER", Path, "draw its losses over the timeline")
+    option(parser, "--port P", whole, "a free one by default", 0)
+    flag(parser, "--no-browser", "only print the address of the page")
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
+    """Run the command and return its facts."""
+    if arguments.json and arguments.html is None:
+        raise WrongUsage(
+            "--json goes with --html: a page that is served has no answer", "sweephand view", ""
+        )
+    if arguments.rank >= arguments.workers:
+        raise ValueError(f"--rank must be below --workers, got {arguments.rank}")
+    decode = None if arguments.decode is None else object_of_script(arguments.decode)
+    curve = None if arguments.ledger is None else _curve_of(arguments.ledger)
+    open_cursor = _opening(arguments)
+    with closing(open_cursor(None)) as cursor:
+        size = minibatch_size(arguments, cursor.plan)
+    first = Question(
+        size=size,
+        step=arguments.step,
+        time=arguments.time,
+        search=arguments.id,
+        workers=arguments.workers,
+        rank=arguments.rank,
+        layout=arguments.layout,
+        length=arguments.length,
+    )
+    name = ", ".join(Path(path).name or path for path in arguments.paths)
+    with closing(Viewer(open_cursor, name, first, decode, curve)) as viewer:
+        if arguments.html is not None:
+            return _write(viewer, arguments.html, screen)
+        return _serve(viewer, arguments, screen)
+
+
+def _opening(arguments: argparse.Namespace) -> Callable[[Layout | None], Cursor]:
+    """Return the function that opens the corpus, or the source, in a layout."""
+    corpus = open_either(arguments)
+    if isinstance(corpus, MinibatchSource):
+        if given := [name for name in _ORDER if getattr(arguments, name)]:
+            raise WrongUsage(
+                f"--{given[0].replace('_', '-')} is for a corpus: {arguments.paths[0]} is a "
+                "source, which has an order of its own",
+                "sweephand view",
+                "",
+            )
+        return partial(twin_of, corpus.timeline)
+
+    def make(layout: Layout | None) -> Cursor:
+        source = make_source(
+            corpus,
+            arguments,
+            max_sweeps=INFINITELY_REPEAT,
+            layout=layout,
+            num_threads=0,
+            num_map_workers=0,
+        )
+        return source.cursor
+
+    return make
+
+
+def _write(viewer: Viewer, path: Path, screen: Screen) -> Answer:
+    page = viewer.page_alone(viewer.first)
+    page.write(path)
+    screen.text(f"page: {path}")
+    return {"html": str(path), "title": page.title}
+
+
+def _serve(viewer: Viewer, arguments: argparse.Namespace, screen: Screen) -> Answer:
+    with ViewServer(viewer, arguments.port) as server, TemporaryDirectory() as folder:
+        screen.text(f"{server.url}\nCtrl-C ends it.")
+        if not arguments.no_browser:
+            # Other users can see the arguments of a browser, but not the content of the folder.
+            door = Path(folder) / "view.html"
+            door.write_text(f'<meta http-equiv="refresh" content="0; url={server.url}">')
+            # A browser in this terminal is waited for.
+            Thread(target=webbrowser.open, args=(door.as_uri(),), daemon=True).start()
+        try:
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            screen.text()
+    return {}
+
+
+def _curve_of(folder: Path) -> LossCurve:
+    """Return the mean loss of every step of a ledger, and each sequence's last."""
+    rows = LedgerRows(folder)
+    visits = rows.visits
+    _, firsts, places = np.unique(visits.steps, return_index=True, return_inverse=True)
+    losses = visits.losses.astype(np.float64)
+    means = np.bincount(places, losses) / np.bincount(places)
+    order = np.argsort(visits.times[firsts], kind="stable")
+    last: dict[str, Any] = {
+        one["id"]: one["last"] for one in rows.of_sequences().ranked("last", lowest=False)
+    }
+    return LossCurve(visits.times[firsts][order].astype(np.int64), means[order], last)

@@ -1,0 +1,87 @@
+"""A source at a place: its timeline, the shares of all workers, and the minibatch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sweephand.ext.view.figures import in_count
+from sweephand.ext.view.markup import Markup, joined, note, tag
+from sweephand.ext.view.minibatch_view import minibatch_view
+from sweephand.ext.view.page import Page
+from sweephand.ext.view.shares import shares_table
+from sweephand.ext.view.steps import Steps
+from sweephand.ext.view.timeline import LossCurve, timeline_figure
+from sweephand.extend import check_int
+
+if TYPE_CHECKING:
+    from sweephand.extend import Cursor, Position
+
+
+def page_of_source(
+    cursor: Cursor,
+    size: int,
+    *,
+    step: int | None,
+    time: int | None,
+    decode: object,
+    workers: int,
+    rank: int,
+) -> Page:
+    """Return the page of one minibatch, as `MinibatchSource.show` describes it.
+
+    IndexError if the data end before the step.
+    """
+    cursor.plan.request(size, workers, rank)  # which checks them
+    position = cursor.position
+    if step is not None:
+        check_int("step", step, 0)
+        steps = Steps(cursor, size, seconds=float("inf"))
+        found = steps.begin_of(step)
+        if found is None:
+            raise IndexError(f"there is no step {step}: the data end after {steps.count} steps")
+        position = found
+    elif time is not None:
+        cursor.go_to_time(time)
+        position = cursor.position
+    title = "Minibatch" if step is None else f"Step {in_count(step)}"
+    shown = place_view(cursor, position, size, decode=decode, workers=workers, rank=rank)
+    return Page(title, joined([tag("h1", title), shown]))
+
+
+def place_view(
+    cursor: Cursor,
+    position: Position,
+    size: int,
+    *,
+    decode: object = None,
+    workers: int = 1,
+    rank: int = 0,
+    curve: LossCurve | None = None,
+    link: Callable[[int], str] | None = None,
+) -> Markup:
+    """Return the view of a source at a place, to which it is moved.
+
+    Parameters
+    ----------
+    cursor : Cursor
+    position : Position
+    size, workers, rank : int
+        As in `next_minibatch`.
+    decode : object, optional
+        As `MinibatchSource.show` takes it.
+    curve : LossCurve, optional
+        Drawn over the timeline.
+    link : callable, optional
+        Returns the address of the page of a worker.
+    """
+    cursor.go_to(position)
+    minibatch = cursor.next(cursor.request(size, workers, rank))
+    end = minibatch.next_position.time if minibatch else position.time
+    parts = [timeline_figure(cursor, position.time, end, curve)]
+    if minibatch and workers > 1:
+        parts.append(shares_table(cursor, position, size, workers, rank, link))
+    parts.append(minibatch_view(minibatch, decode, curve.last if curve else None))
+    if errors := cursor.plan.opened.ledger.errors:
+        parts.append(note(f"Skipped as damaged: {errors[-1]}"))
+    return joined(parts)

@@ -1,0 +1,280 @@
+"""Tokens of the first rows: text, ids, labels and masks in lines beneath each other."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.ext.view.bars import Bar, bars_of, colours_of, width_of
+from sweephand.ext.view.decoder import Decoder
+from sweephand.ext.view.figures import and_more, first_rows, in_count, in_number
+from sweephand.ext.view.markup import Markup, joined, prose, tag
+from sweephand.ext.view.names import corpora_of, short, short_ids
+
+if TYPE_CHECKING:
+    from sweephand import MinibatchData
+    from sweephand.ext.view.viewed import ViewedMinibatch
+
+_ROWS = 6
+_FIRST, _LAST = 48, 12  # cells of a row
+_TRACKS = 6
+_TEXT = 600  # characters
+_WORD = 24  # characters of a token
+_IGNORED = -100
+_START = 2  # in the mask of a stream
+_VISIBLE = str.maketrans({" ": "·", "\n": "↵", "\t": "⇥", "\r": "␍"})
+
+
+@dataclass(frozen=True)
+class _Track:
+    """One line beneath each token.
+
+    Attributes
+    ----------
+    name : str
+    rows : list of ndarray
+        Its numbers, of the rows that are shown.
+    decoder : Decoder or None
+    is_label : bool
+        Labels, of which some are ignored.
+    """
+
+    name: str
+    rows: list[NDArray[Any]]
+    decoder: Decoder | None = None
+    is_label: bool = False
+
+    @property
+    def is_mask(self) -> bool:
+        """True if its zeros leave tokens out of the loss."""
+        return self.name.endswith("mask")
+
+    def cells(self, row: int, columns: Sequence[int]) -> list[Markup]:
+        """Return the text of cells of a row."""
+        numbers = self.rows[row][columns].tolist()
+        texts = self.decoder.each(numbers) if self.decoder and not self.is_label else None
+        shown = []
+        for place, number in enumerate(numbers):
+            ignored = self.is_label and number == _IGNORED
+            value = "-" if ignored else in_number(number)
+            if self.is_label and self.decoder and not ignored:
+                value = _visible(self.decoder.each([number])[0]) or value
+            word = tag("b", _visible(texts[place]) or " ") if texts else None
+            shown.append(joined([word, tag("i", value)]))
+        return shown
+
+
+def tracks_figure(
+    minibatch: ViewedMinibatch, keys: Sequence[Any], decoders: dict[str, Decoder]
+) -> Markup:
+    """Return the first rows of streams of integers that are equally long.
+
+    The first one is shown as tokens, the others beneath it; with its labels, the next tokens,
+    if none of them is called "labels".
+    """
+    head = first_rows(minibatch, _ROWS)
+    bars = bars_of(head, width_of(minibatch)) if _is_sized(head, keys[0]) else None
+    # The first rows of a padded minibatch by themselves may be narrower than the whole.
+    wide = minibatch if minibatch[keys[0]].is_padded else head
+    tracks = [_track(wide[key], decoders) for key in keys[:_TRACKS]]
+    main, decoder = wide[keys[0]], decoders.get(minibatch[keys[0]].info.name)
+    is_labelled = any(track.is_label for track in tracks)
+    if main.info.dtype.kind in "iu" and not is_labelled:
+        labels = _rows_of(main, main.labels(_IGNORED))
+        tracks.append(_Track("label", labels, decoder, is_label=True))
+    parts = next((one for one in wide.values() if one.info.name == main.info.parts), None)
+    marks = _marks(main, parts)
+    is_trained = _trained(main, is_labelled)
+    ids, colours = short_ids(head), colours_of(head.corpora, list(corpora_of(minibatch)))
+    shown = []
+    for row, (mask, trained) in enumerate(zip(marks, is_trained, strict=False)):
+        its = [bar for bar in bars or [] if bar.row == row]
+        whose = [ids[bar.sequence] for bar in its] if bars is not None else [ids[row]]
+        shown.append(
+            tag(
+                "div",
+                _heading(row, whose, mask),
+                _cells(row, mask, trained, tracks, its, ids, colours),
+                _whole_text(decoder, tracks[0].rows[row], mask, trained, its, colours),
+                class_="row",
+            )
+        )
+    notes = [
+        "Struck out: no loss." if main.info.is_masked else None,
+        and_more(len(marks), _num_rows(minibatch[keys[0]]), "rows"),
+        and_more(_TRACKS, len(keys), "streams beside them"),
+        decoder.failure if decoder else None,
+    ]
+    caption = joined(notes, between="; ")
+    return tag(
+        "figure",
+        *shown or [tag("p", "no sequences")],
+        tag("figcaption", caption) if caption else None,
+    )
+
+
+def _visible(word: str) -> str:
+    return short(word, _WORD).translate(_VISIBLE)
+
+
+def _is_sized(minibatch: ViewedMinibatch, key: Any) -> bool:
+    """Return True if a stream has the samples that the bars count."""
+    if minibatch.layout.has_rows:
+        return minibatch[key].is_padded
+    sizes = minibatch.planned.sizes()
+    return bool(np.array_equal(minibatch[key].lengths, sizes))
+
+
+def _num_rows(data: MinibatchData) -> int:
+    return len(data.mask) if data.is_padded else data.num_sequences
+
+
+def _rows_of(data: MinibatchData, values: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return each of the first rows of values, or of the cells of a dense array."""
+    if data.is_padded:
+        return list(values[:_ROWS])
+    offsets = data.offsets[: _ROWS + 1].tolist()
+    return [values[begin:end] for begin, end in pairwise(offsets)]
+
+
+def _track(data: MinibatchData, decoders: dict[str, Decoder]) -> _Track:
+    values = data.asarray() if data.is_padded else data.values
+    name = data.info.name
+    is_label = name in ("labels", "label")
+    return _Track(name, _rows_of(data, values), decoders.get(name), is_label)
+
+
+def _marks(data: MinibatchData, parts: MinibatchData | None) -> list[NDArray[np.uint8]]:
+    """Return for each row which of its cells hold data, and where sequences and parts begin."""
+    rows = list(data.mask[:_ROWS].copy())
+    if not data.is_padded:
+        rows = [one[:size] for one, size in zip(rows, data.lengths.tolist(), strict=False)]
+    if parts is not None:
+        values = parts.asarray() if parts.is_padded else parts.values
+        for row, numbers in zip(rows, _rows_of(parts, values), strict=False):
+            row[1:][(numbers[1:] != numbers[:-1]) & (row[1:] != 0)] = _START
+    return rows
+
+
+def _trained(data: MinibatchData, is_labelled: bool) -> list[NDArray[np.bool_]]:
+    """Return for each row the tokens that are labels themselves; all if no mask says it."""
+    if is_labelled or not data.info.is_masked:
+        return _rows_of(
+            data, np.ones(data.mask.shape if data.is_padded else data.num_samples, np.bool_)
+        )
+    return _rows_of(data, data.labels(_IGNORED, shifted=False) != _IGNORED)
+
+
+def _heading(row: int, ids: list[str], mask: NDArray[np.uint8]) -> Markup:
+    valid = int(np.count_nonzero(mask))
+    size = (
+        in_count(valid) if valid == mask.size else f"{in_count(valid)} of {in_count(mask.size)}"
+    )
+    more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
+    whose = ", ".join(ids[:3]) + more
+    return tag("h3", f"row {row}: {size} cells, ", tag("code", whose or "empty"))
+
+
+def _cells(
+    row: int,
+    mask: NDArray[np.uint8],
+    trained: NDArray[np.bool_],
+    tracks: list[_Track],
+    bars: list[Bar],
+    ids: list[str],
+    colours: list[int],
+) -> Markup:
+    width, begins = mask.size, [bar.begin for bar in bars]
+    columns = list(range(min(width, _FIRST + _LAST)))
+    if width > len(columns):
+        columns[_FIRST:] = range(width - _LAST, width)
+    words = [track.cells(row, columns) for track in tracks]
+    names = [_name(track) for track in tracks]
+    shown = [tag("div", *names, class_="names", aria_hidden="true")]
+    gap: list[int] = []
+    for place, column in enumerate(columns):
+        is_jump = place > 0 and column != columns[place - 1] + 1
+        if gap and (mask[column] or is_jump):
+            shown.append(_gap(gap))
+            gap = []
+        if is_jump:
+            shown.append(tag("div", f"… {in_count(width - len(columns))} …", class_="left-out"))
+        if not mask[column]:
+            gap.append(column)
+            continue
+        bar = bars[bisect_right(begins, column) - 1] if bars else None
+        title = f"{short(tracks[0].name)}, cell {column}"
+        if bar is not None:
+            title += f", position {bar.first + column - bar.begin} of {ids[bar.sequence]}"
+        colour = colours[bar.sequence if bar else row]
+        is_start = bool(mask[column] == _START)
+        lines = [tag("span", part[place]) for part in words]
+        is_off = not bool(trained[column]) or any(
+            track.is_mask and not track.rows[row][column] for track in tracks
+        )
+        kind = f"cell c{colour}" + " start" * is_start + " off" * is_off
+        shown.append(tag("div", *lines, class_=kind, title=title))
+    if gap:
+        shown.append(_gap(gap))
+    return tag("div", *shown, class_="cells", tabindex=0, role="group", aria_label="cells")
+
+
+def _name(track: _Track) -> Markup:
+    """Return the name of a track, in as many lines as its cells have."""
+    name = short(track.name, _WORD)
+    has_words = track.decoder is not None and not track.is_label
+    return tag(
+        "span", tag("b", name) if has_words else None, tag("i", "id" if has_words else name)
+    )
+
+
+def _gap(columns: list[int]) -> Markup:
+    title = f"cells {columns[0]} to {columns[-1] + 1} hold no data"
+    return tag("div", f"{len(columns)} empty", class_="gap", title=title)
+
+
+def _whole_text(
+    decoder: Decoder | None,
+    numbers: NDArray[Any],
+    mask: NDArray[np.uint8],
+    trained: NDArray[np.bool_],
+    bars: list[Bar],
+    colours: list[int],
+) -> Markup | None:
+    """Return the decoded text of a row, each part in a box of the colour of its sequence.
+
+    Words without a loss are struck out.
+    """
+    if decoder is None or not mask.any():
+        return None
+    valid = np.flatnonzero(mask)
+    # A run ends where a part begins, or where training on the tokens begins or ends.
+    changes = (mask[valid] == _START) | (
+        np.diff(trained[valid], prepend=trained[valid[0]]) != 0
+    )
+    changes[0] = True
+    starts = np.flatnonzero(changes).tolist()
+    begins = [bar.begin for bar in bars]
+    room = _TEXT
+    boxes: list[tuple[int, list[Markup]]] = []
+    for first, end in pairwise([*starts, len(valid)]):
+        if room <= 0:
+            break
+        cells = valid[first : min(end, first + room)]
+        whole = decoder.whole(numbers[cells].tolist())
+        words = prose(whole[:room] + "…" * (len(whole) > room or end - first > room))
+        words = words if trained[cells[0]] else tag("s", words)
+        if mask[cells[0]] == _START or not boxes:
+            bar = bars[bisect_right(begins, cells[0]) - 1] if bars else None
+            boxes.append((colours[bar.sequence] if bar else 0, [words]))
+        else:
+            boxes[-1][1].append(words)
+        room -= end - first
+    shown = [tag("bdi", *words, class_=f"word c{colour}") for colour, words in boxes]
+    return tag("p", joined(shown), class_="text")

@@ -1,0 +1,234 @@
+"""The viewer of a corpus: a page for every question."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sweephand import DataError, Layout
+from sweephand.ext.view.controls import controls
+from sweephand.ext.view.figures import in_count
+from sweephand.ext.view.markup import Markup, joined, note, tag
+from sweephand.ext.view.names import short
+from sweephand.ext.view.page import Page
+from sweephand.ext.view.question import Question
+from sweephand.ext.view.search import ids_like, place_in_shares
+from sweephand.ext.view.source_view import place_view
+from sweephand.ext.view.steps import Steps, TooFar
+from sweephand.ext.view.timeline import LossCurve
+from sweephand.extend import layout_of_length
+
+if TYPE_CHECKING:
+    from sweephand.extend import Cursor, Position
+
+_MOST_SAMPLES = 2**26  # of a minibatch
+_OPEN = 4  # sources, each with a layout, and steps of each that are remembered
+# Errors that data, an address or a user's function can cause; anything else is a bug.
+_EXPECTED = (
+    DataError, ValueError, KeyError, IndexError, TypeError, OSError, ImportError, OverflowError,
+    MemoryError,
+)  # fmt: skip
+
+
+@dataclass
+class _Opened:
+    """A cursor in a layout, and its steps."""
+
+    cursor: Cursor
+    steps: OrderedDict[tuple[int, int], Steps]
+
+    def steps_of(self, size: int, start: int) -> Steps:
+        found = self.steps.get((size, start)) or Steps(self.cursor, size, start)
+        self.steps[size, start] = found
+        if len(self.steps) > _OPEN:
+            self.steps.popitem(last=False)
+        return found
+
+
+class Viewer:
+    """Pages of a corpus. One thread at a time asks it.
+
+    Parameters
+    ----------
+    open_cursor : callable
+        Returns a cursor in a layout; in the layout of the plan, for None.
+    name : str
+        Of the corpus.
+    first : Question
+        What is shown first.
+    decode : object, optional
+        As `MinibatchSource.show` takes it.
+    curve : LossCurve, optional
+        Drawn over the timeline.
+    """
+
+    def __init__(
+        self,
+        open_cursor: Callable[[Layout | None], Cursor],
+        name: str,
+        first: Question,
+        decode: object = None,
+        curve: LossCurve | None = None,
+    ) -> None:
+        self.first = first
+        self._open_cursor = open_cursor
+        self._name = name
+        self._decode = decode
+        self._curve = curve
+        self._opened: OrderedDict[tuple[str, int | None, int], _Opened] = OrderedDict()
+
+    def close(self) -> None:
+        """Close the cursors."""
+        while self._opened:
+            self._opened.popitem()[1].cursor.close()
+
+    def page(self, question: Question) -> Page:
+        """Return the page of a question, with controls; errors are shown in it."""
+        steps = begin = hint = None
+        notes: list[Markup] = []
+        try:
+            opened = self._open(question)
+            hint = f"a sweep has {in_count(opened.cursor.plan.sweep_samples)}"
+            question, notes = self._settled(opened, question)
+            steps = opened.steps_of(question.size, question.start)
+            begin = _begin(steps, question)
+            with suppress(TooFar):
+                steps.begin_of(question.step + 1)  # which finds out if this one is the last
+            shown = self._place(opened.cursor, begin, question, has_links=True)
+        except _EXPECTED as error:
+            reason = error.args[0] if isinstance(error, KeyError) and error.args else error
+            shown = _error(reason)
+        last = steps.count - 1 if steps and steps.count else None
+        bar = controls(question, last, None if begin is None else begin.time, hint)
+        return self._titled(question, [bar, *notes, shown])
+
+    def page_alone(self, question: Question) -> Page:
+        """Return the page of a question without controls.
+
+        KeyError if no sequence has the id; IndexError if the data end before the place.
+        """
+        opened = self._open(question)
+        if question.search:
+            opened.cursor.plan.find(question.search, question.sweep, question.size)
+        question, _ = self._settled(opened, question)
+        begin = _begin(opened.steps_of(question.size, question.start), question)
+        shown = self._place(opened.cursor, begin, question, has_links=False)
+        return self._titled(question, [shown])
+
+    def _titled(self, question: Question, parts: list[Markup]) -> Page:
+        title = f"step {in_count(question.step)}"
+        if question.start:
+            title += f" from nominal time {in_count(question.start)}"
+        heading = tag("h1", tag("span", self._name), " ", tag("small", title))
+        return Page(f"{self._name}: {title}", joined([heading, *parts]))
+
+    def page_of_error(self, error: Exception) -> Page:
+        """Return a page of an error alone."""
+        start = tag("p", tag("a", "Begin again", href="?"))
+        return Page(self._name, joined([tag("h1", self._name), _error(error), start]))
+
+    def _open(self, question: Question) -> _Opened:
+        if question.size > _MOST_SAMPLES:
+            raise ValueError(
+                f"a page shows minibatches of up to {in_count(_MOST_SAMPLES)} samples, "
+                f"got {in_count(question.size)}"
+            )
+        by_size = question.size if question.layout and question.length is None else 0
+        key = question.layout, question.length, by_size
+        found = self._opened.get(key)
+        if found is None:
+            layout = None
+            if question.layout:
+                layout = layout_of_length(question.layout, question.length, question.size)
+            found = _Opened(self._open_cursor(layout), OrderedDict())
+        self._opened[key] = found
+        self._opened.move_to_end(key)
+        if len(self._opened) > _OPEN:
+            self._opened.popitem(last=False)[1].cursor.close()
+        return found
+
+    def _settled(self, opened: _Opened, question: Question) -> tuple[Question, list[Markup]]:
+        """Replace a question for a time or an id by that for a step, with notes on it."""
+        notes: list[Markup] = []
+        time, cursor, name = question.time, opened.cursor, question.search
+        is_found = False
+        if name:
+            try:
+                time = cursor.plan.find(name, question.sweep, question.size)
+                is_found = True
+            except KeyError:
+                notes.append(_results(cursor, question))
+        question = replace(question, time=None, search="")
+        if time is None:
+            return question, notes
+        try:
+            start, step = 0, opened.steps_of(question.size, 0).step_at(time)
+            if step is None:
+                raise IndexError(f"the data end before nominal time {in_count(time)}")
+        except TooFar:
+            start, step = time, 0
+            notes.append(note("So far away steps are counted from there."))
+        question = replace(question, start=start, step=step)
+        if is_found:
+            begin = _begin(opened.steps_of(question.size, start), question)
+            rank, place = place_in_shares(cursor, begin, question, name)
+            question = replace(question, rank=rank)
+            notes.append(_found(question, name, time, place))
+        return question, notes
+
+    def _place(
+        self, cursor: Cursor, begin: Position, question: Question, *, has_links: bool
+    ) -> Markup:
+        return place_view(
+            cursor,
+            begin,
+            question.size,
+            decode=self._decode,
+            workers=question.workers,
+            rank=question.rank,
+            curve=self._curve,
+            link=(lambda worker: question.link(rank=worker)) if has_links else None,
+        )
+
+
+def _begin(steps: Steps, question: Question) -> Position:
+    """Return where the step of a question begins."""
+    try:
+        begin = steps.begin_of(question.step)
+    except TooFar:
+        raise ValueError(
+            f"to plan {in_count(question.step)} steps takes too long; go to a nominal time"
+        ) from None
+    if begin is None:
+        raise IndexError(
+            f"there is no step {question.step}: the data end after {steps.count} steps"
+        )
+    return begin
+
+
+def _found(question: Question, name: str, time: int, place: int | None) -> Markup:
+    words = f" begins at nominal time {in_count(time)} in sweep {in_count(question.sweep)}"
+    if place is not None:
+        words += f": sequence {in_count(place)} of "
+        words += "this minibatch" if question.workers == 1 else f"worker {question.rank}"
+    return note(tag("code", short(name)), f"{words}.")
+
+
+def _results(cursor: Cursor, question: Question) -> Markup:
+    """Return links to the ids that have the search in them."""
+    found, looked_at = ids_like(cursor, question.search)
+    count = cursor.plan.corpus.num_sequences
+    of = "" if looked_at == count or found else f" among the first {in_count(looked_at)}"
+    if not found:
+        return _error(f"no id has {question.search!r} in it{of}")
+    links = [tag("a", short(name), href=question.link(search=name)) for name in found]
+    items = [tag("li", link) for link in links]
+    head = tag("h2", f"Ids with {question.search!r} in them")
+    return tag("div", head, tag("ul", *items, class_="found"), class_="note")
+
+
+def _error(reason: object) -> Markup:
+    return tag("p", reason, class_="error", role="alert")

@@ -1,0 +1,203 @@
+"""Stored pictures as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import Key
+from sweephand.ext.vision.decode.scaled_pictures import ScaledPictures, flat
+from sweephand.ext.vision.images.crops import Resize, Size, check_size
+from sweephand.ext.vision.images.headers import header_extent
+from sweephand.ext.vision.images.picture_map import PictureMap, Steps, samples_of
+from sweephand.ext.vision.images.steps import Picture
+from sweephand.ext.vision.images.stored import check_pillow, picture_of
+from sweephand.extend import MOST_PIXEL_BYTES, OptionalModule, check_flag, check_memory
+
+Mode = Literal["RGB", "L", "RGBA", "I;16", "P"]
+Library = Literal["pillow", "torchcodec", "best"]
+
+
+def image(
+    stream: str | Sequence[str],
+    size: Size | None = None,
+    *,
+    transforms: Sequence[Steps] = (),
+    mode: Mode = "RGB",
+    channels_first: bool = True,
+    upright: bool = True,
+    ragged: bool = False,
+    library: Library = "pillow",
+    scaled: bool = False,
+) -> PictureMap:
+    """Return a map that decodes pictures, for `Deserializer.map`.
+
+    A sample of ``bytes`` becomes one of numbers: of one picture a sequence, or of a sequence of
+    them. What is no picture, or cut short, is a `DataError` that names the sequence, and is
+    counted by ``max_errors``.
+
+    Parameters
+    ----------
+    stream : str, or sequence of str
+        Whose samples are JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000 or AVIF; of several
+        frames the first one. Several streams, such as a picture and its mask, draw the same.
+    size : int or (int, int), optional
+        Height and width that all are resized to before anything else, bilinear, or nearest for
+        mode "P"; one number: both. Without it, the ``transforms`` bring them to one size, or
+        they must be of one.
+    transforms : sequence of Transform or callable
+        Of `sweephand.images`, or functions of a (height, width, channels) array.
+    mode : {"RGB", "L", "RGBA", "I;16", "P"}
+        The mode to convert to: 3, 1 or 4 channels of uint8, or 1 of uint16. Palettes and CMYK
+        become their colours, an alpha channel that is not wanted is left out, and of 16
+        bits the upper 8 are taken. Whole 32 bits or floats a pixel are refused. "P": 1 of
+        uint8, the numbers of a palette, or greys, as they are stored: masks of classes.
+    channels_first : bool
+        Samples of shape (channels, height, width), else (height, width, channels).
+    upright : bool
+        Turn pictures as their EXIF orientation says, which torchcodec always does.
+    ragged : bool
+        Every sequence is the pixels of one picture: samples of shape (channels,), row by row,
+        and a stream ``<stream>_size`` has height and width. The sizes are measured once.
+    library : {"pillow", "torchcodec", "best"}
+        "best": torchcodec where it can be imported, else Pillow. Libraries may differ in the
+        last bit of a JPEG. JPEGs that Pillow decodes are decoded by simplejpeg, to the same
+        bits, if that is installed.
+    scaled : bool
+        Decode JPEGs at 1/2, 1/4 or 1/8 of their size where the first step, a `Resize` or
+        `RandomResizedCrop` or ``size``, makes its part smaller still: quicker for large
+        pictures, and a little different. All draws stay; the state of a run names it.
+
+    Returns
+    -------
+    callable
+        A map that knows whether it is random.
+
+    Raises
+    ------
+    ImportError
+        If the library is not installed, saying what to install.
+    ValueError
+        If a mode or a library is not known; if a step would blend numbers of mode "P"; if
+        ``scaled`` has no such first step, another mode
+        than RGB, another library than Pillow, or ``ragged``.
+
+    Examples
+    --------
+    >>> import io, numpy as np, sweephand as sh
+    >>> from PIL import Image
+    >>> def stored(width):
+    ...     file = io.BytesIO()
+    ...     Image.new("RGB", (width, 20)).save(file, "PNG")
+    ...     return file.getvalue()
+    >>> corpus = sh.ArrayDeserializer({"png": [stored(width) for width in (20, 30, 40)]})
+    >>> flip = sh.images.RandomHorizontalFlip()
+    >>> source = sh.MinibatchSource(corpus.map(sh.decode.image("png", 16, transforms=[flip])))
+    >>> source.next_minibatch(2)["png"].values.shape
+    (2, 3, 16, 16)
+    """
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode is one of {', '.join(get_args(Mode))}, got {mode!r:.40}")
+    decoder = PictureDecoder(mode, upright, _library(library, mode, upright))
+    if check_flag("scaled", scaled) and (
+        ragged or mode != "RGB" or decoder.library != "pillow"
+    ):
+        raise ValueError("scaled=True is for mode='RGB' by Pillow, and without ragged=True")
+    name = "decode_" + (stream if isinstance(stream, str) else "_".join(stream))
+    steps = list(transforms)
+    if size is not None:
+        how = "nearest" if mode == "P" else "bilinear"
+        steps.insert(0, Resize(check_size("size", size), how))
+    if mode == "P" and (blending := next(filter(_blends, flat(steps)), None)):
+        raise ValueError(
+            f"{blending!r} would blend the numbers of mode='P': give it interpolation='nearest'"
+        )
+    if ragged:
+        if not isinstance(stream, str):
+            raise ValueError("ragged=True is of one stream")
+        return RaggedPictures(name, stream, decoder, steps)
+    if scaled:
+        return ScaledPictures(
+            name, stream, decoder, steps, channels_first=channels_first, upright=upright
+        )
+    return PictureMap(name, stream, decoder, steps, channels_first=channels_first)
+
+
+@dataclass(frozen=True)
+class PictureDecoder:
+    """Makes a picture of bytes.
+
+    Attributes
+    ----------
+    mode : str
+    upright : bool
+        Whether the EXIF orientation is heeded.
+    library : {"pillow", "torchcodec"}
+    """
+
+    mode: Mode = "RGB"
+    upright: bool = True
+    library: Literal["pillow", "torchcodec"] = "pillow"
+
+    def __call__(self, content: object, max_bytes: int | None = None) -> Picture:
+        """Return the picture; ValueError if the bytes are no picture, or are cut short."""
+        if not isinstance(content, bytes):
+            raise ValueError(
+                f"stored pictures are bytes, got {type(content).__name__}; arrays go through "
+                "sh.images.transform"
+            )
+        if self.library == "pillow":
+            return picture_of(content, self.mode, upright=self.upright, max_bytes=max_bytes)
+        from sweephand.extend import picture_of as by_torchcodec
+
+        height, width = header_extent(content, upright=False) or (0, 0)
+        needed = height * width * MOST_PIXEL_BYTES
+        check_memory(f"a picture of {height} x {width} pixels", needed, max_bytes)
+        return by_torchcodec(content, self.mode)
+
+
+def _blends(step: Steps | None) -> bool:
+    return getattr(step, "interpolation", "nearest") != "nearest"
+
+
+def _library(library: Library, mode: Mode, upright: bool) -> Literal["pillow", "torchcodec"]:
+    if library not in get_args(Library):
+        raise ValueError(
+            f"library is one of {', '.join(get_args(Library))}, got {library!r:.40}"
+        )
+    if library == "torchcodec" and not upright:
+        raise ValueError("torchcodec turns all pictures upright: library='pillow' need not")
+    if library == "torchcodec" and mode == "P":
+        raise ValueError("torchcodec makes colours of palettes: mode='P' is for Pillow")
+    torchcodec = OptionalModule("torchcodec.decoders", extra="torchcodec")
+    if library == "torchcodec":
+        torchcodec()
+        return library
+    if library == "best" and upright and mode != "P":
+        with suppress(ImportError, OSError, RuntimeError):  # or it is for another torch
+            torchcodec()
+            return "torchcodec"
+    check_pillow()
+    return "pillow"
+
+
+class RaggedPictures(PictureMap):
+    """Pictures of any size, each a sequence of pixels."""
+
+    size = "measured"
+
+    def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> dict[str, Any]:
+        """Return the sequence with the pixels of its picture, and height and width."""
+        (name,) = self.streams
+        samples = samples_of(name, sequence)
+        if len(samples) != 1:
+            raise ValueError(f"stream {name!r} has {len(samples)} pictures, ragged ones have 1")
+        picture = self.picture(name, samples[0], key)
+        extents: NDArray[np.int32] = np.array([picture.shape[:2]], np.int32)
+        pixels = picture.reshape(-1, picture.shape[2])
+        return {**sequence, name: pixels, f"{name}_size": extents}

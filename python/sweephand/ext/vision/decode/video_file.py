@@ -1,0 +1,314 @@
+"""Frames of a video, found by their presentation time stamps and decoded from key frames.
+
+::
+
+    stored      I0   P3   B1   B2   I6   B4   B5   P9   B7   B8     as they are decoded
+    presented   0    1    2    3    4    5    6    7    8    9      by time stamp
+    asked for                            5         7
+    decoded     I0   P3   B1   B2   I6   B4   B5,  then flushed      for 5
+                                    I6   B4   B5   P9   B7           for 7
+
+The packets of the container are listed without decoding any of them. The list gives the time
+stamp of every frame, and so the number of each. A frame is decoded from the last key frame that
+is presented no later: the frames in between refer to nothing before that one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.ext.vision.decode.containers import container_of
+from sweephand.ext.vision.decode.video_parts import VideoPart
+from sweephand.ext.vision.images.steps import Picture
+from sweephand.extend import OptionalModule, check_memory
+
+av: Any = OptionalModule("av", extra="video")
+reformatter: Any = OptionalModule("av.video.reformatter", extra="video")
+
+_OPTIONS = {"protocol_whitelist": "none"}  # parts in other files are not opened
+_PIXEL = 40  # bytes, in all frames that a decoder may hold to refer to
+_RGB = 3
+_SKIPS_UNUSED = ("h264", "mpeg4", "mpeg2video")  # codecs; all other codecs refer to all frames
+_FIRST_STEP = 1.0  # seconds that a seek goes back by, if it went beyond
+_ROUNDING = 1e-5  # seconds that a border may be beyond a time stamp
+_FRAME_SHOWN = 0x10  # bit of the first byte of a VP8 packet: set where one is shown
+
+
+class VideoFile:
+    """A part of a video that is open, for one thread.
+
+    Parameters
+    ----------
+    part : VideoPart
+    size : (int, int), optional
+        Height and width that frames are resized to.
+    max_bytes : int, optional
+        That it may take; by default as much as the machine has.
+
+    Raises
+    ------
+    ValueError
+        If it is no video, or is cut short; if it takes more memory; also of every method.
+    OSError
+        If a file cannot be opened.
+    """
+
+    def __init__(
+        self,
+        part: VideoPart,
+        size: tuple[int, int] | None = None,
+        max_bytes: int | None = None,
+    ) -> None:
+        self._part = part
+        self._size = size
+        self._max_bytes = max_bytes
+        self._container: Any = None
+        self._file, num_bytes = part.open()
+        try:
+            self._open(container_of(self._file, num_bytes), num_bytes)
+            self._chosen = part.chosen(len(self._stamps))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._container is not None:
+            self._container.close()
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self, container: str, num_bytes: int) -> None:
+        self._file.seek(0)
+        most = {} if self._max_bytes is None else {"max_pixels": str(self._max_bytes // _PIXEL)}
+        try:
+            self._container = av.open(
+                self._file,
+                format=container,
+                options={**_OPTIONS, **most},
+                metadata_errors="replace",
+            )
+        except Exception as error:  # PyAV has one for each code of FFmpeg
+            raise ValueError(
+                f"{num_bytes} bytes are no video that can be decoded: {_reason(error)}"
+            ) from error
+        streams = [one for one in self._container.streams.video if not _is_cover(one)]
+        if not streams:
+            kinds = ", ".join(sorted({one.type for one in self._container.streams})) or "none"
+            raise ValueError(f"there is no stream of pictures, there are: {kinds}")
+        self._stream = streams[0]
+        self._codec = self._stream.codec_context
+        self._codec.thread_count = 1  # threads of maps are those that decode
+        self._codec.options = most  # a later frame may be larger
+        height, width = self._codec.height, self._codec.width
+        needed = height * width * _PIXEL
+        check_memory(f"a video of {height} x {width} pixels", needed, self._max_bytes)
+        self._scaler = reformatter.VideoReformatter()
+
+    @cached_property
+    def _packets(self) -> list[Any]:
+        """Packets in the order of decoding, from a key frame before the part to its end."""
+        begin, end = self._stamp(self._part.begin), self._stamp(self._part.end)
+        try:
+            first = self._seek(begin) if begin is not None else None
+            return list(self._demux(first, end))
+        except (av.FFmpegError, ValueError) as error:
+            raise ValueError(f"the video is damaged: {_reason(error)}") from error
+
+    def _seek(self, begin: float) -> Any:
+        """Go to a key frame that is not presented after a time stamp; return its packet."""
+        back = 0.0
+        while True:
+            at = int(begin - back / self._stream.time_base)
+            self._container.seek(at, stream=self._stream, backward=True)
+            first = next(self._demux(None, None), None)
+            start = self._stream.start_time or 0
+            if first is not None and _is_key(first) and first.pts <= begin:
+                return first
+            if at <= start:
+                self._container.seek(min(at, start), stream=self._stream, backward=True)
+                return None
+            back = 2 * back or _FIRST_STEP
+
+    def _demux(self, first: Any, end: float | None) -> Iterator[Any]:
+        if first is not None:
+            yield first
+        for packet in self._container.demux(self._stream):
+            if packet.size == 0:  # the end
+                return
+            if packet.is_corrupt:
+                raise ValueError("a packet is cut short")
+            if end is not None and packet.dts is not None and packet.dts >= end:
+                return
+            yield packet
+
+    def _stamp(self, seconds: float | None) -> float | None:
+        if seconds is None:
+            return None
+        return (seconds - _ROUNDING) / float(self._stream.time_base)
+
+    @cached_property
+    def _stamps(self) -> list[int]:
+        """Time stamps of the frames of the part, ascending: those of packets, or of frames."""
+        listed = self._listed
+        return self._within(self._decoded_stamps() if listed is None else listed)
+
+    @cached_property
+    def _listed(self) -> list[int] | None:
+        """Time stamps by packets; None if they are not those of frames."""
+        is_vp8 = self._codec.codec.canonical_name == "vp8"
+        stamps = [
+            one.pts
+            for one in self._packets
+            if not one.is_discard and not (is_vp8 and _is_hidden(one))
+        ]
+        if None in stamps or len(set(stamps)) < len(stamps):
+            return None
+        return sorted(stamps)
+
+    def _within(self, stamps: Sequence[int]) -> list[int]:
+        begin, end = self._stamp(self._part.begin), self._stamp(self._part.end)
+        return [
+            one
+            for one in stamps
+            if (begin is None or one >= begin) and (end is None or one < end)
+        ]
+
+    def _decoded_stamps(self) -> list[int]:
+        stamps = [frame.pts for frame in self._decode(self._packets)]
+        if None in stamps:
+            raise ValueError("its frames have no time stamps: put it into MP4 or Matroska")
+        return sorted(stamps)
+
+    @property
+    def num_frames(self) -> int:
+        """Frames in the part."""
+        return len(self._chosen)
+
+    def frames(self, numbers: Sequence[int]) -> list[Picture]:
+        """Return frames as uint8 arrays of shape (height, width, 3).
+
+        Parameters
+        ----------
+        numbers : sequence of int
+            Of frames in the part, in the order of their presentation, each in
+            ``[0, num_frames)``.
+        """
+        wanted = [self._stamps[self._chosen[number]] for number in numbers]
+        height, width = self._size or (self._codec.height, self._codec.width)
+        # Each is there twice when they become a clip.
+        needed = 2 * len(wanted) * height * width * _RGB
+        check_memory(f"{len(wanted)} frames of {height} x {width}", needed, self._max_bytes)
+        found: dict[int, Picture] = {}
+        if self._listed is not None:
+            self._decode_stamps(set(wanted), found)
+        if any(stamp not in found for stamp in wanted):
+            self._decode_all(set(wanted), found)
+        return [found[stamp] for stamp in wanted]
+
+    def _decode_stamps(self, wanted: set[int], found: dict[int, Picture]) -> None:
+        """Decode frames from the key frames before them; missing frames are left out."""
+        for first, end in self._runs(wanted):
+            key = self._packets[first].pts
+            # Frames that are presented before it may refer to earlier frames.
+            run = [one for one in self._packets[first:end] if one.pts >= key]
+            self._restart()
+            for frame in self._decode(run, wanted):
+                if frame.pts in wanted:
+                    found[frame.pts] = self._picture(frame)
+
+    def _runs(self, wanted: set[int]) -> list[tuple[int, int]]:
+        """Return the runs of packets that frames are decoded from, each from a key frame on."""
+        keys = sorted((one.pts, at) for at, one in enumerate(self._packets) if _is_key(one))
+        places = {one.pts: at for at, one in enumerate(self._packets)}
+        ends: dict[int, int] = {}
+        for stamp in wanted:
+            number = bisect_right(keys, (stamp, len(self._packets))) - 1
+            first = keys[number][1] if number >= 0 else 0
+            ends[first] = max(ends.get(first, 0), places[stamp] + 1)
+        runs: list[tuple[int, int]] = []
+        for first, end in sorted(ends.items()):
+            if runs and first <= runs[-1][1]:
+                runs[-1] = runs[-1][0], max(end, runs[-1][1])
+            else:
+                runs.append((first, end))
+        return runs
+
+    def _decode_all(self, wanted: set[int], found: dict[int, Picture]) -> None:
+        """Decode from the first packet on, where packets do not list the frames."""
+        self._restart()
+        for frame in self._decode(self._packets):
+            if frame.pts in wanted and frame.pts not in found:
+                found[frame.pts] = self._picture(frame)
+        if len(found) < len(wanted):
+            raise ValueError(
+                f"the video is damaged: {len(wanted) - len(found)} of {len(wanted)} frames "
+                "cannot be decoded"
+            )
+
+    def _restart(self) -> None:
+        if self._codec.is_open:
+            self._codec.flush_buffers()
+
+    def _decode(self, packets: Sequence[Any], used: set[int] | None = None) -> Iterator[Any]:
+        """Decode packets; those of frames that are neither used nor referred to may be left."""
+        can_skip = used is not None and self._codec.name in _SKIPS_UNUSED
+        try:
+            for packet in packets:
+                skip = can_skip and used is not None and packet.pts not in used
+                self._codec.skip_frame = "NONREF" if skip else "DEFAULT"
+                yield from map(_checked, self._codec.decode(packet))
+            yield from map(_checked, self._codec.decode(None))
+        except (av.FFmpegError, EOFError) as error:
+            raise ValueError(f"the video cannot be decoded: {_reason(error)}") from error
+
+    def _picture(self, frame: Any) -> Picture:
+        turns = round(frame.rotation / 90) % 4
+        height, width = self._size or (None, None)
+        if turns % 2:
+            height, width = width, height
+        scaled = self._scaler.reformat(
+            frame, width=width, height=height, format="rgb24", threads=1
+        )
+        picture: NDArray[np.uint8] = scaled.to_ndarray()
+        return np.ascontiguousarray(np.rot90(picture, turns)) if turns else picture
+
+
+def _is_cover(stream: Any) -> bool:
+    return bool(stream.disposition & av.stream.Disposition.attached_pic)
+
+
+def _is_key(packet: Any) -> bool:
+    return bool(packet.is_keyframe) and packet.pts is not None
+
+
+def _checked(frame: Any) -> Any:
+    """Return a frame; ValueError if it is damaged, as are those that refer to it."""
+    if frame.is_corrupt:
+        raise ValueError(f"the frame at {float(frame.time):.6g} s is damaged")
+    return frame
+
+
+def _is_hidden(packet: Any) -> bool:
+    return not bytes(packet)[0] & _FRAME_SHOWN
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,38 @@
+"""Steps that change pictures, under the names of torchvision, and pictures as patches."""
+
+from sweephand.ext.vision.images.crops import CenterCrop, RandomCrop, RandomResizedCrop, Resize
+from sweephand.ext.vision.images.grids import NativeResolution, PatchRule, Tiles
+from sweephand.ext.vision.images.patch_map import patches, patchify
+from sweephand.ext.vision.images.picture_map import transform
+from sweephand.ext.vision.images.steps import (
+    Compose,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomVerticalFlip,
+    ToDtype,
+    Transform,
+)
+
+__all__ = [
+    "CenterCrop",
+    "Compose",
+    "NativeResolution",
+    "Normalize",
+    "PatchRule",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomVerticalFlip",
+    "Resize",
+    "Tiles",
+    "ToDtype",
+    "Transform",
+    "patches",
+    "patchify",
+    "transform",
+]
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__

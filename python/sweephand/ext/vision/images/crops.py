@@ -1,0 +1,233 @@
+"""Steps that change the size of a picture."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from sweephand.ext.vision.images.resizing import check_filter, resized
+from sweephand.ext.vision.images.steps import Picture, Transform
+from sweephand.extend import check_int
+
+_TRIES = 10  # for a box of a wanted shape, as torchvision has them
+
+Size = int | Sequence[int]
+"""Height and width; one number: both."""
+
+Box = tuple[int, int, int, int]
+"""Top, left, height and width of a part of a picture."""
+
+Extent = tuple[int, int]
+"""Height and width."""
+
+
+def check_size(name: str, size: Size) -> tuple[int, int]:
+    """Return height and width.
+
+    TypeError or ValueError if it is neither a number nor two, or one is below 1.
+    """
+    both = (size, size) if isinstance(size, int) else tuple(size)
+    if len(both) != 2:
+        raise ValueError(f"{name} is (height, width) or one number for both, got {size!r:.60}")
+    height, width = (check_int(name, extent, 1, 2**31) for extent in both)
+    return height, width
+
+
+class PartOfOneSize(Transform):
+    """A step that brings a part of the picture to a size."""
+
+    interpolation: str
+
+    @abstractmethod
+    def part(self, height: int, width: int, draw: np.random.Generator) -> tuple[Box, Extent]:
+        """Return the crop of a picture of this height and width, and its new size."""
+
+    def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
+        """Cut it out and resize it."""
+        (top, left, height, width), size = self.part(picture.shape[0], picture.shape[1], draw)
+        part = picture[top : top + height, left : left + width]
+        return resized(part, size, self.interpolation)
+
+
+class Resize(PartOfOneSize):
+    """Make the picture larger or smaller, with Pillow's filters.
+
+    Parameters
+    ----------
+    size : int or (int, int)
+        Of the shorter edge, the other one in proportion; or height and width.
+    interpolation : {"bilinear", "bicubic", "nearest", "lanczos", "box", "hamming"}
+        All but "nearest" see every pixel (antialiasing), as torchvision's of PIL images do.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> sh.images.Resize(3)(np.zeros((6, 8, 3), np.uint8), None).shape
+    (3, 4, 3)
+    """
+
+    def __init__(self, size: Size, interpolation: str = "bilinear") -> None:
+        self.size: int | tuple[int, int] = (
+            check_size("size", size)[0] if isinstance(size, int) else check_size("size", size)
+        )
+        self.interpolation = check_filter(interpolation)
+
+    def part(self, height: int, width: int, draw: np.random.Generator) -> tuple[Box, Extent]:
+        """Return all of it, and its size."""
+        return (0, 0, height, width), self._target(height, width)
+
+    def _target(self, height: int, width: int) -> tuple[int, int]:
+        if not isinstance(self.size, int):
+            return self.size
+        if height <= width:
+            return self.size, int(self.size * width / height)
+        return int(self.size * height / width), self.size
+
+
+class CenterCrop(Transform):
+    """Cut out the middle; a smaller picture is padded with zeros.
+
+    Parameters
+    ----------
+    size : int or (int, int)
+        Height and width.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> sh.images.CenterCrop(1)(np.arange(9).reshape(3, 3, 1), None).ravel()
+    array([4])
+    """
+
+    def __init__(self, size: Size) -> None:
+        self.size = check_size("size", size)
+
+    def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
+        """Crop it."""
+        height, width = self.size
+        lacks = [
+            max(0, want - own) for want, own in zip(self.size, picture.shape, strict=False)
+        ]
+        if any(lacks):
+            pads = [(lack // 2, (lack + 1) // 2) for lack in lacks]
+            picture = np.pad(picture, [*pads, (0, 0)])
+        top = round((picture.shape[0] - height) / 2)
+        left = round((picture.shape[1] - width) / 2)
+        return picture[top : top + height, left : left + width]
+
+
+class RandomCrop(Transform):
+    """Cut out a part at a random place.
+
+    Parameters
+    ----------
+    size : int or (int, int)
+        Height and width.
+    padding : int
+        Pixels that are put around the picture before.
+    fill : float
+        What they hold.
+
+    Raises
+    ------
+    ValueError
+        When it is called, if the picture is smaller.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> crop = sh.images.RandomCrop((4, 5), padding=1)
+    >>> crop(np.zeros((6, 8, 3), np.uint8), np.random.default_rng(0)).shape
+    (4, 5, 3)
+    """
+
+    is_random = True
+
+    def __init__(self, size: Size, padding: int = 0, fill: float = 0) -> None:
+        self.size = check_size("size", size)
+        self.padding = check_int("padding", padding, 0, 2**31)
+        self.fill = fill
+
+    def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
+        """Crop it."""
+        height, width = self.size
+        if self.padding:
+            pads = [(self.padding, self.padding)] * 2
+            picture = np.pad(picture, [*pads, (0, 0)], constant_values=self.fill)
+        own = picture.shape
+        if own[0] < height or own[1] < width:
+            raise ValueError(
+                f"a picture of {own[0]} x {own[1]} pixels is too small for a crop of {height} "
+                f"x {width}: put Resize before it, or give a padding"
+            )
+        top = int(draw.integers(own[0] - height + 1))
+        left = int(draw.integers(own[1] - width + 1))
+        return picture[top : top + height, left : left + width]
+
+
+class RandomResizedCrop(PartOfOneSize):
+    """Cut out a part of random area and proportion, and bring it to one size.
+
+    Parameters
+    ----------
+    size : int or (int, int)
+        Height and width of what comes.
+    scale : (float, float)
+        Least and most of the area.
+    ratio : (float, float)
+        Least and most of width / height.
+    interpolation : str
+        As in `Resize`.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> crop = sh.images.RandomResizedCrop(5)
+    >>> crop(np.zeros((6, 8, 3), np.uint8), np.random.default_rng(0)).shape
+    (5, 5, 3)
+    """
+
+    is_random = True
+
+    def __init__(
+        self,
+        size: Size,
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        interpolation: str = "bilinear",
+    ) -> None:
+        self.size = check_size("size", size)
+        self.scale = _range("scale", scale)
+        self.ratio = _range("ratio", ratio)
+        self.interpolation = check_filter(interpolation)
+
+    def part(self, height: int, width: int, draw: np.random.Generator) -> tuple[Box, Extent]:
+        """Return a random part, and the size."""
+        return self._box(height, width, draw), self.size
+
+    def _box(self, height: int, width: int, draw: np.random.Generator) -> Box:
+        lowest, highest = (math.log(one) for one in self.ratio)
+        for _ in range(_TRIES):
+            area = height * width * draw.uniform(*self.scale)
+            ratio = math.exp(draw.uniform(lowest, highest))
+            wide, high = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < wide <= width and 0 < high <= height:
+                top = int(draw.integers(height - high + 1))
+                return top, int(draw.integers(width - wide + 1)), high, wide
+        # The middle, in the proportion that is nearest.
+        wide, high = width, height
+        if width / height < self.ratio[0]:
+            high = min(height, round(width / self.ratio[0]))
+        elif width / height > self.ratio[1]:
+            wide = min(width, round(height * self.ratio[1]))
+        return (height - high) // 2, (width - wide) // 2, high, wide
+
+
+def _range(name: str, given: tuple[float, float]) -> tuple[float, float]:
+    least, most = given
+    if not 0 < least <= most:
+        raise ValueError(f"{name} is (least, most), above 0, got {given!r:.60}")
+    return float(least), float(most)

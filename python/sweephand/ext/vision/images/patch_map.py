@@ -1,0 +1,371 @@
+"""Pictures as patches beside tokens, and how many they become by their headers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import Key
+from sweephand.ext.vision.images.grids import NativeResolution, PatchRule
+from sweephand.ext.vision.images.headers import HEAD_BYTES, jpeg_extent
+from sweephand.ext.vision.images.picture_map import samples_of
+from sweephand.ext.vision.images.resizing import check_filter
+from sweephand.ext.vision.images.steps import Picture
+from sweephand.ext.vision.images.stored import check_pillow, extent_of, picture_of
+from sweephand.extend import KnownMap, Lengths, check_int
+
+_CHANNELS = 3
+
+
+@dataclass(frozen=True)
+class PatchLengths(Lengths):
+    """Lengths of tokens, patches and grids, from headers of pictures.
+
+    Attributes
+    ----------
+    stream : str
+        Whose samples are stored pictures.
+    rule : PatchRule
+    tokens : str
+        The stream of tokens, before and after.
+    num_tokens : callable or None
+        Tokens beside placeholders of a sequence; None: those of the stream, less one for every
+        picture.
+    patches, grid : str
+        The streams that are carried.
+    upright : bool
+        Whether the EXIF orientation is heeded.
+    """
+
+    stream: str
+    rule: PatchRule
+    tokens: str
+    num_tokens: Callable[[Mapping[str, Any]], int] | None
+    patches: str
+    grid: str
+    upright: bool
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """All that decides the lengths, but for a function of the user."""
+        return f"patches of {self.stream} beside {self.tokens} by {self.rule}, {self.upright}"
+
+    @property
+    def streams(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Tokens, patches and grids."""
+        return self.tokens, self.patches, self.grid
+
+    @property
+    def heads(self) -> Mapping[str, int]:  # type: ignore[override]
+        """Enough of most pictures."""
+        return {self.stream: HEAD_BYTES}
+
+    def of_heads(self, sequence: Mapping[str, Any]) -> dict[str, int] | None:
+        """Return the lengths, or None if a header is longer than the heads."""
+        found = []
+        for content in samples_of(self.stream, sequence):
+            extent = jpeg_extent(_stored(content), upright=self.upright)
+            if extent is None:
+                return None
+            found.append(extent)
+        return self._lengths(sequence, found)
+
+    def __call__(self, sequence: Mapping[str, Any]) -> dict[str, int]:
+        """Return the lengths."""
+        pictures = samples_of(self.stream, sequence)
+        found = [
+            extent_of(_stored(content), upright=self.upright, max_bytes=self.max_bytes)
+            for content in pictures
+        ]
+        return self._lengths(sequence, found)
+
+    def _lengths(
+        self, sequence: Mapping[str, Any], pictures: Sequence[tuple[int, int]]
+    ) -> dict[str, int]:
+        num_patches = num_grids = 0
+        for extent in pictures:
+            extents = self.rule.sizes(*extent)
+            num_grids += len(extents)
+            num_patches += sum(height * width for height, width in extents)
+        num_patches //= self.rule.patch**2
+        if self.num_tokens is not None:
+            num_tokens = self.num_tokens(sequence)
+        else:
+            num_tokens = len(samples_of(self.tokens, sequence)) - len(pictures)
+        num_tokens += num_patches // self.rule.merge**2
+        return {self.tokens: num_tokens, self.patches: num_patches, self.grid: num_grids}
+
+
+def patches(
+    stream: str,
+    rule: PatchRule | None = None,
+    *,
+    tokens: str = "tokens",
+    num_tokens: Callable[[Mapping[str, Any]], int] | None = None,
+    patches: str = "patches",
+    grid: str = "grid",
+    upright: bool = True,
+) -> PatchLengths:
+    """Return the lengths that a map's streams will have, as ``size=`` of `Deserializer.map`.
+
+    Of every picture the header is read and no pixel, so that rows, limits and balance are
+    planned before anything is decoded. `patchify` has it already: this one is for maps of your
+    own, and for processors of models.
+
+    Parameters
+    ----------
+    stream : str
+        Whose samples are stored pictures (``bytes``), none or several a sequence.
+    rule : PatchRule, optional
+        `NativeResolution` or `Tiles`; by default ``NativeResolution()``.
+    tokens : str
+        The stream of tokens that the map makes.
+    num_tokens : callable, optional
+        ``num_tokens(sequence)`` returns how many of them are no placeholders; pictures may be
+        cut behind their headers. By default the
+        sequence has a stream of that name with one placeholder for every picture, which becomes
+        as many as the picture has vectors.
+    patches, grid : str
+        Streams of patches and of the grids of pictures or tiles, which are carried.
+    upright : bool
+        Pictures are turned as their EXIF orientation says.
+
+    Returns
+    -------
+    Lengths
+        Of the three streams.
+
+    Raises
+    ------
+    ImportError
+        If Pillow is not installed.
+
+    Examples
+    --------
+    >>> import io, numpy as np, sweephand as sh
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (500, 375)).save(file, "JPEG")
+    >>> lengths = sh.images.patches("image")
+    >>> lengths({"image": [file.getvalue()], "tokens": np.array([5, 1, 6])})
+    {'tokens': 236, 'patches': 936, 'grid': 1}
+    """
+    check_pillow()
+    own = NativeResolution() if rule is None else rule
+    return PatchLengths(stream, own, tokens, num_tokens, patches, grid, upright)
+
+
+class PatchMap(KnownMap):
+    """Replaces stored pictures by patches, and repeats their placeholders, once per vector."""
+
+    def __init__(
+        self,
+        lengths: PatchLengths,
+        placeholder: int,
+        *,
+        frames: int,
+        mean: NDArray[np.float32] | None,
+        std: NDArray[np.float32] | None,
+        interpolation: str,
+        loss_mask: str | None,
+    ) -> None:
+        self.name = f"patchify_{lengths.stream}"
+        self.size = lengths
+        self._lengths = lengths
+        self._placeholder = placeholder
+        self._frames = frames
+        self._mean, self._std = mean, std
+        self._interpolation = interpolation
+        self._loss_mask = loss_mask
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self._lengths.rule})"
+
+    def declared(self, stream: str) -> Mapping[str, Any]:
+        """Declare patches and grids as carried, and the mask of the loss."""
+        if stream in (self._lengths.patches, self._lengths.grid):
+            return {"carried": True}
+        if stream == self._lengths.tokens and self._loss_mask is not None:
+            return {"loss_mask": self._loss_mask}
+        return {}
+
+    def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> dict[str, Any]:
+        """Return the sequence with tokens, patches and grids."""
+        names, rule = self._lengths, self._lengths.rule
+        made = {name: one for name, one in sequence.items() if name != names.stream}
+        pixels, grids, vectors = [], [], []
+        for content in samples_of(names.stream, sequence):
+            picture = picture_of(
+                _stored(content), "RGB", upright=names.upright, max_bytes=self.max_bytes
+            )
+            parts = rule.cut(picture, self._interpolation)
+            pixels += [self._patches(part) for part in parts]
+            own = [(1, *(extent // rule.patch for extent in part.shape[:2])) for part in parts]
+            grids += own
+            vectors.append(sum(rows * columns for _, rows, columns in own) // rule.merge**2)
+        width = _CHANNELS * self._frames * rule.patch**2
+        none = np.zeros((0, width), np.uint8 if self._mean is None else np.float32)
+        repeats = self._repeats(samples_of(names.tokens, sequence), vectors)
+        made[names.tokens] = np.repeat(sequence[names.tokens], repeats)
+        if self._loss_mask is not None:
+            made[self._loss_mask] = np.repeat(self._mask(sequence), repeats)
+        made[names.patches] = np.concatenate([none, *pixels])
+        made[names.grid] = np.array(grids, np.int64).reshape(-1, 3)
+        return made
+
+    def _repeats(self, tokens: NDArray[Any], vectors: Sequence[int]) -> NDArray[np.int64]:
+        """Return how often each token comes."""
+        places = np.flatnonzero(tokens == self._placeholder)
+        if len(places) != len(vectors):
+            raise ValueError(
+                f"the sequence has {len(vectors)} pictures in stream {self._lengths.stream!r} "
+                f"and {len(places)} placeholders {self._placeholder} in stream "
+                f"{self._lengths.tokens!r}: there is one for each picture"
+            )
+        repeats = np.ones(len(tokens), np.int64)
+        repeats[places] = vectors
+        return repeats
+
+    def _mask(self, sequence: Mapping[str, Any]) -> NDArray[np.uint8]:
+        assert self._loss_mask is not None
+        tokens = sequence[self._lengths.tokens]
+        known = sequence.get(self._loss_mask)
+        mask = np.ones(len(tokens), np.uint8) if known is None else known.astype(np.uint8)
+        return np.where(tokens == self._placeholder, np.uint8(0), mask)
+
+    def _patches(self, picture: Picture) -> NDArray[Any]:
+        """Return the patches; those that become one vector are neighbours."""
+        patch, merge = self._lengths.rule.patch, self._lengths.rule.merge
+        edge = self._lengths.rule.edge
+        rows, columns = picture.shape[0] // edge, picture.shape[1] // edge
+        cut = picture.reshape(rows, merge, patch, columns, merge, patch, _CHANNELS)
+        cut = cut.transpose(0, 3, 1, 4, 6, 2, 5)[..., None, :, :]
+        shape = (rows, columns, merge, merge, _CHANNELS, self._frames, patch, patch)
+        whole = np.broadcast_to(cut, shape)
+        flat = whole.reshape(rows * columns * merge**2, -1)
+        if self._mean is None or self._std is None:
+            return flat
+        pixels = self._frames * patch**2
+        mean, std = np.repeat(self._mean, pixels), np.repeat(self._std, pixels)
+        return np.asarray((flat.astype(np.float32) / 255 - mean) / std, np.float32)
+
+
+def patchify(
+    stream: str,
+    rule: PatchRule | None = None,
+    *,
+    placeholder: int,
+    tokens: str = "tokens",
+    patches: str = "patches",
+    grid: str = "grid",
+    frames: int = 1,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    interpolation: str = "bicubic",
+    loss_mask: str | None = None,
+    upright: bool = True,
+) -> PatchMap:
+    """Return a map from stored pictures and tokens to tokens, patches and grids.
+
+    The k-th ``placeholder`` of a sequence stands for its k-th picture, and becomes as many as
+    the picture has vectors. Sizes are known from headers (`patches`): pixels are decoded when a
+    minibatch wants them.
+
+    Parameters
+    ----------
+    stream : str
+        Whose samples are stored pictures (``bytes``), none or several a sequence. It is gone
+        afterwards.
+    rule : PatchRule, optional
+        `NativeResolution` or `Tiles`; by default ``NativeResolution()``.
+    placeholder : int
+        The token that stands for a picture.
+    tokens : str
+        The stream of tokens.
+    patches : str
+        The stream of patches, which is carried: samples of shape (3 * frames * patch * patch,),
+        by channel, frame, row and column; those that become one vector are neighbours, then
+        from left to right and from top to bottom.
+    grid : str
+        The stream of grids, which is carried: int64 (3,), 1 and rows and columns of patches of
+        a picture, or of each of its tiles.
+    frames : int
+        How often a picture is repeated in each patch, for towers that read films.
+    mean, std : sequence of 3 floats, optional
+        What is taken from pixels in [0, 1], and what they are divided by, as float32. Without,
+        pixels are uint8 as they are.
+    interpolation : {"bilinear", "bicubic", "nearest", "lanczos", "box", "hamming"}
+        Filter of the resizing.
+    loss_mask : str, optional
+        A stream of 0 and 1 for each token, which becomes the mask of the loss of ``tokens``:
+        that of the sequence if it has one, else 1, and 0 at every placeholder. To count labels,
+        all pictures are decoded once when the source is made, and the counts are kept.
+    upright : bool
+        Turn pictures as their EXIF orientation says.
+
+    Returns
+    -------
+    callable
+        A map that knows its sizes.
+
+    Raises
+    ------
+    ImportError
+        If Pillow is not installed.
+    ValueError
+        If one of ``mean`` and ``std`` is given alone, or is not of three numbers.
+
+    Examples
+    --------
+    >>> import io, numpy as np, sweephand as sh
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (56, 84)).save(file, "PNG")
+    >>> corpus = sh.ArrayDeserializer(
+    ...     {
+    ...         "image": [[file.getvalue()], []],
+    ...         "tokens": [np.array([7, 1, 8]), np.arange(3, 9)],
+    ...     },
+    ...     {"image": sh.StreamDef(carried=True), "tokens": sh.StreamDef()},
+    ... )
+    >>> source = sh.MinibatchSource(
+    ...     corpus.map(sh.images.patchify("image", placeholder=1)), randomize=False
+    ... )
+    >>> minibatch = source.next_minibatch(14)
+    >>> minibatch["tokens"].lengths.tolist(), minibatch["patches"].values.shape
+    ([8, 6], (24, 588))
+    >>> minibatch["grid"].values.tolist()
+    [[1, 6, 4]]
+    """
+    interpolation = check_filter(interpolation)  # which asks for Pillow
+    if (mean is None) != (std is None):
+        raise ValueError("mean and std are given both or not at all")
+    own = NativeResolution() if rule is None else rule
+    return PatchMap(
+        PatchLengths(stream, own, tokens, None, patches, grid, upright),
+        check_int("placeholder", placeholder, -(2**63), 2**63),
+        frames=check_int("frames", frames, 1, 2**8),
+        mean=None if mean is None else _three("mean", mean),
+        std=None if std is None else _three("std", std),
+        interpolation=interpolation,
+        loss_mask=loss_mask,
+    )
+
+
+def _three(name: str, given: Sequence[float]) -> NDArray[np.float32]:
+    numbers = np.asarray(given, np.float32)
+    if numbers.shape != (_CHANNELS,):
+        raise ValueError(
+            f"{name} is a number for each of red, green and blue, got {given!r:.60}"
+        )
+    return numbers
+
+
+def _stored(content: object) -> bytes:
+    if not isinstance(content, bytes):
+        raise ValueError(f"stored pictures are bytes, got {type(content).__name__}")
+    return content

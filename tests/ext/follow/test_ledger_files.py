@@ -1,0 +1,183 @@
+"""The files of a ledger: what a crash, a bad disk or a second writer can do to them."""
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.extent import sample
+
+import sweephand as sh
+from sweephand.ext.follow.ledger import ledger_file, step_file
+from sweephand.ext.follow.ledger.blocks import LEDGER, Kind, blocks_of
+
+Row = dict[str, Any]
+
+
+def record(ledger: sh.LossLedger, first: int, last: int) -> None:
+    """Record steps of three sequences, whose ids are given."""
+    ids = [f"number {i}" for i in range(30)]
+    corpus = sh.ArrayDeserializer({"x": np.arange(30.0)}, ids=ids)
+    source = sh.MinibatchSource(corpus)
+    for step in range(first, last + 1):
+        source.current_position = 3 * (step - 1)
+        ledger.record(source.next_minibatch(3), [step, step + 0.25, step + 0.5], step)
+
+
+def rows_of(folder: Path) -> list[Row]:
+    rows: list[Row] = sh.LossLedger(folder).table().to_pylist()
+    return rows
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A ledger of three flushes: steps 1 to 3, 4 to 5, 6 to 8."""
+    folder = tmp_path / "losses"
+    with sh.LossLedger(folder) as ledger:
+        for first, last in ((1, 3), (4, 5), (6, 8)):
+            record(ledger, first, last)
+            ledger.flush()
+    return folder
+
+
+def begins_of(content: bytes, kind: Kind = Kind.VISITS) -> list[int]:
+    found = blocks_of(memoryview(content), "")
+    return [block.frame.begin for block in found if block.kind == kind]
+
+
+def test_a_file_cut_at_any_byte_of_its_last_block_loses_no_more_than_that(folder: Path) -> None:
+    file = folder / "0.losses"
+    content, whole = file.read_bytes(), rows_of(folder)
+    last = begins_of(content)[-1]
+    kept = [row for row in whole if row["step"] <= 5]
+    for end in range(last, len(content)):
+        file.write_bytes(content[:end])
+        assert rows_of(folder) == kept
+    for end in range(last, len(content), 17):  # and goes on
+        file.write_bytes(content[:end])
+        with sh.LossLedger(folder) as ledger:
+            ledger.rewind(5)
+            record(ledger, 6, 8)
+        assert rows_of(folder) == whole
+        assert file.read_bytes() == content
+
+
+def test_a_byte_flipped_in_the_last_block_drops_it_and_elsewhere_is_an_error(
+    folder: Path,
+) -> None:
+    file = folder / "0.losses"
+    content, whole = file.read_bytes(), rows_of(folder)
+    last = begins_of(content)[-1]
+    kept = [row for row in whole if row["step"] <= 5]
+    for place in sample(range(0, len(content), 3), 64):
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << place % 8
+        file.write_bytes(flipped)
+        if place >= last:
+            assert rows_of(folder) == kept
+            continue
+        with pytest.raises(sh.DataError, match="ledger") as caught:
+            rows_of(folder)
+        assert caught.value.file == str(file)
+        assert caught.value.offset is not None
+        assert caught.value.offset <= place
+    assert file.read_bytes() == bytes(flipped), "reading changes nothing"
+
+
+def test_zeros_that_a_power_failure_leaves_are_dropped(folder: Path) -> None:
+    file = folder / "0.losses"
+    content, whole = file.read_bytes(), rows_of(folder)
+    file.write_bytes(content + bytes(5000))
+    assert rows_of(folder) == whole
+    file.write_bytes(content[:-20] + bytes(20))
+    assert {row["step"] for row in rows_of(folder)} == {1, 2, 3, 4, 5}
+    with sh.LossLedger(folder) as ledger:
+        ledger.rewind(5)
+    assert len(file.read_bytes()) <= begins_of(content)[-1]
+
+
+def test_a_file_of_another_version_is_refused(folder: Path) -> None:
+    file = folder / "0.losses"
+    content = file.read_bytes()
+    later = replace(LEDGER, version=9)
+    file.write_bytes(later.head + content[16:])
+    with pytest.raises(sh.DataError, match="has version 9, this version of sweephand reads 2"):
+        rows_of(folder)
+    file.write_bytes(b"SWLB" + content[20:])  # as it was before there were records
+    with pytest.raises(sh.DataError, match="of an older version; read it with"):
+        rows_of(folder)
+    with sh.LossLedger(folder) as ledger, pytest.raises(sh.DataError, match="older version"):
+        ledger.rewind(5)
+
+
+def test_a_full_disk_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pwrite = os.pwrite
+
+    def full(descriptor: int, data: memoryview, offset: int) -> int:
+        if len(data) > 40:
+            return pwrite(descriptor, data[:40], offset)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = rows_of(folder)
+    with sh.LossLedger(folder) as ledger:
+        ledger.rewind(8)
+        record(ledger, 9, 10)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", full)
+            with pytest.raises(OSError, match="No space left"):
+                ledger.flush()
+        assert rows_of(folder) == before
+        record(ledger, 11, 11)
+    rows = rows_of(folder)
+    assert [row["step"] for row in rows] == [step for step in range(1, 12) for _ in range(3)]
+    assert all(row["id"].startswith("number ") for row in rows)
+
+
+def test_rows_are_written_when_they_are_many_or_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sh.LossLedger(tmp_path) as ledger:
+        record(ledger, 1, 1)
+        assert rows_of(tmp_path) == []
+        monkeypatch.setattr(step_file, "_MOST_SECONDS", 0.0)
+        record(ledger, 2, 2)
+        assert len(rows_of(tmp_path)) == 6
+        monkeypatch.undo()
+        monkeypatch.setattr(ledger_file, "_MOST_ROWS", 5)
+        record(ledger, 3, 3)
+        assert len(rows_of(tmp_path)) == 6
+        record(ledger, 4, 4)
+        assert len(rows_of(tmp_path)) == 12
+
+
+def test_two_writers_of_one_file_are_refused(folder: Path) -> None:
+    with sh.LossLedger(folder) as one, sh.LossLedger(folder) as other:
+        one.rewind(8)
+        with pytest.raises(BlockingIOError, match="writes to this ledger; close that one"):
+            other.rewind(8)
+        one.close()
+        other.rewind(8)
+
+
+def test_numbers_beyond_32_bits_are_kept(tmp_path: Path) -> None:
+    from sweephand.ext.follow.ledger.loss_rows import StepRows, pack_rows, unpack_rows
+
+    numbers = np.array([3, 2**40], np.uint64)
+    step = StepRows(7, 2**50, numbers, np.array([1, 2], np.uint32), np.float32([0.5, 2]))
+    content = memoryview(LEDGER.head + pack_rows([step]))
+    [block] = blocks_of(content, "")
+    visits = unpack_rows(block, block.frame.payload(content), "")
+    assert visits.numbers.tolist() == numbers.tolist()
+    assert visits.times.tolist() == [2**50] * 2
+
+
+def test_a_link_in_the_place_of_a_file_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("mine")
+    (tmp_path / "losses").mkdir()
+    (tmp_path / "losses" / "0.losses").symlink_to(tmp_path / "target")
+    with pytest.raises(OSError, match="symbolic links"):
+        record(sh.LossLedger(tmp_path / "losses"), 1, 1)
+    assert (tmp_path / "target").read_text() == "mine"

@@ -1,0 +1,225 @@
+"""A stranger checks receipts with hashlib, NumPy and the model of the order alone."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import model_receipts, strategies
+from tests.ext.follow.model_receipts import Planned
+from tests.model import ModelCorpus, ModelSettings
+from tests.model_mixtures import ModelMixture
+from tests.sources import as_served, request_of, serving
+from tests.train.small import Heard, line_trainer, source_of_lengths
+
+import sweephand as sh
+from sweephand.minibatch.content_digest import sum_of_digests
+
+CHUNKS = ((3, 1, 4), (1, 5, 9, 2), (6, 5), (3, 5, 8))
+
+
+def corpus_of(chunks: tuple[tuple[int, ...], ...]) -> tuple[sh.ArrayDeserializer, list[Any]]:
+    """Make a corpus whose chunks have 3 sequences each, and its values by sequence."""
+    sizes = [size for chunk in chunks for size in chunk]
+    values = [np.arange(size, dtype=np.int32) + 100 * i for i, size in enumerate(sizes)]
+    return sh.ArrayDeserializer({"x": values}, chunk_size=3), values
+
+
+MODEL = ModelCorpus.of([(3, 1, 4), (1, 5, 9), (2, 6, 5), (3, 5, 8)])
+
+
+def write(path: Path, source: sh.MinibatchSource, sizes: list[int], **options: Any) -> bytes:
+    with sh.train.Receipts(path, **options) as receipts:
+        for size in sizes:
+            receipts.record(source.next_minibatch(size))
+    return (path / "0.receipts").read_bytes()
+
+
+@given(timeline=strategies.any_timelines(), data=st.data())
+def test_the_model_derives_every_receipt(
+    timeline: tuple[ModelCorpus, ModelSettings], data: st.DataObject, tmp_path_factory: Any
+) -> None:
+    corpus, settings = as_served("arrays", *timeline)
+    sizes = data.draw(st.lists(strategies.requests(corpus), min_size=1, max_size=6))
+    path = tmp_path_factory.mktemp("receipts")
+    with serving("arrays", corpus, settings, num_threads=0) as source:
+        file = write(path, source, [request_of(size) for size in sizes])
+        assert sh.train.Receipts(path).audit(source).ok
+    plan = model_receipts.in_sequences(corpus, settings)
+    assert len(model_receipts.audit(file, plan)) == len(sizes)
+
+
+def test_the_header_tells_all_that_the_model_needs(tmp_path: Path) -> None:
+    arrays, values = corpus_of(CHUNKS)
+    source = sh.MinibatchSource(
+        arrays, randomization_seed=9, randomization_window_in_chunks=4, num_lanes=2
+    )
+    file = write(tmp_path, source, [7, 7, 30, 1], content=True)
+    header = model_receipts.header_of(file)
+    settings = model_receipts.settings_of(header)
+    assert settings == ModelSettings(seed=9, num_lanes=2, window_chunks=4)
+    names = [f"array__{i}" for i in range(len(values))]
+    wanted = model_receipts.fingerprint_of_shards({"array": len(values)})
+    assert header["order"]["ids"] == wanted
+    planned = model_receipts.audit(file, model_receipts.in_sequences(MODEL, settings))
+    for receipt, minibatch in zip(model_receipts.receipts_of(file), planned, strict=True):
+        total = sum(
+            model_receipts.content_of(names[one.sequence], {"x": values[one.sequence]})
+            for one in minibatch
+        )
+        assert int.from_bytes(receipt.content, "little") == total % 2**64
+
+
+def test_rows_are_those_of_the_model(tmp_path: Path) -> None:
+    arrays, values = corpus_of(CHUNKS)
+    source = sh.MinibatchSource(arrays, layout=sh.Packed(7, split_long="split"))
+    file = write(tmp_path, source, [21, 14, 40, 7], content=True)
+    plan = model_receipts.in_rows(MODEL, ModelSettings(), 7)
+    planned = model_receipts.audit(file, plan, has_rows=True)
+    for receipt, minibatch in zip(model_receipts.receipts_of(file), planned, strict=True):
+        total = sum(
+            model_receipts.content_of(
+                f"array__{one.sequence}",
+                {"x": values[one.sequence][one.first : one.first + one.size]},
+                one.first,
+            )
+            for one in minibatch
+        )
+        assert int.from_bytes(receipt.content, "little") == total % 2**64
+
+
+def test_a_mixture_is_that_of_the_model(tmp_path: Path) -> None:
+    corpora = {"a": MODEL, "b": ModelCorpus.of([(2, 2, 2), (7, 1, 1)])}
+    arrays = {
+        name: sh.ArrayDeserializer(
+            {"x": [np.zeros(size, np.int8) for size in one.sizes]}, chunk_size=3
+        )
+        for name, one in corpora.items()
+    }
+    weights = {"a": 3, "b": 1}
+    source = sh.MinibatchSource(sh.Mixture(arrays, weights=weights), randomization_seed=5)
+    file = write(tmp_path, source, [16] * 12)
+    header = model_receipts.header_of(file)
+    own = {
+        name: model_receipts.fingerprint_of_shards({"array": len(one.sizes)})
+        for name, one in corpora.items()
+    }
+    assert header["order"]["ids"] == model_receipts.fingerprint_of_corpora(own)
+    mixture = ModelMixture(corpora, [(0, (3, 1))], ModelSettings(5))
+    firsts = {"a": 0, "b": len(MODEL.sizes)}
+
+    def plan(receipt: model_receipts.Receipt) -> list[Planned]:
+        taken, room = [], receipt.request
+        for entry in mixture.order():
+            if entry.time < receipt.begin:
+                continue
+            if taken and entry.size > room:
+                break
+            room -= entry.size
+            name = list(corpora)[entry.corpus]
+            taken.append(Planned(firsts[name] + entry.sequence, entry.size))
+        return taken
+
+    assert len(model_receipts.audit(file, plan)) == 12
+
+
+def test_control_and_parameters_are_told_by_hashlib(tmp_path: Path) -> None:
+    receipts, heard = sh.train.Receipts(tmp_path / "run", parameters_every=3), Heard()
+    rate = sh.learning_parameter_schedule_per_sample([0.01, 0.02], epoch_size=20)
+    trainer = line_trainer([receipts, heard], rate)
+    source = source_of_lengths([3, 1, 4, 1, 5, 9, 2, 6])
+    digests, control = {}, {}
+    for step in range(1, 7):
+        trainer.train_minibatch(source.next_minibatch(10))
+        trainer.save_checkpoint(tmp_path / "saved")
+        [saved] = (tmp_path / "saved").glob("*/model.safetensors")
+        digests[step] = hashlib.blake2b(saved.read_bytes(), digest_size=4).digest()
+        told = {"applied": True, "num_samples": heard.steps[-1].num_samples}
+        for record in heard.of("change"):
+            told |= record.figures
+        control[step] = model_receipts.control_of(told)
+    receipts.close()
+    found = model_receipts.receipts_of((tmp_path / "run" / "0.receipts").read_bytes())
+    assert [receipt.control for receipt in found] == list(control.values())
+    assert len(set(control.values())) > 1, "the rate has changed"
+    for receipt in found:
+        wanted = digests[receipt.step] if receipt.step % 3 == 0 else bytes(4)
+        assert receipt.parameters == wanted
+
+
+@pytest.mark.parametrize("layout", [sh.Bucketed([2, 5, 9]), sh.TruncatedBPTT(3), sh.Frames()])
+def test_other_layouts_have_a_chain_too(layout: sh.Layout, tmp_path: Path) -> None:
+    arrays, _ = corpus_of(CHUNKS)
+    file = write(tmp_path, sh.MinibatchSource(arrays, layout=layout), [12, 12, 5])
+    assert [one.step for one in model_receipts.receipts_of(file)] == [1, 2, 3]
+
+
+def test_content_of_every_length_and_kind_is_that_of_hashlib(tmp_path: Path) -> None:
+    count = 300  # so that blocks of 128 bytes end everywhere
+    rng = np.random.default_rng(0)
+    streams = {
+        "bytes": [rng.integers(0, 255, n + 1, np.uint8) for n in range(count)],
+        "pairs": [rng.normal(size=(n % 7, 2)).astype(np.float32) for n in range(count)],
+        "one": rng.integers(0, 9, (count, 3, 2)),
+        "flag": np.arange(count) % 2 == 0,
+        "half": [np.float16(np.arange(n % 5)) for n in range(count)],
+    }
+    source = sh.MinibatchSource(sh.ArrayDeserializer(streams))
+    file = write(tmp_path / "plain", source, [1, 700, 3000], content=True)
+    planned = model_receipts.audit(
+        file,
+        model_receipts.in_sequences(
+            ModelCorpus.of([[n + 1 for n in range(count)]]), ModelSettings()
+        ),
+    )
+    for receipt, minibatch in zip(model_receipts.receipts_of(file), planned, strict=True):
+        total = 0
+        for one in minibatch:
+            held = {name: np.asarray(values[one.sequence]) for name, values in streams.items()}
+            held["one"], held["flag"] = held["one"][None], held["flag"][None]
+            total += model_receipts.content_of(f"array__{one.sequence}", held)
+        assert int.from_bytes(receipt.content, "little") == total % 2**64
+
+
+def test_streams_that_are_no_arrays_have_content_too(tmp_path: Path) -> None:
+    rows = [{"text": "abc" * (n % 4), "x": [n]} for n in range(20)]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def total() -> int:
+        source = sh.MinibatchSource(sh.open(path, index=None), randomize=False)
+        minibatch = source.next_minibatch(9)
+        return sum_of_digests(minibatch, list(minibatch))
+
+    first = total()
+    assert total() == first
+    rows[3]["text"] = "abd" * 3
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert total() != first
+
+
+def test_ids_are_bound_to_numbers(tmp_path: Path) -> None:
+    def told(corpus: sh.Deserializer, **options: Any) -> str:
+        source = sh.MinibatchSource(corpus, **options)
+        told: str = source.timeline.order_description["ids"]
+        return told
+
+    for name, count in (("a", 3), ("b", 2)):
+        (tmp_path / f"{name}.jsonl").write_text('{"x": [1, 2]}\n' * count)
+    shards = model_receipts.fingerprint_of_shards({"a.jsonl": 3, "b.jsonl": 2})
+    files = sh.open(tmp_path / "*.jsonl")
+    assert told(files) == shards
+    frames = model_receipts.fingerprint_of_frames(shards, [2] * 5)
+    assert told(files, layout=sh.Frames()) == frames
+    ids = ["one", "zwei", "dreißig", "-"]
+    given = sh.ArrayDeserializer({"x": np.arange(4)}, ids=ids)
+    assert told(given) == model_receipts.fingerprint_of_ids(ids)
+    assert told(given.filter(is_even)) == model_receipts.fingerprint_of_ids(ids[::2])
+
+
+def is_even(values: dict[str, Any]) -> bool:
+    return int(values["x"][0]) % 2 == 0

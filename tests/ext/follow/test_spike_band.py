@@ -1,0 +1,251 @@
+"""The band of healthy figures, and the search for culprits."""
+
+import json
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+from sweephand.ext.follow.spikes.band import LEAST_FIGURES, Band, median_and_deviation
+from sweephand.ext.follow.spikes.bisection import TrialResult, find_spiking
+from sweephand.ext.follow.spikes.spike_watch import SpikeWatch
+
+
+def highest(figures: Sequence[float], window: int = 64) -> float:
+    """Return the highest z-score of figures that all are healthy."""
+    band, found = Band(window), 0.0
+    for figure in figures:
+        found = max(found, band.z_score(figure, 8))
+        band.add(figure, 8)
+    return found
+
+
+class TestBand:
+    @pytest.mark.parametrize("size", [1, 2, 3, 32, 33, 64])
+    def test_median_and_deviation_are_those_of_their_definition(self, size: int) -> None:
+        rng = np.random.default_rng(size)
+        for _ in range(50):
+            ordered = np.sort(rng.normal(size=size).round(1))
+            middle, deviation = median_and_deviation(ordered.tolist())
+            assert middle == ordered[size // 2]
+            assert deviation == np.sort(np.abs(ordered - middle))[size // 2]
+
+    @pytest.mark.parametrize("sigma", [0.01, 0.3, 1.0, 2.0])
+    def test_log_normal_losses_are_healthy_however_they_scatter(self, sigma: float) -> None:
+        figures = np.exp(sigma * np.random.default_rng(0).normal(size=25_000))
+        assert highest(figures.tolist()) < 7
+
+    def test_figures_of_both_signs_are_healthy(self) -> None:
+        assert highest(np.random.default_rng(0).normal(size=25_000).tolist()) < 7
+
+    @pytest.mark.parametrize("steps", [10, 100, 1000])
+    @pytest.mark.parametrize("sigma", [0.003, 0.1])
+    def test_a_loss_that_falls_and_stays_is_healthy(self, steps: int, sigma: float) -> None:
+        rng = np.random.default_rng(0)
+        fall = np.minimum(np.arange(2 * steps + 200), steps) / steps
+        figures = np.exp(-3 * fall + sigma * rng.normal(size=len(fall)))
+        assert highest(figures.tolist()) < 7
+
+    def test_a_spike_on_a_falling_loss_is_seen(self) -> None:
+        band = Band(64)
+        for step in range(100):
+            band.add(10 * 0.99**step, 8)
+        assert band.z_score(10 * 0.99**100, 8) < 0
+        assert band.z_score(10 * 0.99**50, 8) > 8
+
+    def test_few_figures_have_no_band_but_what_is_not_finite_is_out(self) -> None:
+        band = Band(64)
+        for _ in range(LEAST_FIGURES - 1):
+            band.add(1.0, 8)
+        assert band.z_score(1000.0, 8) == 0
+        assert band.z_score(math.nan, 8) == band.z_score(-math.inf, 8) == math.inf
+        band.add(1.0, 8)
+        assert band.z_score(1000.0, 8) > 8
+
+    def test_what_hardly_scatters_may_move_by_some_hundredths(self) -> None:
+        band = Band(64)
+        for _ in range(64):
+            band.add(2.0, 8)
+        assert band.z_score(2.1, 8) < 8 < band.z_score(2.2, 8)
+
+    def test_few_samples_count_as_part_of_a_minibatch(self) -> None:
+        rng = np.random.default_rng(0)
+        band = Band(64)
+        for _ in range(64):
+            band.add(math.exp(rng.normal(0, 0.1)), 100)
+        assert band.z_score(2.0, 100) == pytest.approx(band.z_score(11.0, 10), rel=0.1)
+
+    @pytest.mark.parametrize("count", [0, 10, 200])
+    def test_a_band_goes_on_from_its_state(self, count: int) -> None:
+        one, other = Band(64), Band(64)
+        rng = np.random.default_rng(0)
+        for figure in rng.normal(1, 0.3, count).tolist():
+            one.add(figure, 8)
+        other.load_state_dict(json.loads(json.dumps(one.state_dict())))
+        for figure in rng.normal(1, 0.3, 100).tolist():
+            assert one.z_score(figure, 8) == other.z_score(figure, 8)
+            one.add(figure, 8)
+            other.add(figure, 8)
+
+    @pytest.mark.parametrize(
+        "state",
+        [
+            {},
+            {"figures": [1.0], "excesses": [], "sizes": []},
+            {"figures": [math.nan], "excesses": [], "sizes": [1]},
+            {"figures": ["1"], "excesses": [], "sizes": [1]},
+        ],
+    )
+    def test_what_is_no_state_is_refused(self, state: dict[str, object]) -> None:
+        with pytest.raises(sh.StateError):
+            Band(64).load_state_dict(state)
+
+
+def search(
+    losses: dict[str, float], *, has_sums: bool = True, threshold: float = 8.0
+) -> tuple[list[str], int]:
+    """Return the culprits among sequences with losses, and how many looks they took."""
+    looks = 0
+    size = len(losses)
+
+    def score(loss: float, num_samples: int) -> float:  # as a band of sigma 0.1 about 1
+        figure = 1 + num_samples / size * (loss / num_samples - 1)
+        return math.log(figure) / 0.1
+
+    def look(ids: Sequence[str]) -> TrialResult:
+        nonlocal looks
+        looks += 1
+        loss = sum(losses[one] for one in ids)
+        if math.isnan(loss):
+            return TrialResult(math.inf)
+        return TrialResult(score(loss, len(ids)), loss if has_sums else math.nan, len(ids))
+
+    whole = look(list(losses)) if has_sums else TrialResult(math.inf)
+    looks = 0
+    return find_spiking(list(losses), whole, look, score, threshold), looks
+
+
+class TestBisection:
+    @pytest.mark.parametrize("has_sums", [True, False])
+    @pytest.mark.parametrize("count", [1, 2, 3, 8, 13, 16, 100])
+    @pytest.mark.parametrize("loss", [500.0, math.nan])
+    def test_one_is_found_in_log2_n_steps_and_two_more(
+        self, count: int, loss: float, has_sums: bool
+    ) -> None:
+        for bad in {0, count // 3, count - 1}:
+            losses = {f"s{i}": loss if i == bad else 1.0 for i in range(count)}
+            found, looks = search(losses, has_sums=has_sums)
+            assert found == [f"s{bad}"]
+            assert looks <= math.ceil(math.log2(count)) + 2
+
+    @pytest.mark.parametrize("has_sums", [True, False])
+    @pytest.mark.parametrize("loss", [500.0, math.nan])
+    @pytest.mark.parametrize("bad", [(0, 1), (0, 15), (3, 7, 8), (1, 5, 9, 13)])
+    def test_several_are_all_found(
+        self, bad: tuple[int, ...], loss: float, has_sums: bool
+    ) -> None:
+        losses = {f"s{i}": loss if i in bad else 1.0 for i in range(16)}
+        found, looks = search(losses, has_sums=has_sums)
+        assert sorted(found) == sorted(f"s{i}" for i in bad)
+        assert looks <= len(bad) * (4 + 3)
+
+    def test_healthy_ones_beside_a_culprit_are_never_found(self) -> None:
+        rng = np.random.default_rng(0)
+        for _ in range(300):
+            losses = {f"s{i}": float(x) for i, x in enumerate(rng.lognormal(-0.5, 1, 32))}
+            losses["s17"] = 200.0
+            assert search(losses)[0] == ["s17"]
+
+    def test_a_minibatch_that_is_bad_everywhere_has_no_culprits(self) -> None:
+        assert search({f"s{i}": 5.0 for i in range(16)})[0] == []
+
+    def test_a_healthy_minibatch_has_none(self) -> None:
+        assert search({f"s{i}": 1.0 for i in range(16)}) == ([], 0)
+
+    def test_what_spikes_alone_but_not_among_others_is_let_go(self) -> None:
+        def look(ids: Sequence[str]) -> TrialResult:
+            return TrialResult(math.inf if "bad" in ids or len(ids) == 1 else 0.0)
+
+        ids = ["a", "b", "bad", "c"]
+        found = find_spiking(ids, TrialResult(math.inf), look, lambda loss, n: 0.0, 8.0)
+        assert found == ["bad"]
+
+
+def step(number: int, loss: float, applied: bool = True) -> sh.train.Step:
+    return sh.train.Step(number, 8 * number, 8, 8 * loss, None, applied, 0.1, 0.0)
+
+
+class TestWatch:
+    def watch(self, **options: object) -> SpikeWatch:
+        watch = SpikeWatch(sh.SpikePolicy(**options))  # type: ignore[arg-type]
+        rng = np.random.default_rng(0)
+        for number in range(1, 101):
+            watch.update(step(number, math.exp(rng.normal(0, 0.1))))
+        return watch
+
+    def test_what_is_out_of_the_band_is_a_spike(self) -> None:
+        watch = self.watch()
+        assert watch.alarm is None
+        watch.update(step(101, 9.0))
+        assert watch.alarm is not None
+        assert watch.alarm[:2] == (101, {"loss": 9.0})
+        assert watch.alarm.z_scores["loss"] > 8
+
+    def test_a_spike_lasts_as_long_as_patience_says(self) -> None:
+        watch = self.watch(patience=3)
+        for number, loss in enumerate([9.0, 9.0, 1.0, 9.0, 9.0], 101):
+            watch.update(step(number, loss))
+            assert watch.is_healthy == (loss == 1.0)
+        assert watch.alarm is None
+        watch.update(step(106, 9.0))
+        assert watch.alarm is not None
+        assert watch.alarm.step == 104
+
+    def test_what_is_not_finite_is_a_spike_at_once(self) -> None:
+        watch = SpikeWatch(sh.SpikePolicy(patience=3))
+        watch.update(step(1, math.nan))
+        assert watch.alarm is not None
+        assert watch.alarm.step == 1
+
+    def test_a_step_that_was_skipped_is_none(self) -> None:
+        watch = self.watch()
+        watch.update(step(101, math.nan, applied=False))
+        assert watch.alarm is None
+        assert watch.last_applied == 100
+
+    def test_a_signal_of_the_user_is_looked_at(self) -> None:
+        watch = self.watch(signal=lambda step: step.loss > 80)
+        watch.update(step(101, 9.0))
+        assert watch.alarm is None
+        watch.update(step(102, 11.0))
+        assert watch.alarm is not None
+        watch = self.watch(signal=lambda step: 1 + step.loss)
+        watch.update(step(101, 9.0))
+        assert watch.alarm is not None
+        assert watch.alarm.figures == {"signal": 73.0}
+
+
+class TestPolicy:
+    @pytest.mark.parametrize(
+        ("options", "error"),
+        [
+            ({"threshold": 0}, "threshold must be above 0"),
+            ({"threshold": "8"}, "threshold must be a number"),
+            ({"action": "heal"}, "action must be 'skip', 'bisect' or callable"),
+            ({"action": None}, "action must be"),
+            ({"signal": "gradient"}, "signal must be 'loss', 'gradient norm', 'both' or"),
+            ({"window": 31}, "window must be at least 32"),
+            ({"patience": 0}, "patience"),
+            ({"reach": -1}, "reach"),
+            ({"frequency": 0}, "frequency"),
+            ({"max_spikes": 0}, "max_spikes"),
+            ({"report": 3}, "report must be a path"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(
+        self, options: dict[str, object], error: str
+    ) -> None:
+        with pytest.raises(ValueError, match=error):
+            sh.SpikePolicy(**options)  # type: ignore[arg-type]

@@ -1,0 +1,515 @@
+"""Sessions that go back from spikes: what they find, leave out, report, and leave unchanged."""
+
+import json
+import math
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ext.follow.spike_runs import (
+    KINDS,
+    Planted,
+    Run,
+    each_squared_error,
+    lines,
+    planted,
+    session,
+    squared_error,
+)
+from tests.train.small import Heard
+
+import sweephand as sh
+
+RUNS = int(os.environ.get("SWEEPHAND_POISONED_RUNS", "4"))
+
+
+def policy_for(kind: str | None, action: Any = "skip", **options: Any) -> sh.SpikePolicy:
+    signals = "both" if kind == "n-grams" else "loss"
+    return sh.SpikePolicy(action=action, signal=signals, **options)  # type: ignore[arg-type]
+
+
+def trained(data: Planted, policy: sh.SpikePolicy | None, **options: Any) -> Run:
+    run = session(data, policy, **options)
+    run.session.train()
+    return run
+
+
+def weights(run: Run) -> bytes:
+    return bytes(run.model["w"].tobytes())
+
+
+class TestPlanted:
+    """The runs of the issue: SWEEPHAND_POISONED_RUNS of each kind of poison."""
+
+    @pytest.mark.parametrize("seed", range(RUNS))
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_all_poison_is_found_and_nothing_else_is_banned(self, kind: str, seed: int) -> None:
+        data = planted(seed, kind)
+        report = trained(data, policy_for(kind, "bisect"), seed=seed).session.spike_report
+        assert set(report.banned_ids) == data.poison, report
+
+    @pytest.mark.parametrize("seed", range(RUNS))
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_minibatches_with_poison_are_skipped(self, kind: str, seed: int) -> None:
+        data = planted(seed, kind)
+        report = trained(data, policy_for(kind), seed=seed).session.spike_report
+        assert {spike.outcome for spike in report.spikes} == {"skipped"}
+        found = {one for spike in report.spikes for one in spike.ids}
+        assert data.poison <= found
+        assert all(data.poison.intersection(spike.ids) for spike in report.spikes), report
+
+    @pytest.mark.parametrize("seed", range(2 * RUNS))
+    def test_a_run_without_poison_has_no_spike(self, seed: int) -> None:
+        data = planted(seed, None)
+        run = trained(data, policy_for("n-grams", "bisect"), seed=seed)
+        assert run.session.spike_report == sh.train.SpikeReport()
+        assert weights(run) == weights(trained(data, None, seed=seed))
+
+
+class TestTrace:
+    @pytest.mark.parametrize("action", ["skip", "bisect"])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_the_end_is_that_of_a_run_with_the_same_events(
+        self, kind: str, action: str, tmp_path: Path
+    ) -> None:
+        data = planted(3, kind)
+        healed = trained(
+            data,
+            policy_for(kind, action, frequency=7),
+            checkpoint_config=sh.CheckpointConfig(tmp_path, frequency=(5, "minibatch")),
+        )
+        assert len(healed.session.spike_report.spikes) > 0
+        replayed = trained(data, None, events=list(healed.source.events))
+        assert weights(healed) == weights(replayed)
+        again = trained(data, None, events=healed.session.spike_report.events)
+        assert weights(healed) == weights(again)
+
+    def test_steps_and_ledger_are_those_of_a_run_with_the_same_events(
+        self, tmp_path: Path
+    ) -> None:
+        data = planted(3, "labels")
+
+        def one(name: str, policy: sh.SpikePolicy | None, events: Any) -> tuple[Run, Any]:
+            ledger = sh.LossLedger(tmp_path / name)
+            run = session(
+                data, policy, events=events, writers=[ledger], criterion=each_squared_error
+            )
+            np.random.seed(1)  # noqa: NPY002
+            run.session.train()
+            return run, ledger.table().to_pylist()
+
+        pytest.importorskip("pyarrow")
+        healed, rows = one("healed", policy_for("labels", "bisect"), ())
+        assert healed.session.spike_report.spikes
+        assert rows == one("plain", None, list(healed.source.events))[1]
+
+    @pytest.mark.parametrize("action", ["skip", "bisect"])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_receipts_are_of_the_steps_that_stay(
+        self, kind: str, action: str, tmp_path: Path
+    ) -> None:
+        data, heard = planted(3, kind), Heard()
+        with sh.train.Receipts(tmp_path, content=True, parameters_every=5) as receipts:
+            policy = policy_for(kind, action, frequency=20)
+            run = trained(data, policy, writers=[receipts, heard])
+            assert run.session.spike_report.spikes
+            audit = receipts.audit(run.source, content=True)
+        assert audit.mismatch is None
+        assert audit.num_steps == heard.steps[-1].step < len(heard.steps)
+
+    def test_progress_is_told_again_from_where_it_went_back_to(self) -> None:
+        data, heard = planted(3, "labels"), Heard()
+        run = trained(data, policy_for("labels", frequency=10), writers=[heard])
+        [first, *_] = run.session.spike_report.spikes
+        numbers = [one.step for one in heard.steps]
+        jump = numbers.index(first.step)
+        assert numbers[jump + 1] == first.back_to_step + 1
+        events = [str(record.figures["message"]) for record in heard.of("event")]
+        assert f"step {first.step} spikes: back to step {first.back_to_step}" in events
+        assert str(first) in events
+
+
+class Killed(BaseException):
+    pass
+
+
+class Killer:
+    """A progress writer that ends the run when it is told something."""
+
+    def __init__(self, word: str, count: int = 1) -> None:
+        self.word, self.count = word, count
+
+    def update(self, step: sh.train.Step) -> None:
+        pass
+
+    def write(self, record: sh.train.Record) -> None:
+        if self.word in str(record.figures.get("message")):
+            self.count -= 1
+            if not self.count:
+                raise Killed
+
+
+class TestResume:
+    @pytest.mark.parametrize("count", [1, 2])
+    @pytest.mark.parametrize("word", [" spikes: back", " banned", "saved"])
+    def test_a_run_that_was_killed_comes_to_the_same_end(
+        self, word: str, count: int, tmp_path: Path
+    ) -> None:
+        data = planted(3, "labels")
+        policy = policy_for("labels", "bisect", frequency=20)
+
+        def one(folder: str, *writers: Any) -> Run:
+            saving = sh.CheckpointConfig(tmp_path / folder, frequency=(15, "minibatch"))
+            return session(data, policy, writers=writers, checkpoint_config=saving)
+
+        whole = one("whole")
+        whole.session.train()
+        with pytest.raises(Killed):
+            one("killed", Killer(word, count)).session.train()
+        resumed = one("killed")
+        resumed.session.train()
+        assert weights(resumed) == weights(whole)
+        assert list(resumed.source.events) == list(whole.source.events)
+        mine, other = resumed.session.spike_report, whole.session.spike_report
+        assert mine.banned_ids == other.banned_ids
+        assert sh.train.SpikeReport.read(tmp_path / "killed" / "spikes.json") == mine
+
+    def test_a_list_with_another_event_gets_those_of_the_spikes_besides(
+        self, tmp_path: Path
+    ) -> None:
+        data = planted(3, "features")
+        saving = sh.CheckpointConfig(tmp_path, frequency=(20, "minibatch"))
+        policy = policy_for("features", "bisect")
+        whole = session(data, policy, checkpoint_config=saving)
+        whole.session.train()
+        spikes = list(whole.source.events)
+        assert spikes
+        later = sh.events.Skip(at=10**6, stop=10**6 + 1)
+        resumed = session(data, policy, events=[later], checkpoint_config=saving)
+        resumed.session.train()
+        assert list(resumed.source.events) == [later, *spikes]
+
+    def test_from_every_checkpoint_the_end_is_the_same(self, tmp_path: Path) -> None:
+        data = planted(3, "features")
+
+        def one(folder: Path) -> Run:
+            saving = sh.CheckpointConfig(folder, frequency=(20, "minibatch"), preserve_all=True)
+            return session(data, policy_for("features", "bisect"), checkpoint_config=saving)
+
+        whole = one(tmp_path / "whole")
+        whole.session.train()
+        assert whole.session.spike_report.spikes
+        checkpoints = sorted((tmp_path / "whole").glob("checkpoint-*"))
+        assert len(checkpoints) >= 5
+        for i, checkpoint in enumerate(checkpoints):
+            shutil.copytree(checkpoint, tmp_path / str(i) / checkpoint.name)
+            rest = one(tmp_path / str(i))
+            rest.session.train()
+            assert weights(rest) == weights(whole)
+            assert rest.session.spike_report.banned_ids == whole.session.spike_report.banned_ids
+
+    def test_a_signal_in_the_midst_of_trials_leaves_a_run_that_goes_on(
+        self, tmp_path: Path
+    ) -> None:
+        data = planted(3, "labels")
+        policy = policy_for("labels", "bisect")
+        whole = trained(data, policy)
+        calls = [0]
+
+        def signalling(model: Any, minibatch: sh.Minibatch) -> Any:
+            calls[0] += 1
+            if minibatch.num_sequences < 9 and minibatch.num_samples < 70 and calls[0] > 40:
+                os.kill(os.getpid(), signal.SIGTERM)  # a half: bisection has begun
+            return squared_error(model, minibatch)
+
+        saving = sh.CheckpointConfig(tmp_path)
+        with pytest.raises(SystemExit):
+            trained(data, policy, criterion=signalling, checkpoint_config=saving)
+        resumed = trained(data, policy, checkpoint_config=saving)
+        assert weights(resumed) == weights(whole)
+
+    def test_a_signal_while_a_spike_is_waited_for_leaves_a_run_that_goes_on(
+        self, tmp_path: Path
+    ) -> None:
+        data, policy = poisoned_at(403, 411), sh.SpikePolicy(patience=2, frequency=10)
+        options: dict[str, Any] = {"size": 8, "randomize": False, "sweeps": 1}
+        whole = trained(data, policy, **options)
+        assert whole.session.spike_report.spikes[0].step == 51
+
+        class Signalling(Heard):
+            def update(self, step: sh.train.Step) -> None:
+                if step.step == 51:
+                    os.kill(os.getpid(), signal.SIGTERM)
+
+        saving = sh.CheckpointConfig(tmp_path)
+        with pytest.raises(SystemExit):
+            trained(data, policy, writers=[Signalling()], checkpoint_config=saving, **options)
+        resumed = trained(data, policy, checkpoint_config=saving, **options)
+        assert weights(resumed) == weights(whole)
+        assert resumed.session.spike_report.spikes[0].back_to_step == 50
+
+    def test_a_policy_may_come_and_go(self, tmp_path: Path) -> None:
+        data = poisoned_at(83, 563)
+        options: dict[str, Any] = {"size": 8, "randomize": False, "sweeps": 1}
+        policy = sh.SpikePolicy(action="bisect")
+
+        def one(policy: sh.SpikePolicy | None, samples: int, events: Any = ()) -> Run:
+            saving = sh.CheckpointConfig(tmp_path)
+            return trained(
+                data,
+                policy,
+                events=events,
+                max_samples=samples,
+                checkpoint_config=saving,
+                **options,
+            )
+
+        assert one(None, 200).session.spike_report == sh.train.SpikeReport()
+        second = one(policy, 600)
+        [spike] = second.session.spike_report.spikes
+        assert spike.banned_ids == ("array__563",)
+        with pytest.raises(sh.StateError, match="events differ"):
+            one(None, 640)
+        last = one(None, 640, events=sh.train.SpikeReport.read(tmp_path / "spikes.json").events)
+        assert last.trainer.consumed.samples == 639
+
+    def test_what_is_no_report_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "spikes.json"
+        for told in ("", "[]", '{"spikes": [{}], "events": []}', '{"spikes": [7]}'):
+            path.write_text(told)
+            with pytest.raises(sh.StateError):
+                sh.train.SpikeReport.read(path)
+        spike = sh.train.Spike(7, 48, 56).to_dict()
+        path.write_text(json.dumps({"spikes": [spike | {"outcome": "?"}], "events": []}))
+        with pytest.raises(sh.StateError, match="an outcome is one of seen, skipped"):
+            sh.train.SpikeReport.read(path)
+
+
+def poisoned_at(*places: int, size: int = 640) -> Planted:
+    """Make lines in which sequences of given numbers have labels a thousand times too large."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(size, 4)).astype(np.float32)
+    labels = (x @ [2, -1, 1, 0] + rng.normal(0, 0.3, size)).astype(np.float32)
+    labels[list(places)] = 1000
+    corpus = sh.ArrayDeserializer({"x": x, "labels": labels})
+    return Planted(corpus, {f"array__{one}" for one in places}, is_text=False)
+
+
+class TestCause:
+    def one(self, criterion: Any, policy: sh.SpikePolicy, **options: Any) -> Run:
+        data = poisoned_at()
+        return session(data, policy, criterion=criterion, size=8, randomize=False, **options)
+
+    def breaking(self, at: str) -> Any:
+        """Return a criterion for which one sequence has a usual loss and a huge gradient."""
+
+        def criterion(model: Any, minibatch: sh.Minibatch) -> Any:
+            loss, [gradient] = squared_error(model, minibatch)
+            return loss, [gradient + 1e4 if at in minibatch.ids else gradient]
+
+        return criterion
+
+    @pytest.mark.parametrize("action", ["skip", "bisect"])
+    def test_a_minibatch_whose_update_breaks_the_model_is_found_by_what_comes_behind(
+        self, action: str
+    ) -> None:
+        run = self.one(
+            self.breaking("array__403"),
+            policy_for(None, action),
+            sweeps=1,
+            learner_of=sh.numpy.SGD,
+        )
+        run.session.train()
+        [spike] = run.session.spike_report.spikes
+        assert (spike.cause_step, spike.step) == (51, 52)
+        assert spike.ids == tuple(f"array__{one}" for one in range(400, 408))
+        assert spike.outcome == ("skipped" if action == "skip" else "banned")
+        assert spike.banned_ids == (() if action == "skip" else ("array__403",))
+
+    @pytest.mark.parametrize("factor", [200, 500, 5000])
+    def test_another_level_is_accepted_and_nothing_is_left_out(self, factor: int) -> None:
+        def criterion(model: Any, minibatch: sh.Minibatch) -> Any:
+            loss, gradients = squared_error(model, minibatch)
+            return loss * (factor if minibatch.nominal_time >= 1000 else 1), gradients
+
+        run = self.one(criterion, policy_for(None), sweeps=2)
+        run.session.train()
+        [spike] = run.session.spike_report.spikes
+        assert spike.step in range(126, 140)
+        assert (spike.outcome, spike.cause_step) == ("accepted", None)
+        assert list(run.source.events) == []
+        assert run.session.spike_report.events == ()
+        plain = self.one(criterion, None, sweeps=2)  # type: ignore[arg-type]
+        plain.session.train()
+        assert weights(run) == weights(plain)
+
+    def test_a_loss_that_is_nan_for_ever_is_the_error_that_it_was(self) -> None:
+        def criterion(model: Any, minibatch: sh.Minibatch) -> Any:
+            loss, gradients = squared_error(model, minibatch)
+            return math.nan if minibatch.nominal_time >= 400 else loss, gradients
+
+        run = self.one(criterion, policy_for(None))
+        with pytest.raises(FloatingPointError, match="step 51"):
+            run.session.train()
+        assert [spike.outcome for spike in run.session.spike_report.spikes] == ["accepted"]
+
+    def test_neighbours_are_found_one_after_the_other(self) -> None:
+        data = poisoned_at(403, 410, 411, 417)
+        run = session(data, policy_for(None, "bisect"), size=8, randomize=False, sweeps=1)
+        run.session.train()
+        report = run.session.spike_report
+        assert set(report.banned_ids) == data.poison
+        assert [spike.step for spike in report.spikes] == [51, 52, 53]
+
+    def test_the_last_minibatch_is_healed_too(self) -> None:
+        data = poisoned_at(639)
+        run = session(data, policy_for(None), size=8, randomize=False, sweeps=1)
+        run.session.train()
+        assert run.session.spike_report.spikes[0].step == 80
+        assert run.trainer.consumed.steps == 79
+
+
+class TestActions:
+    def one(self, action: Any, *places: int, **options: Any) -> Run:
+        policy = sh.SpikePolicy(action=action, **options)
+        return session(poisoned_at(*places), policy, size=8, randomize=False, sweeps=1)
+
+    def test_a_callback_decides_for_each_spike(self) -> None:
+        asked: list[sh.train.Spike] = []
+
+        def decide(spike: sh.train.Spike) -> Any:
+            asked.append(spike)
+            return ["skip", "bisect", "ignore"][len(asked) - 1]
+
+        run = self.one(decide, 403, 483, 563)
+        run.session.train()
+        outcomes = [spike.outcome for spike in run.session.spike_report.spikes]
+        assert outcomes == ["skipped", "banned", "ignored"]
+        assert [spike.outcome for spike in asked] == ["seen"] * 3
+        assert asked[1].ids == tuple(f"array__{one}" for one in range(480, 488))
+        assert asked[1].z_scores["loss"] > 8
+
+    def test_a_callback_stops_training(self) -> None:
+        run = self.one(lambda spike: "stop", 403)
+        with pytest.raises(sh.train.SpikeError, match=r"step 51, loss .* stopped"):
+            run.session.train()
+        assert run.session.spike_report.spikes[0].outcome == "stopped"
+        assert run.trainer.consumed.steps < 51
+
+    def test_an_answer_that_is_none_is_refused(self) -> None:
+        run = self.one(lambda spike: "heal", 403)
+        with pytest.raises(ValueError, match="must be skip, bisect, ignore, stop, got 'heal'"):
+            run.session.train()
+
+    def test_more_spikes_than_are_allowed_end_training(self, tmp_path: Path) -> None:
+        report = tmp_path / "found" / "report.json"
+        run = self.one("skip", 403, 483, 563, max_spikes=2, report=report)
+        with pytest.raises(sh.train.SpikeError, match=f"more than max_spikes=2.* see {report}"):
+            run.session.train()
+        found = sh.train.SpikeReport.read(report)
+        assert [spike.outcome for spike in found.spikes] == ["skipped", "skipped", "stopped"]
+        assert found == run.session.spike_report
+        text = report.with_suffix(".txt").read_text()
+        assert text.startswith("3 spikes\nstep 51, loss ")
+        assert json.loads(report.read_text())["spikes"][0]["nominal_time"] == 400
+
+    def test_patience_waits_for_a_second_step(self) -> None:
+        run = self.one("skip", 403, patience=2)
+        run.session.train()
+        assert run.session.spike_report.spikes == ()
+        run = self.one("skip", 403, 411, patience=2)
+        run.session.train()
+        [spike, *_] = run.session.spike_report.spikes
+        assert spike.step == 51
+
+    def test_a_source_without_events_is_refused(self) -> None:
+        class Other:
+            is_infinite = False
+            num_samples_per_sweep = current_position = 0
+            plan = next_minibatch = get_checkpoint_state = restore_from_checkpoint = None
+
+        with pytest.raises(ValueError, match="spike_policy needs a MinibatchSource"):
+            sh.training_session(
+                self.one("skip").trainer,
+                Other(),  # type: ignore[arg-type]
+                8,
+                spike_policy=sh.SpikePolicy(),
+            )
+
+
+class TestLossScale:
+    def one(self, scale: dict[str, Any], *places: int, bad: float = math.nan) -> Run:
+        data = poisoned_at()
+        ids = {f"array__{one}" for one in places}
+
+        def scaled(model: Any, minibatch: sh.Minibatch) -> Any:
+            loss, [gradient] = squared_error(model, minibatch)
+            factor = run.trainer.model.loss_scales[0].get_scaled_loss(1.0)
+            if ids.intersection(minibatch.ids):
+                gradient = gradient + bad
+            return loss, [gradient * np.float32(factor)]
+
+        run = session(
+            data,
+            policy_for(None),
+            size=8,
+            randomize=False,
+            sweeps=1,
+            criterion=scaled,
+            loss_scale=scale,
+        )
+        return run
+
+    def test_a_step_that_is_skipped_is_no_spike(self) -> None:
+        run = self.one({"initial_scale": 8.0}, 403, 483)
+        run.session.train()
+        assert run.session.spike_report.spikes == ()
+
+    def test_too_many_skipped_steps_are_a_spike(self) -> None:
+        run = self.one({"initial_scale": 8.0, "max_consecutive_skips": 2}, 403, 411)
+        run.session.train()
+        [spike] = run.session.spike_report.spikes
+        assert (spike.step, spike.outcome) == (51, "skipped")
+        assert spike.z_scores == {"gradient norm": math.inf}
+
+
+def test_gradient_norms_are_told_and_change_nothing() -> None:
+    heard, plain = Heard(), Heard()
+    data = poisoned_at()
+    trained(data, sh.SpikePolicy(signal="gradient norm"), writers=[heard], size=8, sweeps=1)
+    trained(data, None, writers=[plain], size=8, sweeps=1)
+    assert all(one.gradient_norm is None for one in plain.steps)
+    assert all(one.gradient_norm > 0 for one in heard.steps)  # type: ignore[operator]
+    assert [one[:6] for one in heard.steps] == [one[:6] for one in plain.steps]
+    model = {"w": np.zeros(4, np.float32)}
+    first = next(sh.MinibatchSource(data.corpus).minibatches(8))
+    norm = float(np.linalg.norm(squared_error(model, first)[1][0] / 8))
+    assert heard.steps[0].gradient_norm == pytest.approx(norm)
+
+
+def test_with_everything_on_a_run_comes_to_the_end_of_one_with_the_same_events(
+    tmp_path: Path,
+) -> None:
+    data = planted(3, "labels")
+
+    def one(name: str, policy: sh.SpikePolicy | None, events: Any = ()) -> Run:
+        validation = sh.MinibatchSource(lines(np.random.default_rng(9), None, set()))
+        return trained(
+            data,
+            policy,
+            events=events,
+            epoch_size=4000,
+            rate=sh.learning_parameter_schedule(0.1, minibatch_size=128),
+            checkpoint_config=sh.CheckpointConfig(tmp_path / name, frequency=(50, "minibatch")),
+            cv_config=sh.CrossValidationConfig(validation, frequency=3000, max_samples=200),
+            lr_control=sh.LearningRateControl(0.01, min_learning_rate=0.02),
+            mb_scaling=sh.MinibatchScaling(trial_minibatches=2, max_size=160),
+        )
+
+    healed = one("healed", policy_for("labels", "bisect", frequency=25))
+    assert healed.session.spike_report.spikes
+    assert weights(healed) == weights(one("plain", None, list(healed.source.events)))

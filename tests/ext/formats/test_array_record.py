@@ -1,0 +1,223 @@
+"""ArrayRecord files: what a record may hold, groups of records, damage, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ext.tfds.folders import NUMBERED, numbered, write_folder
+from tests.read.format_corpora import write_array_record
+from tests.read.rows import rows
+
+import sweephand as sh
+
+pytest.importorskip("array_record.python.array_record_module")
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "train.array_record"
+
+
+def test_records_that_nobody_knows_are_bytes(path: Path) -> None:
+    records = [b"", b"\xff\x00", b"abc", b"{no json", b"\x0a\xff"]
+    write_array_record(path, records)
+    corpus = sh.open(path)
+    assert isinstance(corpus, sh.ArrayRecordDeserializer)
+    assert rows(corpus) == [{"record": [one]} for one in records]
+    named = sh.ArrayRecordDeserializer(path, {"picture": sh.StreamDef()}, payload="bytes")
+    assert [row["picture"] for row in rows(named)] == [[one] for one in records]
+    with pytest.raises(ValueError, match="records of bytes are one stream, not 2: a, b"):
+        sh.ArrayRecordDeserializer(path, ["a", "b"])
+
+
+def test_bytes_may_be_numbers(path: Path) -> None:
+    tokens = [np.arange(n, dtype="<u2") for n in (3, 1, 4)]
+    write_array_record(path, [*(one.tobytes() for one in tokens), b"odd"])
+    corpus = sh.ArrayRecordDeserializer(path, {"tokens": sh.StreamDef(dtype="uint16")})
+    with pytest.raises(sh.DataError, match="3 bytes are no whole number of 2") as caught:
+        rows(corpus)
+    assert (caught.value.stream, caught.value.sequence) == ("tokens", 3)
+    assert [row["tokens"] for row in rows(corpus, max_errors=1)] == [
+        one.tolist() for one in tokens
+    ]
+
+
+def test_records_may_be_objects_of_json(path: Path) -> None:
+    good = {"tokens": [1, 2], "text": "a\nb"}
+    texts = [
+        json.dumps(good, indent=2),
+        "",
+        "[1]",
+        '{"tokens": ["a"]}',
+        '{"tokens": [3], "t\n": 1}',
+    ]
+    write_array_record(path, [one.encode() for one in texts])
+    corpus = sh.ArrayRecordDeserializer(path, ["tokens", "text"])
+    with pytest.raises(sh.DataError, match="no JSON object") as caught:
+        rows(corpus)
+    assert (caught.value.sequence, caught.value.offset, caught.value.line) == (1, None, None)
+    assert rows(corpus, max_errors=4) == [{"tokens": [1, 2], "text": [b"a\nb"]}]
+
+
+def test_records_may_be_sequence_examples(path: Path) -> None:
+    records = [
+        sh.tfrecord.encode_sequence_example({"label": n}, {"frames": np.full((n, 2), n, "f4")})
+        for n in (1, 3)
+    ]
+    write_array_record(path, records)
+    assert rows(sh.open(path)) == [{"frames": [[n, n]] * n, "label": [n]} for n in (1, 3)]
+
+
+@pytest.mark.parametrize(
+    "options", ["group_size:1", "group_size:7", "group_size:4,uncompressed"]
+)
+def test_groups_of_any_size_are_read(path: Path, options: str) -> None:
+    records = [b"%d" % n * 50_000 for n in range(60)]
+    write_array_record(path, records, options)
+    corpus = sh.ArrayRecordDeserializer(path, payload="bytes")
+    assert [row["record"] for row in rows(corpus)] == [[one] for one in records]
+    with sh.MinibatchSource(corpus, max_sweeps=1, randomization_window_in_chunks=1) as source:
+        found = [
+            one for minibatch in source.minibatches(8) for one in minibatch["record"].values
+        ]
+    assert sorted(found) == sorted(records)
+
+
+def test_a_flipped_byte_of_the_data_is_never_silent(path: Path) -> None:
+    records = [bytes([65 + n]) * (n + 1) for n in range(12)]
+    write_array_record(path, records, "group_size:3")
+    content = path.read_bytes()
+    used = [n for n in range(len(content)) if content[n]]
+    refused = 0
+    for place in used:
+        damaged = bytearray(content)
+        damaged[place] ^= 0x11
+        path.write_bytes(damaged)
+        corpus = sh.ArrayRecordDeserializer(
+            path, {"record": sh.StreamDef()}, payload="bytes", index=None
+        )
+        try:
+            found = rows(corpus)
+        except sh.DataError:
+            refused += 1
+        else:
+            assert [row["record"] for row in found] == [[one] for one in records]
+    assert refused > len(used) // 2
+
+
+def test_a_damaged_group_is_one_item_and_the_rest_is_served(path: Path) -> None:
+    records = [b"%d" % n * 9 for n in range(9)]
+    write_array_record(path, records, "group_size:3,uncompressed")
+    content = bytearray(path.read_bytes())
+    content[content.index(records[4])] ^= 1
+    path.write_bytes(content)
+    corpus = sh.ArrayRecordDeserializer(path, payload="bytes")
+    with pytest.raises(sh.DataError, match=r"records 3 to 5: .*hash mismatch") as caught:
+        rows(corpus)
+    assert (caught.value.file, caught.value.sequence) == (str(path), 3)
+    found = rows(corpus, max_errors=1)
+    assert [row["record"] for row in found] == [[one] for one in records[:3] + records[6:]]
+
+
+def test_a_file_that_changed_since_is_stale(path: Path) -> None:
+    write_array_record(path, [b"one", b"two"])
+    source = sh.MinibatchSource(sh.ArrayRecordDeserializer(path, payload="bytes"))
+    path.unlink()
+    write_array_record(path, [b"one", b"two", b"three"])
+    with source, pytest.raises(sh.StaleError):
+        source.next_minibatch(2)
+
+
+def test_a_map_decodes_records(path: Path) -> None:
+    write_array_record(path, [b"1 2 3", b"4"])
+
+    def parse(row: Any) -> dict[str, Any]:
+        return {"tokens": np.array(row["record"][0].split(), np.int64)}
+
+    corpus = sh.open(path).map(parse, size="measured")
+    assert [row["tokens"] for row in rows(corpus)] == [[1, 2, 3], [4]]
+
+
+def test_what_cannot_be_read_is_refused(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="payload must be one of"):
+        sh.ArrayRecordDeserializer(path, payload="pickle")  # type: ignore[arg-type]
+    path.write_bytes(b"nothing of that kind")
+    with pytest.raises(sh.DataError, match="no ArrayRecord file, or cut short"):
+        sh.open(path)
+    write_array_record(path, [])
+    with pytest.raises(sh.DataError, match="empty"):
+        rows(sh.open(path))
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    store.pipe("/array/x.array_record", b"0123")
+    try:
+        with pytest.raises(ValueError, match="of a store are not read; copy them to a disk"):
+            sh.ArrayRecordDeserializer("memory://array/x.array_record")
+    finally:
+        store.rm("/array", recursive=True)
+
+
+def tfds_folder(folder: Path, lengths: Sequence[int], options: str = "group_size:1") -> Path:
+    """Write a folder of TFDS twice, in two formats."""
+    shards = numbered(*lengths)
+    write_folder(folder / "tfrecord", {"train": shards}, NUMBERED)
+    form = {"fileFormat": "array_record"}
+    write_folder(folder / "array", {"train": shards}, NUMBERED, **form)
+    for old in (folder / "array").glob("*.tfrecord-*"):
+        old.unlink()
+    for number, examples in enumerate(shards):
+        name = f"demo-train.array_record-{number:05}-of-{len(shards):05}"
+        records = [sh.tfrecord.encode_example(one) for one in examples]
+        write_array_record(folder / "array" / name, records, options)
+    return folder
+
+
+def test_a_tfds_folder_is_the_same_in_both_formats(tmp_path: Path) -> None:
+    folder = tfds_folder(tmp_path, [7, 4, 9], "group_size:2")
+    config = sh.tfds.ReadConfig(shuffle_seed=5)
+
+    def ids(form: str, **options: Any) -> list[Any]:
+        dataset = sh.tfds.load(
+            folder / form, "train[3:-2]", shuffle_files=True, read_config=config
+        )
+        with sh.MinibatchSource(dataset, max_sweeps=2, **options) as source:
+            return [
+                one for batch in source.minibatches(4) for one in batch["x"].values.tolist()
+            ]
+
+    for options in ({"randomize": False}, {"randomization_seed": 3}, {"num_threads": 0}):
+        assert ids("array", **options) == ids("tfrecord", **options)
+    assert type(sh.open(folder / "array")) is type(sh.open(folder / "tfrecord"))
+
+
+def test_a_damaged_record_of_a_tfds_folder_is_skipped(tmp_path: Path) -> None:
+    folder = tfds_folder(tmp_path, [6], "group_size:2,uncompressed")
+    (path,) = (folder / "array").glob("*.array_record-*")
+    content = bytearray(path.read_bytes())
+    content[content.index(sh.tfrecord.encode_example({"x": 3}))] ^= 1
+    path.write_bytes(content)
+    dataset = sh.tfds.load(folder / "array", "train")
+    options: dict[str, Any] = {"randomize": False, "max_sweeps": 1}
+    with (
+        sh.MinibatchSource(dataset, **options) as source,
+        pytest.raises(sh.DataError, match="hash mismatch") as caught,
+    ):
+        list(source.minibatches(4))
+    assert caught.value.file == str(path)
+    with sh.MinibatchSource(dataset, max_errors=2, **options) as source:
+        found = [one for batch in source.minibatches(4) for one in batch["x"].values.tolist()]
+    assert found == [0, 1, 4, 5]
+
+
+def test_a_tfds_folder_with_too_few_examples_is_refused(tmp_path: Path) -> None:
+    folder = tfds_folder(tmp_path, [6])
+    (path,) = (folder / "array").glob("*.array_record-*")
+    path.unlink()
+    write_array_record(path, [b""] * 5)
+    with pytest.raises(sh.DataError, match=r"has 5 examples, dataset_info.json says 6"):
+        sh.MinibatchSource(sh.tfds.load(folder / "array", "train"))

@@ -1,0 +1,332 @@
+"""LeRobot's episodes come with their rows, and clips of their videos by time stamps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ext.formats.lerobot_folder import Made, write_lerobot
+from tests.ext.vision.made_videos import all_frames
+
+import sweephand as sh
+from sweephand.ext.vision.decode.video_file import VideoFile
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+TOP, WRIST = "observation.images.top", "observation.images.wrist"
+LENGTHS = [30, 12, 45, 20, 1, 33, 28]
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    return write_lerobot(tmp_path / "pusht", LENGTHS, cameras=(TOP, WRIST))
+
+
+def whole(corpus: sh.Deserializer) -> sh.Minibatch:
+    with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
+        return source.next_minibatch(10**6)
+
+
+def frames_of(made: Made, camera: str, episode: int) -> np.ndarray:
+    """All frames of an episode, taken from its whole file by their times."""
+    begin = episode // 2 * 2
+    path = made.folder / f"videos/{camera}/chunk-001/file-{episode // 2:03d}.mp4"
+    found = [pixels for _, pixels in all_frames(str(path))]
+    first = sum(made.lengths[begin:episode])
+    return np.stack(found[first : first + made.lengths[episode]])
+
+
+@pytest.mark.parametrize("options", [{}, {"group_rows": 7}, {"group_rows": 10**6}])
+@pytest.mark.parametrize("fixed_lists", [True, False])
+def test_an_episode_is_a_sequence_of_its_rows(
+    tmp_path: Path, options: dict[str, Any], fixed_lists: bool
+) -> None:
+    made = write_lerobot(tmp_path / "x", LENGTHS, fixed_lists=fixed_lists, **options)
+    minibatch = whole(sh.open(made.folder))
+    assert minibatch.ids == [f"episode_{number:06d}" for number in range(len(LENGTHS))]
+    for name, wanted in (("action", made.actions), ("observation.state", made.states)):
+        found = minibatch[name].as_sequences()
+        assert all((a == b).all() for a, b in zip(found, wanted, strict=True))
+    numbers = minibatch["episode_index"].as_sequences()
+    assert [set(one.tolist()) for one in numbers] == [
+        {number} for number in range(len(LENGTHS))
+    ]
+    assert minibatch["frame_index"].as_sequences()[2].tolist() == list(range(45))
+    assert [text.decode() for text in minibatch["task"].values] == made.tasks
+    assert minibatch.num_samples == sum(LENGTHS)
+    part = minibatch[TOP].values[3]
+    assert part["path"] == str(made.folder / f"videos/{TOP}/chunk-001/file-001.mp4")
+    assert part["num_frames"] == 20
+    assert part["begin"] == pytest.approx((45 - 0.5) / 25)
+
+
+def test_all_frames_of_an_episode_are_those_of_its_file(made: Made) -> None:
+    corpus = sh.open(made.folder, streams=[TOP, WRIST, "action"])
+    for episode in (0, 1, 3, 4, 6):
+        length = LENGTHS[episode]
+        name = f"episode_{episode:06d}"
+
+        def is_it(sequence: Any, length: int = length) -> bool:
+            return len(sequence["action"]) == length
+
+        one = corpus.filter(is_it, name=name)
+        clip = sh.decode.video([TOP, WRIST], length, beside=["action"])
+        minibatch = whole(one.map(clip))
+        assert minibatch.ids == [name]
+        for camera in (TOP, WRIST):
+            assert (minibatch[camera].values[0] == frames_of(made, camera, episode)).all()
+        assert (minibatch["action"].values[0] == made.actions[episode]).all()
+
+
+def test_clips_and_their_actions_are_of_the_same_frames(made: Made) -> None:
+    corpus = sh.open(made.folder, streams=[TOP, "action", "frame_index", "task"])
+    clip = sh.decode.video(TOP, 4, stride=3, beside=["action", "frame_index"], short="drop")
+    with sh.MinibatchSource(corpus.map(clip), max_sweeps=2) as source:
+        assert source.num_sequences_per_sweep == 6  # of one frame is one
+        seen = set()
+        for minibatch in source.minibatches(4):
+            rows = zip(
+                minibatch.ids,
+                minibatch[TOP].values,
+                minibatch["action"].values,
+                minibatch["frame_index"].values,
+                minibatch["task"].values,
+                strict=True,
+            )
+            for name, pixels, action, numbers, task in rows:
+                episode = int(name.removeprefix("episode_"))
+                first = int(numbers[0])
+                assert numbers.tolist() == [first, first + 3, first + 6, first + 9]
+                assert (pixels == frames_of(made, TOP, episode)[numbers]).all()
+                assert (action == made.actions[episode][numbers]).all()
+                assert task.decode() == made.tasks[episode]
+                seen.add(name)
+    assert len(seen) == 6
+
+
+def windows(episode: Any) -> list[dict[str, Any]]:
+    """Cut an episode at every fifth frame: a picture, and the eight actions from there."""
+    actions = episode["action"]
+    return [
+        {"action": actions[at : at + 8], TOP: {**episode[TOP], "frames": [at, at + 1]}}
+        for at in range(0, len(actions) - 7, 5)
+    ]
+
+
+def test_episodes_are_cut_into_windows_without_decoding(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+    begin = VideoFile.__init__
+
+    def counting(self: VideoFile, *arguments: Any) -> None:
+        opened.append(arguments)
+        begin(self, *arguments)
+
+    monkeypatch.setattr(VideoFile, "__init__", counting)
+    streams = {"action": sh.StreamDef(defines_mb_size=True), TOP: sh.StreamDef()}
+    corpus = sh.open(made.folder, streams=streams).map(windows, size="measured")
+    with sh.MinibatchSource(corpus) as source:
+        assert source.num_sequences_per_sweep == sum((n - 8) // 5 + 1 for n in LENGTHS if n > 7)
+        assert not opened
+    minibatch = whole(corpus.map(sh.decode.video(TOP, 1)))
+    for name, actions, picture in zip(
+        minibatch.ids, minibatch["action"].as_sequences(), minibatch[TOP].values, strict=True
+    ):
+        episode, window = (int(one) for one in name.removeprefix("episode_").split("#"))
+        at = 5 * window
+        assert (actions == made.actions[episode][at : at + 8]).all()
+        assert (picture[0] == frames_of(made, TOP, episode)[at]).all()
+
+
+def test_streams_are_chosen_and_renamed(made: Made) -> None:
+    defs = sh.StreamDefs(
+        top=sh.StreamDef(field=TOP), state=sh.StreamDef(field="observation.state")
+    )
+    corpus = sh.LeRobotDeserializer(made.folder, defs, index=None)
+    assert corpus.cameras == [TOP, WRIST]
+    assert corpus.fps == 25
+    minibatch = whole(corpus)
+    assert set(minibatch) == {"top", "state"}
+    assert (minibatch["state"].as_sequences()[5] == made.states[5]).all()
+    videos_alone = whole(sh.LeRobotDeserializer(made.folder, [WRIST]))
+    assert videos_alone.num_samples == len(LENGTHS)
+    with pytest.raises(sh.DataError, match="no field 'velocity', there are: action"):
+        whole(sh.LeRobotDeserializer(made.folder, ["velocity"]))
+
+
+def test_shuffled_shared_and_resumed_runs_agree(made: Made) -> None:
+    corpus = sh.open(made.folder, streams=[TOP, "action"])
+    clip = corpus.map(sh.decode.video(TOP, 1, beside=["action"], size=8))
+    source = sh.MinibatchSource(clip, randomization_seed=2)
+    source.next_minibatch(2)
+    state = json.loads(json.dumps(source.get_checkpoint_state()))
+    wanted = source.next_minibatch(5)
+    again = sh.MinibatchSource(clip, randomization_seed=2, num_map_workers=0)
+    again.restore_from_checkpoint(state)
+    shares = []
+    for rank in range(2):
+        again.restore_from_checkpoint(state)
+        shares.append(again.next_minibatch(5, num_data_partitions=2, partition_index=rank))
+    found = {
+        name: (clip, action)
+        for share in shares
+        for name, clip, action in zip(
+            share.ids, share[TOP].values, share["action"].values, strict=True
+        )
+    }
+    assert set(found) == set(wanted.ids)
+    for name, clip_, action in zip(
+        wanted.ids, wanted[TOP].values, wanted["action"].values, strict=True
+    ):
+        assert (found[name][0] == clip_).all()
+        assert (found[name][1] == action).all()
+
+
+def edit_info(made: Made, **changes: Any) -> None:
+    path = made.folder / "meta/info.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def edit_episodes(made: Made, name: str, row: int, value: Any) -> None:
+    path = made.folder / "meta/episodes/chunk-000/file-000.parquet"
+    rows = pq.read_table(path).to_pylist()
+    rows[row][name] = value
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def test_other_versions_are_refused_by_name(made: Made) -> None:
+    edit_info(made, codebase_version="v2.1")
+    with pytest.raises(ValueError, match=r"version v2\.1, read is v3: convert it"):
+        sh.open(made.folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"fps": "x"}, "description of the data set is damaged"),
+        ({"fps": 0}, "frames a second"),
+        ({"features": 3}, "description of the data set is damaged"),
+        ({"data_path": "data/{0}"}, "no template of paths"),
+        ({"data_path": "data/{chunk_index.real}"}, "no template of paths"),
+        ({"data_path": "data/{chunk_index:999999d}"}, "no template of paths"),
+        ({"data_path": "../{chunk_index}/{file_index}"}, "leads out of the folder"),
+        ({"video_path": "/{video_key}.mp4"}, "leads out of the folder"),
+        ({"features": {"../../x": {"dtype": "video"}}}, "outside of the folder"),
+    ],
+)
+def test_a_wrong_description_is_an_error(
+    made: Made, changes: dict[str, Any], reason: str
+) -> None:
+    edit_info(made, **changes)
+    with pytest.raises(sh.DataError, match=reason) as caught:
+        sh.LeRobotDeserializer(made.folder)
+    assert str(caught.value.file).endswith("info.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("episode_index", 1, "two episodes have one number"),
+        ("dataset_to_index", 0, "an episode has no frames"),
+        (f"videos/{TOP}/to_timestamp", 0.0, "ends before it begins"),
+        (f"videos/{TOP}/from_timestamp", float("nan"), "ends before it begins"),
+        (f"videos/{TOP}/file_index", -1, "is negative"),
+        ("episode_index", None, "'episode_index' of episodes has nulls"),
+        ("dataset_to_index", 29, "it has 87 rows, its episodes have 86"),
+    ],
+)
+def test_wrong_episodes_are_an_error(made: Made, name: str, value: Any, reason: str) -> None:
+    edit_episodes(made, name, 0, value)
+    with pytest.raises(sh.DataError, match=reason):
+        whole(sh.open(made.folder))
+
+
+def test_rows_of_another_episode_are_skipped_or_an_error(made: Made) -> None:
+    whole(sh.open(made.folder))  # the index knows nothing of it
+    edit_episodes(made, "dataset_to_index", 0, 31)
+    edit_episodes(made, "dataset_from_index", 1, 31)
+    with pytest.raises(sh.DataError, match=r"a row of episode 0 says that it is of another"):
+        whole(sh.open(made.folder))
+    with sh.MinibatchSource(sh.open(made.folder), max_errors=1, max_sweeps=1) as source:
+        minibatch = source.next_minibatch(10**6)
+        assert "episode_000000" not in minibatch.ids
+        assert len(minibatch.ids) == len(LENGTHS) - 1
+
+
+def test_a_video_of_other_frames_is_an_error_with_its_episode(made: Made) -> None:
+    edit_episodes(made, f"videos/{TOP}/to_timestamp", 0, 28 / 25)
+    corpus = sh.open(made.folder, streams=[TOP, "action"])
+    clips = corpus.map(sh.decode.video(TOP, 1, beside=["action"]))
+    reason = r"28 frames from -0\.02 s to 1\.1 s, 30 should be there"
+    with pytest.raises(sh.DataError, match=reason) as caught:
+        whole(clips)
+    assert caught.value.sequence == "episode_000000"
+    (made.folder / f"videos/{TOP}/chunk-001/file-002.mp4").unlink()
+    with sh.MinibatchSource(clips, max_errors=3, max_sweeps=1) as source:
+        source.next_minibatch(10**6)
+        wrong = {one.sequence for one in source.errors}
+        assert wrong == {f"episode_{number:06d}" for number in (0, 4, 5)}
+
+
+def test_an_absent_file_or_folder_is_named(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        sh.LeRobotDeserializer(tmp_path / "nothing")
+    (made.folder / "data/chunk-000/file-001.parquet").unlink()
+    with pytest.raises(FileNotFoundError, match=r"file-001\.parquet"):
+        sh.open(made.folder)
+
+
+def test_an_episode_with_a_null_is_skipped_or_an_error(made: Made) -> None:
+    path = made.folder / "data/chunk-000/file-000.parquet"
+    rows = pq.read_table(path)
+    actions = rows.column("action").to_pylist()
+    actions[35] = None  # frame 5 of episode 1
+    kind = rows.schema.field("action").type
+    rows = rows.set_column(0, "action", pa.array(actions, kind))
+    pq.write_table(rows, path)
+    corpus = sh.open(made.folder, streams=["action", "frame_index"])
+    with pytest.raises(sh.DataError, match="'action'"):
+        whole(corpus)
+    with sh.MinibatchSource(corpus, max_errors=1, max_sweeps=1) as source:
+        minibatch = source.next_minibatch(10**6)
+        wanted = [f"episode_{number:06d}" for number in (0, 2, 3, 4, 5, 6)]
+        assert sorted(minibatch.ids) == wanted
+
+
+def test_episodes_may_be_listed_in_any_order(made: Made) -> None:
+    folder = made.folder / "meta/episodes/chunk-000"
+    rows = [row for path in sorted(folder.iterdir()) for row in pq.read_table(path).to_pylist()]
+    for path in folder.iterdir():
+        path.unlink()
+    rows = [rows[at] for at in (3, 0, 6, 5, 1, 2, 4)]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "file-007.parquet")
+    minibatch = whole(sh.open(made.folder))
+    assert minibatch.ids == [f"episode_{number:06d}" for number in range(len(LENGTHS))]
+    found = minibatch["action"].as_sequences()
+    assert all((a == b).all() for a, b in zip(found, made.actions, strict=True))
+    assert [part["num_frames"] for part in minibatch[TOP].values] == LENGTHS
+    assert [text.decode() for text in minibatch["task"].values] == made.tasks
+
+
+def test_damaged_rows_are_an_error_or_skipped(made: Made) -> None:
+    path = made.folder / "data/chunk-000/file-001.parquet"
+    content = bytearray(path.read_bytes())
+    content[10:60] = bytes(50)
+    path.write_bytes(bytes(content))
+    corpus = sh.open(made.folder, streams=["action", "observation.state"])
+    with pytest.raises(sh.DataError):
+        whole(corpus)
+    with sh.MinibatchSource(corpus, max_errors=5, max_sweeps=1) as source:
+        minibatch = source.next_minibatch(10**6)
+        wanted = [f"episode_{number:06d}" for number in (0, 1, 2, 4, 5, 6)]
+        assert sorted(minibatch.ids) == wanted

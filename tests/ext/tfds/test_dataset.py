@@ -1,0 +1,457 @@
+"""A folder is served in TFDS' own order, from any position, or in ours."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ext.tfds.folders import LABEL, NUMBERED, numbered, tensor, tree, write_folder
+
+import sweephand as sh
+from sweephand.ext.tfds import ReadConfig
+
+TWO = ReadConfig(interleave_cycle_length=2, interleave_block_length=2)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The worked example: a split of 14 examples in four shards, one of them empty."""
+    return write_folder(
+        tmp_path / "demo" / "1.0.0", {"s": numbered(4, 0, 7, 3), "t": numbered(5)}, NUMBERED
+    )
+
+
+def values(source: sh.MinibatchSource, size: int = 3) -> list[int]:
+    return [n for batch in source.minibatches(size) for n in batch["x"].values.tolist()]
+
+
+def serve(dataset: sh.tfds.Dataset, sweeps: int = 1, **options: Any) -> sh.MinibatchSource:
+    return sh.MinibatchSource(dataset, randomize=False, max_sweeps=sweeps, **options)
+
+
+# -- order --
+ORDER = [0, 1, 200, 201, 2, 3, 202, 203, 204, 205, 300, 301, 206, 302]
+
+
+def test_the_worked_order_is_delivered(folder: Path) -> None:
+    dataset = sh.tfds.load(folder, "s", read_config=TWO)
+    source = serve(dataset, sweeps=2)
+    assert values(source) == ORDER * 2
+    assert len(dataset) == source.num_samples_per_sweep == 14
+
+
+def test_ids_are_those_of_tfds(folder: Path) -> None:
+    dataset = sh.tfds.load(folder, "s[3:]", read_config=TWO)
+    source = serve(dataset)
+    ids = [name for batch in source.minibatches(5) for name in batch.ids]
+    assert ids == dataset.ids(0, 11) == source.sequence_ids(0, 11)
+    assert ids[:4] == [
+        "demo-s.tfrecord-00000-of-00004__3",
+        "demo-s.tfrecord-00002-of-00004__0",
+        "demo-s.tfrecord-00002-of-00004__1",
+        "demo-s.tfrecord-00003-of-00004__0",
+    ]
+    assert [dataset.find(name) for name in ids] == list(range(11))
+    assert [source.find(name, sweep=1) for name in ids] == list(range(11, 22))
+    with pytest.raises(KeyError):
+        source.find("demo-s.tfrecord-00000-of-00004__2")
+
+
+def test_a_seeded_shuffle_is_another_one_in_every_sweep(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, {"s": numbered(1, 1, 1, 1, 1)}, NUMBERED)
+    config = ReadConfig(interleave_cycle_length=1, shuffle_seed=7)
+    dataset = sh.tfds.load(folder, "s", True, config)
+    source = serve(dataset, sweeps=3)
+    found = [n // 100 for n in values(source, 4)]
+    assert found == [2, 4, 0, 3, 1, 4, 3, 1, 0, 2, 1, 2, 3, 4, 0]
+    assert dataset.ids(0, 1, number=1) == ["demo-s.tfrecord-00004-of-00005__0"]
+    assert [source.find("demo-s.tfrecord-00003-of-00005__0", sweep=n) for n in range(3)] == [
+        3,
+        5 + 1,
+        10 + 2,
+    ]
+
+
+def test_a_seed_that_was_drawn_is_told_and_repeats_the_order(folder: Path) -> None:
+    drawn = sh.tfds.load(folder, "s", True)
+    again = sh.tfds.load(folder, "s", True, ReadConfig(shuffle_seed=drawn.shuffle_seed))
+    assert values(serve(drawn, 3)) == values(serve(again, 3))
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_state_goes_on_at_any_example(folder: Path, shuffle: bool) -> None:
+    config = ReadConfig(
+        interleave_cycle_length=2,
+        interleave_block_length=2,
+        shuffle_seed=1 if shuffle else None,
+    )
+
+    def load() -> sh.MinibatchSource:
+        return serve(sh.tfds.load(folder, "s", shuffle, config), 3)
+
+    whole = values(load(), 1)
+    for position in range(0, 42, 5):
+        source = load()
+        source.current_position = position
+        state = source.get_checkpoint_state()
+        again = load()
+        again.restore_from_checkpoint(state)
+        assert values(again, 4) == whole[position:]
+    with pytest.raises(sh.StateError):
+        serve(sh.tfds.load(folder, "s"), 3).restore_from_checkpoint(state)
+
+
+def test_shares_of_workers_are_the_order_dealt_in_turn(folder: Path) -> None:
+    dataset = sh.tfds.load(folder, "s", read_config=TWO)
+    shares = []
+    for rank in range(3):
+        with serve(dataset) as source:
+            batch = source.next_minibatch(14, num_data_partitions=3, partition_index=rank)
+            shares.append(batch["x"].values.tolist())
+    assert shares == [ORDER[rank::3] for rank in range(3)]
+
+
+def test_our_timeline_runs_over_the_same_examples(folder: Path) -> None:
+    dataset = pickle.loads(pickle.dumps(sh.tfds.load(folder, "s+t[:2]")))
+    source = sh.MinibatchSource(dataset, num_lanes=4, max_sweeps=2, randomization_seed=5)
+    found = values(source)
+    assert sorted(found[:16]) == sorted(found[16:]) == sorted([*ORDER, 0, 1])
+    assert found[:16] != found[16:]
+    state = sh.MinibatchSource(dataset, num_lanes=4).get_checkpoint_state()
+    sh.MinibatchSource(sh.tfds.load(folder, "s+t[:2]"), num_lanes=4).load_state_dict(state)
+
+
+def test_only_what_is_delivered_is_read(tmp_path: Path) -> None:
+    shards = [[{"x": n, "image": bytes(10_000)} for n in range(50)] for _ in range(8)]
+    features = tree(x=tensor("int64"), image={"image": {}})
+    folder = write_folder(tmp_path, {"s": shards}, features)
+    serve(sh.tfds.load(folder, "s"))  # builds the index
+    for path in folder.glob("demo-s*-of-00008"):
+        times = path.stat()
+        content = bytearray(path.read_bytes())
+        content[5000:-12_000] = bytes(len(content) - 17_000)  # all but the last example
+        path.write_bytes(content)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    source = serve(sh.tfds.load(folder, "s", read_config=ReadConfig(interleave_block_length=1)))
+    source.current_position = 8 * 49
+    assert values(source, 8) == [49] * 8
+
+
+def test_a_selection_may_be_a_tree(folder: Path) -> None:
+    found: Any = sh.tfds.load(folder, {"a": ["s[:50%]", "t"], "b": "all"})
+    assert [len(one) for one in [*found["a"], found["b"]]] == [7, 5, 19]
+    assert {name: len(one) for name, one in sh.tfds.load(folder).items()} == {"s": 14, "t": 5}
+
+
+def test_several_folders_are_one_data_set(tmp_path: Path) -> None:
+    dirs = [
+        write_folder(tmp_path / part / "1.0.0", {"s": numbered(2, 3)}, NUMBERED)
+        for part in ("b", "a")
+    ]
+    dataset = sh.tfds.load(dirs, "s", read_config=ReadConfig(interleave_cycle_length=1))
+    assert values(serve(dataset)) == [0, 1, 100, 101, 102] * 2
+    assert dataset.ids(4, 6) == [
+        "b/1.0.0/demo-s.tfrecord-00001-of-00002__2",
+        "a/1.0.0/demo-s.tfrecord-00000-of-00002__0",
+    ]
+
+
+def test_the_id_can_be_a_stream(folder: Path) -> None:
+    dataset = sh.tfds.load(folder, "t", read_config=ReadConfig(add_tfds_id=True))
+    batch = serve(dataset).next_minibatch(5)
+    assert [one.decode() for one in batch["tfds_id"].values] == batch.ids
+
+
+# -- features --
+def test_features_come_out_as_they_are_declared(tmp_path: Path) -> None:
+    example = {
+        "image": b"PNG",
+        "label": 3,
+        "flag": True,
+        "half": [0.5, 1.5],
+        "wide": 0.25,
+        "big": np.array([2**64 - 1, 1], np.uint64),
+        "matrix": np.arange(6),
+        "flat": [1, 2, 3],
+        "rows": np.arange(4.0),
+        "words": ["a", "bc"],
+        "nest/box/0": [0.0, 0.25, 0.5, 1.0],
+        "nest/names/en": "hello",
+        "pairs/x": [1, 2],
+        "pairs/y": ["p", "q"],
+        "raw": np.arange(4, dtype="<u2").tobytes(),
+        "packed": zlib.compress(np.arange(6, dtype="<f4").tobytes()),
+        "deep/ragged_flat_values": [1, 2, 3],
+        "deep/ragged_row_lengths_0": [2, 0, 1],
+        "free/shape": [1, 2],
+        "free/value": b"xy",
+        "sound": [1, -1],
+        "clip": ["frame 0", "frame 1"],
+    }
+    features = tree(
+        image={"image": {"shape": {"dimensions": ["2", "2", "1"]}}},
+        label=LABEL,
+        flag=tensor("bool"),
+        half=tensor("float16", 2),
+        wide=tensor("float64"),
+        big=tensor("uint64", 2),
+        matrix=tensor("uint8", 2, 3),
+        flat=tensor("int32", -1),
+        rows=tensor("float32", -1, 2),
+        words={"sequence": {"feature": {"text": {}}, "length": "-1"}},
+        nest=tree(
+            box=tree(**{"0": {"boundingBox": {}}}), names={"translation": {"languages": ["en"]}}
+        ),
+        pairs={
+            "sequence": {
+                "feature": tree(x=tensor("int64"), y={"text": {}}),
+                "length": "-1",
+            }
+        },
+        raw=tensor("uint16", 2, 2, encoding="bytes"),
+        packed=tensor("float32", -1, 3, encoding="zlib"),
+        deep={
+            "sequence": {
+                "feature": {"sequence": {"feature": tensor("int64"), "length": "-1"}},
+                "length": "-1",
+            }
+        },
+        free=tensor("uint8", -1, -1, encoding="bytes"),
+        sound={"audio": {"dtype": "int64", "shape": {"dimensions": ["-1"]}}},
+        clip={"video": {}},
+    )
+    folder = write_folder(tmp_path, {"s": [[example]]}, features)
+    (folder / "label.labels.txt").write_text("cat\ndog\n")
+    dataset = sh.tfds.load(folder, "s")
+    assert dataset.label_names("label") == ["cat", "dog"]
+    source = serve(dataset)
+    batch = source.next_minibatch(1)
+    assert set(batch) == set(example)
+    found = {name: batch[name].values for name in batch}
+
+    def check(name: str, dtype: str, expected: Any) -> None:
+        assert found[name].dtype == np.dtype(dtype), name
+        assert found[name].tolist() == expected, name
+
+    check("image", "object", [b"PNG"])
+    check("label", "int64", [3])
+    check("flag", "bool", [True])
+    check("half", "float16", [[0.5, 1.5]])
+    check("wide", "float64", [0.25])
+    check("big", "uint64", [[2**64 - 1, 1]])
+    check("matrix", "uint8", [[[0, 1, 2], [3, 4, 5]]])
+    check("flat", "int32", [1, 2, 3])
+    check("rows", "float32", [[0.0, 1.0], [2.0, 3.0]])
+    check("words", "object", [b"a", b"bc"])
+    check("nest/box/0", "float32", [[0.0, 0.25, 0.5, 1.0]])
+    check("nest/names/en", "object", [b"hello"])
+    check("pairs/x", "int64", [1, 2])
+    check("pairs/y", "object", [b"p", b"q"])
+    check("raw", "uint16", [[[0, 1], [2, 3]]])
+    check("packed", "float32", [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+    check("deep/ragged_flat_values", "int64", [1, 2, 3])
+    check("deep/ragged_row_lengths_0", "int64", [2, 0, 1])
+    check("free/shape", "int64", [[1, 2]])
+    check("free/value", "object", [b"xy"])
+    check("sound", "int64", [1, -1])
+    check("clip", "object", [b"frame 0", b"frame 1"])
+
+
+def test_streams_can_be_chosen_renamed_and_cast(tmp_path: Path) -> None:
+    features = tree(a=tensor("int64"), b=tensor("complex64"))
+    folder = write_folder(tmp_path, {"s": [[{"a": 5, "b": 1.0}]]}, features)
+    with pytest.raises(ValueError, match="the feature 'b' has the dtype 'complex64', which is"):
+        sh.tfds.load(folder, "s")
+    streams = sh.StreamDefs(number=sh.StreamDef(field="a", dtype="uint8"))
+    batch = serve(sh.tfds.load(folder, "s", streams=streams)).next_minibatch(1)
+    assert batch["number"].values.dtype == np.uint8
+    for wrong, reason in [
+        (sh.StreamDefs(c=sh.StreamDef()), "no feature 'c', there are: a, b"),
+        (sh.StreamDefs(a=sh.StreamDef(defines_mb_size=True)), "cannot define the size"),
+    ]:
+        with pytest.raises(ValueError, match=reason):
+            sh.tfds.load(folder, "s", streams=wrong)
+
+
+def test_a_folder_without_features_is_read_as_declared(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, {"s": [[{"x": [1, 2], "y": 0.5, "z": "t"}]]})
+    with pytest.raises(ValueError, match=r"has no features\.json; declare the streams"):
+        sh.tfds.load(folder, "s")
+    streams = sh.StreamDefs(
+        x=sh.StreamDef(dtype="int32"),
+        y=sh.StreamDef(dtype="float32", shape=()),
+        z=sh.StreamDef(),
+    )
+    batch = serve(sh.tfds.load(folder, "s", streams=streams)).next_minibatch(1)
+    assert batch["x"].values.tolist() == [1, 2]
+    assert batch["y"].values.tolist() == [0.5]
+    assert batch["z"].values.tolist() == [b"t"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("[]", "expected a JSON object"),
+        ('{"featuresDict": {"features": {"x": 5}}}', "field 'x' must be a dict"),
+        ('{"tensor": {"shape": {"dimensions": ["-2"]}}}', "integers in .-1, 2.63"),
+        ('{"sequence": {"feature": ' * 600 + "{}" + "}}" * 600, "too deep|not valid"),
+        ('{"a": 1', "not valid JSON"),
+        ("{}", "there are no features"),
+        ('{"featuresDict": {"features": {"x": {}}}}', "'x' is no feature"),
+        ('{"featuresDict": {"features": {"x": {"tensor": {}}}}}', "'x' has no dtype"),
+    ],
+)
+def test_damaged_features_are_an_error_with_the_file(
+    folder: Path, content: str, reason: str
+) -> None:
+    (folder / "features.json").write_text(content)
+    with pytest.raises(sh.DataError, match=reason) as caught:
+        sh.tfds.load(folder, "s")
+    assert caught.value.file == str(folder / "features.json")
+
+
+# -- what is wrong --
+def test_an_absent_or_different_shard_is_named(folder: Path) -> None:
+    shard = folder / "demo-s.tfrecord-00002-of-00004"
+    content = shard.read_bytes()
+    dataset = sh.tfds.load(folder, "s")
+    sh.tfrecord.write(shard, [{"x": 1}] * 6)
+    with pytest.raises(sh.DataError, match=r"has 6 examples, .* says 7") as caught:
+        serve(dataset)
+    assert caught.value.file == str(shard)
+    shard.write_bytes(content[:-3])
+    with pytest.raises(sh.DataError, match="but the file ends after") as caught:
+        serve(dataset)
+    assert (caught.value.file, caught.value.sequence) == (str(shard), 6)
+    shard.unlink()
+    with pytest.raises(FileNotFoundError, match="00002-of-00004"):
+        serve(dataset)
+
+
+def test_a_damaged_example_is_skipped_in_the_budget_and_keeps_its_place(folder: Path) -> None:
+    shard = folder / "demo-s.tfrecord-00002-of-00004"
+    content = bytearray(shard.read_bytes())
+    record = len(content) // 7
+    content[2 * record + 14] ^= 1
+    shard.write_bytes(content)
+    dataset = sh.tfds.load(folder, "s", read_config=TWO)
+    with pytest.raises(sh.DataError, match="checksum") as caught:
+        values(serve(dataset))
+    assert (caught.value.file, caught.value.offset, caught.value.sequence) == (
+        str(shard),
+        2 * record,
+        2,
+    )
+    source = serve(dataset, max_errors=1)
+    assert values(source) == [n for n in ORDER if n != 202]
+    assert [error.sequence for error in source.errors] == [2]
+
+
+INT16_PAIR = np.zeros(2, np.int16).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("feature", "good", "bad", "reason"),
+    [
+        (tensor("int64", 3), [1, 2, 3], [1, 2], "has 2 values, but its shape wants 3"),
+        (tensor("int64"), 1, [], "lacks the feature"),
+        (tensor("int64"), 1, 1.5, "holds floats, but integers were declared"),
+        (tensor("uint8"), 1, 256, "does not fit the dtype"),
+        (tensor("int16", 2, encoding="bytes"), INT16_PAIR, b"abc", "its shape wants 4"),
+        (
+            tensor("int16", 2, encoding="zlib"),
+            zlib.compress(INT16_PAIR),
+            b"abc",
+            "the tensor is damaged",
+        ),
+        (
+            tensor("int16", 2, encoding="zlib"),
+            zlib.compress(INT16_PAIR),
+            zlib.compress(bytes(1 << 20)),
+            "unpacks to more than 4 bytes",
+        ),
+    ],
+)
+def test_an_example_that_its_features_do_not_describe_is_an_error(
+    tmp_path: Path, feature: Any, good: Any, bad: Any, reason: str
+) -> None:
+    write_folder(tmp_path, {"s": [[{"x": good}, {"x": bad}]]}, tree(x=feature))
+    source = serve(sh.tfds.load(tmp_path, "s"))
+    with pytest.raises(sh.DataError, match=reason) as caught:
+        source.next_minibatch(2)
+    assert caught.value.stream == "x"
+    assert caught.value.sequence in (1, "demo-s.tfrecord-00000-of-00001__1")
+    assert len(source.next_minibatch(1)["x"].values) == 1
+
+
+def test_what_cannot_be_served_is_refused(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(ValueError, match="selects an example twice"):
+        serve(sh.tfds.load(folder, "s+s[:3]"))
+    with pytest.raises(ValueError, match="selects no examples"):
+        sh.tfds.load(folder, "s[:0]")
+    other = write_folder(tmp_path / "riegeli", {"s": []}, NUMBERED, fileFormat="riegeli")
+    with pytest.raises(
+        ValueError, match="holds riegeli files; what is read are tfrecord and array_record"
+    ):
+        sh.tfds.load(other, "s")
+
+
+# -- splits without files, and types that are no names --
+@pytest.fixture
+def sparse_folder(tmp_path: Path) -> Path:
+    """A split, one without a shard, one of an empty shard, and one with such a shard."""
+    splits = {"s": numbered(3, 2), "none": [], "empty": [[]], "part": [[], [{"x": 7}]]}
+    return write_folder(tmp_path / "sparse", splits, NUMBERED)
+
+
+@pytest.mark.parametrize(
+    ("split", "wanted"),
+    [
+        ("s+none", [0, 1, 2, 100, 101]),
+        ("none+s", [0, 1, 2, 100, 101]),
+        ("s+empty", [0, 1, 2, 100, 101]),
+        ("part", [7]),
+        ("all", [0, 1, 2, 100, 101, 7]),
+        ("none+part[:50%]+s[-1:]", [101]),
+    ],
+)
+@pytest.mark.parametrize("randomize", [False, True])
+def test_a_split_without_files_adds_nothing(
+    sparse_folder: Path, split: str, wanted: list[int], randomize: bool
+) -> None:
+    dataset = sh.tfds.load(
+        sparse_folder, split, read_config=ReadConfig(interleave_block_length=9)
+    )
+    source = sh.MinibatchSource(dataset, randomize=randomize, max_sweeps=1)
+    assert sorted(values(source)) == sorted(wanted)
+    assert len(dataset) == len(wanted)
+    assert sh.tfds.builder_info(sparse_folder).splits[split].num_examples == len(wanted)
+
+
+@pytest.mark.parametrize(
+    "split", ["none", "empty", "none+empty", "none[:50%]", "none[:1shard]"]
+)
+def test_a_split_of_which_nothing_is_left_is_named(sparse_folder: Path, split: str) -> None:
+    with pytest.raises(ValueError, match=rf"split '{re.escape(split)}' selects no examples"):
+        sh.tfds.load(sparse_folder, split)
+    assert sh.tfds.builder_info(sparse_folder).splits[split].num_examples == 0
+
+
+@pytest.mark.parametrize("encoding", ["none", "bytes"])
+@pytest.mark.parametrize("dtype", [">i8", "<i8", "=i8", "|u1", "i8", "long", ">f4", ">u2"])
+def test_a_dtype_that_no_writer_names_is_refused(
+    tmp_path: Path, dtype: str, encoding: str
+) -> None:
+    value: Any = 1 if encoding == "none" else bytes(8)
+    features = tree(x=tensor(dtype, encoding=encoding), y=tensor("int64"))
+    write_folder(tmp_path, {"s": [[{"x": value, "y": 5}]]}, features)
+    with pytest.raises(ValueError, match=f"'x' has the dtype '{re.escape(dtype)}'"):
+        sh.tfds.load(tmp_path, "s")
+    only = sh.tfds.load(tmp_path, "s", streams=sh.StreamDefs(x=sh.StreamDef(field="y")))
+    assert values(serve(only)) == [5]

@@ -1,0 +1,59 @@
+import pytest
+
+from sweephand.ext.tfds.file_shuffle import FileShuffle, philox
+
+
+def test_the_generator_is_the_published_one() -> None:
+    numbers = philox(0, 0, 0, 4).tolist()
+    assert numbers == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+
+
+def test_the_parent_generator_makes_the_published_pairs() -> None:
+    assert philox(87654321, 7, 0, 4).tolist() == [
+        0x76BDF1C7,
+        0xBEC0CB43,
+        0x0E20A88D,
+        0x9B0FF78E,
+    ]
+    drawn = philox(0x76BDF1C7, 0xBEC0CB43, 0, 4).tolist()
+    assert drawn == [3796837372, 101266603, 2298337980, 1118743740]
+
+
+def test_numbers_from_the_middle_are_those_of_the_whole() -> None:
+    whole = philox(1, 2**40 + 3, 0, 50).tolist()
+    for first in range(20):
+        for count in range(12):
+            assert philox(1, 2**40 + 3, first, count).tolist() == whole[first : first + count]
+
+
+def test_the_files_come_in_the_published_order() -> None:
+    shuffle = FileShuffle(7)
+    assert [shuffle.order(5, number).tolist() for number in range(3)] == [
+        [2, 4, 0, 3, 1],
+        [4, 3, 1, 0, 2],
+        [1, 2, 3, 4, 0],
+    ]
+    alike = FileShuffle(7, reshuffle=False)
+    assert [alike.order(5, number).tolist() for number in range(2)] == [[2, 4, 3, 0, 1]] * 2
+
+
+def test_every_file_comes_once() -> None:
+    assert sorted(FileShuffle(3).order(1024, 5).tolist()) == list(range(1024))
+
+
+def test_seeds_that_are_equal_modulo_the_prime_collide() -> None:
+    def orders(seed: int, global_seed: int | None = None) -> list[list[int]]:
+        shuffle = FileShuffle(seed, global_seed=global_seed)
+        return [shuffle.order(100, number).tolist() for number in range(3)]
+
+    assert orders(0) == orders(2**31 - 1)
+    assert orders(0) != orders(1)
+    assert orders(7, global_seed=1) != orders(7)
+    assert orders(7, global_seed=87654321) == orders(7)
+    assert orders(0, global_seed=0) == orders(2**31 - 1, global_seed=0)
+
+
+@pytest.mark.parametrize("seed", [1.5, "7", None, True])
+def test_a_seed_is_an_int(seed: object) -> None:
+    with pytest.raises(ValueError, match="shuffle_seed must be an int"):
+        FileShuffle(seed)  # type: ignore[arg-type]

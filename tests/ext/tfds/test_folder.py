@@ -1,0 +1,236 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sweephand import DataError
+from sweephand.ext.tfds import FileInstruction, InputContext, ReadConfig, builder_info
+from sweephand.ext.tfds.file_instructions import name_files
+from sweephand.ext.tfds.read_order import ExampleIds, ReadOrder
+
+INFO = {
+    "name": "demo",
+    "version": "1.0.0",
+    "configName": "plain",
+    "splits": [
+        {"name": "s", "shardLengths": ["4", "0", "7", "3"], "numBytes": "999"},
+        {
+            "name": "test",
+            "shardLengths": ["10"],
+            "filepathTemplate": "{DATASET}-{SPLIT}-{SHARD_INDEX}_{NUM_SHARDS}.{FILEFORMAT}",
+        },
+    ],
+    "supervisedKeys": {"tuple": {"items": [{"featureKey": "image"}, {"featureKey": "label"}]}},
+}
+
+
+def make_folder(folder: Path, info: object = INFO) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "dataset_info.json").write_text(json.dumps(info))
+    (folder / "features.json").write_text('{"pythonClassName": "x"}')
+    return folder
+
+
+def rows(*lengths: int) -> list[FileInstruction]:
+    return [FileInstruction(f"/data/f{i}", 0, take, take) for i, take in enumerate(lengths)]
+
+
+def test_a_folder_says_what_it_holds(tmp_path: Path) -> None:
+    info = builder_info(make_folder(tmp_path))
+    assert (info.name, info.config_name, info.version) == ("demo", "plain", "1.0.0")
+    assert info.file_format == "tfrecord"
+    assert not info.is_ordered
+    assert info.supervised_keys == ("image", "label")
+    assert info.features == {"pythonClassName": "x"}
+    assert list(info.splits) == ["s", "test"]
+    assert info.splits["s"].num_examples == 14
+    assert info.stored_splits["s"].num_bytes == 999
+    assert [path.name for path in info.stored_splits["s"].files] == [
+        f"demo-s.tfrecord-0000{shard}-of-00004" for shard in range(4)
+    ]
+    assert info.stored_splits["test"].files[0].name == "demo-test-00000_00001.tfrecord"
+
+
+def test_a_selection_is_runs_of_examples_in_files(tmp_path: Path) -> None:
+    splits = builder_info(make_folder(tmp_path)).splits
+    names = [f"{tmp_path}/demo-s.tfrecord-0000{shard}-of-00004" for shard in range(4)]
+    part = splits["s[3:9]"]
+    assert part.file_instructions == (
+        FileInstruction(names[0], 3, 1, 4),
+        FileInstruction(names[2], 0, 5, 7),
+    )
+    assert (part.num_examples, part.num_shards, part.shard_lengths) == (6, 2, (1, 5))
+    whole = splits["s"]
+    assert [(row.skip, row.take) for row in whole.file_instructions] == [(0, 4), (0, 7), (0, 3)]
+    twice = splits["s[:2]+test+s[:2]"]
+    assert [row.take for row in twice.file_instructions] == [2, 10, 2]
+
+
+def test_numbers_of_shards_have_as_many_digits_as_their_count(tmp_path: Path) -> None:
+    lengths = ["1"] * 100_001
+    info = {"name": "demo", "splits": [{"name": "train", "shardLengths": lengths}]}
+    files = builder_info(make_folder(tmp_path, info)).stored_splits["train"].files
+    assert files[3].name == "demo-train.tfrecord-000003-of-100001"
+
+
+def test_a_note_behind_a_percent_sign_is_no_part_of_the_name(tmp_path: Path) -> None:
+    make_folder(tmp_path)
+    noted = tmp_path / "demo-s.tfrecord-00000-of-00004%gzip"
+    noted.touch()
+    assert builder_info(tmp_path).stored_splits["s"].files[0] == noted
+
+
+def test_several_folders_are_one_after_the_other(tmp_path: Path) -> None:
+    folders = [make_folder(tmp_path / name / "1.0.0") for name in ("a", "b")]
+    info = builder_info(folders)
+    assert info.splits["s"].num_examples == 28
+    assert [Path(row.filename).parts[-3] for row in info.splits["test"].file_instructions] == [
+        "a",
+        "b",
+    ]
+    other = make_folder(tmp_path / "c", {**INFO, "name": "other"})
+    with pytest.raises(ValueError, match="name differs"):
+        builder_info([folders[0], other])
+    with pytest.raises(ValueError, match="at least one folder"):
+        builder_info([])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ([], "expected a JSON object"),
+        ({"splits": {}}, "field 'splits' must be a list"),
+        ({"splits": [{"name": "s", "shardLengths": ["-1"]}]}, r"integers in \[0, 2\^63\)"),
+        ({"splits": [{"name": "s", "shardLengths": ["9223372036854775808"]}]}, "integers in"),
+        ({"splits": [{"name": "s", "shardLengths": [1.5]}]}, "integers in"),
+        ({"splits": [{"name": "s", "shardLengths": [True]}]}, "integers in"),
+        ({"splits": [{"name": "s"}, {"name": "s"}]}, "there twice"),
+        (
+            {"splits": [{"name": "s", "shardLengths": ["1"], "filepathTemplate": "../x"}]},
+            "stay in the folder",
+        ),
+        (
+            {"splits": [{"name": "s", "shardLengths": ["1", "1"], "filepathTemplate": "x"}]},
+            "must differ",
+        ),
+        ({"name": 5}, "field 'name' must be a str"),
+    ],
+)
+def test_a_damaged_folder_names_the_file(tmp_path: Path, change: object, message: str) -> None:
+    make_folder(tmp_path, change)
+    if isinstance(change, str):
+        (tmp_path / "dataset_info.json").write_text(change)
+    with pytest.raises(DataError, match=message) as caught:
+        builder_info(tmp_path)
+    assert caught.value.file == str(tmp_path / "dataset_info.json")
+
+
+def test_an_absent_folder_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        builder_info(tmp_path / "nowhere")
+
+
+# -- the order --
+def test_the_order_is_the_interleaved_one() -> None:
+    order = ReadOrder(
+        rows(4, 7, 3), ReadConfig(interleave_cycle_length=2, interleave_block_length=2)
+    )
+    files, places = order.take(0, 14)
+    assert "".join(map(str, files)) == "00110011112212"
+    assert places.tolist() == [0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 0, 1, 6, 2]
+    assert [order.find(int(f), int(p)) for f, p in zip(files, places, strict=True)] == list(
+        range(14)
+    )
+
+
+def test_every_pass_shuffles_the_files_anew() -> None:
+    config = ReadConfig(interleave_cycle_length=1, shuffle_seed=7)
+    order = ReadOrder(rows(1, 1, 1, 1, 1), config, shuffle_files=True)
+    assert order.shuffle_seed == 7
+    passes = [order.take(0, 5, number=number)[0].tolist() for number in range(3)]
+    assert passes == [[2, 4, 0, 3, 1], [4, 3, 1, 0, 2], [1, 2, 3, 4, 0]]
+    assert [order.find(3, 0, number=number) for number in range(3)] == [3, 1, 2]
+
+
+def test_a_seed_that_was_not_given_is_drawn_and_told() -> None:
+    drawn = ReadOrder(rows(*[1] * 50), ReadConfig(), shuffle_files=True)
+    assert drawn.shuffle_seed is not None
+    again = ReadOrder(
+        rows(*[1] * 50), ReadConfig(shuffle_seed=drawn.shuffle_seed), shuffle_files=True
+    )
+    np.testing.assert_array_equal(drawn.take(0, 50)[0], again.take(0, 50)[0])
+
+
+@pytest.mark.parametrize("name", ["interleave_sort_fn", "experimental_interleave_sort_fn"])
+def test_files_may_be_sorted_and_then_shared(name: str) -> None:
+    config = ReadConfig(
+        interleave_cycle_length=1,
+        input_context=InputContext(num_input_pipelines=2, input_pipeline_id=1),
+        **{name: lambda files: files[::-1]},
+    )
+    order = ReadOrder(rows(1, 2, 3, 4), config)
+    assert [row.take for row in order.rows] == [3, 1]
+
+
+def test_a_written_order_is_guarded() -> None:
+    order = ReadOrder(rows(3, 20), ReadConfig(), is_ordered=True)
+    assert order.take(0, 23)[0].tolist() == [0] * 3 + [1] * 20
+    with pytest.raises(ValueError, match="keeps its written order"):
+        ReadOrder(rows(3), ReadConfig(interleave_cycle_length=2), is_ordered=True)
+    unguarded = ReadConfig(enable_ordering_guard=False, shuffle_seed=1)
+    with pytest.warns(UserWarning, match="keeps its written order"):
+        ReadOrder(rows(3), unguarded, shuffle_files=True, is_ordered=True)
+
+
+def test_wrong_options_are_refused() -> None:
+    with pytest.raises(ValueError, match="repeat_filenames mixes passes"):
+        ReadConfig(repeat_filenames=True)
+    with pytest.raises(ValueError, match="interleave_block_length must be"):
+        ReadConfig(interleave_block_length=0)
+    with pytest.raises(ValueError, match="given twice"):
+        ReadConfig(interleave_sort_fn=list, experimental_interleave_sort_fn=list)
+    with pytest.raises(ValueError, match="input_pipeline_id must be"):
+        InputContext(num_input_pipelines=2, input_pipeline_id=2)
+    with pytest.raises(ValueError, match="the split selects no examples"):
+        ReadOrder([], ReadConfig())
+    context = InputContext(num_input_pipelines=3)
+    with pytest.raises(ValueError, match="shares 2 files among 3 readers"):
+        ReadOrder(rows(1, 1), ReadConfig(input_context=context))
+    with pytest.raises(TypeError, match="must return FileInstruction"):
+        ReadOrder(rows(1), ReadConfig(interleave_sort_fn=lambda files: [1]))  # type: ignore[list-item, return-value]
+
+
+# -- ids --
+def test_an_id_counts_from_the_beginning_of_the_file() -> None:
+    name = "demo-train.tfrecord-00003-of-00010"
+    ids = ExampleIds([FileInstruction(f"/data/{name}", 15, 10, 40)])
+    assert ids.of(0, 2) == f"{name}__17"
+    assert list(ids.find(f"{name}__17")) == [(0, 2)]
+    for absent in (f"{name}__14", f"{name}__25", f"{name}__x", "other__17", name, "__17"):
+        with pytest.raises(KeyError):
+            list(ids.find(absent))
+
+
+def test_an_example_may_be_selected_twice() -> None:
+    once = [FileInstruction("/a/f", 0, 5, 9), FileInstruction("/a/f", 5, 2, 9)]
+    twice = [*once, FileInstruction("/a/f", 4, 1, 9)]
+    assert not ExampleIds(once).repeat()
+    assert ExampleIds(twice).repeat()
+    assert list(ExampleIds(twice).find("f__4")) == [(0, 4), (2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["/a/b/f", "/a/b/g"], ["f", "g"]),
+        (["/a/b/f", "/x/y/f"], ["b/f", "y/f"]),
+        (["/d/v1/1.0.0/f", "/d/v2/1.0.0/f"], ["v1/1.0.0/f", "v2/1.0.0/f"]),
+        (["/d/f", "/d/e/f"], ["d/f", "e/f"]),
+        (["f"], ["f"]),
+    ],
+)
+def test_files_of_several_folders_are_told_apart(files: list[str], names: list[str]) -> None:
+    assert name_files(files) == names

@@ -1,0 +1,106 @@
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.sanitized import unmeasured
+
+from sweephand.ext.tfds.interleave import Interleave
+
+
+def visit_by_visit(lengths: list[int], cycle: int, block: int) -> list[tuple[int, int]]:
+    """Interleave as tf.data does it, one visit at a time."""
+    order = []
+    slots: list[int | None] = [None] * cycle
+    read = [0] * len(lengths)
+    waiting = list(range(len(lengths)))
+    slot = 0
+    while waiting or any(file is not None for file in slots):
+        if slots[slot] is None and waiting:
+            slots[slot] = waiting.pop(0)
+        file = slots[slot]
+        if file is not None:
+            count = min(block, lengths[file] - read[file])
+            order += [(file, read[file] + i) for i in range(count)]
+            read[file] += count
+            if count < block:
+                slots[slot] = None
+        slot = (slot + 1) % cycle
+    return order
+
+
+def spell(order: Interleave, names: str = "abcd") -> str:
+    return " ".join(
+        names[file] + str(index) for file, index in map(order.at, range(len(order)))
+    )
+
+
+def test_a_file_keeps_its_slot_for_one_more_visit() -> None:
+    order = Interleave([5, 2, 4, 3], cycle_length=2, block_length=2)
+    assert spell(order) == "a0 a1 b0 b1 a2 a3 a4 c0 c1 d0 d1 c2 c3 d2"
+
+
+def test_a_split_is_interleaved_as_published() -> None:
+    order = Interleave([4, 7, 3], cycle_length=2, block_length=2)  # shards 0, 2, 3
+    expected = "00 01 20 21 02 03 22 23 24 25 30 31 26 32"
+    assert spell(order, "023") == expected
+
+
+def test_positions_are_found_in_the_table() -> None:
+    order = Interleave([20, 13, 16, 9], cycle_length=2, block_length=3)
+    assert len(order) == 58
+    assert order.at(20) == (0, 11)
+    assert order.at(50) == (2, 11)
+    assert order.find(0, 11) == 20
+    assert order.find(2, 11) == 50
+
+
+@given(
+    lengths=st.lists(st.integers(1, 40), max_size=12),
+    cycle=st.integers(1, 8),
+    block=st.integers(1, 9),
+    data=st.data(),
+)
+def test_the_order_is_that_of_single_visits(
+    lengths: list[int], cycle: int, block: int, data: st.DataObject
+) -> None:
+    expected = visit_by_visit(lengths, cycle, block)
+    order = Interleave(lengths, cycle_length=cycle, block_length=block)
+    assert [order.at(i) for i in range(len(order))] == expected
+    assert [order.find(*place) for place in expected] == list(range(len(expected)))
+    first = data.draw(st.integers(0, len(expected)))
+    count = data.draw(st.integers(0, len(expected) - first))
+    files, examples = order.take(first, count)
+    assert (
+        list(zip(files.tolist(), examples.tolist(), strict=True))
+        == (expected[first : first + count])
+    )
+
+
+@unmeasured
+def test_a_place_in_a_hundred_million_examples_is_found_at_once() -> None:
+    lengths = np.random.default_rng(0).integers(90_000, 105_000, 1024).tolist()
+    begin = time.thread_time()
+    order = Interleave(lengths, cycle_length=16, block_length=16)
+    position = len(order) * 99 // 100
+    file, example = order.at(position)
+    worked = time.thread_time() - begin
+    assert order.find(file, example) == position
+    assert worked < 0.5  # some milliseconds as a rule; one visit at a time takes seconds
+
+
+@pytest.mark.parametrize(("first", "count"), [(-1, 1), (0, 8), (7, 1), (3, -1)])
+def test_positions_outside_are_refused(first: int, count: int) -> None:
+    with pytest.raises(IndexError, match=r"positions must be in \[0, 7\)"):
+        Interleave([4, 3], cycle_length=2, block_length=2).take(first, count)
+
+
+def test_no_files_have_no_order() -> None:
+    assert len(Interleave([], cycle_length=16, block_length=16)) == 0
+
+
+@pytest.mark.parametrize("cycle", [0, -1, 2.0, None])
+def test_a_cycle_is_a_positive_int(cycle: object) -> None:
+    with pytest.raises(ValueError, match="interleave_cycle_length must be"):
+        Interleave([1], cycle_length=cycle, block_length=1)  # type: ignore[arg-type]

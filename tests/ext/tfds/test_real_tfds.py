@@ -1,0 +1,127 @@
+"""TFDS and TensorFlow do what was recorded, and read what we write: with SWEEPHAND_TFDS=1."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ext.tfds.old_tree import OLD_TREE
+from tests.ext.tfds.recordings import FOLDER, recorded
+
+import sweephand as sh
+
+if os.environ.get("SWEEPHAND_TFDS") != "1":
+    pytest.skip("SWEEPHAND_TFDS=1 compares with TFDS", allow_module_level=True)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # what TensorFlow warns of is not ours
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+    from tests.ext.tfds import record_tfds
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("name", ["examples", "orders", "splits", "roundings", "features"])
+def test_the_recording_is_what_tfds_does(name: str) -> None:
+    assert record_tfds.RECORDINGS[name]() == recorded(name)
+
+
+def test_the_files_are_what_tensorflow_writes(tmp_path: Path) -> None:
+    record_tfds.write_records(tmp_path)
+    for path in tmp_path.iterdir():
+        assert path.read_bytes() == (FOLDER / path.name).read_bytes()
+
+
+EXAMPLES: list[dict[str, Any]] = [
+    {"n": n, "x": [n, -n, 2**63 - 1][:n], "f": [n + 0.5, -1.0], "b": [b"", b"\xff" * n]}
+    for n in range(5)
+]
+
+
+@pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
+def test_tensorflow_reads_what_we_write(tmp_path: Path, compression: Any) -> None:
+    path = tmp_path / "x.tfrecord"
+    sh.tfrecord.write(path, EXAMPLES, compression=compression)
+    records = tf.data.TFRecordDataset(str(path), (compression or "").upper())
+    columns = tf.io.parse_example(
+        next(iter(records.batch(5))),
+        {
+            "n": tf.io.FixedLenFeature((), tf.int64),
+            "x": tf.io.RaggedFeature(tf.int64),
+            "f": tf.io.FixedLenFeature((2,), tf.float32),
+            "b": tf.io.RaggedFeature(tf.string),
+        },
+    )
+    assert columns["n"].numpy().tolist() == [one["n"] for one in EXAMPLES]
+    assert columns["x"].to_list() == [one["x"] for one in EXAMPLES]
+    assert columns["f"].numpy().tolist() == [one["f"] for one in EXAMPLES]
+    assert columns["b"].to_list() == [one["b"] for one in EXAMPLES]
+
+
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "wanted"),
+    [
+        (3, b"\x0a\x03\x01\x02\x03", [1, 2, 3]),  # packed
+        (3, b"\x08\x01\x08\x02\x08\x03", [1, 2, 3]),  # each by itself
+        (2, b"\x0a\x08" + np.array([1, 2], "<f4").tobytes(), [1.0, 2.0]),
+        (2, b"\x0d" + np.float32(1).tobytes() + b"\x0d" + np.float32(2).tobytes(), [1.0, 2.0]),
+    ],
+)
+def test_packed_and_unpacked_numbers_are_read_alike(
+    tmp_path: Path, kind: int, content: bytes, wanted: list[float]
+) -> None:
+    message = field(1, field(1, field(1, b"x") + field(2, field(kind, content))))
+    dtype = tf.float32 if kind == 2 else tf.int64
+    feature = {"x": tf.io.RaggedFeature(dtype)}
+    theirs = tf.io.parse_example(tf.constant([message]), feature)
+    assert theirs["x"].to_list() == [wanted]
+    parsed = tf.train.Example.FromString(message).features.feature["x"]
+    assert list((parsed.float_list if kind == 2 else parsed.int64_list).value) == wanted
+    path = tmp_path / "x.tfrecord"
+    sh.tfrecord.write(path, [message])
+    corpus = sh.TFRecordDeserializer(path, sh.StreamDefs(x=sh.StreamDef()))
+    with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
+        assert source.next_minibatch(9)["x"].as_sequences()[0].tolist() == wanted
+
+
+@pytest.mark.parametrize("names", [("a/1.0.0", "b/1.0.0"), ("a/1.0.0", "a/2.0.0")])
+def test_several_folders_are_one_as_in_tfds(tmp_path: Path, names: tuple[str, str]) -> None:
+    folders = [shutil.copytree(FOLDER / "numbers", tmp_path / name) for name in names]
+    config = {"interleave_cycle_length": 3, "interleave_block_length": 2, "shuffle_seed": 5}
+    theirs = tfds.builder_from_directories(folders).as_dataset(
+        split="train[20%:]",
+        shuffle_files=True,
+        read_config=tfds.ReadConfig(**config, add_tfds_id=True),
+    )
+    ids = [one["tfds_id"].decode() for one in theirs.as_numpy_iterator()]
+    ours = sh.tfds.load(folders, "train[20%:]", True, sh.tfds.ReadConfig(**config))
+    assert ours.ids(0, len(ours)) == ids
+
+
+def test_written_order_is_kept_as_in_tfds(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(FOLDER / "numbers", tmp_path / "1.0.0"))
+    info = folder / "dataset_info.json"
+    info.write_text(info.read_text().replace("{", '{"disableShuffling": true,', 1))
+    theirs = tfds.builder_from_directory(folder).as_dataset(split="train[3:]")
+    with sh.MinibatchSource(
+        sh.tfds.load(folder, "train[3:]"), randomize=False, max_sweeps=1
+    ) as source:
+        found = source.next_minibatch(100)["x"].values.tolist()
+    assert found == [int(one["x"]) for one in theirs.as_numpy_iterator()]
+
+
+def test_tfds_reads_the_old_tree_too() -> None:
+    connector = tfds.features.FeatureConnector.from_json(copy.deepcopy(OLD_TREE))
+    today = tfds.builder_from_directory(FOLDER / "kinds").info.features
+    for name, feature in connector.items():
+        assert repr(feature) == repr(today[name])

@@ -1,0 +1,251 @@
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweephand.ext.tfds import ReadInstruction, even_splits
+from sweephand.ext.tfds.splits import Interval, as_split
+
+LENGTHS = {"s": [4, 0, 7, 3], "test": [10], "h": [100], "g": [50, 100], "t-1_x": [5]}
+
+
+def interval(spec: str, lengths: dict[str, list[int]] = LENGTHS) -> tuple[int, int]:
+    (found,) = as_split(spec).resolve(lengths)
+    return found.begin, found.end
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("s", (0, 14)),
+        ("s[3:9]", (3, 9)),
+        ("s[-5:]", (9, 14)),
+        ("s[:-5]", (0, 9)),
+        ("s[:50%]", (0, 7)),
+        ("s[25%:75%]", (4, 10)),
+        ("s[1shard:3shard]", (4, 11)),
+        ("s[2shard]", (4, 11)),
+        ("s[-1shard]", (11, 14)),
+        ("s[0shard]", (0, 4)),
+        ("s[:-1shard]", (0, 11)),
+        ("s[-99shard:2shard]", (0, 4)),
+        ("s[10%:]", (1, 14)),
+        ("s[1_0:]", (10, 14)),
+        ("s[14:]", (14, 14)),
+        ("t-1_x", (0, 5)),
+    ],
+)
+def test_a_slice_selects_examples(spec: str, expected: tuple[int, int]) -> None:
+    assert interval(spec) == expected
+
+
+@pytest.mark.parametrize(
+    ("percent", "num_examples", "expected"),
+    [
+        ("50", 5, 2),
+        ("50", 7, 4),
+        ("37.5", 4, 2),
+        ("12.5", 4, 0),
+        ("75", 14, 10),
+        ("-10", 15, 13),
+    ],
+)
+def test_halves_are_rounded_to_the_even_example(
+    percent: str, num_examples: int, expected: int
+) -> None:
+    assert interval(f"x[{percent}%:]", {"x": [num_examples]}) == (expected, num_examples)
+
+
+@pytest.mark.parametrize(
+    ("from_", "to", "expected"),
+    [
+        (None, 50, (0, 50)),
+        (50, None, (50, 150)),
+        (50, 100, (50, 100)),
+        (-10, None, (140, 150)),
+    ],
+)
+def test_steps_of_one_percent_leave_a_remainder(
+    from_: int | None, to: int | None, expected: tuple[int, int]
+) -> None:
+    split = ReadInstruction("g", from_, to, unit="%", rounding="pct1_dropremainder")
+    assert split.resolve(LENGTHS) == [Interval("g", *expected)]
+
+
+def test_the_nearest_example_is_the_default() -> None:
+    assert interval("g[50%:]") == (75, 150)
+    assert interval("g[-10%:]") == (135, 150)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("s[10%:50]", "different units"),
+        ("s[1%:2shard]", "different units"),
+        ("s[1shard:2]", "different units"),
+        ("s[5:2]", "ends at example 2, before it begins at 5"),
+        ("s[9:6]", "before it begins"),
+        ("s[6:5]", "before it begins"),
+        ("s[:0shard]", "an end of 0 shards as the whole split"),
+        ("s[99shard]", "has 4 shards"),
+        ("s[-5shard]", "has 4 shards"),
+        ("s[15:]", "has 14 examples, 15 is outside"),
+        ("s[:-15]", "has 14 examples, -15 is outside"),
+        ("s[:]", "a slice needs a number"),
+        ("s[]", "is no split"),
+        ("s[5]", "is no split"),
+        ("s[5%]", "is no split"),
+        ("s[::]", "is no split"),
+        ("s[%:]", "a slice needs a number"),
+        (" s", "is no split"),
+        ("s ", "is no split"),
+        ("s [:5]", "is no split"),
+        ("", "is no split"),
+        ("s+", "is no split"),
+        ("s[1.5:]", "expected an integer, found '1.5'"),
+        ("s[1.5shard]", "expected an integer"),
+        ("s[1__0:]", "expected an integer"),
+        ("s[1.2.3%:]", "expected a number"),
+        ("s[101%:]", "within 100 %"),
+        ("all[:5]", "'all' cannot be sliced"),
+        (
+            "nowhere",
+            r"there is no split 'nowhere'; there are \['g', 'h', 's', 't-1_x', 'test'\]",
+        ),
+    ],
+)
+def test_a_trap_is_a_value_error(spec: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        as_split(spec).resolve(LENGTHS)
+
+
+@pytest.mark.parametrize(("spec", "expected"), [("h[:-0.4%]", (0, 0)), ("h[-0.4%:]", (0, 100))])
+def test_a_negative_percentage_that_rounds_to_nothing_warns(
+    spec: str, expected: tuple[int, int]
+) -> None:
+    with pytest.warns(UserWarning, match="rounds to 0"):
+        assert interval(spec) == expected
+
+
+def test_parts_are_read_one_after_the_other() -> None:
+    parts = as_split("s[:3] + test+s[:2]").resolve(LENGTHS)
+    assert parts == [Interval("s", 0, 3), Interval("test", 0, 10), Interval("s", 0, 2)]
+    assert [part.split for part in as_split("all").resolve(LENGTHS)] == list(LENGTHS)
+
+
+def test_instructions_and_text_can_be_added() -> None:
+    instruction = ReadInstruction("s", to=3)
+    for split in (instruction + "test", "s[:3]" + ReadInstruction("test")):
+        assert split.resolve(LENGTHS) == as_split("s[:3]+test").resolve(LENGTHS)
+        assert str(split) == "s[:3]+test"
+    assert ReadInstruction.from_spec("s[:3]") == instruction
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"unit": "examples"}, "unit must be"),
+        ({"rounding": "up"}, "rounding must be"),
+        ({"from_": 101, "unit": "%"}, "within 100 %"),
+        ({"to": float("nan"), "unit": "%"}, "within 100 %"),
+        ({"to": 1.5}, "must be an int"),
+        ({"to": True}, "must be a number"),
+    ],
+)
+def test_an_instruction_checks_its_numbers(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ReadInstruction("s", **arguments)  # type: ignore[arg-type]
+
+
+def test_steps_of_one_percent_need_a_hundred_examples() -> None:
+    split = ReadInstruction("s", to=50, unit="%", rounding="pct1_dropremainder")
+    with pytest.raises(ValueError, match="needs 100 examples, split 's' has 14"):
+        split.resolve(LENGTHS)
+
+
+@pytest.mark.parametrize(("to", "end"), [(12.5, 25), (1.5, 3), (-99.5, 1), (1.1, None)])
+def test_a_fraction_of_a_step_of_one_percent_is_whole_examples(
+    to: float, end: int | None
+) -> None:
+    split = ReadInstruction("s", to=to, unit="%", rounding="pct1_dropremainder")
+    if end is None:
+        with pytest.raises(ValueError, match=r"1.1 steps of 2 examples"):
+            split.resolve({"s": [200]})
+    else:
+        assert split.resolve({"s": [200]}) == [("s", 0, end)]
+
+
+def test_a_split_is_cut_evenly() -> None:
+    def sizes(**options: bool) -> list[tuple[int, int]]:
+        parts = even_splits("test", 4, **options)
+        return [(one.begin, one.end) for part in parts for one in part.resolve(LENGTHS)]
+
+    assert sizes() == [(0, 3), (3, 6), (6, 8), (8, 10)]
+    assert sizes(drop_remainder=True) == [(0, 2), (2, 4), (4, 6), (6, 8)]
+
+
+def test_every_summand_is_cut_on_its_own() -> None:
+    first, second = even_splits("test[:3]+s[:5]", 2)
+    assert first.resolve(LENGTHS) == [Interval("test", 0, 2), Interval("s", 0, 3)]
+    assert second.resolve(LENGTHS) == [Interval("test", 2, 3), Interval("s", 3, 5)]
+    nested = even_splits(first + "h", 2)[1]
+    assert nested.resolve(LENGTHS) == [
+        Interval("test", 1, 2),
+        Interval("s", 2, 3),
+        Interval("h", 50, 100),
+    ]
+
+
+@given(size=st.integers(0, 1000), count=st.integers(1, 50))
+def test_even_parts_cover_the_split(size: int, count: int) -> None:
+    parts = [part.resolve({"x": [size]})[0] for part in even_splits("x", count)]
+    assert [part.begin for part in parts] == [0, *(part.end for part in parts[:-1])]
+    assert parts[-1].end == size
+    assert max(part.end - part.begin for part in parts) - size // count <= 1
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.0, True])
+def test_the_number_of_parts_is_a_positive_int(count: object) -> None:
+    with pytest.raises(ValueError, match="n must be"):
+        even_splits("test", count)  # type: ignore[arg-type]
+
+
+def test_a_split_is_text_or_a_split() -> None:
+    with pytest.raises(TypeError, match="split must be a str or a Split, got int"):
+        as_split(5)  # type: ignore[arg-type]
+
+
+@given(spec=st.text("s[]:%-+0123456789._ hard", max_size=12))
+def test_any_text_is_a_split_or_a_value_error(spec: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = as_split(spec).resolve(LENGTHS)
+        except ValueError:
+            return
+    for part in found:
+        assert 0 <= part.begin <= part.end <= sum(LENGTHS[part.split])
+
+
+@pytest.mark.parametrize("rounding", ["closest", "pct1_dropremainder"])
+@pytest.mark.parametrize(("from_", "to"), [(None, 50), (50, None), (-10, None), (25, 75)])
+def test_the_text_of_an_instruction_selects_the_same(
+    rounding: str, from_: int | None, to: int | None
+) -> None:
+    split = ReadInstruction("g", from_, to, "%", rounding)  # type: ignore[arg-type]
+    assert as_split(str(split)) == split
+    both = split + "test[:3]"
+    assert as_split(str(both)).resolve(LENGTHS) == both.resolve(LENGTHS)
+
+
+def test_only_percentages_are_rounded_and_only_in_known_ways() -> None:
+    assert interval("g[-10%:](pct1_dropremainder)") == (140, 150)
+    assert interval("g[-10%:](closest)") == (135, 150)
+    for spec in ("g[:50](closest)", "g[1shard](closest)", "g[:1shard](pct1_dropremainder)"):
+        with pytest.raises(ValueError, match="only percentages are rounded"):
+            as_split(spec)
+    with pytest.raises(ValueError, match="rounding must be 'closest' or 'pct1_dropremainder'"):
+        as_split("g[:50%](down)")
+    with pytest.raises(ValueError, match="is no split"):
+        as_split("g(closest)")

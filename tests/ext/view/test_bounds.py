@@ -1,0 +1,102 @@
+"""Pages stay small, and are made within a second, whatever a minibatch holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tests.ext.view.pages import read
+
+import sweephand as sh
+
+MILLION = 10**6
+
+
+def of_many_rows() -> sh.MinibatchSource:
+    return sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(MILLION)}))
+
+
+def of_one_sequence() -> sh.MinibatchSource:
+    return sh.MinibatchSource(sh.ArrayDeserializer({"x": [np.arange(MILLION)]}))
+
+
+def of_short_sequences(layout: sh.Layout) -> Callable[[], sh.MinibatchSource]:
+    def make() -> sh.MinibatchSource:
+        lengths = np.random.default_rng(0).integers(1, 200, MILLION // 100)
+        values = np.random.default_rng(0).integers(97, 123, lengths.sum())
+        offsets = np.append(0, np.cumsum(lengths))
+        return sh.MinibatchSource(sh.ArrayDeserializer({"x": (values, offsets)}), layout=layout)
+
+    return make
+
+
+def of_noise() -> sh.MinibatchSource:
+    random = np.random.default_rng(0)
+    streams = {f"p{n}": random.integers(0, 256, (40, 200, 200, 3), np.uint8) for n in range(30)}
+    return sh.MinibatchSource(sh.ArrayDeserializer(streams), max_sweeps=1)
+
+
+def of_many_streams() -> sh.MinibatchSource:
+    tokens = {f"t{n}": [np.arange(50)] * 40 for n in range(100)}
+    numbers = {f"y{n}": np.arange(40.0) for n in range(300)}
+    return sh.MinibatchSource(sh.ArrayDeserializer(tokens | numbers), max_sweeps=1)
+
+
+def of_long_texts() -> sh.MinibatchSource:
+    found = np.array([b"a" * 10**7, b"\xff" * 10**6] * 20, object)
+    return sh.MinibatchSource(sh.ArrayDeserializer({"x": found}), max_sweeps=1)
+
+
+def of_features() -> sh.MinibatchSource:
+    features = np.zeros((MILLION, 40), np.float32)
+    sound = np.zeros(MILLION, np.float32)
+    return sh.MinibatchSource(sh.ArrayDeserializer({"x": [features], "sound": [sound]}))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        of_many_rows,
+        of_one_sequence,
+        of_short_sequences(sh.Packed(2048)),
+        of_short_sequences(sh.Padded()),
+        of_short_sequences(sh.TruncatedBPTT(64)),
+        of_noise,
+        of_many_streams,
+        of_long_texts,
+        of_features,
+    ],
+    ids=["rows", "one", "packed", "padded", "bptt", "noise", "streams", "texts", "features"],
+)
+def test_a_page_is_small_and_soon_there(make: Callable[[], sh.MinibatchSource]) -> None:
+    source = make()
+    minibatch = source.next_minibatch(MILLION)
+    seconds = []
+    for _ in range(3):  # the best of some, as the machine has other things to do
+        start = time.perf_counter()
+        page = minibatch.show(decode=chr)
+        html = page.html
+        seconds.append(time.perf_counter() - start)
+    read(page)
+    assert len(html.encode()) < 1_000_000
+    assert min(seconds) < 1
+
+
+def test_what_is_not_shown_is_counted() -> None:
+    assert "and 999,984 more sequences" in of_many_rows().show(MILLION).html
+    html = of_many_streams().show(400).html
+    assert "and 276 more streams of one number" in html
+    assert "and 94 more streams beside them" in html
+    assert "streams, for which the page has no room" in of_noise().show(40).html
+
+
+def test_a_decoder_may_return_long_texts_and_ids_may_be_long() -> None:
+    corpus = sh.ArrayDeserializer({"x": [np.arange(50)] * 40})
+    source = sh.MinibatchSource(
+        sh.Mixture({"c" * 5000: corpus, "d": corpus}, weights={"c" * 5000: 1, "d": 1})
+    )
+    page = source.show(500, decode=lambda ids: "<" * 100_000)
+    read(page)
+    assert len(page.html) < 1_000_000

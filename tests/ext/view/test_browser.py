@@ -1,0 +1,187 @@
+"""The pages in a browser: Chromium by Playwright, where both are there."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ext.view.conftest import words
+
+import sweephand as sh
+from sweephand.ext.view.question import Question
+from sweephand.ext.view.server import ViewServer
+from sweephand.ext.view.viewer import Viewer
+from sweephand.source.twin import twin_of
+
+sync_api = pytest.importorskip("playwright.sync_api")
+expect = sync_api.expect
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium: Playwright's own, or that of the system."""
+    of_system = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_api.sync_playwright() as playwright:
+        own = Path(playwright.chromium.executable_path)
+        if not own.exists() and of_system is None:
+            pytest.skip("no Chromium is here: playwright install chromium")
+        made = playwright.chromium.launch(
+            executable_path=None if own.exists() else of_system, args=["--no-sandbox"]
+        )
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    corpora = {
+        name: sh.ArrayDeserializer({"tokens": words(), "y": np.arange(60) % 3}) for name in "ab"
+    }
+    events = [sh.events.Skip(at=900, stop=1000)]
+    source = sh.MinibatchSource(
+        sh.Mixture(corpora, weights={"a": 2, "b": 1}), layout=sh.Packed(64), events=events
+    )
+    viewer = Viewer(partial(twin_of, source.timeline), "data", Question(size=256), chr)
+    with ViewServer(viewer) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server.url
+        server.shutdown()
+        thread.join()
+    viewer.close()
+
+
+@pytest.fixture(params=[(1200, "light"), (400, "light"), (400, "dark")], ids=str)
+def page(request: pytest.FixtureRequest, browser: Any, url: str) -> Iterator[Any]:
+    """A page of which every message, error and request is kept."""
+    width, scheme = request.param
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    made = context.new_page()
+    made.trouble = []
+    made.asked_for = []
+    made.on("console", lambda message: made.trouble.append(message.text))
+    made.on("pageerror", lambda error: made.trouble.append(str(error)))
+    made.on("request", lambda request: made.asked_for.append(request.url))
+    made.goto(url)
+    yield made
+    assert made.trouble == []
+    assert all(asked.startswith((url, "data:")) for asked in made.asked_for)
+    context.close()
+
+
+def heading(page: Any) -> str:
+    return str(page.locator("h1 small").inner_text())
+
+
+def test_the_keys_walk_forward_and_back(page: Any) -> None:
+    assert heading(page) == "step 0"
+    for key, step in [("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1)]:
+        page.keyboard.press(key)
+        expect(page.locator("h1 small")).to_have_text(f"step {step}")
+    page.locator("input[name=step]:visible").focus()
+    page.keyboard.press("ArrowRight")  # which moves in the field
+    assert heading(page) == "step 1"
+
+
+def test_all_is_reached_by_tab_and_a_search_leads_to_its_id(page: Any) -> None:
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.name") == "search"
+    page.keyboard.type("a/array__5")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_contain_text("begins at nominal time")
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.name || document.activeElement.id"))
+        reached.add(page.evaluate("document.activeElement.className"))
+    assert {"previous", "next", "step", "time", "search", "sweep", "size", "workers"} <= reached
+    assert {"rank", "layout", "length", "cells", "wide"} <= reached
+
+
+def test_forms_choose_layout_workers_and_time(page: Any) -> None:
+    page.locator("input[name=time]:visible").fill("700")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**time=700**")
+    time = page.locator("dd").nth(1).inner_text()
+    page.locator("select[name=layout]").select_option("padded")
+    expect(page.locator("main")).to_contain_text("Padded(")
+    page.locator("input[name=workers]:visible").fill("3")
+    page.locator("input[name=rank]:visible").fill("2")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_contain_text("Who gets what")
+    assert "rank=2" in page.url
+    page.get_by_role("link", name="1", exact=True).click()
+    page.wait_for_url("**rank=1**")
+    assert time
+
+
+def test_nothing_is_wider_than_the_screen(page: Any, url: str) -> None:
+    for query in (
+        "",
+        "?workers=4",
+        "?layout=truncatedbptt&length=16",
+        "?search=array",
+        "?layout=frames",
+    ):
+        page.goto(url + query)
+        inner = page.evaluate("document.documentElement.clientWidth")
+        assert page.evaluate("document.documentElement.scrollWidth") <= inner
+
+
+def test_text_stands_out_from_its_ground(page: Any) -> None:
+    """Contrast of at least 4.5, as WCAG asks for, of everything that holds text."""
+    worst = page.evaluate(
+        """() => {
+          const light = (colour) => {
+            const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => {
+              const value = part / 255;
+              return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+            });
+            return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+          };
+          const ground = (element) => {
+            for (let one = element; one; one = one.parentElement) {
+              const colour = getComputedStyle(one).backgroundColor;
+              if (!/, 0\\)$|transparent/.test(colour)) return colour;
+            }
+            return "rgb(255, 255, 255)";
+          };
+          const found = [];
+          for (const element of document.querySelectorAll("main *:not(svg *)")) {
+            const own = [...element.childNodes].some((n) => n.nodeType == 3 && n.data.trim());
+            if (!own || element.closest(".off, option")) continue;
+            const a = light(getComputedStyle(element).color) + 0.05;
+            const b = light(ground(element)) + 0.05;
+            found.push([Math.max(a, b) / Math.min(a, b), element.outerHTML.slice(0, 80)]);
+          }
+          return found.sort((one, other) => one[0] - other[0])[0];
+        }"""
+    )
+    assert worst[0] >= 4.5, worst
+
+
+def test_a_file_of_data_that_look_like_a_script_runs_none(browser: Any, tmp_path: Path) -> None:
+    nasty = (
+        "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    )
+    corpus = sh.ArrayDeserializer(
+        {nasty: np.array([nasty.encode()] * 8, object), "t": [np.arange(5)] * 8}
+    )
+    source = sh.MinibatchSource(sh.Mixture({"x<b>": corpus}, weights={"x<b>": 1}))
+    path = source.show(40, decode=lambda ids: nasty).write(tmp_path / "page.html")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    assert page.title() == "Minibatch"
+    assert page.locator("main script, main img").count() == 0
+    # Nor would one that had got in: the policy allows the page's own alone.
+    page.set_content(
+        path.read_text().replace("<h1>", "<script>document.title='owned'</script><h1>")
+    )
+    assert page.title() == "Minibatch"
+    page.close()

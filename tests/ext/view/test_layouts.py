@@ -1,0 +1,188 @@
+"""What a page shows of every layout."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from tests.ext.view.conftest import LENGTHS, words
+from tests.ext.view.pages import Read, read
+
+import sweephand as sh
+
+EVERY = [
+    sh.Ragged(),
+    sh.Padded(),
+    sh.Padded(side="left", multiple_of=8),
+    sh.Packed(48),
+    sh.Packed(16, split_long="split"),
+    sh.Bucketed([8, 16, 40]),
+    sh.TruncatedBPTT(16),
+]
+
+
+def shown(layout: sh.Layout, corpus: sh.ArrayDeserializer, **options: object) -> Read:
+    source = sh.MinibatchSource(corpus, layout=layout)
+    return read(source.show(256, 2, **options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("layout", EVERY, ids=repr)
+def test_every_layout_has_facts_bars_sequences_and_tokens(
+    layout: sh.Layout, tokens: sh.ArrayDeserializer
+) -> None:
+    page = shown(layout, tokens, decode=chr)
+    source = sh.MinibatchSource(tokens, layout=layout)
+    minibatch = [source.next_minibatch(256) for _ in range(3)][2]
+    assert f"{minibatch.nominal_time:,}" in page.text
+    assert type(layout).__name__ in page.text
+    for name in minibatch.ids[:6]:
+        assert name in page.text
+    drawn = [found for name, found in page.elements if name == "rect" and _is_bar(found)]
+    assert len(drawn) == len(minibatch.rows(0, min(24, minibatch.num_rows)).planned.sizes())
+
+
+def _is_bar(found: dict[str, str]) -> bool:
+    return re.fullmatch(r"c\d", found.get("class", "")) is not None
+
+
+@pytest.mark.parametrize("layout", EVERY, ids=repr)
+def test_the_cells_are_those_of_the_array_with_their_labels(
+    layout: sh.Layout, tokens: sh.ArrayDeserializer
+) -> None:
+    page = shown(layout, tokens)
+    source = sh.MinibatchSource(tokens, layout=layout)
+    data = [source.next_minibatch(256) for _ in range(3)][2]["tokens"]
+    if data.is_padded:
+        row = data.asarray()[0][data.valid_mask()[0]]
+        labels = data.labels()[0][data.valid_mask()[0]]
+    else:
+        row, labels = data.as_sequences()[0], data.labels()[: data.lengths[0]]
+    expected = [
+        [str(token), "-" if label == -100 else str(label)]
+        for token, label in zip(row.tolist(), labels.tolist(), strict=True)
+    ]
+    assert page.texts("cell")[: len(expected)] == expected
+
+
+def test_gaps_are_seen_on_the_side_where_they_are(tokens: sh.ArrayDeserializer) -> None:
+    for side in ("left", "right"):
+        page = shown(sh.Padded(side=side), tokens)  # type: ignore[arg-type]
+        gaps = [found["title"] for found in page.of_class("gap")]
+        assert gaps
+        assert all(title.startswith("cells 0 to ") for title in gaps) is (side == "left")
+        assert page.named("svg", "gaps")
+    assert not shown(sh.Ragged(), tokens).of_class("gap")
+
+
+def test_a_sequence_that_goes_on_is_marked_on_both_sides() -> None:
+    corpus = sh.ArrayDeserializer({"tokens": [np.arange(40), np.arange(40)]})
+    source = sh.MinibatchSource(corpus, layout=sh.TruncatedBPTT(16), randomize=False)
+    first, second = read(source.show(16, 0)), read(source.show(16, 1))
+    assert "▸" in first.text
+    assert "◂ array__0" not in first.text.replace("  ", " ")
+    assert "◂" in second.text
+    assert "16 samples of 40, from 16" in second.text
+
+
+def test_packed_rows_name_the_position_of_each_token_in_its_sequence() -> None:
+    corpus = sh.ArrayDeserializer({"tokens": [np.arange(5), np.arange(3)]})
+    source = sh.MinibatchSource(corpus, layout=sh.Packed(10), randomize=False)
+    titles = [found["title"] for found in read(source.show(10)).of_class("cell")]
+    assert titles[4] == "tokens, cell 4, position 4 of array__0"
+    assert titles[5] == "tokens, cell 5, position 0 of array__1"
+    starts = [found["title"] for found in read(source.show(10)).of_class("start")]
+    assert [title.split(",")[1] for title in starts] == [" cell 0", " cell 5"]
+
+
+def test_a_bucket_and_its_width_are_named(tokens: sh.ArrayDeserializer) -> None:
+    page = shown(sh.Bucketed([8, 16, 40]), tokens)
+    assert re.search(r"bucket +up to (8|16|40) samples", page.text)
+
+
+def test_frames_name_the_utterance_of_each() -> None:
+    corpus = sh.ArrayDeserializer(
+        {
+            "x": [np.ones((length, 3), np.float32) for length in (4, 2)],
+            "state": [np.arange(4), np.arange(2)],
+        }
+    )
+    source = sh.MinibatchSource(corpus, layout=sh.Frames(), randomize=False)
+    page = read(source.show(6))
+    assert all(name in page.text for name in source.next_minibatch(6).ids)
+
+
+def test_a_mixture_shows_which_corpus_each_sequence_is_of() -> None:
+    corpora = {name: sh.ArrayDeserializer({"tokens": words()}) for name in ("web", "<b>code")}
+    source = sh.MinibatchSource(
+        sh.Mixture(corpora, weights={"web": 3, "<b>code": 1}), layout=sh.Packed(64)
+    )
+    page = read(source.show(1024))
+    samples = source.next_minibatch(1024).num_samples_by()
+    for name, count in samples.items():
+        assert f"{name}: {count:,} samples" in page.text
+    assert not page.named("b", "code")
+    keys = page.of_class("key")
+    assert len({found["class"] for found in keys}) == 2
+
+
+def test_a_share_of_several_workers_shows_who_gets_what(tokens: sh.ArrayDeserializer) -> None:
+    source = sh.MinibatchSource(tokens)
+    page = read(source.show(256, num_data_partitions=4, partition_index=2))
+    rows = re.findall(r"Who gets what.*?The fullest", page.text, re.DOTALL)[0]
+    for worker in range(4):
+        planned = next(source.plan(256, num_data_partitions=4, partition_index=worker))
+        assert f"{planned.num_sequences}  {planned.num_samples}" in re.sub(r" +", "  ", rows)
+    share = source.next_minibatch(256, num_data_partitions=4, partition_index=2)
+    assert f"{share.num_samples} of {share.global_num_samples} over all workers" in page.text
+
+
+def test_an_empty_share_and_the_end_of_data_are_said() -> None:
+    corpus = sh.ArrayDeserializer({"x": np.arange(3.0)})
+    source = sh.MinibatchSource(corpus, max_sweeps=1)
+    assert (
+        "This share is empty"
+        in read(source.show(3, num_data_partitions=4, partition_index=3)).text
+    )
+    assert "no sequence comes here" in read(source.show(3, time=3)).text
+    with pytest.raises(IndexError, match="there is no step 7: the data end after 1 steps"):
+        source.show(3, 7)
+
+
+def test_events_are_marked_where_they_are_and_banned_ids_named() -> None:
+    corpus = sh.ArrayDeserializer({"tokens": words()})
+    total = sum(LENGTHS)
+    events = [
+        sh.events.Ban(ids=["array__5"], at=0),
+        sh.events.Skip(at=total // 2, stop=total // 2 + 100),
+    ]
+    source = sh.MinibatchSource(corpus, events=events)
+    time = source.find("array__5")
+    page = read(source.show(400, time=time))
+    assert len(page.named("g", "event")) == 2
+    assert "ban at 0: ids ['array__5']" in page.text
+    assert "1 left out by events: array__5" in page.text
+
+
+def test_to_look_moves_nothing_and_starts_no_thread(tokens: sh.ArrayDeserializer) -> None:
+    source = sh.MinibatchSource(tokens, randomization_seed=4)
+    source.next_minibatch(100)
+    before = source.get_checkpoint_state()
+    page = source.show(100)
+    assert source.get_checkpoint_state() == before
+    assert source.next_minibatch(100).ids[0] in page.html
+
+
+def test_a_minibatch_shows_itself_in_a_notebook_and_decoded(
+    tokens: sh.ArrayDeserializer,
+) -> None:
+    minibatch = sh.MinibatchSource(tokens, layout=sh.Packed(48)).next_minibatch(96)
+    html = minibatch._repr_html_()
+    assert html.startswith('<div class="sweephand"><style>')
+    assert "<script" not in html
+    text = "".join(map(chr, minibatch["tokens"].as_sequences()[0].tolist()))
+    assert text not in html
+    assert text in minibatch.show(decode=chr).html
+    ended = sh.MinibatchSource(tokens, max_samples=1)
+    ended.next_minibatch(100)
+    assert "The end of the data" in ended.next_minibatch(100).show().html

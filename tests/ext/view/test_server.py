@@ -1,0 +1,126 @@
+"""The local page: for this machine, for who has its address, and for reading alone."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+from sweephand.ext.view.page import policy
+from sweephand.ext.view.question import Question
+from sweephand.ext.view.server import ViewServer
+from sweephand.ext.view.viewer import Viewer
+from sweephand.source.twin import twin_of
+
+
+@pytest.fixture
+def server() -> Iterator[ViewServer]:
+    source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(50)}))
+    viewer = Viewer(partial(twin_of, source.timeline), "x", Question(size=8))
+    with ViewServer(viewer) as made:
+        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+    viewer.close()
+
+
+def ask(
+    server: ViewServer, path: str | None = None, method: str = "GET", host: str | None = None
+) -> tuple[http.client.HTTPResponse, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    headers = {} if host is None else {"Host": host}
+    connection.request(method, f"/{server.token}/" if path is None else path, headers=headers)
+    answer = connection.getresponse()
+    return answer, answer.read()
+
+
+def test_the_page_is_served_and_forbids_all_that_it_does_not_need(server: ViewServer) -> None:
+    answer, body = ask(server)
+    assert answer.status == 200
+    assert body.startswith(b"<!doctype html>")
+    assert answer.headers["Content-Security-Policy"] == f"{policy()}; frame-ancestors 'none'"
+    assert "default-src 'none'" in policy()
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "Python" not in answer.headers["Server"]
+    assert int(answer.headers["Content-Length"]) == len(body)
+
+
+def test_it_listens_on_loopback_alone(server: ViewServer) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    assert server.url.startswith("http://127.0.0.1:")
+    assert len(server.token) >= 32
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/x/", "//", "/../", "/%00/", "/TOKEN", "/TOKEN/x", "/TOKENx/"]
+)
+def test_without_the_token_there_is_nothing(server: ViewServer, path: str) -> None:
+    for method in ("GET", "HEAD", "POST"):
+        answer, body = ask(server, path.replace("TOKEN", server.token), method)
+        assert answer.status == 404
+        assert server.token.encode() not in body
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:PORT", "127.0.0.1", "127.0.0.1:1", ""]
+)
+def test_another_name_that_leads_here_is_refused(server: ViewServer, host: str) -> None:
+    answer, body = ask(server, host=host.replace("PORT", str(server.server_port)))
+    assert answer.status == 403
+    assert body == b"forbidden\n"
+    assert ask(server, host=f"localhost:{server.server_port}")[0].status == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
+def test_nothing_can_be_changed(server: ViewServer, method: str) -> None:
+    answer, _ = ask(server, method=method)
+    assert answer.status == 405
+    assert answer.headers["Allow"] == "GET, HEAD"
+
+
+def test_an_unknown_method_is_refused(server: ViewServer) -> None:
+    assert ask(server, method="BREW")[0].status == 501
+
+
+def test_a_head_has_no_body(server: ViewServer) -> None:
+    answer, body = ask(server, method="HEAD")
+    assert (answer.status, body) == (200, b"")
+
+
+def test_a_wrong_question_is_a_bad_request_in_a_page(server: ViewServer) -> None:
+    answer, body = ask(server, f"/{server.token}/?step=%3Cscript%3E")
+    assert answer.status == 400
+    assert b"step must be a whole number" in body
+    assert b"<script>&#x27;" not in body
+    assert b"&lt;script&gt;" in body
+
+
+def test_what_is_no_request_does_not_end_it(server: ViewServer) -> None:
+    for sent in (b"\x00\xff\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b""):
+        with socket.create_connection(("127.0.0.1", server.server_port), 30) as connection:
+            connection.sendall(sent)
+    assert ask(server)[0].status == 200
+
+
+def test_several_ask_at_once(server: ViewServer) -> None:
+    found: list[int] = []
+
+    def look(step: int) -> None:
+        found.append(ask(server, f"/{server.token}/?step={step}")[0].status)
+
+    threads = [threading.Thread(target=look, args=(step,)) for step in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [200] * 8

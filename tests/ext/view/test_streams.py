@@ -1,0 +1,228 @@
+"""What a page shows of every kind of stream."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.ext.view.conftest import LENGTHS, words
+from tests.ext.view.pages import Read, read
+
+import sweephand as sh
+from sweephand.ext.view.objects import tile_of
+from sweephand.ext.view.png import encode, heat, shrunk
+
+NASTY = "<script>alert('&')<br>"
+
+
+def shown(size: int = 60, **streams: object) -> Read:
+    source = sh.MinibatchSource(sh.ArrayDeserializer(streams), randomize=False)  # type: ignore[arg-type]
+    return read(source.show(size))
+
+
+def test_numbers_of_a_sequence_are_columns_of_its_table() -> None:
+    page = shown(y=np.arange(60) % 7, weight=np.linspace(0, 1, 60, dtype=np.float32))
+    assert re.search(r"id +samples +y +weight", page.text)
+    assert "array__8 1 1 0.1356" in page.text
+
+
+def test_masks_and_other_marks_stand_under_their_tokens() -> None:
+    marks = [np.arange(length) % 2 for length in LENGTHS]
+    page = shown(4000, tokens=words(), loss_mask=[m.astype(bool) for m in marks], part=marks)
+    cells = page.texts("cell")
+    first = words()[0].tolist()
+    assert [cell[0] for cell in cells[: len(first)]] == list(map(str, first))
+    assert [cell[1:3] for cell in cells[:2]] == [["0", "0"], ["1", "1"]]
+    dim = page.of_class("off")
+    assert len(dim) == sum(cell[1] == "0" for cell in cells)
+
+
+def test_a_stream_of_labels_stands_in_place_of_the_next_tokens() -> None:
+    labels = [np.where(np.arange(length) % 2, 7, -100) for length in LENGTHS]
+    page = shown(4000, tokens=words(), labels=labels)
+    assert [cell[1] for cell in page.texts("cell")[:2]] == ["-", "7"]
+    assert all(len(cell) == 2 for cell in page.texts("cell"))
+
+
+@pytest.mark.parametrize(
+    "shape", [(20, 30), (20, 30, 3), (3, 20, 30), (20, 30, 4), (1, 20, 30)], ids=str
+)
+def test_pictures_are_thumbnails_with_their_labels(shape: tuple[int, ...]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pictures = np.random.default_rng(0).integers(0, 256, (60, *shape)).astype(np.uint8)
+    page = shown(image=pictures, label=np.arange(60))
+    found = page.named("img")
+    assert len(found) == 12
+    assert found[3]["alt"] == "array__3, 30 by 20"
+    assert "array__3 label 3" in page.text
+    stored = image.open(BytesIO(base64.b64decode(found[3]["src"].partition(",")[2])))
+    channels_last = pictures[3] if shape[-1] in (3, 4) else pictures[3].reshape(-1, 20, 30).T
+    expected = channels_last if shape[-1] in (3, 4) else np.swapaxes(channels_last, 0, 1)
+    np.testing.assert_array_equal(
+        np.asarray(stored).reshape(20, 30, -1), expected.reshape(20, 30, -1)
+    )
+
+
+def test_pictures_of_floats_are_scaled_and_it_is_said() -> None:
+    page = shown(x=np.random.default_rng(0).normal(size=(60, 3, 16, 16)).astype(np.float32))
+    assert "Scaled: from -" in page.text
+    assert len(page.named("img")) == 12
+
+
+def stored(kind: str, number: int) -> bytes:
+    if kind in ("JPEG", "PNG", "GIF", "WEBP"):
+        image, made = pytest.importorskip("PIL.Image"), BytesIO()
+        pixels = np.full((600, 400, 3), number, np.uint8)
+        image.fromarray(pixels).save(made, kind)
+        return made.getvalue()
+    soundfile, made = pytest.importorskip("soundfile"), BytesIO()
+    soundfile.write(made, np.sin(np.arange(8000) / (number + 2)), 8000, format=kind)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP"])
+def test_stored_pictures_are_decoded_small(kind: str) -> None:
+    found = shown(image=np.array([stored(kind, n) for n in range(60)], object)).named("img")
+    assert len(found) == 12
+    assert found[2]["alt"] == "array__2, 400 by 600"
+    assert (found[2]["width"], found[2]["height"]) == ("53", "80")
+
+
+@pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG"])
+def test_stored_sounds_are_waves(kind: str) -> None:
+    page = shown(sound=np.array([stored(kind, n) for n in range(60)], object))
+    assert len(page.named("svg", "wave")) == 12
+    assert "1 s at 8,000 Hz" in page.text
+
+
+def test_what_is_damaged_or_unknown_is_said_and_the_others_are_shown() -> None:
+    found = [
+        stored("JPEG", 0)[:200],
+        b"\x89PNG\r\n\x1a\n",
+        b"RIFF1234WAVE",
+        b"\x00\xff" * 40,
+        b"",
+    ]
+    page = shown(x=np.array(found * 12, object))
+    assert page.text.count("cannot be decoded: ") == 8
+    assert "00 ff 00 ff" in page.text
+
+
+def test_a_package_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sweephand.base import pictures
+
+    found = np.array([stored("JPEG", 1)] * 60, object)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    monkeypatch.setattr(pictures, "Image", type(pictures.Image)("PIL.Image", extra="image"))
+    assert "pip install 'sweephand[image]'" in shown(x=found).text
+
+
+def test_texts_are_escaped_and_keep_their_lines() -> None:
+    page = shown(x=np.array([f"{NASTY}\nline é".encode()] * 60, object))
+    assert f"{NASTY}\nline é" in page.text
+    assert len(page.texts("prose")) == 12
+
+
+def test_objects_are_shown_as_json() -> None:
+    page = Read(
+        tile_of({"messages": [{"role": "user", "content": NASTY}], "n": {1, 2}}, "x__3")
+    )
+    assert '"role": "user"' in page.text
+    assert NASTY in page.text
+    loop: list[object] = []
+    loop.append(loop)
+    assert "[[...]]" in Read(tile_of(loop, "x__3")).text
+
+
+def test_series_are_waves_and_features_heat_maps() -> None:
+    random = np.random.default_rng(0)
+    page = shown(
+        60,
+        sound=[random.normal(size=50).astype(np.float32)] * 60,
+        stereo=[random.normal(size=(50, 2))] * 60,
+        features=[random.normal(size=(50, 24)).astype(np.float32)] * 60,
+        vector=random.normal(size=(60, 300)),
+    )
+    assert len(page.named("svg", "wave")) == 2  # a sequence fits, of two streams
+    assert len(page.named("path", "wave1")) == 1
+    assert len(page.named("img", "heat")) == 2
+    assert "Time goes from left to right" in page.text
+
+
+def test_numbers_that_are_none_are_counted_and_break_the_wave() -> None:
+    values = np.array([0, 1, np.nan, 1, np.inf, -1])
+    page = shown(60, x=[values] * 60)
+    path = next(found["d"] for name, found in page.elements if name == "path")
+    assert path.count("M") == 3
+    assert "16 not finite" in page.text
+    assert "no finite number" in shown(x=np.full((60, 12), np.nan)).text
+
+
+def test_short_vectors_and_matrices_are_lines_of_numbers() -> None:
+    page = shown(
+        small=np.arange(180.0).reshape(60, 3), matrix=np.arange(1200.0).reshape(60, 4, 5)
+    )
+    assert "array__2 6 7 8" in page.text
+    assert "and 52 more samples" in page.text
+
+
+def test_sparse_samples_are_columns_and_values(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    path = tmp_path / "x.ctf"
+    with path.open("w") as file:
+        file.writelines(f"{n} |S0 {n}:1 27:2.5\n" for n in range(20))
+    corpus = sh.CTFDeserializer(
+        path, sh.StreamDefs(x=sh.StreamDef("S0", shape=30, is_sparse=True))
+    )
+    page = read(sh.MinibatchSource(corpus, randomize=False).show(8))
+    assert re.search(r"3 +1, +27 +2\.5", page.text)
+    assert "2 of 30 columns are stored on average" in page.text
+    assert len(page.named("svg", "spikes")) == 8
+
+
+def test_streams_under_other_keys_are_shown_under_these() -> None:
+    source = sh.MinibatchSource(sh.ArrayDeserializer({"tokens": words(), "y": np.arange(60)}))
+    minibatch = source.next_minibatch(200, input_map={"ids": "tokens", 3: "y"})
+    page = read(minibatch.show(decode=chr))
+    assert "ids" in [text.strip() for text in page.text.split("  ")] or "ids" in page.text
+    assert page.texts("cell")[0][0].isalpha()
+
+
+def test_names_ids_and_decoded_text_may_be_anything() -> None:
+    source = sh.MinibatchSource(
+        sh.Mixture(
+            {NASTY: sh.ArrayDeserializer({NASTY: words(), "n\x00": np.arange(60)}),
+             "b": sh.ArrayDeserializer({NASTY: words(), "n\x00": np.arange(60)})},
+            weights={NASTY: 1, "b": 1},
+        ),
+        layout=sh.Packed(64),
+    )  # fmt: skip
+    for decode in (lambda ids: NASTY, lambda ids: "\ud800\x00\u202e", lambda ids: b"\xff"):
+        page = read(source.show(200, decode=decode))
+        assert NASTY in page.text
+        page.text.encode()
+
+
+def test_a_decoder_that_fails_is_said_below_its_tokens(tokens: sh.ArrayDeserializer) -> None:
+    page = read(sh.MinibatchSource(tokens).show(100, decode={3: "a"}))
+    assert "decode has failed for 1" in page.text
+
+
+def test_a_png_is_that_of_pillow() -> None:
+    image = pytest.importorskip("PIL.Image")
+    for channels in (1, 3, 4):
+        pixels = np.random.default_rng(0).integers(0, 256, (5, 7, channels)).astype(np.uint8)
+        found = np.asarray(image.open(BytesIO(encode(pixels)))).reshape(pixels.shape)
+        np.testing.assert_array_equal(found, pixels)
+
+
+def test_a_picture_is_shrunk_by_means() -> None:
+    values = np.arange(24.0).reshape(4, 6)
+    np.testing.assert_array_equal(shrunk(values, 2, 3), [[3.5, 5.5, 7.5], [15.5, 17.5, 19.5]])
+    assert shrunk(values, 9, 9) is values
+    assert heat(np.array([[0.0, 1.0, np.nan]]), 9, 9)[0, 2].tolist() == [220, 40, 40]

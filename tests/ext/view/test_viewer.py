@@ -1,0 +1,289 @@
+"""The pages of a viewer: forward and back, to a time or an id, in every layout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import numpy as np
+import pytest
+from tests.ext.view.conftest import LENGTHS, words
+from tests.ext.view.pages import Read
+
+import sweephand as sh
+from sweephand.ext.view import steps
+from sweephand.ext.view.question import Question
+from sweephand.ext.view.timeline import LossCurve
+from sweephand.ext.view.viewer import Viewer
+from sweephand.layouts.by_name import layout_names
+from sweephand.source.twin import twin_of
+
+SIZE = 100
+
+
+@pytest.fixture
+def source() -> sh.MinibatchSource:
+    corpus = sh.ArrayDeserializer({"tokens": words()})
+    return sh.MinibatchSource(corpus, randomization_seed=7, max_sweeps=3)
+
+
+@pytest.fixture
+def viewer(source: sh.MinibatchSource) -> Iterator[Viewer]:
+    made = Viewer(partial(twin_of, source.timeline), "<b>data", Question(size=SIZE))
+    yield made
+    made.close()
+
+
+def asked(viewer: Viewer, query: str = "") -> Read:
+    page = viewer.page(viewer.first.asked(query.removeprefix("?")))
+    return Read(page.html)
+
+
+def link(page: Read, name: str) -> str | None:
+    found = [
+        attributes["href"] for attributes in page.named("a") if attributes.get("id") == name
+    ]
+    return found[0] if found else None
+
+
+def time_of(page: Read) -> int:
+    return int(re.search(r"nominal time +([\d,]+) +sequences", page.text)[1].replace(",", ""))  # type: ignore[index]
+
+
+@pytest.mark.parametrize("layout", ["", *layout_names()])
+def test_the_way_forward_is_that_of_the_run_and_back_the_same(
+    viewer: Viewer, source: sh.MinibatchSource, layout: str
+) -> None:
+    page, times = asked(viewer, f"layout={layout}&length=8"), []
+    links: list[str | None] = []
+    while True:
+        times.append(time_of(page))
+        links.append(link(page, "next"))
+        if links[-1] is None or len(times) > 200:
+            break
+        page = asked(viewer, links[-1])
+    for time in reversed(times[:-1]):
+        back = link(page, "previous")
+        assert back is not None
+        page = asked(viewer, back)
+        assert time_of(page) == time
+    assert link(page, "previous") is None
+    if layout in ("", "ragged", "padded"):
+        assert times == [minibatch.nominal_time for minibatch in source.minibatches(SIZE)]
+    assert times == sorted(set(times))
+
+
+def test_a_time_and_an_id_lead_to_the_step_that_delivers_them(
+    viewer: Viewer, source: sh.MinibatchSource
+) -> None:
+    minibatches = list(source.minibatches(SIZE))
+    for number in (0, 3, len(minibatches) - 1):
+        minibatch = minibatches[number]
+        last = minibatch.nominal_time + minibatch.global_num_samples - 1
+        for time in (minibatch.nominal_time, last):
+            assert f"step {number}" in asked(viewer, f"time={time}").text
+    wanted = minibatches[4].ids[1]
+    page = asked(viewer, f"search={wanted}")
+    assert "step 4" in page.text
+    assert f"{wanted}  begins at nominal time" in page.text
+    later = source.find(wanted, 2)
+    number = next(
+        n for n, m in enumerate(minibatches) if m.nominal_time + m.global_num_samples > later
+    )
+    assert f"step {number} " in asked(viewer, f"search={wanted}&sweep=2").text + " "
+
+
+def test_a_part_of_an_id_lists_ids_that_lead_there(viewer: Viewer) -> None:
+    page = asked(viewer, "search=__5")
+    links = [found["href"] for found in page.named("a") if "search=" in found.get("href", "")]
+    assert [parse_qs(one[1:])["search"][0] for one in links] == [
+        "array__5", *[f"array__{n}" for n in range(50, 60)]
+    ]  # fmt: skip
+    assert "array__50  begins at" in asked(viewer, links[1]).text
+    assert "no id has '<i>' in it" in asked(viewer, "search=%3Ci%3E").text
+
+
+def test_an_id_leads_to_the_worker_who_gets_it(
+    viewer: Viewer, source: sh.MinibatchSource
+) -> None:
+    shares = [
+        source.plan(SIZE, num_data_partitions=3, partition_index=rank) for rank in range(3)
+    ]
+    for _, *planned in zip(range(4), *shares, strict=False):
+        for rank, share in enumerate(planned):
+            for place, name in enumerate(share.ids):
+                page = asked(viewer, f"workers=3&search={name}")
+                assert f"sequence {place} of worker {rank}" in page.text
+                assert page.of_class("here")
+
+
+def test_a_banned_sequence_is_found_where_it_would_have_been(
+    source: sh.MinibatchSource,
+) -> None:
+    source.events.ban(["array__5"], at=0)
+    viewer = Viewer(partial(twin_of, source.timeline), "x", Question(size=SIZE))
+    page = asked(viewer, "search=array__5")
+    assert "array__5  begins at nominal time" in page.text
+    assert "1 left out by events: array__5" in page.text
+    viewer.close()
+
+
+def test_wrong_places_are_said_and_the_controls_stay(viewer: Viewer) -> None:
+    for query, words_of_it in {
+        "time=999999": "the data end before nominal time 999,999",
+        "step=4000": "there is no step 4000: the data end after",
+        "layout=oval": "there is no layout 'oval'; there are: bucketed",
+        "workers=49": "num_data_partitions must be in [1, 48]",
+        "layout=bucketed&length=100": "num_buckets must be in [1, 65)",
+    }.items():
+        page = asked(viewer, query)
+        assert words_of_it in page.text
+        assert page.of_class("error")
+        assert page.named("nav")
+
+
+@pytest.mark.parametrize("query", ["step=x", "size=0", "size=99999999999999999999", "colour=1"])
+def test_an_address_that_makes_no_sense_is_an_error(viewer: Viewer, query: str) -> None:
+    with pytest.raises(ValueError, match=query.partition("=")[0]):
+        viewer.first.asked(query)
+
+
+def test_settings_stay_at_the_nominal_time(viewer: Viewer) -> None:
+    page = asked(viewer, "step=5")
+    hidden = [found for found in page.named("input") if found.get("name") == "time"]
+    assert [found["value"] for found in hidden if found["type"] == "hidden"] == [
+        str(time_of(page))
+    ]
+
+
+def test_every_worker_is_a_link_away(viewer: Viewer, source: sh.MinibatchSource) -> None:
+    page = asked(viewer, "workers=3&rank=1")
+    ranks = [
+        parse_qs(found["href"][1:])["rank"]
+        for found in page.named("a")
+        if "rank=" in found["href"]
+    ]
+    assert ["0"] in ranks
+    assert ["2"] in ranks
+    share = source.next_minibatch(SIZE, num_data_partitions=3, partition_index=1)
+    assert all(name in page.text for name in share.ids[:5])
+
+
+def test_far_away_steps_are_counted_from_there(
+    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps.clock, "monotonic", iter(range(10**6)).__next__)
+    page = asked(viewer, "size=1&time=3400")
+    assert "So far away steps are counted from there" in page.text
+    assert "from nominal time 3,4" in page.text
+    assert "go to a nominal time" in asked(viewer, "size=2&step=170").text
+
+
+def test_damaged_data_are_said_and_can_be_left() -> None:
+    def broken(sequence: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if sequence["x"][0] == 5:
+            raise ValueError("<5>")
+        return sequence
+
+    corpus = sh.ArrayDeserializer({"x": np.arange(20)}).map(broken)
+    source = sh.MinibatchSource(corpus, randomize=False)
+    viewer = Viewer(partial(twin_of, source.timeline), "x", Question(size=4, step=1))
+    page = asked(viewer)
+    assert "<5>" in page.text
+    following = link(page, "next")
+    assert following is not None
+    assert not asked(viewer, following).of_class("error")
+    with pytest.raises(sh.DataError):
+        viewer.page_alone(viewer.first)
+    viewer.close()
+
+
+def test_a_ledger_is_drawn_over_the_timeline_and_its_last_losses_listed(
+    source: sh.MinibatchSource,
+) -> None:
+    ids = source.next_minibatch(SIZE).ids
+    curve = LossCurve(
+        np.arange(1000) * 3, np.append(np.linspace(4, 1, 999), np.nan), {ids[0]: 1.25}
+    )
+    viewer = Viewer(partial(twin_of, source.timeline), "x", Question(size=SIZE), curve=curve)
+    page = asked(viewer)
+    points = page.named("polyline")[0]["points"].split()
+    assert len(points) == 400
+    assert points[0].endswith(",6.0") or float(points[0].partition(",")[2]) < 7
+    assert "last loss" in page.text
+    assert re.search(rf"{ids[0]} +\d+ +1\.25", page.text)
+    assert "mean loss of steps, from 1.0" in page.text
+    viewer.close()
+
+
+def test_a_source_of_sweeps_shows_them_and_one_that_ends_its_end(
+    source: sh.MinibatchSource,
+) -> None:
+    page = Read(source.show(SIZE).html)
+    assert len(page.named("rect", "sweep0")) + len(page.named("rect", "sweep1")) == 3
+    assert f"{3 * sum(LENGTHS):,}" in page.text
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 20, 500])
+@pytest.mark.parametrize("length", [1, 8])
+@pytest.mark.parametrize("limit", [{"max_sweeps": 3}, {"max_samples": 333}, {}], ids=str)
+def test_steps_of_equal_sequences_are_computed_and_those_of_the_plan(
+    size: int, length: int, limit: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = sh.ArrayDeserializer({"x": [np.arange(length)] * 43})
+    source = sh.MinibatchSource(corpus, **limit)  # type: ignore[arg-type]
+    planned = [one.nominal_time for one, _ in zip(source.plan(size), range(340), strict=False)]
+    found = steps.Steps(source.cursor, size)
+    monkeypatch.delattr(steps.Steps, "_plan_one")
+    assert [
+        position and position.time for position in map(found.begin_of, range(len(planned)))
+    ] == planned
+    assert [found.step_at(time) for time in planned] == list(range(len(planned)))
+    if limit:
+        assert found.count == len(planned)
+        assert found.begin_of(len(planned)) is None
+        assert found.step_at(10**6) is None
+    else:
+        assert found.step_at(10**15) == 10**15 // max(length, size // length * length)
+
+
+def test_a_source_with_maps_and_processes_of_its_own_can_be_looked_at() -> None:
+    corpus = sh.ArrayDeserializer({"x": np.arange(20)}).map(_twice)
+    source = sh.MinibatchSource(
+        corpus, map_executor="processes", num_map_workers=1, randomize=False
+    )
+    page = Read(source.show(4, 2).html)
+    assert "array__9" in page.text
+    assert re.search(r"array__9 +1 +18", page.text)
+    with pytest.raises(ValueError, match="partition_index"):
+        source.show(4, partition_index=1)
+    source.close()
+
+
+def _twice(sequence: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {"x": 2 * sequence["x"]}
+
+
+def test_sizes_beyond_all_memory_and_workers_beyond_all_counting_are_answered(
+    viewer: Viewer,
+) -> None:
+    source = sh.MinibatchSource(
+        sh.ArrayDeserializer({"x": [np.arange(9)] * 9}), layout=sh.Packed(9)
+    )
+    endless = Viewer(partial(twin_of, source.timeline), "x", Question(size=10**17))
+    assert asked(endless).of_class("error")
+    page = asked(endless, f"size=90&workers={2**30}&search=array__3")
+    assert "begins at nominal time" in page.text
+    assert f"and {2**30 - 64:,} more workers" in page.text
+    endless.close()
+
+
+def test_a_page_is_kept_in_a_file(source: sh.MinibatchSource, tmp_path: Path) -> None:
+    page = source.show(SIZE, step=2, path=tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == page.html
+    with pytest.raises(FileNotFoundError):
+        source.show(SIZE, path=tmp_path / "absent" / "page.html")
+    assert source.current_position == 0

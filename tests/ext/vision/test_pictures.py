@@ -1,0 +1,235 @@
+"""Stored pictures come as arrays, of every mode, by streams and by maps."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+from sweephand.ext.vision.images.stored import pixels_of
+
+Image = pytest.importorskip("PIL.Image")
+
+RNG = np.random.default_rng(5)
+PIXELS = RNG.integers(0, 256, (12, 10, 3)).astype(np.uint8)
+
+
+def stored(pixels: Any, kind: str = "PNG", **options: Any) -> bytes:
+    file = io.BytesIO()
+    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def decoded(content: bytes, **options: Any) -> np.ndarray:
+    corpus = sh.ArrayDeserializer({"x": [content]}).map(sh.decode.image("x", **options))
+    with sh.MinibatchSource(corpus, max_sweeps=1) as source:
+        return np.asarray(source.next_minibatch(1)["x"].values[0])
+
+
+def test_a_picture_is_its_pixels_with_the_channels_first() -> None:
+    assert (decoded(stored(PIXELS)) == PIXELS.transpose(2, 0, 1)).all()
+    assert (decoded(stored(PIXELS), channels_first=False) == PIXELS).all()
+
+
+def modes() -> dict[str, tuple[Any, dict[str, Any], Any]]:
+    """Return pictures of many modes, how they are decoded, and what should come."""
+    image = Image.fromarray(PIXELS)
+    grey = PIXELS[..., 0]
+    alpha = np.dstack([PIXELS, grey])
+    deep = RNG.integers(0, 65536, (4, 6)).astype(np.uint16)
+    palette = image.quantize(8)
+    red = Image.new("CMYK", (3, 2), (0, 255, 255, 0))
+    return {
+        "grey": (grey, {}, np.dstack([grey] * 3)),
+        "grey to one channel": (grey, {"mode": "L"}, grey[..., None]),
+        "alpha is left out": (alpha, {}, PIXELS),
+        "alpha is kept": (alpha, {"mode": "RGBA"}, alpha),
+        "palette": (palette, {}, np.asarray(palette.convert("RGB"))),
+        "16 bits": (deep, {"mode": "I;16"}, deep[..., None]),
+        "16 bits to 8": (deep, {"mode": "L"}, (deep >> 8).astype(np.uint8)[..., None]),
+        "bits": (Image.fromarray(grey > 99), {"mode": "L"}, (grey > 99)[..., None] * 255),
+        "CMYK": (red, {}, np.full((2, 3, 3), [255, 0, 0])),
+    }
+
+
+@pytest.mark.parametrize("case", modes())
+def test_a_mode_becomes_what_it_stands_for(case: str) -> None:
+    pixels, options, wanted = modes()[case]
+    kind = "TIFF" if case == "CMYK" else "PNG"
+    assert (decoded(stored(pixels, kind), channels_first=False, **options) == wanted).all()
+
+
+def test_a_palette_with_transparency_needs_no_warning() -> None:
+    palette = Image.fromarray(PIXELS).quantize(4)
+    content = stored(palette, transparency=bytes([0, 255, 255, 255]))
+    assert decoded(content).shape == (3, 12, 10)
+
+
+def test_a_picture_stands_upright_unless_that_is_not_wanted() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for kind in ("PNG", "JPEG", "TIFF"):
+        content = stored(PIXELS, kind, exif=exif)
+        assert decoded(content).shape == (3, 10, 12)
+        stored_so = (3, 10, 12) if kind == "TIFF" else (3, 12, 10)  # Pillow turns all TIFFs
+        assert decoded(content, upright=False).shape == stored_so
+
+
+def test_a_stream_says_that_it_is_of_pictures() -> None:
+    contents = [stored(PIXELS[: 5 + n]) for n in range(4)]
+    shape = (3, 8, 6)
+    corpus = sh.ArrayDeserializer(
+        {"x": contents, "y": np.arange(4)},
+        sh.StreamDefs(x=sh.StreamDef(decode="image", shape=shape, dtype="float32"),
+                      y=sh.StreamDef()),
+    )  # fmt: skip
+    with sh.MinibatchSource(corpus, max_sweeps=1) as source:
+        assert source.streams.x.shape == shape
+        assert source.streams.x.is_single
+        minibatch = source.next_minibatch(4)
+        assert minibatch["x"].values.shape == (4, *shape)
+        assert minibatch["x"].values.dtype == np.float32
+        assert sorted(minibatch["y"].values.tolist()) == [0, 1, 2, 3]
+        assert source.streams.x.decode is None
+
+
+def test_a_sequence_of_pictures_keeps_its_length() -> None:
+    frames = [[stored(PIXELS)] * n for n in (1, 3, 2)]
+    corpus = sh.ArrayDeserializer(
+        {"film": frames}, sh.StreamDefs(film=sh.StreamDef(decode="image"))
+    )
+    crop = sh.images.transform("film", [sh.images.RandomCrop(4)])
+    with sh.MinibatchSource(corpus.map(crop), max_sweeps=1) as source:
+        films = source.next_minibatch(6)["film"].as_sequences()
+    assert sorted(film.shape for film in films) == [(n, 3, 4, 4) for n in (1, 2, 3)]
+    assert all((film == film[0]).all() for film in films), "frames are cut at one place"
+
+
+def test_a_filter_behind_sees_pixels() -> None:
+    def is_dark(sequence: dict[str, Any]) -> bool:
+        return bool(sequence["x"].mean() < 100)
+
+    contents = [stored(np.full((2, 2, 3), n, np.uint8)) for n in (0, 50, 200)]
+    corpus = sh.ArrayDeserializer(
+        {"x": contents}, sh.StreamDefs(x=sh.StreamDef(decode="image"))
+    )
+    with sh.MinibatchSource(corpus.filter(is_dark)) as source:
+        assert source.num_sequences_per_sweep == 2
+
+
+def damaged() -> dict[str, tuple[bytes, str]]:
+    whole = stored(PIXELS, "JPEG")
+    return {
+        "no picture": (b"no picture at all", "they are none of JPEG, PNG"),
+        "nothing": (b"", "0 bytes are no picture"),
+        "cut short": (whole[:-20], "(?i)truncated"),
+        "a PNG cut short": (stored(PIXELS)[:-40], "no picture that can be decoded"),
+        "floats": (stored(PIXELS[..., 0].astype(np.float32), "TIFF"), "32 bits a pixel"),
+        "another size": (stored(PIXELS[:5]), r"of shape \(3, 12, 10\) are wanted"),
+    }
+
+
+@pytest.mark.parametrize("case", damaged())
+def test_damage_is_told_with_the_sequence_and_counted(case: str) -> None:
+    content, told = damaged()[case]
+    contents = [stored(PIXELS, "JPEG")] * 3 + [content]
+    corpus = sh.ArrayDeserializer({"x": contents}).map(sh.decode.image("x"))
+    with (
+        sh.MinibatchSource(corpus, max_sweeps=1) as source,
+        pytest.raises(sh.DataError, match=told) as raised,
+    ):
+        list(source.minibatches(1))
+    assert raised.value.sequence == "array__3"
+    with sh.MinibatchSource(corpus, max_sweeps=1, max_errors=1) as source:
+        assert sum(minibatch.num_samples for minibatch in source.minibatches(2)) == 3
+        assert len(source.errors) == 1
+
+
+def test_pictures_of_any_size_come_as_pixels() -> None:
+    contents = [stored(PIXELS[: 3 + n]) for n in range(3)]
+    corpus = sh.ArrayDeserializer({"x": contents}).map(sh.decode.image("x", ragged=True))
+    with sh.MinibatchSource(corpus, max_sweeps=1, randomize=False) as source:
+        minibatch = source.next_minibatch(1000)
+    for n, (pixels, size) in enumerate(
+        zip(minibatch["x"].as_sequences(), minibatch["x_size"].values, strict=True)
+    ):
+        assert (pixels.reshape(*size, 3) == PIXELS[: 3 + n]).all()
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_draws_do_not_depend_on_workers_and_sizes(workers: int) -> None:
+    contents = [stored(PIXELS + n) for n in range(9)]
+    steps = [sh.images.RandomResizedCrop(6), sh.images.RandomHorizontalFlip()]
+    corpus = sh.ArrayDeserializer({"x": contents}).map(sh.decode.image("x", transforms=steps))
+
+    def all_by(size: int, workers: int) -> np.ndarray:
+        with sh.MinibatchSource(corpus, max_sweeps=2, num_map_workers=workers) as source:
+            return np.concatenate([one["x"].values for one in source.minibatches(size)])
+
+    assert (all_by(9, 1) == all_by(4, workers)).all()
+
+
+def test_arguments_are_checked() -> None:
+    for options, told in [
+        ({"mode": "HSV"}, "mode is one of RGB"),
+        ({"library": "cv"}, "library is one of pillow"),
+        ({"size": (3, 4, 5)}, r"size is \(height, width\)"),
+        ({"library": "torchcodec", "upright": False}, "turns all pictures upright"),
+    ]:
+        with pytest.raises(ValueError, match=told):
+            sh.decode.image("x", **options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="decode is 'image' or 'audio'"):
+        sh.StreamDef(decode="video")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="decode='image' is for bytes"):
+        sh.ArrayDeserializer({"x": np.arange(3)}, sh.StreamDefs(x=sh.StreamDef(decode="image")))
+    bad = sh.StreamDefs(x=sh.StreamDef(decode="image", shape=(2, 2)))
+    with pytest.raises(ValueError, match=r"\(channels, height, width\)"):
+        sh.MinibatchSource(sh.ArrayDeserializer({"x": [stored(PIXELS)]}, bad))
+    with pytest.raises(sh.DataError, match="there is no stream 'y', there are: x"):
+        sh.MinibatchSource(sh.ArrayDeserializer({"x": [b""]}).map(sh.decode.image("y")))
+    with pytest.raises(sh.DataError, match="stored pictures are bytes, got"):
+        sh.MinibatchSource(sh.ArrayDeserializer({"x": np.zeros(3)}).map(sh.decode.image("x")))
+
+
+def test_a_missing_pillow_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PIL", "PIL.Image"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=r"pip install 'sweephand\[image\]'"):
+        sh.decode.image("x")
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L"])
+def test_pixels_are_the_same_whether_pillow_shows_them_or_not(mode: str) -> None:
+    class Hidden:
+        """A picture of an older Pillow."""
+
+        def __init__(self, picture: Any) -> None:
+            self.mode = mode
+            self.__array_interface__ = picture.__array_interface__
+
+    rng = np.random.default_rng(0)
+    wide = 3 if mode == "RGB" else 4
+    pixels = rng.integers(0, 256, (2100, 2100, wide), np.uint8)  # above 16 MiB, in pieces
+    for height in (1, 7, 2100):
+        part = pixels[:height, : height + 3]
+        picture = Image.fromarray(part[..., 0] if mode == "L" else part)
+        seen, copied = pixels_of(picture), pixels_of(Hidden(picture))
+        assert (seen == copied).all()
+        assert seen.shape == copied.shape
+        assert not seen.flags.writeable
+
+
+def test_a_function_among_steps_gets_pixels_that_lie_close_together() -> None:
+    def check(picture: np.ndarray) -> np.ndarray:
+        assert picture.flags.c_contiguous
+        return picture
+
+    flip = sh.images.RandomHorizontalFlip(1.0)
+    corpus = sh.ArrayDeserializer({"x": [stored(Image.new("RGB", (5, 4)))]})
+    decoded = corpus.map(sh.decode.image("x", transforms=[check, flip, check]))
+    assert sh.MinibatchSource(decoded).next_minibatch(1)["x"].values.shape == (1, 3, 4, 5)
