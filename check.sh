@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What a commit must pass, in an environment made by: python -m pip install -e ".[test,dev]"
 #
-#   ./check.sh                 formats, lint, types, tests, cpp
+#   ./check.sh                 formats, lint, types, size, tests, cpp
+#   ./check.sh size            how large each part is, and whether it is within its limit
 #   ./check.sh all             the same, with exhaustive tests, then site, tidy, asan, tsan, pyasan, ranks
 #   ./check.sh exhaustive      the tests with every byte, draw and kill, of which `tests` takes samples
 #   ./check.sh STEP...         only these steps
@@ -23,6 +24,7 @@ formats() {
 }
 lint() { ruff check .; }
 types() { mypy; }
+size() { python tests/size.py; }
 tests() { python -m pytest; }
 exhaustive() { python -m pytest --exhaustive; }
 cpp() { cmake --workflow --preset dev; }
@@ -75,7 +77,7 @@ stub() {
   python -m pybind11_stubgen sweephand._core -o python
 }
 
-quick=(formats lint types tests cpp)
+quick=(formats lint types size tests cpp)
 case "${1-}" in
   "") steps=("${quick[@]}") ;;
   all) steps=("${quick[@]/#tests/exhaustive}" site tidy asan tsan pyasan ranks) ;;
@@ -83,7 +85,7 @@ case "${1-}" in
 esac
 for step in "${steps[@]}"; do
   case "$step" in
-    formats | lint | types | tests | exhaustive | cpp | frameworks | site | tidy | asan | tsan | pyasan | ranks | fix | stub) ;;
+    formats | lint | types | size | tests | exhaustive | cpp | frameworks | site | tidy | asan | tsan | pyasan | ranks | fix | stub) ;;
     *) echo "check.sh: unknown step '$step'" >&2; exit 2 ;;
   esac
   echo "== $step"

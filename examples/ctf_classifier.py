@@ -25,7 +25,7 @@ except ImportError as error:
 from figure import curve, draw
 
 import sweephand as sh
-from sweephand.demo.library_text import read_text, standard_library
+from sweephand.cli.demo import read_functions, standard_library
 
 PACKAGES = [
     "asyncio",
@@ -43,7 +43,7 @@ LONGEST = 100
 
 def functions_of(sources: Path) -> list[tuple[int, list[int]]]:
     """Return package and hashed words of every function in one of the packages."""
-    corpus = read_text(sources)
+    corpus = read_functions(sources)
     found = []
     for name, begin, end in zip(corpus.names, corpus.offsets, corpus.offsets[1:], strict=False):
         package = name.split("/")[0]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import sweephand as sh
-from sweephand.demo.library_text import read_text, standard_library
+from sweephand.cli.demo import read_functions, standard_library
 
 VOCABULARY = 1000
 Tokenize = Callable[[str], list[int]]
@@ -28,7 +28,7 @@ Tokenize = Callable[[str], list[int]]
 
 def functions_of(sources: Path, count: int) -> list[str]:
     """Return the text of some functions of the standard library."""
-    corpus = read_text(sources)
+    corpus = read_functions(sources)
     bounds = zip(corpus.offsets, corpus.offsets[1:], strict=False)
     texts = [
         corpus.tokens[begin:end].tobytes().decode("utf8", "replace") for begin, end in bounds

@@ -24,7 +24,7 @@ except ImportError as error:
 from figure import curve, draw
 
 import sweephand as sh
-from sweephand.demo.library_text import read_text, standard_library
+from sweephand.cli.demo import read_functions, standard_library
 
 SYMBOLS = 128  # bytes beyond ASCII share the last one
 LONGEST = 400  # bytes of a function; longer ones are left out
@@ -63,7 +63,7 @@ def cross_entropy(
 
 def make_sources(sources: Path) -> tuple[sh.MinibatchSource, sh.MinibatchSource]:
     """Return functions to train on, and every tenth to validate."""
-    corpus = read_text(sources)
+    corpus = read_functions(sources)
     functions = [
         corpus.tokens[begin : begin + length]
         for begin, length in zip(corpus.offsets[:-1], corpus.lengths, strict=True)

@@ -89,7 +89,6 @@ ABOVE = {
     "__init__",
     "__main__",
     "cli",
-    "demo",
     "ext",
     "extend",
     "io",

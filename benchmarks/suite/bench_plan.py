@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sweephand as sh
-from sweephand.demo.library_text import read_text, standard_library
+from sweephand.cli.demo import read_functions, standard_library
 
 from .contest import Found, Row
 from .corpora import (
@@ -169,7 +169,7 @@ def lengths_of(corpus: str) -> NDArray[np.int64]:
         places = [0, 0.01, 0.1, 0.5, 0.9, 0.99, 1]
         lengths = np.interp(drawn, places, np.log([16, 48, 135, 435, 1947, 7948, 8192]))
         return np.rint(np.exp(lengths)).astype(np.int64)
-    lengths = np.diff(read_text(standard_library()).offsets)  # functions, in characters
+    lengths = np.diff(read_functions(standard_library()).offsets)  # functions, in characters
     whole, rest = np.repeat(4096, int((lengths // 4096).sum())), lengths % 4096
     return np.random.default_rng(2).permutation(np.concatenate([whole, rest[rest > 0]]))
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sweephand.demo.library_text import read_text, standard_library
+from sweephand.cli.demo import read_functions, standard_library
 
 PAGE = Path(__file__).parents[1] / "command_line.md"
 # They need a run of training, or take longer than a test.
@@ -55,7 +55,7 @@ def form(output: str) -> str:
 
 def make_corpus(folder: Path) -> None:
     """Write the corpus of the demonstration, which the page looks at."""
-    read_text(standard_library()).write(folder / "sweephand-demo" / "corpus")
+    read_functions(standard_library()).write(folder / "sweephand-demo" / "corpus")
 
 
 def run(command: str, folder: Path) -> str:

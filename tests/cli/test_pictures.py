@@ -52,7 +52,7 @@ def test_a_command_without_a_picture_says_so(
 ) -> None:
     answer = call(name, tokens, *more, f"--{kind}", tmp_path / "x")
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"sweephand {name}: --{kind}: {name} has no picture; demo,")
+    assert answer.err.startswith(f"sweephand {name}: --{kind}: {name} has no picture; info,")
     assert not (tmp_path / "x").exists()
     assert f"--{kind}" not in call(name, "--help").out
 

@@ -49,8 +49,8 @@ def check_picture(arguments: argparse.Namespace, command: ModuleType) -> None:
     writes_page = hasattr(command, "PAGE") and "png" not in asked
     if not hasattr(command, "PICTURE") and not writes_page:
         raise WrongUsage(
-            f"--{next(iter(asked))}: {name} has no picture; demo, info, plan, bench "
-            "and ledger have one",
+            f"--{next(iter(asked))}: {name} has no picture; info, plan, bench and "
+            "ledger have one",
             f"sweephand {name}",
             "",
         )

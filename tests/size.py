@@ -1,0 +1,117 @@
+"""How large the project is, beside the budget of its house guide: `./check.sh size`.
+
+Lines are all lines of files. The closure of a source over arrays is found by the imports in
+the syntax tree, those in functions and for types included.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "python" / "sweephand"
+# What is in the first row of each pair may have as many lines, or words, and files.
+LIMITS: dict[str, tuple[int, int | None]] = {
+    "core": (54_000, None),
+    "extensions": (20_000, None),
+    "a source over arrays": (12_000, 75),
+    "C++": (30_000, None),
+    "tests": (64_000, None),
+}
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Return the files of the checkout that match, new ones included."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\n")
+    return [ROOT / name for name in listed if name and (ROOT / name).is_file()]
+
+
+def lines_of(files: Iterable[Path]) -> int:
+    return sum(len(path.read_bytes().splitlines()) for path in files)
+
+
+def module_at(name: str) -> Path | None:
+    """Return the file of a module of the package, or that has the name."""
+    parts = name.split(".")[1:]
+    for depth in range(len(parts), 0, -1):
+        path = PACKAGE.joinpath(*parts[:depth])
+        for found in (path.with_suffix(".py"), path / "__init__.py"):
+            if found.is_file():
+                return found
+    return None
+
+
+def imported_by(path: Path) -> set[Path]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{one.name}" for one in node.names]
+        for name in names:
+            if name.split(".")[0] == "sweephand" and (module := module_at(name)):
+                found.add(module)
+    return found
+
+
+def closure(*names: str) -> set[Path]:
+    """Return the files that modules import, and those import."""
+    todo = [PACKAGE / f"{name}.py" for name in names]
+    found: set[Path] = set()
+    while todo:
+        path = todo.pop()
+        if path not in found:
+            found.add(path)
+            todo += imported_by(path)
+    return found
+
+
+def measured() -> dict[str, tuple[int, int]]:
+    """Return lines (of pages words) and files of each part."""
+    package = tracked("python/sweephand/*.py")
+    parts = {
+        "core": [path for path in package if PACKAGE / "ext" not in path.parents],
+        "extensions": [path for path in package if PACKAGE / "ext" in path.parents],
+        "a source over arrays": sorted(closure("source/source", "deserializers/array")),
+        "C++": tracked("cpp/*.[ch]pp"),
+        "tests": tracked("tests/*.py", "tests/*.[ch]pp"),
+    }
+    found = {name: (lines_of(files), len(files)) for name, files in parts.items()}
+    pages = tracked("docs/*.md", "README.md")
+    words = sum(len(re.findall(r"\S+", path.read_text())) for path in pages)
+    return found | {"pages, in words": (words, len(pages))}
+
+
+def main() -> int:
+    """Print the table; return 1 if a part is over its limit."""
+    is_over = False
+    print(f"{'':22}{'lines':>8}{'limit':>8}{'files':>7}{'limit':>7}")
+    for name, counts in measured().items():
+        shown = ""
+        for count, limit, width in zip(
+            counts, LIMITS.get(name, (None, None)), (8, 7), strict=True
+        ):
+            shown += f"{count:>{width},}{'' if limit is None else f'{limit:,}':>{width}}"
+            is_over |= limit is not None and count > limit
+        print(f"{name:22}{shown}")
+    if is_over:
+        print(
+            "size: over the budget; a feature that comes in names what leaves", file=sys.stderr
+        )
+    return int(is_over)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
