@@ -52,9 +52,8 @@ def train(log: Path, rates: object, sizes: object, num_samples: int, **options: 
         model,
         cross_entropy,
         sh.numpy.Adam(model, rates),
-        sh.JSONLProgressWriter(log, freq=100),
+        [sh.JSONLProgressWriter(log, freq=100), sh.train.GradientNoiseScale(decay=0.999)],
         sub_minibatches=4,
-        gradient_noise_scale=sh.train.GradientNoiseScale(decay=0.999),
     )
     sh.training_session(
         trainer,

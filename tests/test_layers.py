@@ -174,17 +174,8 @@ STILL = {
     "minibatch.minibatch",
     "source.answers",
     "torch.distributed",
-    "torch.train.criterion",
-    "torch.train.part_norms",
     "train.session.session",
     "train.session.step_guard",
-    "train.session.trials",
-    "train.trainer.numpy_model",
-    "train.trainer.parameter_digest",
-    "train.trainer.step_reporter",
-    "train.trainer.trained_model",
-    "train.trainer.trainer",
-    "train.trainer.trainer_state",
 }
 
 

@@ -156,7 +156,6 @@ from sweephand.maps.known_map import KnownMap as KnownMap
 from sweephand.maps.lengths import Lengths as Lengths
 from sweephand.maps.open_context import OpenContext as OpenContext
 from sweephand.minibatch.content_digest import sum_of_digests as sum_of_digests
-from sweephand.minibatch.label_count import LABELS as LABELS
 from sweephand.minibatch.position import Position as Position
 from sweephand.minibatch.share import PlannedMinibatch as PlannedMinibatch
 from sweephand.minibatch.share import Share as Share
@@ -189,7 +188,6 @@ from sweephand.torch.minibatch.packed_rows import positions_of as positions_of
 from sweephand.torch.minibatch.packed_rows import row_length_of as row_length_of
 from sweephand.torch.minibatch.pictures import picture_of as picture_of
 from sweephand.torch.minibatch.tensor import to_tensor as to_tensor
-from sweephand.torch.train.saved_state import save_tensors as save_tensors
 from sweephand.train.arguments import check_decay as check_decay
 from sweephand.train.arguments import check_kind as check_kind
 from sweephand.train.arguments import check_path as check_path
@@ -215,12 +213,15 @@ from sweephand.train.session.saving import MemorySaving as MemorySaving
 from sweephand.train.session.step_guard import StepGuard as StepGuard
 from sweephand.train.session.training_run import TrainingRun as TrainingRun
 from sweephand.train.session.trials import trial_branch as trial_branch
+from sweephand.train.trainer.loss_shapes import find_losses as find_losses
+from sweephand.train.trainer.parameter_digest import file_of_tensors as file_of_tensors
+from sweephand.train.trainer.part_norms import PartNorms as PartNorms
+from sweephand.train.trainer.part_norms import noise_quotient as noise_quotient
 from sweephand.train.trainer.trained_model import Data as Data
 from sweephand.train.trainer.workers import Workers as Workers
 from sweephand.train.trainer.workers import on_first as on_first
 
 __all__ = [
-    "LABELS",
     "MOST_PIXEL_BYTES",
     "PADDING",
     "TEXT",
@@ -270,6 +271,7 @@ __all__ = [
     "OpenContext",
     "OptionalModule",
     "PackedRows",
+    "PartNorms",
     "PathLike",
     "PlacedDeserializer",
     "Plan",
@@ -359,7 +361,9 @@ __all__ = [
     "empty_batch",
     "empty_corpus",
     "event_of",
+    "file_of_tensors",
     "find_files",
+    "find_losses",
     "find_shards",
     "flag",
     "folders_at",
@@ -385,6 +389,7 @@ __all__ = [
     "make_payload",
     "make_source",
     "minibatch_size",
+    "noise_quotient",
     "not_found",
     "object_of_script",
     "object_text",
@@ -415,7 +420,6 @@ __all__ = [
     "row_length_of",
     "sample_bytes",
     "samples_of",
-    "save_tensors",
     "shown",
     "size_at",
     "size_of",

@@ -72,10 +72,10 @@ class Everything:
                 self.heard,
                 sh.JSONLProgressWriter(self.json, freq=4),
                 sh.CSVProgressWriter(self.csv, freq=3),
+                sh.train.GradientNoiseScale(frequency=2),
             ],
             sub_minibatches=2,
             stateful={"rng": rng},
-            gradient_noise_scale=sh.train.GradientNoiseScale(frequency=2),
         )
         self.session = sh.training_session(
             self.trainer,

@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import sweephand as sh
 import sweephand.torch
-from sweephand.ext.follow.noise_scale import PartNorms, quotient
+from sweephand.extend import PartNorms, noise_quotient
 from sweephand.train.trainer.sub_minibatches import split
 
 SIZE = 23
@@ -64,10 +64,10 @@ def make(engine: str) -> tuple[nn.Module, nn.Module]:
     return module, alone
 
 
-def trained(model: nn.Module, parts: int, share: sh.Minibatch, **options: Any) -> sh.Trainer:
+def trained(model: nn.Module, parts: int, share: sh.Minibatch, *observers: Any) -> sh.Trainer:
     """Return the trainer of a model after a step."""
     learner = sh.torch.Learner(torch.optim.SGD(model.parameters(), 0.01), 0.01)
-    trainer = sh.Trainer(model, torch_error, learner, sub_minibatches=parts, **options)
+    trainer = sh.Trainer(model, torch_error, learner, observers, sub_minibatches=parts)
     trainer.train_minibatch(share)
     return trainer
 
@@ -78,15 +78,15 @@ def noise_scales(rank: int, parts: int, engine: str) -> list[float]:
     told: list[Any] = [None, None]
     dist.all_gather_object(told, [by_itself(alone, one) for one in split(share(rank), parts)])
     noise = sh.train.GradientNoiseScale(decay=0.0)
-    trainer = trained(model, parts, share(rank), gradient_noise_scale=noise)
-    return [trainer.gradient_noise_scale, by_hand([pair for pairs in told for pair in pairs])]
+    trained(model, parts, share(rank), noise)
+    return [noise.value, by_hand([pair for pairs in told for pair in pairs])]
 
 
 def weights(rank: int, parts: int, engine: str, measures: bool) -> list[float]:
     """Return what this worker has of the parameters after a step."""
     model, _ = make(engine)
-    noise = sh.train.GradientNoiseScale() if measures else None
-    trained(model, parts, share(rank), gradient_noise_scale=noise)
+    observers = [sh.train.GradientNoiseScale()] if measures else []
+    trained(model, parts, share(rank), *observers)
     own = [getattr(p, "_local_tensor", p).detach().flatten() for p in model.parameters()]
     found: list[float] = torch.cat(own).tolist()
     return found
@@ -103,7 +103,7 @@ def by_hand(parts: list[tuple[int, list[float]]]) -> float:
     sizes = [size for size, _ in parts]
     together = float((sums.sum(0) / sum(sizes)).square().sum())
     squared = sums.square().sum(1).tolist()
-    return quotient(*PartNorms.of_sums(squared, sizes, together).estimate(sum(sizes)))
+    return noise_quotient(*PartNorms.of_sums(squared, sizes, together).estimate(sum(sizes)))
 
 
 def tell(folder: Path, rank: int) -> dict[str, Any]:

@@ -186,10 +186,9 @@ class TestTrace:
                 model,
                 noisy,
                 maker([model.w], schedule, *options),
-                [heard],
+                [heard, sh.train.GradientNoiseScale()],
                 stateful={"rng": rng},
                 sub_minibatches=2,
-                gradient_noise_scale=sh.train.GradientNoiseScale(),
             )
             source = source_of_lengths([1, 2, 3] * 11, randomization_seed=3)
             for i in range(20):

@@ -40,12 +40,11 @@ def test_branches_leave_no_trace(loss_scale: Any) -> None:
             torch.nn.Linear(8, 1),
         )
         _, trainer = torch_trainer(
-            [Heard()],
+            [Heard(), sh.train.GradientNoiseScale()],
             model=model,
             loss_scale=loss_scale,
             rate=0.01,
             sub_minibatches=2,
-            gradient_noise_scale=sh.train.GradientNoiseScale(),
         )
         source = source_of_lengths([2, 3] * 16, randomization_seed=3)
         for i in range(12):

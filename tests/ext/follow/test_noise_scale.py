@@ -14,7 +14,6 @@ from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squa
 
 import sweephand as sh
 
-NOISE = sh.train.GradientNoiseScale()
 LENGTH = 30
 
 
@@ -39,20 +38,22 @@ def linear(model: dict[str, NDArray[Any]], minibatch: sh.Minibatch) -> Any:
 def trained(
     corpus: sh.ArrayDeserializer,
     size: int,
-    settings: sh.train.GradientNoiseScale = NOISE,
+    noise: sh.train.GradientNoiseScale | None = None,
     parts: int = 4,
-) -> sh.Trainer:
+) -> float:
+    """Return the noise scale of training."""
+    noise = noise or sh.train.GradientNoiseScale()
     model = {"w": np.zeros(LENGTH, np.float32)}
     trainer = sh.Trainer(
         model,
         linear,
         sh.numpy.SGD(model, 0.001),
+        noise,
         sub_minibatches=parts,
-        gradient_noise_scale=settings,
     )
     for minibatch in sh.MinibatchSource(corpus, max_sweeps=1).minibatches(size):
         trainer.train_minibatch(minibatch)
-    return trainer
+    return noise.value
 
 
 class TestEstimate:
@@ -63,7 +64,7 @@ class TestEstimate:
     def test_it_is_that_of_gaussian_gradients(self, size: int, parts: int) -> None:
         corpus, true = gaussian_corpus(60_000)
         settings = sh.train.GradientNoiseScale(decay=0.9999)
-        found = trained(corpus, size, settings, parts).gradient_noise_scale
+        found = trained(corpus, size, settings, parts)
         assert found == pytest.approx(true, rel=0.12)
 
     def test_it_is_that_of_a_linear_regression(self) -> None:
@@ -78,20 +79,18 @@ class TestEstimate:
             model,
             squared_error,
             sh.numpy.SGD([model.w], 0.0),
+            noise := sh.train.GradientNoiseScale(decay=0.999),
             sub_minibatches=4,
-            gradient_noise_scale=sh.train.GradientNoiseScale(decay=0.999),
         )
         for minibatch in sh.MinibatchSource(corpus, max_sweeps=1).minibatches(200):
             trainer.train_minibatch(minibatch)
         # A gradient is x (x @ true - e): its mean is true, E |x|^2 (x @ true)^2 = 12 |true|^2.
         squared = float(true @ true)
-        assert trainer.gradient_noise_scale == pytest.approx(
-            (11 * squared + 10) / squared, rel=0.1
-        )
+        assert noise.value == pytest.approx((11 * squared + 10) / squared, rel=0.1)
 
     def test_without_any_noise_it_is_nothing(self) -> None:
         corpus = sh.ArrayDeserializer({"labels": np.ones((40, LENGTH), np.float32)})
-        assert trained(corpus, 8).gradient_noise_scale == pytest.approx(0, abs=1e-6)
+        assert trained(corpus, 8) == pytest.approx(0, abs=1e-6)
 
     def test_without_any_gradient_it_is_infinite(self) -> None:
         x = np.ones((40, LENGTH), np.float32)
@@ -102,32 +101,31 @@ class TestEstimate:
             model,
             linear,
             sh.numpy.SGD(model, 0.1),
+            noise := sh.train.GradientNoiseScale(),
             sub_minibatches=8,
-            gradient_noise_scale=NOISE,
         )
         source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
         for minibatch in source.minibatches(8):
             trainer.train_minibatch(minibatch)
-        assert trainer.gradient_noise_scale == math.inf
+        assert noise.value == math.inf
 
     def test_before_the_first_measurement_it_is_nan(self) -> None:
-        trainer = line_trainer(sub_minibatches=2, gradient_noise_scale=NOISE)
-        assert math.isnan(trainer.gradient_noise_scale)
+        noise = sh.train.GradientNoiseScale()
+        trainer = line_trainer([noise], sub_minibatches=2)
+        assert math.isnan(noise.value)
         trainer.train_minibatch(source_of_lengths([3]).next_minibatch(3))  # has no two parts
-        assert math.isnan(trainer.gradient_noise_scale)
+        assert math.isnan(noise.value)
 
     def test_every_so_many_steps_are_measured(self) -> None:
         corpus, _ = gaussian_corpus(64)
-        every = trained(corpus, 16, sh.train.GradientNoiseScale(decay=0.0)).gradient_noise_scale
-        third = trained(
-            corpus, 16, sh.train.GradientNoiseScale(0.0, frequency=3)
-        ).gradient_noise_scale
+        every = trained(corpus, 16, sh.train.GradientNoiseScale(decay=0.0))
+        third = trained(corpus, 16, sh.train.GradientNoiseScale(0.0, frequency=3))
         assert every == third  # the fourth of four steps
 
 
-def run(**options: Any) -> tuple[sh.Trainer, Heard]:
+def run(*observers: Any) -> tuple[sh.Trainer, Heard]:
     heard = Heard()
-    trainer = line_trainer([heard], sub_minibatches=3, **options)
+    trainer = line_trainer([heard, *observers], sub_minibatches=3)
     source = source_of_lengths([1, 2, 3, 4] * 5)
     for _ in range(6):
         trainer.train_minibatch(source.next_minibatch(11))
@@ -140,19 +138,12 @@ def parameters(trainer: sh.Trainer) -> bytes:
 
 
 def test_measuring_changes_no_bit_of_training() -> None:
-    (plain, before), (measured, after) = run(), run(gradient_noise_scale=NOISE)
+    noise = sh.train.GradientNoiseScale()
+    (plain, before), (measured, after) = run(), run(noise)
     assert parameters(plain) == parameters(measured)
     assert [s.loss for s in before.steps] == [s.loss for s in after.steps]
-    assert before.steps[-1].gradient_noise_scale is None
-    assert after.steps[-1].gradient_noise_scale == measured.gradient_noise_scale
-
-
-def test_a_state_without_the_measurement_says_nothing_of_it() -> None:
-    trainer, _ = run()
-    assert "noise_scale" not in trainer.capture().state
-    assert "gradient_noise_scale" not in sh.ProgressPrinter().state_dict()
-    with pytest.raises(ValueError, match="gradient_noise_scale=GradientNoiseScale"):
-        _ = trainer.gradient_noise_scale
+    assert before.steps[-1].figures == {}
+    assert after.steps[-1].figures == {"gradient_noise_scale": noise.value}
 
 
 def test_a_loss_scale_is_taken_out_and_an_overflow_left_out() -> None:
@@ -167,9 +158,8 @@ def test_a_loss_scale_is_taken_out_and_an_overflow_left_out() -> None:
             factor = np.float32(learner.get_scaled_loss(1.0) if scale else 1.0)
             return loss, [gradient * factor * np.float32(overflow or 1)]
 
-        return sh.Trainer(
-            model, criterion, learner, sub_minibatches=2, gradient_noise_scale=NOISE
-        )
+        noise = sh.train.GradientNoiseScale()
+        return sh.Trainer(model, criterion, learner, noise, sub_minibatches=2)
 
     overflow = 0.0
     plain, scaled = make(None), make(64.0)
@@ -177,11 +167,12 @@ def test_a_loss_scale_is_taken_out_and_an_overflow_left_out() -> None:
         source = source_of_lengths([1] * 40)
         for _ in range(3):
             trainer.train_minibatch(source.next_minibatch(8))
-    before = plain.gradient_noise_scale
-    assert scaled.gradient_noise_scale == pytest.approx(before, rel=1e-6)
-    before, overflow = scaled.gradient_noise_scale, math.inf
+    [noise], [scaled_noise] = plain.writers, scaled.writers
+    before = scaled_noise.value
+    assert before == pytest.approx(noise.value, rel=1e-6)
+    overflow = math.inf
     scaled.train_minibatch(source.next_minibatch(8))
-    assert scaled.gradient_noise_scale == before
+    assert scaled_noise.value == before
 
 
 class TestTold:
@@ -191,12 +182,13 @@ class TestTold:
             sh.CSVProgressWriter(tmp_path / "run.csv", freq=2),
             sh.JSONLProgressWriter(tmp_path / "run.jsonl", freq=2),
         ]
-        trainer = line_trainer(writers, sub_minibatches=2, gradient_noise_scale=NOISE)
+        noise = sh.train.GradientNoiseScale()
+        trainer = line_trainer([*writers, noise], sub_minibatches=2)
         source = source_of_lengths([1] * 40)
         for _ in range(2):
             trainer.train_minibatch(source.next_minibatch(8))
-        value = trainer.gradient_noise_scale
-        assert f"gradient noise scale {value:.0f} samples" in capsys.readouterr().out
+        value = noise.value
+        assert f"gradient noise scale {value:.6g}" in capsys.readouterr().out
         [row] = csv.DictReader((tmp_path / "run.csv").read_text().splitlines())
         assert float(row["gradient_noise_scale"]) == value
         last = json.loads((tmp_path / "run.jsonl").read_text().splitlines()[-1])
@@ -207,7 +199,8 @@ class TestTold:
         from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
         writer = sh.TensorBoardProgressWriter(freq=2, log_dir=tmp_path)
-        trainer = line_trainer([writer], sub_minibatches=2, gradient_noise_scale=NOISE)
+        noise = sh.train.GradientNoiseScale()
+        trainer = line_trainer([writer, noise], sub_minibatches=2)
         source = source_of_lengths([1] * 40)
         for _ in range(2):
             trainer.train_minibatch(source.next_minibatch(8))
@@ -219,7 +212,8 @@ class TestTold:
 
 def test_a_session_that_goes_on_tells_what_the_unbroken_one_tells(tmp_path: Path) -> None:
     def session(folder: Path, max_samples: int, heard: Heard) -> sh.train.TrainingSession:
-        trainer = line_trainer([heard], sub_minibatches=2, gradient_noise_scale=NOISE)
+        noise = sh.train.GradientNoiseScale()
+        trainer = line_trainer([heard, noise], sub_minibatches=2)
         return sh.training_session(
             trainer,
             source_of_lengths([1] * 21),
@@ -233,8 +227,8 @@ def test_a_session_that_goes_on_tells_what_the_unbroken_one_tells(tmp_path: Path
     session(tmp_path / "whole", 198, whole).train()
     session(tmp_path / "parts", 99, first).train()
     session(tmp_path / "parts", 198, second).train()
-    told = [s.gradient_noise_scale for s in whole.steps]
-    assert told[-len(second.steps) :] == [s.gradient_noise_scale for s in second.steps]
+    told = [s.figures for s in whole.steps]
+    assert told[-len(second.steps) :] == [s.figures for s in second.steps]
     summaries = [r.figures["gradient_noise_scale"] for r in whole.of("summary")]
     assert summaries[-1] == second.of("summary")[-1].figures["gradient_noise_scale"]
 
@@ -242,14 +236,15 @@ def test_a_session_that_goes_on_tells_what_the_unbroken_one_tells(tmp_path: Path
 def test_a_checkpoint_without_the_measurement_begins_it(tmp_path: Path) -> None:
     plain, _ = run()
     plain.save_checkpoint(tmp_path)
-    trainer = line_trainer(sub_minibatches=3, gradient_noise_scale=NOISE)
+    noise, noise_again = sh.train.GradientNoiseScale(), sh.train.GradientNoiseScale()
+    trainer = line_trainer([Heard(), noise], sub_minibatches=3)
     trainer.restore_from_checkpoint(tmp_path)
-    assert math.isnan(trainer.gradient_noise_scale)
+    assert math.isnan(noise.value)
     trainer.train_minibatch(source_of_lengths([1] * 40).next_minibatch(12))
     trainer.save_checkpoint(tmp_path)
-    again = line_trainer(sub_minibatches=3, gradient_noise_scale=NOISE)
+    again = line_trainer([Heard(), noise_again], sub_minibatches=3)
     again.restore_from_checkpoint(tmp_path)
-    assert again.gradient_noise_scale == trainer.gradient_noise_scale
+    assert noise_again.value == noise.value
     line_trainer().restore_from_checkpoint(tmp_path)  # which does not measure it
 
 
@@ -267,11 +262,10 @@ def test_a_checkpoint_without_the_measurement_begins_it(tmp_path: Path) -> None:
             TypeError,
             "decay",
         ),
-        (lambda: line_trainer(gradient_noise_scale=NOISE), ValueError, "sub_minibatches=2"),
         (
-            lambda: line_trainer(sub_minibatches=2, gradient_noise_scale=True),
-            TypeError,
-            "must be a GradientNoiseScale or None, got True",
+            lambda: line_trainer([sh.train.GradientNoiseScale()]),
+            ValueError,
+            "sub_minibatches=2",
         ),
     ],
 )
@@ -283,11 +277,11 @@ def test_wrong_settings_are_refused(
 
 
 def test_the_norm_of_a_step_is_that_of_its_mean_gradient_and_changes_no_noise_scale() -> None:
-    noise = sh.train.GradientNoiseScale(frequency=3)
     told = []
     for measures in False, True:
         heard = Heard()
-        trainer = line_trainer([heard], sub_minibatches=2, gradient_noise_scale=noise)
+        noise = sh.train.GradientNoiseScale(frequency=3)
+        trainer = line_trainer([heard, noise], sub_minibatches=2)
         if measures:
             trainer.measure_gradient_norms()
         source = source_of_lengths([1, 2, 3] * 6)

@@ -13,7 +13,14 @@ from tests.train.small_torch import parameters, torch_error, torch_trainer  # no
 
 import sweephand.torch  # noqa: E402
 
-NOISE = sh.train.GradientNoiseScale()
+
+def noise() -> list[Any]:
+    return [sh.train.GradientNoiseScale()]
+
+
+def noise_scale(trainer: sh.Trainer) -> float:
+    [found] = trainer.writers
+    return float(found.value)
 
 
 def line() -> Any:
@@ -29,28 +36,28 @@ def test_it_is_that_of_numpy(loss_scale: dict[str, Any] | None) -> None:
         model,
         squared_error,
         sh.numpy.SGD([model.w], 0.0),
+        noise(),
         sub_minibatches=3,
-        gradient_noise_scale=NOISE,
     )
     _, trainer = torch_trainer(
+        noise(),
         model=line(),
         rate=0.0,
         loss_scale=loss_scale,
         sub_minibatches=3,
-        gradient_noise_scale=NOISE,
     )
     source = source_of_lengths([1, 2, 3] * 20)
     for _ in range(8):
         minibatch = source.next_minibatch(14)
         plain.train_minibatch(minibatch)
         trainer.train_minibatch(minibatch)
-    assert trainer.gradient_noise_scale == pytest.approx(plain.gradient_noise_scale, rel=1e-5)
+    assert noise_scale(trainer) == pytest.approx(noise_scale(plain), rel=1e-5)
 
 
 def test_measuring_changes_no_bit_of_training() -> None:
     trained = []
-    for noise in None, NOISE:
-        model, trainer = torch_trainer(sub_minibatches=3, gradient_noise_scale=noise)
+    for observers in [], noise():
+        model, trainer = torch_trainer(observers, sub_minibatches=3)
         source = source_of_lengths([1, 2, 3] * 20)
         for _ in range(5):
             trainer.train_minibatch(source.next_minibatch(14))
@@ -66,17 +73,17 @@ def test_an_overflow_is_left_out() -> None:
         return torch_error(model, minibatch) * overflow
 
     _, trainer = torch_trainer(
+        noise(),
         criterion=criterion,
         loss_scale={"initial_scale": 8.0},
         sub_minibatches=2,
-        gradient_noise_scale=NOISE,
     )
     source = source_of_lengths([1] * 40)
     trainer.train_minibatch(source.next_minibatch(8))
-    before = trainer.gradient_noise_scale
+    before = noise_scale(trainer)
     overflow = 1e38
     trainer.train_minibatch(source.next_minibatch(8))
-    assert trainer.gradient_noise_scale == before > 0
+    assert noise_scale(trainer) == before > 0
 
 
 def test_shared_sparse_and_missing_gradients_are_counted_once() -> None:
@@ -97,14 +104,14 @@ def test_shared_sparse_and_missing_gradients_are_counted_once() -> None:
         model,
         criterion,
         sh.torch.Learner(torch.optim.SGD(model.parameters(), 0.0), 0.0),
+        noise(),
         sub_minibatches=2,
-        gradient_noise_scale=NOISE,
     )
     with pytest.warns(UserWarning, match="no gradient, they stay as they are: unused"):
         trainer.train_minibatch(sh.MinibatchSource(corpus, randomize=False).next_minibatch(4))
     # Mean gradients are (2, 0), (1, 1) and together (3/2, 1/2): S = (3 - 5/2) * 4, and of the
     # gradient 5/2 - S / 4 is left.
-    assert trainer.gradient_noise_scale == pytest.approx(1.0)
+    assert noise_scale(trainer) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
@@ -117,17 +124,15 @@ def test_a_gradient_that_comes_in_pieces_is_not_measured(reentrant: bool) -> Non
         twice = checkpoint(model, 2 * x, use_reentrant=reentrant)
         return (once + twice).square().sum()
 
-    _, trainer = torch_trainer(
-        criterion=criterion, sub_minibatches=2, gradient_noise_scale=NOISE
-    )
+    _, trainer = torch_trainer(noise(), criterion=criterion, sub_minibatches=2)
     source = source_of_lengths([1] * 8)
     for _ in range(3):
         trainer.train_minibatch(source.next_minibatch(8))
-    assert np.isnan(trainer.gradient_noise_scale) == reentrant
+    assert np.isnan(noise_scale(trainer)) == reentrant
 
 
 def test_parameters_that_are_computed_in_parts_are_refused() -> None:
     model = line()
     model.weight.device_mesh = object()  # as those of tensor parallelism have it
     with pytest.raises(ValueError, match="are computed in parts, as weight is"):
-        torch_trainer(model=model, sub_minibatches=2, gradient_noise_scale=NOISE)
+        torch_trainer(noise(), model=model, sub_minibatches=2)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from sweephand.ext.follow.noise_scale import PartNorms
 from sweephand.torch.train.device_number import number_of
 from sweephand.torch.train.sharded_state import whole
+from sweephand.train.trainer.part_norms import PartNorms
 
 
 class PartNormMeter:
@@ -105,5 +105,5 @@ def check_gathered(parameters: Mapping[str, Tensor], mesh: DeviceMesh | None) ->
         if getattr(parameter, "device_mesh", mesh) != mesh:
             raise ValueError(
                 "norms of gradients cannot be measured where parameters are computed in parts, "
-                f"as {name} is: leave gradient_noise_scale out, and watch the loss alone"
+                f"as {name} is: follow no norms of gradients, and watch the loss alone"
             )

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+from sweephand.base.checks import check_number
 from sweephand.train.checkpoint.read_state import read_counts
 from sweephand.train.progress.record import Step
 
@@ -24,8 +25,8 @@ class Averages:
     loss, metric : float
         Sums; the metric is None if there is none.
     seconds, waited_seconds : float
-    gradient_noise_scale : float or None
-        As the last step says.
+    others : dict
+        The figures that observers add, as the last step has them.
     """
 
     num_steps: int = 0
@@ -36,7 +37,7 @@ class Averages:
     metric: float | None = None
     seconds: float = 0.0
     waited_seconds: float = 0.0
-    gradient_noise_scale: float | None = None
+    others: Mapping[str, float] = field(default_factory=dict)
 
     def update(self, step: Step) -> None:
         """Add a step."""
@@ -44,7 +45,7 @@ class Averages:
         self.num_samples += step.num_samples
         self.seconds += step.seconds
         self.waited_seconds += step.waited_seconds
-        self.gradient_noise_scale = step.gradient_noise_scale
+        self.others = step.figures
         if not step.applied:
             self.num_skipped += 1
             return
@@ -69,18 +70,20 @@ class Averages:
         if self.seconds > 0:
             figures["samples_per_second"] = self.num_samples / self.seconds
             figures["waiting"] = self.waited_seconds / self.seconds
-        if self.gradient_noise_scale is not None:
-            figures["gradient_noise_scale"] = self.gradient_noise_scale
-        return figures
+        return figures | dict(self.others)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the sums, as JSON can hold them."""
         state = asdict(self)
-        if self.gradient_noise_scale is None:
-            del state["gradient_noise_scale"]  # as before there was one
+        if not self.others:
+            del state["others"]
         return state
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> Self:
         """Return the averages of a state, or raise the error in it."""
-        return read_counts(cls, {"gradient_noise_scale": None, **state})
+        found = read_counts(cls, {**state, "others": None})
+        others = state.get("others", {})
+        return replace(
+            found, others={name: check_number(name, others[name]) for name in others}
+        )

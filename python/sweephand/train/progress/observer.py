@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.progress.periodic_writer import PeriodicWriter
 from sweephand.train.progress.record import ProgressWriter, Record, Step
 
 if TYPE_CHECKING:
+    from sweephand.train.trainer.part_norms import PartNorms
     from sweephand.train.trainer.trained_model import Data
     from sweephand.train.trainer.workers import Workers
 
@@ -39,7 +40,19 @@ class TakenStep(NamedTuple):
 
 
 class Observer:
-    """Follows a training run; each method does nothing unless a subclass defines it."""
+    """Follows a training run; each method does nothing unless a subclass defines it.
+
+    Attributes
+    ----------
+    part_norms_every : int
+        Steps between two of which it wants the norms of the gradients of sub-minibatches; 0:
+        never. It must be the same on all workers.
+    is_shared : bool
+        True if its state is the same on all workers, so that each restores that of the first.
+    """
+
+    part_norms_every: int = 0
+    is_shared: ClassVar[bool] = False
 
     @property
     def writer(self) -> Any:
@@ -55,6 +68,13 @@ class Observer:
 
     def stepped(self, taken: TakenStep) -> None:
         """Receive a step as soon as it is taken, skipped steps included."""
+
+    def figures(self, step: Step, norms: PartNorms | None) -> Mapping[str, float]:
+        """Return figures of a step for all observers, in `Step.figures` and in averages.
+
+        Norms are those of the step's sub-minibatches, if this observer wanted them.
+        """
+        return {}
 
     def measured(self, step: Step) -> None:
         """Receive the figures of a step with label samples."""

@@ -5,6 +5,10 @@ from pathlib import Path
 from sweephand.train.progress.periodic_writer import PeriodicWriter
 from sweephand.train.progress.record import Record
 
+_KNOWN = {
+    *("loss", "metric", "num_samples", "num_steps", "num_skipped", "num_minibatches"),
+    *("samples_per_second", "waiting"),
+}
 _TITLES = {"summary": "Summary", "validation": "Validation", "test": "Test"}
 
 
@@ -104,9 +108,11 @@ def describe(record: Record, *, metric_is_pct: bool = True) -> str:
     if "samples_per_second" in figures:
         parts.append(f"{float(figures['samples_per_second']):.0f} samples/s")
         parts.append(f"waiting {float(figures['waiting']):.0%}")
-    if "gradient_noise_scale" in figures:
-        noise_scale = float(figures["gradient_noise_scale"])
-        parts.append(f"gradient noise scale {noise_scale:.0f} samples")
+    parts += [
+        f"{name.replace('_', ' ')} {_text(figures[name])}"
+        for name in figures
+        if name not in _KNOWN
+    ]
     return ", ".join(parts)
 
 

@@ -25,8 +25,8 @@ class Step(NamedTuple):
         True if the parameters were changed.
     seconds, waited_seconds : float
         Time since the end of the step before, and its part outside of the trainer.
-    gradient_noise_scale : float or None
-        In label samples, of the steps so far; None if it is not measured.
+    figures : dict
+        Those that observers add, by name, such as ``gradient_noise_scale``.
     gradient_norm : float or None
         Of the mean gradient over all workers, before any clipping and without a loss scale;
         None if it is not measured.
@@ -47,7 +47,7 @@ class Step(NamedTuple):
     applied: bool
     seconds: float
     waited_seconds: float
-    gradient_noise_scale: float | None = None
+    figures: Mapping[str, float] = {}
     gradient_norm: float | None = None
 
 
@@ -66,7 +66,7 @@ class Record:
         For averages: ``loss`` and ``metric`` per label sample, ``num_samples``; of training
         also ``num_steps``, ``num_skipped``, which are left out of the averages,
         ``samples_per_second`` and ``waiting``, the share of the time that passed outside of the
-        trainer, and if it is measured ``gradient_noise_scale``. For an event ``message``.
+        trainer, and the figures that observers add. For an event ``message``.
 
     Examples
     --------

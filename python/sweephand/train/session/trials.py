@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterator
 
 from sweephand.errors import LossScaleError
-from sweephand.ext.follow.noise_scale import noise_scale
 from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
 from sweephand.train.progress.averages import Averages
 from sweephand.train.progress.record import Step
 from sweephand.train.session.minibatch_size import SizeRequest
 from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.trainer.part_norms import noise_scale
 from sweephand.train.trainer.trained_model import Data
 
 

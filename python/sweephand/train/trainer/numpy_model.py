@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sweephand.errors import ArgumentTypeError, StateError, shown
-from sweephand.ext.follow.ledger.sequence_losses import check_losses
-from sweephand.ext.follow.noise_scale import PartNorms
 from sweephand.train.checkpoint.random_state import capture_random_state, restore_random_state
 from sweephand.train.checkpoint.safetensors_file import DTYPES, SavedTensors
 from sweephand.train.learners.array_learner import ArrayLearner
@@ -20,6 +18,8 @@ from sweephand.train.loss_scale.saved_scales import check_scales, restore_scales
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed
 from sweephand.train.trainer.coverage import check_coverage
+from sweephand.train.trainer.loss_shapes import check_losses
+from sweephand.train.trainer.part_norms import PartNorms
 from sweephand.train.trainer.trained_model import Data, Outcome, SavedFiles
 from sweephand.train.trainer.workers import Workers
 

@@ -8,10 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sweephand.errors import shown
-from sweephand.ext.follow.receipts.hashes import file_of_tensors
 from sweephand.train.checkpoint.checkpoint_file import HashingSink, SavedFile
 from sweephand.train.checkpoint.checkpoint_store import find
+from sweephand.train.checkpoint.safetensors_file import SavedTensors
 from sweephand.train.trainer.numpy_model import WEIGHTS
 from sweephand.train.trainer.trainer import Trainer
 
@@ -69,3 +71,14 @@ def parameter_digest(model: Trainer | Mapping[str, Any] | str | PathLike[str]) -
     digest = hashlib.sha256()
     file.write(HashingSink(digest))
     return digest.hexdigest()
+
+
+def file_of_tensors(parameters: Mapping[str, Any]) -> SavedTensors:
+    """Return arrays, or tensors of torch, as ``model.safetensors`` holds them."""
+    if any(hasattr(one, "detach") for one in parameters.values()):
+        from sweephand.torch.train.saved_state import save_tensors
+
+        return save_tensors(parameters)
+    return SavedTensors.of_arrays(
+        {name: np.asarray(array) for name, array in parameters.items()}
+    )

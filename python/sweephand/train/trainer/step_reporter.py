@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
-from sweephand.ext.follow.noise_scale import SmoothedNoiseScale
 from sweephand.train.learners.learning_rate import Clock
-from sweephand.train.progress.observer import StepListener, TakenStep, as_observer
+from sweephand.train.progress.observer import Observer, StepListener, TakenStep, as_observer
 from sweephand.train.progress.record import Figures, Record, RecordKind, Step
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
 
@@ -28,11 +27,10 @@ class StepReporter:
         self,
         writers: Sequence[Any],
         model: TrainedModel,
-        noise: SmoothedNoiseScale | None = None,
     ) -> None:
-        self.observers = [one for one in map(as_observer, writers) if one.join(model.workers)]
+        self._given = [as_observer(one) for one in writers]
+        self.observers = [one for one in self._given if one.join(model.workers)]
         self._model = model
-        self._noise = noise
         self._scheduled = _scheduled(model)
         self._values: dict[str, float] = {}  # of the present step
         self._reported: dict[str, float] = {}  # as last reported
@@ -94,13 +92,27 @@ class StepReporter:
             one.rewind(steps)
 
     def state(self) -> list[dict[str, Any]]:
-        """Return the state of each observer."""
-        return [one.state() for one in self.observers]
+        """Return the state of each observer that was given; empty while others are called."""
+        return [one.state() if self._calls(one) else {} for one in self._given]
 
     def restore(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Restore observers; those without a state start afresh."""
-        for i, one in enumerate(self.observers):
-            one.restore(states[i] if i < len(states) else {})
+        """Restore observers by the states of worker 0; those without a state start afresh."""
+        is_first = self._model.workers.rank == 0
+        for i, one in enumerate(self._given):
+            if self._calls(one) and (is_first or one.is_shared):
+                one.restore(states[i] if i < len(states) else {})
+
+    @property
+    def measures_parts(self) -> bool:
+        """True if an observer wants the norms of the gradients of sub-minibatches."""
+        return any(one.part_norms_every for one in self.observers)
+
+    def wants_part_norms(self, steps: int) -> bool:
+        """Return True if an observer wants those of the step after `steps`."""
+        return any(_is_due(one, steps) for one in self.observers)
+
+    def _calls(self, observer: Observer) -> bool:
+        return any(one is observer for one in self.observers)
 
     def stepped(
         self,
@@ -155,17 +167,21 @@ class StepReporter:
                 f"the loss was {loss} in step {step.step}, which changed the parameters"
             )
         metric = None if outcome.metric is None else float(outcome.metric)
-        noise_scale, gradient_norm = None, None
-        if outcome.norms is not None:
-            gradient_norm = math.sqrt(float(outcome.norms.together))
-        if self._noise is not None:
-            if outcome.norms is not None and self._noise.is_due(step.step - 1):
-                self._noise.add(outcome.norms, step.num_samples)
-            noise_scale = self._noise.value
+        norms = outcome.norms
+        gradient_norm = None if norms is None else math.sqrt(float(norms.together))
         # This takes a fifth of the time of _replace.
-        self._last = Step(*step[:3], loss, metric, *step[5:8], noise_scale, gradient_norm)
+        figures: dict[str, float] = {}
+        self._last = Step(*step[:3], loss, metric, *step[5:8], figures, gradient_norm)
+        for one in self.observers:
+            is_due = norms is not None and _is_due(one, step.step - 1)
+            figures.update(one.figures(self._last, norms if is_due else None))
         for one in self.observers:
             one.measured(self._last)
+
+
+def _is_due(observer: Observer, steps: int) -> bool:
+    every = observer.part_norms_every
+    return every > 0 and steps % every == 0
 
 
 def _scheduled(model: TrainedModel) -> dict[str, tuple[Reader, Reader]]:

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, SupportsFloat, TypeAlias
 
-from sweephand.ext.follow.noise_scale import PartNorms
 from sweephand.train.checkpoint.checkpoint_file import SavedFile
 from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
+from sweephand.train.trainer.part_norms import PartNorms
 from sweephand.train.trainer.workers import Workers
 
 Data: TypeAlias = Mapping[Any, Any]  # a minibatch: its streams by name

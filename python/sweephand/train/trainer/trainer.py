@@ -12,7 +12,6 @@ from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
-from sweephand.ext.follow.noise_scale import GradientNoiseScale, SmoothedNoiseScale
 from sweephand.train.arguments import check_kind
 from sweephand.train.checkpoint.stateful import Stateful
 from sweephand.train.learners.learning_rate import Clock
@@ -60,7 +59,7 @@ class Trainer(Checkpoints):
     learners : learner, or list of them
         Of `sweephand.torch` or `sweephand.numpy`, the latter also in a `LossScaleOptimizer`.
         Together they have every trainable parameter, each once.
-    progress_writers : ProgressWriter, LossLedger or Receipts, or list of them
+    progress_writers : ProgressWriter or Observer, or list of them
         They receive the steps of this trainer.
     label_stream : str or StreamInfo
         Its samples are counted, all of them. Where a minibatch has no stream ``labels``, the
@@ -71,17 +70,14 @@ class Trainer(Checkpoints):
     stateful : mapping from name to object, optional
         Objects to save and restore with every checkpoint: generators of NumPy or torch,
         and objects with ``state_dict`` and ``load_state_dict`` whose state JSON can hold.
-    gradient_noise_scale : GradientNoiseScale, optional
-        Measures the noise scale of gradients by those of sub-minibatches and workers, at least
-        two in all, and reports it to progress writers.
 
     Raises
     ------
     ArgumentTypeError
         If an argument is of a wrong type.
     ValueError
-        If the learners do not cover the parameters, or cover one twice, or the noise scale
-        cannot be measured.
+        If the learners do not cover the parameters, or cover one twice, or norms of gradients
+        that an observer wants cannot be measured.
 
     Examples
     --------
@@ -109,7 +105,6 @@ class Trainer(Checkpoints):
         sub_minibatches: int = 1,
         *,
         stateful: Mapping[str, Stateful] | None = None,
-        gradient_noise_scale: GradientNoiseScale | None = None,
     ) -> None:
         if not callable(criterion):
             raise ArgumentTypeError(
@@ -120,10 +115,10 @@ class Trainer(Checkpoints):
         self._model = choose_model(model, criterion, _listed(learners))
         self._label_stream = label_stream
         self._num_parts = check_int("sub_minibatches", sub_minibatches)
-        self._noise = self._smoothed(gradient_noise_scale)
-        self._reporter = StepReporter(_listed(progress_writers), self._model, self._noise)
+        self._reporter = StepReporter(_listed(progress_writers), self._model)
+        self._check_part_norms()
         check_kind("stateful", stateful, Mapping, optional=True)  # type: ignore[type-abstract]
-        self._state = TrainerState(self._model, self._reporter, stateful or {}, self._noise)
+        self._state = TrainerState(self._model, self._reporter, stateful or {})
         self._run_id = uuid4().hex  # of which its checkpoints are
         self._stopwatch = Stopwatch()
         self._has_gradient_norms = False
@@ -172,25 +167,6 @@ class Trainer(Checkpoints):
     def previous_minibatch_sample_count(self) -> int:
         """Label samples of the last global minibatch."""
         return self._reporter.last_step().num_samples
-
-    @property
-    def gradient_noise_scale(self) -> float:
-        """The noise scale of the steps up to now, in label samples.
-
-        NaN before the first measurement; infinite while no gradient is seen in the noise.
-
-        Raises
-        ------
-        ValueError
-            If it is not measured.
-        """
-        if self._noise is None:
-            raise ValueError(
-                "the noise scale is not measured: give the trainer "
-                "gradient_noise_scale=GradientNoiseScale()"
-            )
-        self.await_step()
-        return self._noise.value
 
     @property
     def total_number_of_samples_seen(self) -> int:
@@ -328,24 +304,23 @@ class Trainer(Checkpoints):
                 _ids(minibatch),
             ) from error
 
-    def _smoothed(self, settings: GradientNoiseScale | None) -> SmoothedNoiseScale | None:
-        check_kind("gradient_noise_scale", settings, GradientNoiseScale, optional=True)
-        if settings is None:
-            return None
+    def _check_part_norms(self) -> None:
+        """Raise if observers want norms of the gradients of parts, and there are none."""
+        if not self._reporter.measures_parts:
+            return
         if self._num_parts * self._model.workers.num_partitions < 2:
             raise ValueError(
-                "the noise scale is that of parts of a minibatch: give sub_minibatches=2 or "
-                "more, or several workers"
+                "norms of gradients are wanted of parts of a minibatch: give "
+                "sub_minibatches=2 or more, or several workers"
             )
         self._model.check_part_norms()
-        return SmoothedNoiseScale(settings)
 
     def _part_sizes(self, parts: Sequence[Data]) -> list[int] | None:
         """Return the label samples of each part, if norms of gradients are to be measured.
 
         They are 0 where that of the whole is enough.
         """
-        if self._noise is not None and self._noise.is_due(self.consumed.steps):
+        if self._reporter.wants_part_norms(self.consumed.steps):
             return [self.count_local_label_samples(part) for part in parts]
         return [0] * len(parts) if self._has_gradient_norms else None
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from sweephand.ext.follow.noise_scale import SmoothedNoiseScale
 from sweephand.run.strict_json import of_json, to_json
 from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.checkpoint.snapshot import Snapshot
@@ -32,14 +31,12 @@ class TrainerState:
         model: TrainedModel,
         reporter: StepReporter,
         stateful: Mapping[str, Stateful],
-        noise: SmoothedNoiseScale | None = None,
     ) -> None:
         check_stateful(stateful)
         self.clocks = Clocks()
         self._model = model
         self._reporter = reporter
         self._stateful = dict(stateful)
-        self._noise = noise
 
     def capture(self) -> Snapshot:
         """Return a snapshot of this moment, with the states of observers."""
@@ -54,16 +51,13 @@ class TrainerState:
     def _described(self, model: dict[str, Any]) -> dict[str, Any]:
         mine = self._model.capture_random_state(), self._reporter.state()
         gathered = self._model.workers.gather(mine)
-        state = {
+        return {
             "trainer": self.clocks.state_dict(),
             "model": model,
             "stateful": capture_states(self._stateful),
             "random": [random for random, _ in gathered],
             "writers": gathered[0][1],
         }
-        if self._noise is not None:
-            state["noise_scale"] = self._noise.state_dict()
-        return state
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to the moment of a snapshot, or raise StateError."""
@@ -91,11 +85,8 @@ class TrainerState:
         clocks.load_state_dict(state["trainer"])
         restore_states(self._stateful, state["stateful"])
         restore_model(state["model"])
-        if self._noise is not None and "noise_scale" in state:  # an earlier run had no wish
-            self._noise.load_state_dict(state["noise_scale"])
         self._restore_random_state(state["random"])
-        if self._model.workers.rank == 0:  # those of other ranks were not saved
-            self._reporter.restore(state.get("writers", []))
+        self._reporter.restore(state.get("writers", []))
         self.clocks = clocks
 
     @contextmanager

@@ -8,15 +8,12 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
 from sweephand import Minibatch
 from sweephand.ext.follow.receipts.receipt import NO_CONTROL, NO_EVENTS
 from sweephand.extend import (
     HashingSink,
     Plan,
     SavedFile,
-    SavedTensors,
     _core,
     digest_of,
     sum_of_digests,
@@ -80,14 +77,3 @@ def hash_parameters(parameters: SavedFile) -> bytes:
     found = hashlib.blake2b(digest_size=4)
     parameters.write(HashingSink(found))
     return found.digest()
-
-
-def file_of_tensors(parameters: Mapping[str, Any]) -> SavedTensors:
-    """Return arrays, or tensors of torch, as ``model.safetensors`` holds them."""
-    if any(hasattr(one, "detach") for one in parameters.values()):
-        from sweephand.extend import save_tensors
-
-        return save_tensors(parameters)
-    return SavedTensors.of_arrays(
-        {name: np.asarray(array) for name, array in parameters.items()}
-    )

@@ -10,7 +10,6 @@ from sweephand import Minibatch, MinibatchSource, StateError
 from sweephand.ext.follow.ledger.step_log import StepLog, file_of_worker
 from sweephand.ext.follow.receipts.audit import audit
 from sweephand.ext.follow.receipts.hashes import (
-    file_of_tensors,
     hash_content,
     hash_control,
     hash_events,
@@ -34,6 +33,7 @@ from sweephand.extend import (
     check_flag,
     check_int,
     check_kind,
+    file_of_tensors,
     read_count,
     reading,
     shown,
