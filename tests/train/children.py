@@ -8,9 +8,10 @@ from pathlib import Path
 
 
 def run(program: str, folder: Path) -> str:
-    """Run a program of this folder with the folder of its workers; return what it prints."""
+    """Run a program of the tests with the folder of its workers; return what it prints."""
+    [path] = Path(__file__).parents[1].rglob(program)
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name(program), folder],
+        [sys.executable, path, folder],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
