@@ -171,8 +171,6 @@ def test_a_room_of_the_package_sees_only_the_rooms_below() -> None:
 # Files of the core that import extensions, each of which is to be given them instead.
 STILL = {
     "deserializers.decoded",
-    "minibatch.minibatch",
-    "source.answers",
     "torch.distributed",
     "train.session.session",
     "train.session.step_guard",
@@ -199,7 +197,6 @@ def test_an_extension_imports_public_names_and_its_own_files() -> None:
         if name.startswith("sweephand.")
         and name.split(".")[1] not in {"extend", *sh.__all__, "torch"}
         and name.split(".")[1:3] != module.split(".")[:2]
-        and module not in {"ext.tfds.array_records", "ext.view.command"}  # to be mended
     ]
     assert not wrong
 

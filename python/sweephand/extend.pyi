@@ -109,6 +109,7 @@ from sweephand.events.event import Ban as Ban
 from sweephand.events.event import Event as Event
 from sweephand.events.event import event_of as event_of
 from sweephand.events.event_list import digest_of as digest_of
+from sweephand.ext.formats.array_record_reader import ArrayRecords as ArrayRecords
 from sweephand.files.access import access_to as access_to
 from sweephand.files.content_file import ContentFile as ContentFile
 from sweephand.files.find import find_files as find_files
@@ -231,6 +232,7 @@ __all__ = [
     "AnyPath",
     "AppendedFile",
     "ArgumentTypeError",
+    "ArrayRecords",
     "ArrowUnits",
     "Ban",
     "Block",

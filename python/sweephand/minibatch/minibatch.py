@@ -18,11 +18,11 @@ from sweephand.layouts.attention import Attention
 from sweephand.minibatch.contents import Contents, Keys, Origin
 from sweephand.minibatch.label_count import LABELS, LabelKind, kind_of_stream
 from sweephand.minibatch.minibatch_data import MinibatchData
+from sweephand.minibatch.page import HtmlPage, make_page, page_maker, table_of
 from sweephand.minibatch.pieces import Pieces, segments_of
 from sweephand.minibatch.share import Share
 
 if TYPE_CHECKING:
-    from sweephand.ext.view.page import Page
     from sweephand.minibatch.context_part import ContextPart
     from sweephand.torch.minibatch.tensors import Tensors
 
@@ -167,14 +167,13 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             f"nominal time {self.nominal_time}; {streams})"
         )
 
-    def show(self, decode: object = None) -> Page:
+    def show(self, decode: object = None) -> HtmlPage:
         """Return a page of the first rows; `decode` is as in `MinibatchSource.show`."""
-        from sweephand.ext.view.minibatch_view import page_of_minibatch
-
-        return page_of_minibatch(self, decode)
+        return make_page("minibatch", self, decode)
 
     def _repr_html_(self) -> str:
-        return self.show()._repr_html_()
+        make = page_maker("minibatch")
+        return table_of(self) if make is None else make(self)._repr_html_()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Minibatch, (*self._contents.only(self._plan, self._keys), self._device)

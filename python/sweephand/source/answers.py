@@ -16,8 +16,8 @@ from sweephand.source.sizes import Size, size_of
 
 if TYPE_CHECKING:
     from sweephand.errors import DataError
-    from sweephand.ext.view.page import Page
     from sweephand.layouts import Layout
+    from sweephand.minibatch.page import HtmlPage
     from sweephand.minibatch.share import PlannedMinibatch
     from sweephand.source.cursor import Cursor
     from sweephand.source.plan import Plan
@@ -178,7 +178,7 @@ class Answers:
         path: str | PathLike[str] | None = None,
         num_data_partitions: int = 1,
         partition_index: int = 0,
-    ) -> Page:
+    ) -> HtmlPage:
         """Return a page of a minibatch, which a notebook shows; the source does not move.
 
         It has the timeline with its events, who gets which part, and of the first rows their
@@ -203,7 +203,7 @@ class Answers:
 
         Returns
         -------
-        Page
+        HtmlPage
             ``write(path)`` writes it to a file, too.
 
         Raises
@@ -212,14 +212,17 @@ class Answers:
             If the data end before the step.
         TypeError, ValueError
             If an argument is wrong.
+        ImportError
+            If no installed package shows sources.
         """
-        from sweephand.ext.view.source_view import page_of_source
+        from sweephand.minibatch.page import make_page
         from sweephand.source.twin import twin_of
 
         with closing(twin_of(self.timeline)) as twin:
             if step is None and time is None:
                 twin.go_to(self.cursor.position)
-            page = page_of_source(
+            page = make_page(
+                "source",
                 twin,
                 size,
                 step=step,

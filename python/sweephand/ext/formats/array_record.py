@@ -9,12 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from sweephand import DataError, StreamDefs
-from sweephand.ext.formats.array_record_reader import (
-    array_record,
-    count_records,
-    read_range,
-    records_per_group,
-)
+from sweephand.ext.formats.array_record_reader import ArrayRecords, array_record
 from sweephand.extend import (
     Advance,
     Columns,
@@ -109,7 +104,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
 
     def has_rows(self, file: SourceFile) -> bool:
         """Return False if a file has no records."""
-        return count_records(file) > 0
+        return len(ArrayRecords(file)) > 0
 
     def guess_streams(self) -> StreamDefs:
         """Return the content of the first records."""
@@ -125,7 +120,8 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         units: list[tuple[int, int]] = []  # records
         scan.facts = {"units": units}
         try:
-            num_records, group = count_records(file), records_per_group(file)
+            stored = ArrayRecords(file)
+            num_records, group = len(stored), stored.per_group
         except DataError as error:  # its content cannot be found
             scan.add_error(error)
             return scan
@@ -135,7 +131,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         while begin < num_records:
             count = max(1, _UNIT_BYTES // mean // group) * group
             try:
-                records = read_range(file, begin, min(begin + count, num_records))
+                records = stored.read(range(begin, min(begin + count, num_records)))
                 mean = max(1, sum(map(len, records)) // len(records))
             except DataError as error:
                 if count > group:  # only records in damaged bytes are lost
@@ -162,7 +158,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         file.check_unchanged()  # the package opens it by its name
         first, stop = facts["units"][begin][0], facts["units"][end - 1][1]
         payload = make_payload(self._payload, self.definitions, self.fields, self.kinds)
-        return payload.convert(read_range(file, first, stop), file, first)
+        return payload.convert(ArrayRecords(file).read(range(first, stop)), file, first)
 
     def check_facts(self, index: Index) -> None:
         """Refuse units that are not consecutive runs of records."""
@@ -171,12 +167,13 @@ class ArrayRecordDeserializer(IndexedDeserializer):
     def _first_records(self, count: int) -> list[bytes]:
         """Return the first records, without the damaged unless all are damaged."""
         file = self.first_file
-        num_records, group = count_records(file), records_per_group(file)
+        stored = ArrayRecords(file)
+        num_records, group = len(stored), stored.per_group
         records: list[bytes] = []
         wrong: DataError | None = None
         for begin in range(0, min(count, num_records), group):
             try:
-                records += read_range(file, begin, min(begin + group, num_records))
+                records += stored.read(range(begin, min(begin + group, num_records)))
             except DataError as error:
                 wrong = wrong or error
         if wrong is not None and not records:

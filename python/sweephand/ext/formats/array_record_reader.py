@@ -29,46 +29,37 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-def count_records(file: SourceFile) -> int:
-    """Return how many records a file has.
+class ArrayRecords:
+    """Records of an ArrayRecord file, any of them at any time.
 
-    Raises
-    ------
-    DataError
-        If it is no ArrayRecord file, is cut, or its table of records is damaged.
+    Nothing is read until it is asked for, and nothing is kept here: an object is a name of a
+    file. DataError if the file is cut or no ArrayRecord file, or if bytes are damaged.
     """
-    return int(_reader(file).num_records())
 
+    def __init__(self, file: SourceFile) -> None:
+        self.file = file
 
-def records_per_group(file: SourceFile) -> int:
-    """Return how many records are compressed together."""
-    found = re.search(r"group_size:(\d+)", _reader(file).writer_options_string())
-    return max(1, int(found[1])) if found else 1
+    def __len__(self) -> int:
+        return int(_reader(self.file).num_records())
 
+    @property
+    def per_group(self) -> int:
+        """How many records are compressed together."""
+        found = re.search(r"group_size:(\d+)", _reader(self.file).writer_options_string())
+        return max(1, int(found[1])) if found else 1
 
-def read_range(file: SourceFile, begin: int, end: int) -> list[bytes]:
-    """Return records ``[begin, end)``.
-
-    Raises
-    ------
-    DataError
-        If bytes that hold one of them are damaged.
-    """
-    return _read(file, begin, end) if begin < end else []
-
-
-def read_numbers(file: SourceFile, numbers: Sequence[int]) -> list[bytes]:
-    """Return records by their numbers; see `read_range`."""
-    return _read(file, list(numbers)) if numbers else []
-
-
-def _read(file: SourceFile, *which: Any) -> list[bytes]:
-    try:
-        found: list[bytes] = _reader(file).read(*which)
-    except (RuntimeError, IndexError, ValueError) as error:
-        _kept.readers.pop((os.getpid(), file), None)  # it has failed for good
-        raise DataError(_message_of(error), file.path) from error
-    return found
+    def read(self, numbers: range | Sequence[int]) -> list[bytes]:
+        """Return records by their numbers."""
+        if not len(numbers):
+            return []
+        is_run = isinstance(numbers, range)
+        which = (numbers[0], numbers[-1] + 1) if is_run else (list(numbers),)
+        try:
+            found: list[bytes] = _reader(self.file).read(*which)
+        except (RuntimeError, IndexError, ValueError) as error:
+            _kept.readers.pop((os.getpid(), self.file), None)  # it has failed for good
+            raise DataError(_message_of(error), self.file.path) from error
+        return found
 
 
 def _reader(file: SourceFile) -> Any:

@@ -8,14 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import DataError
-from sweephand.ext.formats.array_record_reader import (
-    array_record,
-    count_records,
-    read_numbers,
-)
 from sweephand.ext.tfds.builder_info import StoredSplit
 from sweephand.ext.tfds.records import Records
-from sweephand.extend import PADDING, SourceFile, offsets_of, stat_all
+from sweephand.extend import PADDING, ArrayRecords, SourceFile, offsets_of, stat_all
 
 
 class ArrayRecordFiles:
@@ -29,13 +24,12 @@ class ArrayRecordFiles:
     index_path = None  # every file has its own
 
     def __init__(self, splits: Sequence[StoredSplit]) -> None:
-        array_record()  # says what to install
         self.files: list[SourceFile] = []
         num_records = 0
         for split in splits:
             files = stat_all(split.files) if split.files else []
             for file, wanted in zip(files, split.shard_lengths, strict=True):
-                count = count_records(file)
+                count = len(ArrayRecords(file))
                 if count != wanted:
                     raise DataError(
                         f"the shard has {count} examples, dataset_info.json says {wanted}",
@@ -51,13 +45,13 @@ class ArrayRecordFiles:
         found: list[bytes] = [b""] * len(files)
         lost: dict[int, DataError] = {}
         for number in np.unique(files).tolist():
-            file = self.files[number]
-            file.check_unchanged()
+            stored = ArrayRecords(self.files[number])
+            stored.file.check_unchanged()
             places = np.flatnonzero(files == number).tolist()
             try:
-                records = read_numbers(file, numbers[places].tolist())
+                records = stored.read(numbers[places].tolist())
             except DataError:
-                records = self._read_each(file, numbers, places, lost)
+                records = self._read_each(stored, numbers, places, lost)
             for place, record in zip(places, records, strict=True):
                 found[place] = record
         content = np.frombuffer(b"".join(found) + bytes(PADDING), np.uint8)
@@ -65,7 +59,7 @@ class ArrayRecordFiles:
 
     def _read_each(
         self,
-        file: SourceFile,
+        stored: ArrayRecords,
         numbers: NDArray[np.int64],
         places: Sequence[int],
         lost: dict[int, DataError],
@@ -74,7 +68,7 @@ class ArrayRecordFiles:
         records = []
         for place in places:
             try:
-                records += read_numbers(file, [int(numbers[place])])
+                records += stored.read([int(numbers[place])])
             except DataError as error:
                 lost[place] = error
                 records.append(b"")

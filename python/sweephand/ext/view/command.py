@@ -20,12 +20,10 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import Any
 
 import numpy as np
 
-from sweephand import INFINITELY_REPEAT, Layout, MinibatchSource
-from sweephand.ext.follow.ledger_rows import LedgerRows
+from sweephand import INFINITELY_REPEAT, Layout, LossLedger, MinibatchSource
 from sweephand.ext.view.question import Question
 from sweephand.ext.view.server import ViewServer
 from sweephand.ext.view.timeline import LossCurve
@@ -169,13 +167,13 @@ def _serve(viewer: Viewer, arguments: argparse.Namespace, screen: Screen) -> Ans
 
 def _curve_of(folder: Path) -> LossCurve:
     """Return the mean loss of every step of a ledger, and each sequence's last."""
-    rows = LedgerRows(folder)
-    visits = rows.visits
-    _, firsts, places = np.unique(visits.steps, return_index=True, return_inverse=True)
-    losses = visits.losses.astype(np.float64)
+    table = LossLedger(folder).table()
+    if not table.num_rows:
+        raise ValueError(f"the ledger {folder} has no visits")
+    steps, times, losses = (table[name].to_numpy() for name in ("step", "nominal_time", "loss"))
+    _, firsts, places = np.unique(steps, return_index=True, return_inverse=True)
     means = np.bincount(places, losses) / np.bincount(places)
-    order = np.argsort(visits.times[firsts], kind="stable")
-    last: dict[str, Any] = {
-        one["id"]: one["last"] for one in rows.of_sequences().ranked("last", lowest=False)
-    }
-    return LossCurve(visits.times[firsts][order].astype(np.int64), means[order], last)
+    order = np.argsort(times[firsts], kind="stable")
+    # Of several losses of a sequence the dict keeps the last.
+    last = dict(zip(table["id"].to_pylist(), losses.tolist(), strict=True))
+    return LossCurve(times[firsts][order], means[order], last)
