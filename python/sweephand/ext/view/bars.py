@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from sweephand import Minibatch
 from sweephand.ext.view.figures import and_more, first_rows, in_count
 from sweephand.ext.view.markup import Markup, joined, tag
 from sweephand.ext.view.names import corpora_of, short, short_ids
 from sweephand.extend import _core
-
-if TYPE_CHECKING:
-    from sweephand.ext.view.viewed import ViewedMinibatch
 
 _ROWS = 24
 _BARS = 400  # in all rows
@@ -45,7 +42,7 @@ class Bar:
         return self.first + self.end - self.begin < self.whole
 
 
-def bars_of(minibatch: ViewedMinibatch, width: int) -> list[Bar]:
+def bars_of(minibatch: Minibatch, width: int) -> list[Bar]:
     """Return the bars of a minibatch, or of its first rows, in rows of that many cells."""
     planned = minibatch.planned
     sizes = planned.sizes().tolist()
@@ -64,7 +61,7 @@ def bars_of(minibatch: ViewedMinibatch, width: int) -> list[Bar]:
     ]
 
 
-def width_of(minibatch: ViewedMinibatch) -> int:
+def width_of(minibatch: Minibatch) -> int:
     """Return the cells of a row."""
     if minibatch.layout.has_fixed_width:
         return minibatch.planned.row_length
@@ -81,7 +78,7 @@ def colours_of(corpora: list[str], names: list[str]) -> list[int]:
     return [numbers.get(name, 0) for name in corpora]
 
 
-def shape_figure(minibatch: ViewedMinibatch) -> Markup | None:
+def shape_figure(minibatch: Minibatch) -> Markup | None:
     """Return the bars of the first rows; None where every sequence has one sample."""
     width = width_of(minibatch)
     has_gaps = minibatch.layout.form is not _core.engine.Form.RAGGED

@@ -36,9 +36,7 @@ def controls(
     jumps = [
         _form(question, {"step"}, walk),
         _form(
-            question,
-            {"time"},
-            _number("time", question.time, "Nominal time", placeholder=hint),
+            question, {"time"}, _number("time", question.time, "Nominal time", placeholder=hint)
         ),
         _form(
             question,
@@ -95,12 +93,7 @@ def _step(name: str, words: str, address: str | None) -> Markup:
 
 
 def _number(
-    name: str,
-    value: int | None,
-    words: str,
-    *,
-    least: int = 0,
-    placeholder: str | None = None,
+    name: str, value: int | None, words: str, *, least: int = 0, placeholder: str | None = None
 ) -> Markup:
     field = tag(
         "input",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from sweephand.ext.view.viewed import ViewedMinibatch
+from sweephand import Minibatch
 
 
 def in_count(number: int) -> str:
@@ -52,6 +51,6 @@ def and_more(shown: int, there: int, things: str) -> str | None:
     return f"and {in_count(there - shown)} more {things}" if there > shown else None
 
 
-def first_rows(minibatch: ViewedMinibatch, most: int) -> ViewedMinibatch:
+def first_rows(minibatch: Minibatch, most: int) -> Minibatch:
     """Return the first rows of a minibatch, over the same memory."""
     return minibatch.rows(0, most) if minibatch.num_rows > most else minibatch

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from sweephand import Minibatch
 from sweephand.ext.view.bars import shape_figure
 from sweephand.ext.view.decoder import decoders_of
 from sweephand.ext.view.figures import in_count
@@ -13,16 +13,13 @@ from sweephand.ext.view.page import Page
 from sweephand.ext.view.sequences import sequences_table
 from sweephand.ext.view.streams import stream_sections
 
-if TYPE_CHECKING:
-    from sweephand.ext.view.viewed import ViewedMinibatch
 
-
-def page_of_minibatch(minibatch: ViewedMinibatch, decode: object = None) -> Page:
+def page_of_minibatch(minibatch: Minibatch, decode: object = None) -> Page:
     """Return a page of a minibatch alone.
 
     Parameters
     ----------
-    minibatch : ViewedMinibatch
+    minibatch : Minibatch
     decode : object, optional
         As `Minibatch.show` takes it.
     """
@@ -31,13 +28,13 @@ def page_of_minibatch(minibatch: ViewedMinibatch, decode: object = None) -> Page
 
 
 def minibatch_view(
-    minibatch: ViewedMinibatch, decode: object = None, losses: Mapping[str, float] | None = None
+    minibatch: Minibatch, decode: object = None, losses: Mapping[str, float] | None = None
 ) -> Markup:
     """Return the contents of a minibatch, of its first rows.
 
     Parameters
     ----------
-    minibatch : ViewedMinibatch
+    minibatch : Minibatch
     decode : object, optional
         As `Minibatch.show` takes it.
     losses : dict of float, optional
@@ -58,7 +55,7 @@ def minibatch_view(
     return joined(parts)
 
 
-def facts_of(minibatch: ViewedMinibatch) -> Markup:
+def facts_of(minibatch: Minibatch) -> Markup:
     """Return the figures of a minibatch."""
     samples, of_all = minibatch.num_samples, minibatch.global_num_samples
     facts: dict[str, object] = {

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sweephand import StreamInfo
+from sweephand import Minibatch, StreamInfo
 from sweephand.ext.view.figures import first_rows, in_number
-
-if TYPE_CHECKING:
-    from sweephand.ext.view.viewed import ViewedMinibatch
 
 _LONGEST = 80
 _LOOKED_AT = 20_000  # rows whose corpora are counted
@@ -30,17 +27,17 @@ def short(name: str, longest: int = _LONGEST) -> str:
     return f"{name[:half]}…{name[half - longest + 1 :]}"
 
 
-def short_ids(minibatch: ViewedMinibatch) -> list[str]:
+def short_ids(minibatch: Minibatch) -> list[str]:
     """Return the ids of a minibatch."""
     return [short(name) for name in minibatch.ids]
 
 
-def corpora_of(minibatch: ViewedMinibatch) -> dict[str, int]:
+def corpora_of(minibatch: Minibatch) -> dict[str, int]:
     """Return the samples of each corpus, or file, in the first rows of a minibatch, by name."""
     return dict(sorted(first_rows(minibatch, _LOOKED_AT).num_samples_by().items()))
 
 
-def ids_of_samples(minibatch: ViewedMinibatch, key: Any, most: int) -> list[str]:
+def ids_of_samples(minibatch: Minibatch, key: Any, most: int) -> list[str]:
     """Return the ids of the first samples of a stream."""
     ids = np.array(short_ids(minibatch), object)
     found: list[str] = np.repeat(ids, minibatch[key].lengths)[:most].tolist()

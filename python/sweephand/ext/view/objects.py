@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from io import BytesIO
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import Minibatch
 from sweephand.ext.view.figures import and_more, first_rows, in_count
 from sweephand.ext.view.markup import Markup, note, prose, tag
 from sweephand.ext.view.names import ids_of_samples
@@ -17,9 +18,6 @@ from sweephand.ext.view.pictures import SIDE, captioned
 from sweephand.ext.view.png import image
 from sweephand.ext.view.waves import wave
 from sweephand.extend import OptionalModule, open_picture
-
-if TYPE_CHECKING:
-    from sweephand.ext.view.viewed import ViewedMinibatch
 
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
 soundfile: Any = OptionalModule("soundfile", extra="audio")
@@ -34,7 +32,7 @@ _PICTURES = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM")
 _SOUNDS = (b"fLaC", b"OggS", b"ID3")
 
 
-def objects_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
+def objects_figure(minibatch: Minibatch, key: Any) -> Markup:
     """Return the first samples of a stream of bytes or objects."""
     head = first_rows(minibatch, _SHOWN)
     data = head[key]

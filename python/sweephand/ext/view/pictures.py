@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from math import isqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import Minibatch
 from sweephand.ext.view.figures import and_more, as_floats, first_rows, spread_of
 from sweephand.ext.view.markup import Markup, joined, tag
 from sweephand.ext.view.names import class_name, short_ids
 from sweephand.ext.view.png import image, shrunk
-
-if TYPE_CHECKING:
-    from sweephand.ext.view.viewed import ViewedMinibatch
 
 SIDE = 80  # pixels of a thumbnail, at most
 _SHOWN = 12
@@ -22,14 +20,14 @@ _LABELS = 3
 _CHANNELS = (1, 3, 4)
 
 
-def pictures_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
+def pictures_figure(minibatch: Minibatch, key: Any) -> Markup:
     """Return the first pictures of a stream, with the numbers of their sequences."""
     head = first_rows(minibatch, _SHOWN)
     whole = [_channels_last(one) for one in head[key].values[:_SHOWN]]
     return _figure(head, key, whole, minibatch[key].num_samples)
 
 
-def patches_figure(minibatch: ViewedMinibatch, key: Any) -> Markup | None:
+def patches_figure(minibatch: Minibatch, key: Any) -> Markup | None:
     """Return the first pictures of which a stream has the patches, as `patchify` orders them.
 
     None if it has no patches of pictures, or no stream beside them has their grids.
@@ -80,7 +78,7 @@ def _roughness(picture: NDArray[Any]) -> float:
     return float(sum(np.abs(np.diff(floats, axis=axis)).sum() for axis in (0, 1)))
 
 
-def _figure(head: ViewedMinibatch, key: Any, whole: list[NDArray[Any]], num: int) -> Markup:
+def _figure(head: Minibatch, key: Any, whole: list[NDArray[Any]], num: int) -> Markup:
     """Return a figure of pictures, each a sample of the stream ``key``."""
     whose = np.repeat(np.arange(head.num_sequences), head[key].lengths)[:_SHOWN].tolist()
     pictures = [_sampled(one) for one in whole]
@@ -135,7 +133,7 @@ def _thumbnail(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(small.round().astype(np.uint8))
 
 
-def _labels(minibatch: ViewedMinibatch) -> list[str]:
+def _labels(minibatch: Minibatch) -> list[str]:
     """Return the numbers that each sequence has beside its picture."""
     columns = {
         data.info: data.values

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time as clock
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from sweephand.ext.view.question import Question
-    from sweephand.extend import Cursor, Position
+from sweephand.ext.view.question import Question
+from sweephand.extend import Cursor, Position
 
 _FOUND = 20
 _ROUND = 1 << 16  # ids that are made at once

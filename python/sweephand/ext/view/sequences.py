@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sweephand import Minibatch
 from sweephand.ext.view.bars import bars_of, width_of
 from sweephand.ext.view.decoder import Decoder
 from sweephand.ext.view.figures import and_more, first_rows, in_count, in_number
@@ -12,16 +13,13 @@ from sweephand.ext.view.markup import Markup, joined, note, tag, wide_table
 from sweephand.ext.view.names import class_name, corpora_of, short, short_ids
 from sweephand.ext.view.streams import columns_of
 
-if TYPE_CHECKING:
-    from sweephand.ext.view.viewed import ViewedMinibatch
-
 _SHOWN = 16
 _COLUMNS = 24
 _BANNED = 8
 
 
 def sequences_table(
-    minibatch: ViewedMinibatch,
+    minibatch: Minibatch,
     decoders: Mapping[str, Decoder],
     losses: Mapping[str, float] | None = None,
 ) -> Markup:
@@ -29,7 +27,7 @@ def sequences_table(
 
     Parameters
     ----------
-    minibatch : ViewedMinibatch
+    minibatch : Minibatch
     decoders : dict of Decoder
         By stream.
     losses : dict of float, optional
@@ -69,9 +67,7 @@ def sequences_table(
     )
 
 
-def _column(
-    minibatch: ViewedMinibatch, key: Any, decoders: Mapping[str, Decoder]
-) -> list[object]:
+def _column(minibatch: Minibatch, key: Any, decoders: Mapping[str, Decoder]) -> list[object]:
     data = minibatch[key]
     values = data.values[:_SHOWN]
     decoder = decoders.get(data.info.name)
@@ -84,7 +80,7 @@ def _column(
     ]
 
 
-def _banned(minibatch: ViewedMinibatch) -> str | None:
+def _banned(minibatch: Minibatch) -> str | None:
     banned = minibatch.banned_ids
     if not banned:
         return None

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sweephand.ext.view.figures import and_more, in_count
 from sweephand.ext.view.markup import Markup, note, tag, wide_table
 from sweephand.ext.view.names import short
-
-if TYPE_CHECKING:
-    from sweephand.extend import Cursor, Position
+from sweephand.extend import Cursor, Position
 
 _WORKERS = 64
 _IDS = 3

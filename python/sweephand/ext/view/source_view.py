@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sweephand.ext.view.figures import in_count
 from sweephand.ext.view.markup import Markup, joined, note, tag
@@ -12,10 +11,7 @@ from sweephand.ext.view.page import Page
 from sweephand.ext.view.shares import shares_table
 from sweephand.ext.view.steps import Steps
 from sweephand.ext.view.timeline import LossCurve, timeline_figure
-from sweephand.extend import check_int
-
-if TYPE_CHECKING:
-    from sweephand.extend import Cursor, Position
+from sweephand.extend import Cursor, Position, check_int
 
 
 def page_of_source(

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sweephand import Minibatch
 from sweephand.ext.view.figures import and_more, first_rows, in_count, in_number
 from sweephand.ext.view.markup import Markup, joined, tag, wide_table
 from sweephand.ext.view.names import ids_of_samples
-
-if TYPE_CHECKING:
-    from sweephand.ext.view.viewed import ViewedMinibatch
 
 _SAMPLES = 12
 _PAIRS = 16
 
 
-def sparse_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
+def sparse_figure(minibatch: Minibatch, key: Any) -> Markup:
     """Return the columns and values of the first samples, and a mark for each on a line."""
     head = first_rows(minibatch, _SAMPLES)
     data = head[key]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time as clock
 from bisect import bisect_right
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from sweephand.extend import Cursor, Position
+from sweephand.extend import Cursor, Position
 
 _SECONDS = 2.0
 

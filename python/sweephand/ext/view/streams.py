@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sweephand import StreamInfo
+from sweephand import Minibatch, StreamInfo
 from sweephand.ext.view.decoder import Decoder
 from sweephand.ext.view.figures import and_more, in_count
 from sweephand.ext.view.markup import Markup, joined, note, tag
@@ -20,9 +20,6 @@ from sweephand.ext.view.tracks import tracks_figure
 from sweephand.ext.view.vectors import heat_figure, lines_figure
 from sweephand.ext.view.waves import waves_figure
 from sweephand.extend import is_picture
-
-if TYPE_CHECKING:
-    from sweephand.ext.view.viewed import ViewedMinibatch
 
 _STREAMS = 24
 _ROOM = 600_000  # bytes of a page, beyond which no further stream is shown
@@ -68,7 +65,7 @@ def _holds_pictures(info: StreamInfo) -> bool:
     return is_picture(np.broadcast_to(0, shape)) and sorted(shape)[1] > _LEAST_SIDE
 
 
-_Figure = Callable[["ViewedMinibatch", Any], Markup]
+_Figure = Callable[[Minibatch, Any], Markup]
 _FIGURES: dict[Content, _Figure] = {
     Content.OBJECTS: objects_figure,
     Content.SPARSE: sparse_figure,
@@ -79,7 +76,7 @@ _FIGURES: dict[Content, _Figure] = {
 }
 
 
-def stream_sections(minibatch: ViewedMinibatch, decoders: dict[str, Decoder]) -> Markup:
+def stream_sections(minibatch: Minibatch, decoders: dict[str, Decoder]) -> Markup:
     """Return a section for every stream, or for those that are shown together."""
     groups = _groups(minibatch)
     sections: list[Markup] = []
@@ -91,12 +88,12 @@ def stream_sections(minibatch: ViewedMinibatch, decoders: dict[str, Decoder]) ->
     return joined([*sections, note(rest) if rest else None])
 
 
-def columns_of(minibatch: ViewedMinibatch) -> list[Any]:
+def columns_of(minibatch: Minibatch) -> list[Any]:
     """Return the keys of the streams that are a number for each sequence."""
     return [key for key, data in minibatch.items() if content_of(data.info) is Content.COLUMN]
 
 
-def _groups(minibatch: ViewedMinibatch) -> list[list[Any]]:
+def _groups(minibatch: Minibatch) -> list[list[Any]]:
     """Return the streams that have sections; tokens of equal lengths together."""
     groups: list[list[Any]] = []
     tokens: dict[bytes, list[Any]] = {}
@@ -115,9 +112,7 @@ def _groups(minibatch: ViewedMinibatch) -> list[list[Any]]:
     return groups
 
 
-def _section(
-    minibatch: ViewedMinibatch, keys: Sequence[Any], decoders: dict[str, Decoder]
-) -> Markup:
+def _section(minibatch: Minibatch, keys: Sequence[Any], decoders: dict[str, Decoder]) -> Markup:
     infos = [minibatch[key].info for key in keys]
     titles = [joined([tag("h2", short(str(key))), _kind(minibatch, key)]) for key in keys]
     content = content_of(infos[0])
@@ -131,7 +126,7 @@ def _section(
     return tag("section", tag("header", *titles), figure)
 
 
-def _kind(minibatch: ViewedMinibatch, key: Any) -> Markup:
+def _kind(minibatch: Minibatch, key: Any) -> Markup:
     data = minibatch[key]
     samples = in_count(data.num_samples)
     return tag("p", tag("code", data.info.brief.partition(": ")[2]), f" · {samples} samples")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.ext.view.figures import and_more, in_count
 from sweephand.ext.view.markup import Markup, joined, note, tag
-
-if TYPE_CHECKING:
-    from sweephand.extend import Cursor, Event
+from sweephand.extend import Cursor, Event
 
 _EVENTS = 40
 _SWEEPS = 60  # whose borders are drawn

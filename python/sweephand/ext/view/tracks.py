@@ -6,20 +6,17 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import Minibatch, MinibatchData
 from sweephand.ext.view.bars import Bar, bars_of, colours_of, width_of
 from sweephand.ext.view.decoder import Decoder
 from sweephand.ext.view.figures import and_more, first_rows, in_count, in_number
 from sweephand.ext.view.markup import Markup, joined, prose, tag
 from sweephand.ext.view.names import corpora_of, short, short_ids
-
-if TYPE_CHECKING:
-    from sweephand import MinibatchData
-    from sweephand.ext.view.viewed import ViewedMinibatch
 
 _ROWS = 6
 _FIRST, _LAST = 48, 12  # cells of a row
@@ -71,7 +68,7 @@ class _Track:
 
 
 def tracks_figure(
-    minibatch: ViewedMinibatch, keys: Sequence[Any], decoders: dict[str, Decoder]
+    minibatch: Minibatch, keys: Sequence[Any], decoders: dict[str, Decoder]
 ) -> Markup:
     """Return the first rows of streams of integers that are equally long.
 
@@ -123,7 +120,7 @@ def _visible(word: str) -> str:
     return short(word, _WORD).translate(_VISIBLE)
 
 
-def _is_sized(minibatch: ViewedMinibatch, key: Any) -> bool:
+def _is_sized(minibatch: Minibatch, key: Any) -> bool:
     """Return True if a stream has the samples that the bars count."""
     if minibatch.layout.has_rows:
         return minibatch[key].is_padded

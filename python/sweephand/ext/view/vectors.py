@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import Minibatch
 from sweephand.ext.view.figures import (
     and_more,
     as_floats,
@@ -20,9 +21,6 @@ from sweephand.ext.view.names import ids_of_samples, short_ids
 from sweephand.ext.view.pictures import captioned, patches_figure
 from sweephand.ext.view.png import heat, image
 
-if TYPE_CHECKING:
-    from sweephand.ext.view.viewed import ViewedMinibatch
-
 _MAPS = 6
 _ROWS = 64
 _HEIGHT, _WIDTH = 80, 320
@@ -30,7 +28,7 @@ _LINES = 8
 _NUMBERS = 16
 
 
-def heat_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
+def heat_figure(minibatch: Minibatch, key: Any) -> Markup:
     """Return vectors as heat maps, or as the pictures of which they are patches.
 
     One over all sequences where each has one vector; else one for each of the first sequences,
@@ -67,7 +65,7 @@ def _sampled(values: NDArray[Any]) -> NDArray[Any]:
     return values[:: max(1, len(values) // (8 * _WIDTH))]
 
 
-def lines_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
+def lines_figure(minibatch: Minibatch, key: Any) -> Markup:
     """Return the first samples as lines of their first numbers."""
     head = first_rows(minibatch, _LINES)
     data = head[key]

@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sweephand import DataError, Layout
 from sweephand.ext.view.controls import controls
@@ -19,10 +18,7 @@ from sweephand.ext.view.search import ids_like, place_in_shares
 from sweephand.ext.view.source_view import place_view
 from sweephand.ext.view.steps import Steps, TooFar
 from sweephand.ext.view.timeline import LossCurve
-from sweephand.extend import layout_of_length
-
-if TYPE_CHECKING:
-    from sweephand.extend import Cursor, Position
+from sweephand.extend import Cursor, Position, layout_of_length
 
 _MOST_SAMPLES = 2**26  # of a minibatch
 _OPEN = 4  # sources, each with a layout, and steps of each that are remembered

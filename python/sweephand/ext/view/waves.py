@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import Minibatch
 from sweephand.ext.view.figures import and_more, as_floats, first_rows, in_count, spread_of
 from sweephand.ext.view.markup import Markup, tag
 from sweephand.ext.view.names import short_ids
 from sweephand.ext.view.pictures import captioned
-
-if TYPE_CHECKING:
-    from sweephand.ext.view.viewed import ViewedMinibatch
 
 _SHOWN = 8
 _COLUMNS = 400
@@ -21,7 +19,7 @@ _HEIGHT = 48
 _CHANNELS = 2
 
 
-def waves_figure(minibatch: ViewedMinibatch, key: Any) -> Markup:
+def waves_figure(minibatch: Minibatch, key: Any) -> Markup:
     """Return the first sequences of a stream of numbers; in rows its first rows."""
     head = first_rows(minibatch, _SHOWN)
     data = head[key]
