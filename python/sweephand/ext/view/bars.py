@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sweephand import Minibatch
-from sweephand.ext.view.figures import and_more, first_rows, in_count
+from sweephand.ext.view.figures import (
+    and_more,
+    corpora_of,
+    first_rows,
+    in_count,
+    short,
+    short_ids,
+)
 from sweephand.ext.view.markup import Markup, joined, tag
-from sweephand.ext.view.names import corpora_of, short, short_ids
 from sweephand.extend import _core
 
 _ROWS = 24

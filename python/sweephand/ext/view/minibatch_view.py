@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from sweephand import Minibatch
-from sweephand.ext.view.bars import shape_figure
-from sweephand.ext.view.decoder import decoders_of
-from sweephand.ext.view.figures import in_count
-from sweephand.ext.view.markup import Markup, joined, note, tag
+from sweephand.ext.view.bars import bars_of, shape_figure, width_of
+from sweephand.ext.view.decoder import Decoder, decoders_of
+from sweephand.ext.view.figures import (
+    and_more,
+    class_name,
+    corpora_of,
+    first_rows,
+    in_count,
+    in_number,
+    short,
+    short_ids,
+)
+from sweephand.ext.view.markup import Markup, joined, note, tag, wide_table
 from sweephand.ext.view.page import Page
-from sweephand.ext.view.sequences import sequences_table
-from sweephand.ext.view.streams import stream_sections
+from sweephand.ext.view.streams import columns_of, stream_sections
 
 
 def page_of_minibatch(minibatch: Minibatch, decode: object = None) -> Page:
@@ -76,3 +85,78 @@ def facts_of(minibatch: Minibatch) -> Markup:
         facts["sweep"] = "ends here"
     shown = [tag("div", tag("dt", name), tag("dd", fact)) for name, fact in facts.items()]
     return tag("dl", *shown, class_="facts")
+
+
+_SHOWN = 16
+_COLUMNS = 24
+_BANNED = 8
+
+
+def sequences_table(
+    minibatch: Minibatch,
+    decoders: Mapping[str, Decoder],
+    losses: Mapping[str, float] | None = None,
+) -> Markup:
+    """Return the first sequences, in the order of the minibatch.
+
+    Parameters
+    ----------
+    minibatch : Minibatch
+    decoders : dict of Decoder
+        By stream.
+    losses : dict of float, optional
+        The last loss of every sequence that a ledger knows.
+    """
+    head = first_rows(minibatch, _SHOWN)
+    names = list(corpora_of(minibatch))
+    columns: dict[str, list[object]] = {"id": [tag("code", name) for name in short_ids(head)]}
+    if len(names) > 1:
+        columns["corpus"] = [short(name) for name in head.corpora]
+    if head.layout.has_rows:
+        columns["row: cells"] = [
+            f"{bar.row}: {bar.begin} to {bar.end}" for bar in bars_of(head, width_of(head))
+        ]
+    columns["samples"] = [in_count(size) for size in head.planned.sizes().tolist()]
+    if losses is not None:
+        known = [losses.get(name) for name in head.ids]
+        columns["last loss"] = ["-" if loss is None else f"{loss:.4g}" for loss in known]
+    keys = columns_of(minibatch)
+    for key in keys[:_COLUMNS]:
+        columns[short(str(key))] = _column(head, key, decoders)
+    rows = [
+        tag("tr", *(tag("td", one) for one in row))
+        for row in zip(*(column[:_SHOWN] for column in columns.values()), strict=True)
+    ]
+    notes = [
+        and_more(len(rows), minibatch.num_sequences, "sequences"),
+        and_more(_COLUMNS, len(keys), "streams of one number"),
+        _banned(minibatch),
+    ]
+    caption = joined(notes, "; ")
+    return tag(
+        "section",
+        tag("header", tag("h2", "Sequences")),
+        wide_table(columns, rows),
+        note(caption) if caption else None,
+    )
+
+
+def _column(minibatch: Minibatch, key: Any, decoders: Mapping[str, Decoder]) -> list[object]:
+    data = minibatch[key]
+    values = data.values[:_SHOWN]
+    decoder = decoders.get(data.info.name)
+    if decoder is None:
+        return [class_name(data.info, value) for value in values]
+    texts = decoder.each(values.tolist())
+    return [
+        joined([in_number(value), f" {word}" if word else None])
+        for value, word in zip(values, texts, strict=True)
+    ]
+
+
+def _banned(minibatch: Minibatch) -> str | None:
+    banned = minibatch.banned_ids
+    if not banned:
+        return None
+    shown = ", ".join(map(short, banned[:_BANNED])) + "…" * (len(banned) > _BANNED)
+    return f"{in_count(len(banned))} left out by events: {shown}"

@@ -9,9 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import Minibatch
-from sweephand.ext.view.figures import and_more, as_floats, first_rows, spread_of
+from sweephand.ext.view.figures import (
+    and_more,
+    as_floats,
+    class_name,
+    first_rows,
+    short_ids,
+    spread_of,
+)
 from sweephand.ext.view.markup import Markup, joined, tag
-from sweephand.ext.view.names import class_name, short_ids
 from sweephand.ext.view.png import image, shrunk
 
 SIDE = 80  # pixels of a thumbnail, at most

@@ -10,15 +10,12 @@ import numpy as np
 
 from sweephand import Minibatch, StreamInfo
 from sweephand.ext.view.decoder import Decoder
-from sweephand.ext.view.figures import and_more, in_count
+from sweephand.ext.view.figures import and_more, in_count, short
 from sweephand.ext.view.markup import Markup, joined, note, tag
-from sweephand.ext.view.names import short
+from sweephand.ext.view.numbers import heat_figure, lines_figure, sparse_figure, waves_figure
 from sweephand.ext.view.objects import objects_figure
 from sweephand.ext.view.pictures import pictures_figure
-from sweephand.ext.view.sparse import sparse_figure
 from sweephand.ext.view.tracks import tracks_figure
-from sweephand.ext.view.vectors import heat_figure, lines_figure
-from sweephand.ext.view.waves import waves_figure
 from sweephand.extend import is_picture
 
 _STREAMS = 24

@@ -14,9 +14,16 @@ from numpy.typing import NDArray
 from sweephand import Minibatch, MinibatchData
 from sweephand.ext.view.bars import Bar, bars_of, colours_of, width_of
 from sweephand.ext.view.decoder import Decoder
-from sweephand.ext.view.figures import and_more, first_rows, in_count, in_number
+from sweephand.ext.view.figures import (
+    and_more,
+    corpora_of,
+    first_rows,
+    in_count,
+    in_number,
+    short,
+    short_ids,
+)
 from sweephand.ext.view.markup import Markup, joined, prose, tag
-from sweephand.ext.view.names import corpora_of, short, short_ids
 
 _ROWS = 6
 _FIRST, _LAST = 48, 12  # cells of a row

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import time as clock
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from sweephand import DataError, Layout
-from sweephand.ext.view.controls import controls
-from sweephand.ext.view.figures import in_count
+from sweephand.ext.view.figures import in_count, short
 from sweephand.ext.view.markup import Markup, joined, note, tag
-from sweephand.ext.view.names import short
 from sweephand.ext.view.page import Page
-from sweephand.ext.view.question import Question
-from sweephand.ext.view.search import ids_like, place_in_shares
+from sweephand.ext.view.question import Question, controls
 from sweephand.ext.view.source_view import place_view
 from sweephand.ext.view.steps import Steps, TooFar
 from sweephand.ext.view.timeline import LossCurve
@@ -228,3 +228,43 @@ def _results(cursor: Cursor, question: Question) -> Markup:
 
 def _error(reason: object) -> Markup:
     return tag("p", reason, class_="error", role="alert")
+
+
+_IDS = 20
+_ROUND = 1 << 16  # ids that are made at once
+_SEARCH_SECONDS = 1.0
+_ASKED_WORKERS = 256
+
+
+def ids_like(cursor: Cursor, part: str) -> tuple[list[str], int]:
+    """Return the first ids that have a part in them, and how many ids were looked at."""
+    corpus = cursor.plan.corpus
+    count = corpus.num_sequences
+    until = clock.monotonic() + _SEARCH_SECONDS
+    found: list[str] = []
+    looked_at = 0
+    while looked_at < count and len(found) < _IDS and clock.monotonic() < until:
+        end = min(looked_at + _ROUND, count)
+        names = corpus.ids.names(np.arange(looked_at, end, dtype=np.uint64))
+        found += [name for name in names if part in name]
+        looked_at = end
+    return found[:_IDS], looked_at
+
+
+def place_in_shares(
+    cursor: Cursor, begin: Position, question: Question, name: str
+) -> tuple[int, int | None]:
+    """Return the worker that gets a sequence of a minibatch, and its place there.
+
+    Without one, as events leave it out or there are too many workers to ask, it is the worker
+    of the question, and None.
+    """
+    if question.workers > _ASKED_WORKERS:
+        return question.rank, None
+    number = cursor.plan.corpus.ids.number(name)
+    for rank in range(question.workers):
+        share = next(cursor.plan.minibatches(begin, question.size, question.workers, rank))
+        found = np.flatnonzero(share.sequences == number)
+        if found.size:
+            return rank, int(found[0])
+    return question.rank, None
