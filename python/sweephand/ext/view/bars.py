@@ -23,24 +23,14 @@ _COLOURS = 8
 
 @dataclass(frozen=True)
 class Bar:
-    """A sequence, or a piece of a sequence, in its row.
-
-    Attributes
-    ----------
-    row, begin, end : int
-        Its cells.
-    sequence : int
-        Its place among the sequences of the share.
-    first, whole : int
-        The sample of its sequence that it begins with, and how many that has.
-    """
+    """A sequence, or a piece of a sequence, in its row."""
 
     row: int
-    begin: int
+    begin: int  # cells
     end: int
-    sequence: int
-    first: int
-    whole: int
+    sequence: int  # its place among those of the share
+    first: int  # sample of its sequence
+    whole: int  # samples of its sequence
 
     @property
     def goes_on(self) -> bool:

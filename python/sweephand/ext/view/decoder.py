@@ -17,16 +17,8 @@ _MARKS = ("mask", "part", "parts", "position_ids", "segment_ids", "domain_ids")
 class Decoder:
     """Text of token ids, by a function, a tokenizer or a vocabulary.
 
-    Parameters
-    ----------
-    decode : callable, object with a method ``decode``, dict or list of texts
-        A function is called with a list of ids, or with one id where it refuses a list, and
-        returns text or UTF-8 bytes.
-
-    Attributes
-    ----------
-    failure : str or None
-        The first error of the function.
+    A function is called with a list of ids, or with one id where it refuses a list, and returns
+    text or UTF-8 bytes. Its first error is in `failure`.
 
     Examples
     --------
@@ -81,20 +73,10 @@ class Decoder:
 
 
 def decoders_of(decode: object, streams: Sequence[StreamInfo]) -> dict[str, Decoder]:
-    """Return the decoder of each stream that has a decoder.
+    """Return the decoder of each stream that has a decoder, of one for all or a dict by stream.
 
-    Parameters
-    ----------
-    decode : object
-        As `Decoder` takes it, for all streams of tokens; or a dict of such by stream name.
-    streams : sequence of StreamInfo
-
-    Raises
-    ------
-    TypeError
-        If it cannot decode.
-    ValueError
-        If it names a stream that is not there, or one that holds no integers.
+    TypeError if it cannot decode; ValueError if it names a stream that is not there, or that
+    holds no integers.
     """
     if decode is None:
         return {}

@@ -33,15 +33,10 @@ def prose(value: str) -> Markup:
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
-    """Return an element with its children, of which None is left out.
+    """Return an element with its children, of which None is left out; texts are escaped.
 
-    Parameters
-    ----------
-    name : str
-    *children : Markup, or objects whose text is escaped
-    **attributes : object
-        ``class_`` is ``class`` and ``data_id`` is ``data-id``; None and False are left out,
-        True is an attribute without a value.
+    ``class_`` is ``class`` and ``data_id`` is ``data-id``; None and False are left out, True is
+    an attribute without a value.
 
     Examples
     --------

@@ -24,14 +24,7 @@ from sweephand.ext.view.streams import columns_of, stream_sections
 
 
 def page_of_minibatch(minibatch: Minibatch, decode: object = None) -> Page:
-    """Return a page of a minibatch alone.
-
-    Parameters
-    ----------
-    minibatch : Minibatch
-    decode : object, optional
-        As `Minibatch.show` takes it.
-    """
+    """Return a page of a minibatch alone; `decode` is as `Minibatch.show` takes it."""
     title = "Minibatch" if minibatch else "Minibatch: end of data"
     return Page(title, joined([tag("h1", title), minibatch_view(minibatch, decode)]))
 
@@ -39,16 +32,7 @@ def page_of_minibatch(minibatch: Minibatch, decode: object = None) -> Page:
 def minibatch_view(
     minibatch: Minibatch, decode: object = None, losses: Mapping[str, float] | None = None
 ) -> Markup:
-    """Return the contents of a minibatch, of its first rows.
-
-    Parameters
-    ----------
-    minibatch : Minibatch
-    decode : object, optional
-        As `Minibatch.show` takes it.
-    losses : dict of float, optional
-        The last loss of each sequence that a ledger knows, by id.
-    """
+    """Return the contents of a minibatch, of its first rows, with the last losses by id."""
     if not minibatch:
         return note("The end of the data: no sequence comes here.")
     decoders = decoders_of(decode, [data.info for data in minibatch.values()])
@@ -97,16 +81,7 @@ def sequences_table(
     decoders: Mapping[str, Decoder],
     losses: Mapping[str, float] | None = None,
 ) -> Markup:
-    """Return the first sequences, in the order of the minibatch.
-
-    Parameters
-    ----------
-    minibatch : Minibatch
-    decoders : dict of Decoder
-        By stream.
-    losses : dict of float, optional
-        The last loss of every sequence that a ledger knows.
-    """
+    """Return the first sequences, in the order of the minibatch, with their last losses."""
     head = first_rows(minibatch, _SHOWN)
     names = list(corpora_of(minibatch))
     columns: dict[str, list[object]] = {"id": [tag("code", name) for name in short_ids(head)]}

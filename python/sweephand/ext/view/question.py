@@ -15,40 +15,18 @@ _LEAST = {"size": 1, "workers": 1, "length": 1}
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A minibatch that is asked for.
+    """A minibatch that is asked for."""
 
-    Attributes
-    ----------
-    size : int
-        Samples in a minibatch, over all workers.
-    step : int
-        Counted from 0, which begins at `start`.
-    start : int
-        A nominal time; 0 but for places so far away that their step is not counted.
-    time : int, optional
-        A nominal time: the step that has it, in place of `step`.
-    search : str
-        An id, or a part of ids.
-    sweep : int
-        In which an id is looked for.
-    workers, rank : int
-        Whose share.
-    layout : str
-        One of `layout_names`; "" is the source's own.
-    length : int, optional
-        Of the layout.
-    """
-
-    size: int
-    step: int = 0
-    start: int = 0
-    time: int | None = None
-    search: str = ""
-    sweep: int = 0
+    size: int  # samples over all workers
+    step: int = 0  # from `start`
+    start: int = 0  # a nominal time; 0 but for places too far away to count their steps
+    time: int | None = None  # in place of a step, the one that has it
+    search: str = ""  # an id, or a part of ids
+    sweep: int = 0  # in which it is looked for
     workers: int = 1
     rank: int = 0
-    layout: str = ""
-    length: int | None = None
+    layout: str = ""  # a name; "" is the source's own
+    length: int | None = None  # of the layout
 
     def asked(self, query: str) -> Question:
         """Return the question of an address, with fields of this one where it has none.
@@ -96,18 +74,9 @@ def _number(name: str, word: str) -> int:
 def controls(
     question: Question, last: int | None, time: int | None, hint: str | None
 ) -> Markup:
-    """Return the controls of a page.
+    """Return the controls of a page, with the last step and the nominal time where known.
 
-    Parameters
-    ----------
-    question : Question
-        What the page shows.
-    last : int, optional
-        The last step, once it is known.
-    time : int, optional
-        The nominal time that is shown, if it is known.
-    hint : str, optional
-        Placeholder of the empty field for nominal times.
+    `hint` is in the empty field for nominal times.
     """
     step = question.step
     at_end = last is not None and step >= last

@@ -25,21 +25,9 @@ _HEADERS = {
 
 
 class ViewServer(ThreadingHTTPServer):
-    """Serves the pages of a viewer on this machine.
+    """Serves the pages of a viewer on this machine; port 0 takes a free one.
 
-    Parameters
-    ----------
-    viewer : Viewer
-    port : int
-        0 takes a free one.
-
-    Attributes
-    ----------
-    viewer : Viewer
-    lock : Lock
-        Held by who asks the viewer.
-    token : str
-        The secret in the address.
+    Its address has a secret token.
     """
 
     daemon_threads = True

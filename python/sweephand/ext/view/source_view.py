@@ -57,18 +57,7 @@ def place_view(
 ) -> Markup:
     """Return the view of a source at a place, to which it is moved.
 
-    Parameters
-    ----------
-    cursor : Cursor
-    position : Position
-    size, workers, rank : int
-        As in `next_minibatch`.
-    decode : object, optional
-        As `MinibatchSource.show` takes it.
-    curve : LossCurve, optional
-        Drawn over the timeline.
-    link : callable, optional
-        Returns the address of the page of a worker.
+    A curve is drawn over the timeline; `link` returns the address of the page of a worker.
     """
     cursor.go_to(position)
     minibatch = cursor.next(cursor.request(size, workers, rank))
@@ -96,15 +85,7 @@ def shares_table(
 ) -> Markup:
     """Return the shares of the first workers, as planned: nothing is read.
 
-    Parameters
-    ----------
-    cursor : Cursor
-    position : Position
-        Where the minibatch begins.
-    size, workers, rank : int
-        As in `next_minibatch`.
-    link : callable, optional
-        Returns the address of the page of a worker.
+    `link` returns the address of the page of a worker.
     """
     shares = [
         next(cursor.plan.minibatches(position, size, workers, worker))

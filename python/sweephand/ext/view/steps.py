@@ -15,25 +15,10 @@ class TooFar(Exception):
 
 
 class Steps:
-    """The steps of one size from a nominal time on.
+    """The steps of one size from a nominal time on, each answer within some seconds.
 
     Those of equal sequences are computed. Others are planned as far as they are asked for.
-
-    Parameters
-    ----------
-    cursor : Cursor
-        It is moved.
-    size : int
-        Samples in a minibatch, over all workers.
-    start : int
-        Nominal time at which step 0 begins.
-    seconds : float
-        That planning may take for one answer.
-
-    Attributes
-    ----------
-    count : int or None
-        How many there are, once it is known.
+    Their `count` is None until it is known. The cursor is moved.
     """
 
     def __init__(

@@ -20,21 +20,11 @@ _TEXT = 160
 
 @dataclass(frozen=True)
 class LossCurve:
-    """The mean loss of steps, and the last loss of every sequence, as a ledger has them.
+    """The mean loss of steps, and the last loss of every sequence, as a ledger has them."""
 
-    Attributes
-    ----------
-    times : ndarray of int64
-        Nominal times, ascending.
-    losses : ndarray of float64
-        The mean loss at each.
-    last : dict of float
-        By id.
-    """
-
-    times: NDArray[np.int64]
+    times: NDArray[np.int64]  # ascending
     losses: NDArray[np.float64]
-    last: dict[str, float] = field(default_factory=dict)
+    last: dict[str, float] = field(default_factory=dict)  # by id
 
 
 def timeline_figure(

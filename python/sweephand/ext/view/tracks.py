@@ -37,22 +37,12 @@ _VISIBLE = str.maketrans({" ": "·", "\n": "↵", "\t": "⇥", "\r": "␍"})
 
 @dataclass(frozen=True)
 class _Track:
-    """One line beneath each token.
-
-    Attributes
-    ----------
-    name : str
-    rows : list of ndarray
-        Its numbers, of the rows that are shown.
-    decoder : Decoder or None
-    is_label : bool
-        Labels, of which some are ignored.
-    """
+    """One line beneath each token: its numbers, of the rows that are shown."""
 
     name: str
     rows: list[NDArray[Any]]
     decoder: Decoder | None = None
-    is_label: bool = False
+    is_label: bool = False  # of which some are ignored
 
     @property
     def is_mask(self) -> bool:

@@ -47,18 +47,7 @@ class _Opened:
 class Viewer:
     """Pages of a corpus. One thread at a time asks it.
 
-    Parameters
-    ----------
-    open_cursor : callable
-        Returns a cursor in a layout; in the layout of the plan, for None.
-    name : str
-        Of the corpus.
-    first : Question
-        What is shown first.
-    decode : object, optional
-        As `MinibatchSource.show` takes it.
-    curve : LossCurve, optional
-        Drawn over the timeline.
+    `open_cursor` returns a cursor in a layout; in the layout of the plan, for None.
     """
 
     def __init__(
