@@ -87,7 +87,7 @@ def main() -> None:
         fixed, grown = folder / "cosine.jsonl", folder / "seesaw.jsonl"
         for log in fixed, grown:
             log.unlink(missing_ok=True)
-        steps = train(fixed, cosine, SIZE, total, critical_batch_size=branches)
+        steps = train(fixed, cosine, SIZE, total, activities=[branches])
         noise = curve(fixed, "training", "gradient_noise_scale")
         critical = curve(fixed, "change", "critical_batch_size")
         rates, sizes, saved = sh.train.seesaw(cosine, SIZE, total, max_size=max(critical[1]))

@@ -12,6 +12,7 @@ corpus is trained on twice, as it is and with a `SpikePolicy`, which writes down
 import argparse
 import logging
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -63,21 +64,19 @@ def cross_entropy(model: dict, minibatch: sh.Minibatch) -> tuple[float, list]:
 
 
 def train(
-    corpus: sh.ArrayDeserializer, folder: Path, policy: sh.SpikePolicy | None
-) -> sh.train.TrainingSession:
-    """Train with checkpoints in a folder, and return the session."""
+    corpus: sh.ArrayDeserializer, folder: Path, activities: Sequence[sh.SpikePolicy] = ()
+) -> None:
+    """Train with checkpoints in a folder."""
     model = {"w": np.zeros((LETTERS, LETTERS), np.float32)}
     learner = sh.numpy.Adam(model, sh.learning_parameter_schedule(0.02))
     trainer = sh.Trainer(model, cross_entropy, learner)
-    session = sh.training_session(
+    sh.training_session(
         trainer,
         sh.MinibatchSource(corpus, max_sweeps=2),
         1000,
-        spike_policy=policy,
+        activities=activities,
         checkpoint_config=sh.CheckpointConfig(folder, restore=False),
-    )
-    session.train()
-    return session
+    ).train()
 
 
 def main() -> None:
@@ -90,13 +89,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.output or Path(temporary)
         try:
-            train(corpus, folder / "as-it-is", None)
+            train(corpus, folder / "as-it-is")
         except FloatingPointError as error:
             print(f"as it is: {error}")
         policy = sh.SpikePolicy(action="bisect", signal="both")
-        session = train(corpus, folder / "healed", policy)
-        print(f"healed: {session.spike_report}")
-        banned = session.spike_report.banned_ids
+        train(corpus, folder / "healed", [policy])
+        print(f"healed: {policy.report}")
+        banned = policy.report.banned_ids
         found = [name for name in banned if name in poison]
         print(f"{len(found)} of {len(poison)} poisoned texts are banned, and "
               f"{len(banned) - len(found)} others")  # fmt: skip

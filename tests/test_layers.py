@@ -172,8 +172,6 @@ def test_a_room_of_the_package_sees_only_the_rooms_below() -> None:
 STILL = {
     "deserializers.decoded",
     "torch.distributed",
-    "train.session.session",
-    "train.session.step_guard",
 }
 
 

@@ -50,14 +50,13 @@ def train(policy: sh.SpikePolicy | None) -> tuple[dict[int, float], sh.train.Spi
     model = {"w": np.zeros((4, 4), np.float32)}
     losses = Losses()
     learner = sh.numpy.SGD(model, sh.learning_parameter_schedule(0.3))
-    session = sh.training_session(
+    sh.training_session(
         sh.Trainer(model, cross_entropy, learner, losses),
         sh.MinibatchSource(corpus, randomize=False, max_sweeps=1),
         SIZE,
-        spike_policy=policy,
-    )
-    session.train()
-    return losses.by_step, session.spike_report
+        activities=[] if policy is None else [policy],
+    ).train()
+    return losses.by_step, policy.report if policy else sh.train.SpikeReport()
 
 
 def draw() -> Figure:

@@ -205,13 +205,12 @@ from sweephand.train.progress.observer import Observer as Observer
 from sweephand.train.progress.observer import TakenStep as TakenStep
 from sweephand.train.progress.record import Record as Record
 from sweephand.train.progress.record import Step as Step
-from sweephand.train.session.activity import Activity as Activity
 from sweephand.train.session.frequency import Frequency as Frequency
 from sweephand.train.session.frequency import FrequencySpec as FrequencySpec
 from sweephand.train.session.minibatch_feed import MinibatchFeed as MinibatchFeed
 from sweephand.train.session.preemption import Preemption as Preemption
-from sweephand.train.session.saving import MemorySaving as MemorySaving
-from sweephand.train.session.step_guard import StepGuard as StepGuard
+from sweephand.train.session.training_run import Activity as Activity
+from sweephand.train.session.training_run import GoBack as GoBack
 from sweephand.train.session.training_run import TrainingRun as TrainingRun
 from sweephand.train.session.trials import trial_branch as trial_branch
 from sweephand.train.trainer.loss_shapes import find_losses as find_losses
@@ -256,6 +255,7 @@ __all__ = [
     "Frequency",
     "FrequencySpec",
     "GivenIds",
+    "GoBack",
     "HashingSink",
     "Index",
     "IndexedDeserializer",
@@ -266,7 +266,6 @@ __all__ = [
     "Ledger",
     "Lengths",
     "LocalFile",
-    "MemorySaving",
     "MinibatchFeed",
     "Number",
     "Observer",
@@ -302,7 +301,6 @@ __all__ = [
     "SourceData",
     "SourceFile",
     "Step",
-    "StepGuard",
     "StepSchedule",
     "StoredArray",
     "StoredCorpus",

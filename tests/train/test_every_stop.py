@@ -90,7 +90,7 @@ class Everything:
             ),
             lr_control=sh.LearningRateControl(0.3, min_learning_rate=0.002),
             mb_scaling=sh.MinibatchScaling(trial_minibatches=3, max_size=14),
-            critical_batch_size=sh.train.CriticalBatchSize(70, frequency=(3, "epoch")),
+            activities=[sh.train.CriticalBatchSize(70, frequency=(3, "epoch"))],
             test_config=sh.TestConfig(source_of_lengths([2] * 4, max_sweeps=1), 4),
         )
 

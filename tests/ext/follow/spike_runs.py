@@ -1,5 +1,6 @@
 """Small runs with planted poison, for the tests of spikes."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,6 +92,12 @@ class Run(NamedTuple):
     model: dict[str, Any]
     source: sh.MinibatchSource
     trainer: sh.Trainer
+    policy: sh.SpikePolicy | None
+
+    @property
+    def report(self) -> sh.train.SpikeReport:
+        """The spikes of the run; none without a policy."""
+        return sh.train.SpikeReport() if self.policy is None else self.policy.report
 
 
 def each_squared_error(model: dict[str, Any], minibatch: sh.Minibatch) -> Any:
@@ -132,5 +139,7 @@ def session(
         num_threads=0,
         events=events,
     )
-    made = sh.training_session(trainer, source, size, spike_policy=policy, **options)
-    return Run(made, model, source, trainer)
+    policy = policy and replace(policy)  # one for each session
+    activities = [] if policy is None else [policy]
+    made = sh.training_session(trainer, source, size, activities=activities, **options)
+    return Run(made, model, source, trainer, policy)

@@ -56,7 +56,8 @@ def heal(share: Any, policy: sh.SpikePolicy | None, **options: Any) -> dict[str,
         optimizer = sh.LossScaleOptimizer(optimizer, initial_scale=8.0)
     trainer = sh.Trainer(model, cross_entropy, sh.torch.Learner(optimizer, 0.3))
     source = sh.MinibatchSource(corpus(kind), events=options.pop("events", ()), max_sweeps=3)
-    session = sh.training_session(trainer, source, 120, spike_policy=policy, **options)
+    activities = [] if policy is None else [policy]
+    session = sh.training_session(trainer, source, 120, activities=activities, **options)
     ended = ""
     try:
         session.train()
@@ -64,9 +65,10 @@ def heal(share: Any, policy: sh.SpikePolicy | None, **options: Any) -> dict[str,
         ended = str(error)
     weight = module.weight
     whole = weight.full_tensor() if hasattr(weight, "full_tensor") else weight
+    report = policy.report if policy else sh.train.SpikeReport()
     return {
-        "spikes": [str(one) for one in session.spike_report.spikes],
-        "banned": list(session.spike_report.banned_ids),
+        "spikes": [str(one) for one in report.spikes],
+        "banned": list(report.banned_ids),
         "events": [one.to_json() for one in source.events],
         "weights": whole.detach().flatten().tolist(),
         "ended": ended,

@@ -247,7 +247,7 @@ def session(heard: Heard, measuring: sh.train.CriticalBatchSize | None, **option
         options.pop("mb_size", 8),
         max_samples=options.pop("max_samples", 160),
         epoch_size=40,
-        critical_batch_size=measuring,
+        activities=[] if measuring is None else [measuring],
         **options,
     )
 
@@ -266,26 +266,24 @@ class TestSession:
         others = [r for r in measured.of("change") if r not in told]
         assert others == plain.of("change")
         lines = [r.figures["message"] for r in measured.of("event")]
-        assert str(one.batch_size_branches) in lines
-        assert told[-1].figures["critical_batch_size"] == (
-            one.batch_size_branches.critical_batch_size
-        )
+        found = self.MEASURING.branches
+        assert found is not None
+        assert str(found) in lines
+        assert told[-1].figures["critical_batch_size"] == found.critical_batch_size
 
     def test_a_finished_run_is_measured_from_its_checkpoint(self, tmp_path: Path) -> None:
         config = sh.CheckpointConfig(tmp_path)
         plain = Heard()
         session(plain, None, checkpoint_config=config).train()
         later = Heard()
-        one = session(
-            later, sh.train.CriticalBatchSize(128, frequency=None), checkpoint_config=config
-        )
-        one.train()
+        measuring, at_end = (sh.train.CriticalBatchSize(128, frequency=None) for _ in range(2))
+        session(later, measuring, checkpoint_config=config).train()
         assert not later.steps
-        assert one.batch_size_branches.branches[0].num_steps == 16
+        assert measuring.branches is not None
+        assert measuring.branches.branches[0].num_steps == 16
         assert [r.samples for r in later.of("change")] == [160]
-        first = session(Heard(), sh.train.CriticalBatchSize(128, frequency=None))
-        first.train()  # measures at its end
-        assert first.batch_size_branches == one.batch_size_branches
+        session(Heard(), at_end).train()  # measures at its end
+        assert at_end.branches == measuring.branches
 
     def test_at_the_end_of_data_that_is_said(self) -> None:
         heard = Heard()
@@ -293,7 +291,7 @@ class TestSession:
             line_trainer([heard], RATE),
             source_of_lengths([1] * 40, max_sweeps=1),
             8,
-            critical_batch_size=sh.train.CriticalBatchSize(128, frequency=None),
+            activities=[sh.train.CriticalBatchSize(128, frequency=None)],
         )
         one.train()
         lines = [r.figures["message"] for r in heard.of("event")]
@@ -331,5 +329,5 @@ def test_wrong_arguments_are_refused() -> None:
         measuring.measure(trainer, [], 4)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 8 minibatches of 13, got 100"):
         measuring.measure(trainer, source, 13)
-    with pytest.raises(TypeError, match="must be a CriticalBatchSize or None"):
+    with pytest.raises(TypeError, match="activities must be of Activity, got"):
         session(Heard(), 5)  # type: ignore[arg-type]

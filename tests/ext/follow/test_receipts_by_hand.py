@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests import model_receipts, strategies
+from tests import strategies
+from tests.ext.follow import model_receipts
 from tests.ext.follow.model_receipts import Planned
 from tests.model import ModelCorpus, ModelSettings
 from tests.model_mixtures import ModelMixture

@@ -241,7 +241,7 @@ class TestPolicy:
             ({"reach": -1}, "reach"),
             ({"frequency": 0}, "frequency"),
             ({"max_spikes": 0}, "max_spikes"),
-            ({"report": 3}, "report must be a path"),
+            ({"filename": 3}, "filename must be a path"),
         ],
     )
     def test_what_makes_no_sense_is_refused(

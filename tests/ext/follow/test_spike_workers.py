@@ -48,7 +48,7 @@ def test_two_workers_end_as_those_that_had_the_events(
 
 def test_the_answer_of_the_first_worker_counts(stories: list[dict[str, Any]]) -> None:
     for story in stories:
-        assert story["stopped"]["ended"].endswith("as action says: see session.spike_report")
+        assert story["stopped"]["ended"].endswith("as action says: see SpikePolicy.report")
 
 
 @pytest.mark.parametrize("signal", ["loss", "gradient norm", "both"])

@@ -49,14 +49,14 @@ class TestPlanted:
     @pytest.mark.parametrize("kind", KINDS)
     def test_all_poison_is_found_and_nothing_else_is_banned(self, kind: str, seed: int) -> None:
         data = planted(seed, kind)
-        report = trained(data, policy_for(kind, "bisect"), seed=seed).session.spike_report
+        report = trained(data, policy_for(kind, "bisect"), seed=seed).report
         assert set(report.banned_ids) == data.poison, report
 
     @pytest.mark.parametrize("seed", range(RUNS))
     @pytest.mark.parametrize("kind", KINDS)
     def test_minibatches_with_poison_are_skipped(self, kind: str, seed: int) -> None:
         data = planted(seed, kind)
-        report = trained(data, policy_for(kind), seed=seed).session.spike_report
+        report = trained(data, policy_for(kind), seed=seed).report
         assert {spike.outcome for spike in report.spikes} == {"skipped"}
         found = {one for spike in report.spikes for one in spike.ids}
         assert data.poison <= found
@@ -66,7 +66,7 @@ class TestPlanted:
     def test_a_run_without_poison_has_no_spike(self, seed: int) -> None:
         data = planted(seed, None)
         run = trained(data, policy_for("n-grams", "bisect"), seed=seed)
-        assert run.session.spike_report == sh.train.SpikeReport()
+        assert run.report == sh.train.SpikeReport()
         assert weights(run) == weights(trained(data, None, seed=seed))
 
 
@@ -82,10 +82,10 @@ class TestTrace:
             policy_for(kind, action, frequency=7),
             checkpoint_config=sh.CheckpointConfig(tmp_path, frequency=(5, "minibatch")),
         )
-        assert len(healed.session.spike_report.spikes) > 0
+        assert len(healed.report.spikes) > 0
         replayed = trained(data, None, events=list(healed.source.events))
         assert weights(healed) == weights(replayed)
-        again = trained(data, None, events=healed.session.spike_report.events)
+        again = trained(data, None, events=healed.report.events)
         assert weights(healed) == weights(again)
 
     def test_steps_and_ledger_are_those_of_a_run_with_the_same_events(
@@ -104,7 +104,7 @@ class TestTrace:
 
         pytest.importorskip("pyarrow")
         healed, rows = one("healed", policy_for("labels", "bisect"), ())
-        assert healed.session.spike_report.spikes
+        assert healed.report.spikes
         assert rows == one("plain", None, list(healed.source.events))[1]
 
     @pytest.mark.parametrize("action", ["skip", "bisect"])
@@ -116,7 +116,7 @@ class TestTrace:
         with sh.train.Receipts(tmp_path, content=True, parameters_every=5) as receipts:
             policy = policy_for(kind, action, frequency=20)
             run = trained(data, policy, writers=[receipts, heard])
-            assert run.session.spike_report.spikes
+            assert run.report.spikes
             audit = receipts.audit(run.source, content=True)
         assert audit.mismatch is None
         assert audit.num_steps == heard.steps[-1].step < len(heard.steps)
@@ -124,7 +124,7 @@ class TestTrace:
     def test_progress_is_told_again_from_where_it_went_back_to(self) -> None:
         data, heard = planted(3, "labels"), Heard()
         run = trained(data, policy_for("labels", frequency=10), writers=[heard])
-        [first, *_] = run.session.spike_report.spikes
+        [first, *_] = run.report.spikes
         numbers = [one.step for one in heard.steps]
         jump = numbers.index(first.step)
         assert numbers[jump + 1] == first.back_to_step + 1
@@ -174,7 +174,7 @@ class TestResume:
         resumed.session.train()
         assert weights(resumed) == weights(whole)
         assert list(resumed.source.events) == list(whole.source.events)
-        mine, other = resumed.session.spike_report, whole.session.spike_report
+        mine, other = resumed.report, whole.report
         assert mine.banned_ids == other.banned_ids
         assert sh.train.SpikeReport.read(tmp_path / "killed" / "spikes.json") == mine
 
@@ -202,7 +202,7 @@ class TestResume:
 
         whole = one(tmp_path / "whole")
         whole.session.train()
-        assert whole.session.spike_report.spikes
+        assert whole.report.spikes
         checkpoints = sorted((tmp_path / "whole").glob("checkpoint-*"))
         assert len(checkpoints) >= 5
         for i, checkpoint in enumerate(checkpoints):
@@ -210,7 +210,7 @@ class TestResume:
             rest = one(tmp_path / str(i))
             rest.session.train()
             assert weights(rest) == weights(whole)
-            assert rest.session.spike_report.banned_ids == whole.session.spike_report.banned_ids
+            assert rest.report.banned_ids == whole.report.banned_ids
 
     def test_a_signal_in_the_midst_of_trials_leaves_a_run_that_goes_on(
         self, tmp_path: Path
@@ -238,7 +238,7 @@ class TestResume:
         data, policy = poisoned_at(403, 411), sh.SpikePolicy(patience=2, frequency=10)
         options: dict[str, Any] = {"size": 8, "randomize": False, "sweeps": 1}
         whole = trained(data, policy, **options)
-        assert whole.session.spike_report.spikes[0].step == 51
+        assert whole.report.spikes[0].step == 51
 
         class Signalling(Heard):
             def update(self, step: sh.train.Step) -> None:
@@ -250,7 +250,7 @@ class TestResume:
             trained(data, policy, writers=[Signalling()], checkpoint_config=saving, **options)
         resumed = trained(data, policy, checkpoint_config=saving, **options)
         assert weights(resumed) == weights(whole)
-        assert resumed.session.spike_report.spikes[0].back_to_step == 50
+        assert resumed.report.spikes[0].back_to_step == 50
 
     def test_a_policy_may_come_and_go(self, tmp_path: Path) -> None:
         data = poisoned_at(83, 563)
@@ -268,9 +268,9 @@ class TestResume:
                 **options,
             )
 
-        assert one(None, 200).session.spike_report == sh.train.SpikeReport()
+        assert one(None, 200).report == sh.train.SpikeReport()
         second = one(policy, 600)
-        [spike] = second.session.spike_report.spikes
+        [spike] = second.report.spikes
         assert spike.banned_ids == ("array__563",)
         with pytest.raises(sh.StateError, match="events differ"):
             one(None, 640)
@@ -324,7 +324,7 @@ class TestCause:
             learner_of=sh.numpy.SGD,
         )
         run.session.train()
-        [spike] = run.session.spike_report.spikes
+        [spike] = run.report.spikes
         assert (spike.cause_step, spike.step) == (51, 52)
         assert spike.ids == tuple(f"array__{one}" for one in range(400, 408))
         assert spike.outcome == ("skipped" if action == "skip" else "banned")
@@ -338,11 +338,11 @@ class TestCause:
 
         run = self.one(criterion, policy_for(None), sweeps=2)
         run.session.train()
-        [spike] = run.session.spike_report.spikes
+        [spike] = run.report.spikes
         assert spike.step in range(126, 140)
         assert (spike.outcome, spike.cause_step) == ("accepted", None)
         assert list(run.source.events) == []
-        assert run.session.spike_report.events == ()
+        assert run.report.events == ()
         plain = self.one(criterion, None, sweeps=2)  # type: ignore[arg-type]
         plain.session.train()
         assert weights(run) == weights(plain)
@@ -355,13 +355,13 @@ class TestCause:
         run = self.one(criterion, policy_for(None))
         with pytest.raises(FloatingPointError, match="step 51"):
             run.session.train()
-        assert [spike.outcome for spike in run.session.spike_report.spikes] == ["accepted"]
+        assert [spike.outcome for spike in run.report.spikes] == ["accepted"]
 
     def test_neighbours_are_found_one_after_the_other(self) -> None:
         data = poisoned_at(403, 410, 411, 417)
         run = session(data, policy_for(None, "bisect"), size=8, randomize=False, sweeps=1)
         run.session.train()
-        report = run.session.spike_report
+        report = run.report
         assert set(report.banned_ids) == data.poison
         assert [spike.step for spike in report.spikes] == [51, 52, 53]
 
@@ -369,7 +369,7 @@ class TestCause:
         data = poisoned_at(639)
         run = session(data, policy_for(None), size=8, randomize=False, sweeps=1)
         run.session.train()
-        assert run.session.spike_report.spikes[0].step == 80
+        assert run.report.spikes[0].step == 80
         assert run.trainer.consumed.steps == 79
 
 
@@ -387,7 +387,7 @@ class TestActions:
 
         run = self.one(decide, 403, 483, 563)
         run.session.train()
-        outcomes = [spike.outcome for spike in run.session.spike_report.spikes]
+        outcomes = [spike.outcome for spike in run.report.spikes]
         assert outcomes == ["skipped", "banned", "ignored"]
         assert [spike.outcome for spike in asked] == ["seen"] * 3
         assert asked[1].ids == tuple(f"array__{one}" for one in range(480, 488))
@@ -397,7 +397,7 @@ class TestActions:
         run = self.one(lambda spike: "stop", 403)
         with pytest.raises(sh.train.SpikeError, match=r"step 51, loss .* stopped"):
             run.session.train()
-        assert run.session.spike_report.spikes[0].outcome == "stopped"
+        assert run.report.spikes[0].outcome == "stopped"
         assert run.trainer.consumed.steps < 51
 
     def test_an_answer_that_is_none_is_refused(self) -> None:
@@ -407,12 +407,12 @@ class TestActions:
 
     def test_more_spikes_than_are_allowed_end_training(self, tmp_path: Path) -> None:
         report = tmp_path / "found" / "report.json"
-        run = self.one("skip", 403, 483, 563, max_spikes=2, report=report)
+        run = self.one("skip", 403, 483, 563, max_spikes=2, filename=report)
         with pytest.raises(sh.train.SpikeError, match=f"more than max_spikes=2.* see {report}"):
             run.session.train()
         found = sh.train.SpikeReport.read(report)
         assert [spike.outcome for spike in found.spikes] == ["skipped", "skipped", "stopped"]
-        assert found == run.session.spike_report
+        assert found == run.report
         text = report.with_suffix(".txt").read_text()
         assert text.startswith("3 spikes\nstep 51, loss ")
         assert json.loads(report.read_text())["spikes"][0]["nominal_time"] == 400
@@ -420,10 +420,10 @@ class TestActions:
     def test_patience_waits_for_a_second_step(self) -> None:
         run = self.one("skip", 403, patience=2)
         run.session.train()
-        assert run.session.spike_report.spikes == ()
+        assert run.report.spikes == ()
         run = self.one("skip", 403, 411, patience=2)
         run.session.train()
-        [spike, *_] = run.session.spike_report.spikes
+        [spike, *_] = run.report.spikes
         assert spike.step == 51
 
     def test_a_source_without_events_is_refused(self) -> None:
@@ -432,12 +432,12 @@ class TestActions:
             num_samples_per_sweep = current_position = 0
             plan = next_minibatch = get_checkpoint_state = restore_from_checkpoint = None
 
-        with pytest.raises(ValueError, match="spike_policy needs a MinibatchSource"):
+        with pytest.raises(ValueError, match="SpikePolicy needs a MinibatchSource"):
             sh.training_session(
                 self.one("skip").trainer,
                 Other(),  # type: ignore[arg-type]
                 8,
-                spike_policy=sh.SpikePolicy(),
+                activities=[sh.SpikePolicy()],
             )
 
 
@@ -467,12 +467,12 @@ class TestLossScale:
     def test_a_step_that_is_skipped_is_no_spike(self) -> None:
         run = self.one({"initial_scale": 8.0}, 403, 483)
         run.session.train()
-        assert run.session.spike_report.spikes == ()
+        assert run.report.spikes == ()
 
     def test_too_many_skipped_steps_are_a_spike(self) -> None:
         run = self.one({"initial_scale": 8.0, "max_consecutive_skips": 2}, 403, 411)
         run.session.train()
-        [spike] = run.session.spike_report.spikes
+        [spike] = run.report.spikes
         assert (spike.step, spike.outcome) == (51, "skipped")
         assert spike.z_scores == {"gradient norm": math.inf}
 
@@ -511,5 +511,5 @@ def test_with_everything_on_a_run_comes_to_the_end_of_one_with_the_same_events(
         )
 
     healed = one("healed", policy_for("labels", "bisect", frequency=25))
-    assert healed.session.spike_report.spikes
+    assert healed.report.spikes
     assert weights(healed) == weights(one("plain", None, list(healed.source.events)))

@@ -45,9 +45,12 @@ def train(
     learner = sh.numpy.SGD(model, sh.learning_parameter_schedule(0.3))
     source = sh.MinibatchSource(data, events=events, **{"max_sweeps": 4, **options})
     trainer = sh.Trainer(model, cross_entropy, learner)
-    session = sh.training_session(trainer, source, 120, spike_policy=policy, max_samples=14_000)
+    activities = [] if policy is None else [policy]
+    session = sh.training_session(
+        trainer, source, 120, activities=activities, max_samples=14_000
+    )
     session.train()
-    return model["w"], source, session.spike_report
+    return model["w"], source, policy.report if policy else sh.train.SpikeReport()
 
 
 LAYOUTS = [

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from sweephand import MinibatchSource, Trainer
+from sweephand import MinibatchSource, Trainer, minibatch_size_schedule
 from sweephand.extend import (
     Activity,
     Frequency,
     FrequencySpec,
     MinibatchFeed,
     Preemption,
-    StepSchedule,
     TrainingRun,
     check_int,
     check_kind,
@@ -107,9 +106,11 @@ class BatchSizeBranches:
         return f"critical batch size: {found}{at_least}; the loss is {losses}"
 
 
-@dataclass(frozen=True)
-class CriticalBatchSize:
+@dataclass(eq=False)
+class CriticalBatchSize(Activity):
     """Measurement of the largest harmless minibatch, by branches from the present moment.
+
+    It is an activity of a session, or measures by itself.
 
     Each branch trains the same ``num_samples`` label samples from the same moment, with
     minibatches of the present size B, then 2 B, 4 B and so on. Its smoothed loss at the end is
@@ -138,6 +139,11 @@ class CriticalBatchSize:
         of ``num_samples``.
     frequency : None, int or (int, unit)
         Frequency of the measurement in a session, as of other actions. None: once, at its end.
+
+    Attributes
+    ----------
+    branches : BatchSizeBranches or None
+        Findings of the last measurement in a session.
 
     References
     ----------
@@ -169,6 +175,10 @@ class CriticalBatchSize:
     smoothing_samples: int | None = None
     frequency: FrequencySpec = (1, "epoch")
 
+    name = "critical batch size"
+    is_optional = True
+    is_final = True
+
     def __post_init__(self) -> None:
         check_int("num_samples", self.num_samples)
         check_int("max_size", self.max_size)
@@ -181,7 +191,27 @@ class CriticalBatchSize:
             )
         if self.smoothing_samples is not None:
             check_int("smoothing_samples", self.smoothing_samples)
-        Frequency.parse("frequency", self.frequency)
+        super().__init__(frequency=Frequency.parse("frequency", self.frequency))
+        self.branches: BatchSizeBranches | None = None
+
+    def bind(self, run: TrainingRun) -> None:
+        """Begin anew with a run, or raise ValueError if it allows no measurement."""
+        super().bind(run)
+        self.check_sizes(run.trainer, max(size for _, size in run.sizes.steps))
+        self.branches = None
+
+    def act(self) -> None:
+        """Measure from the present moment, and report it."""
+        run = self.run
+        self.branches = self.branch(run, run.minibatch_size)
+        self.done()
+        size = self.branches.critical_batch_size
+        if size is not None:
+            run.trainer.report("change", {"critical_batch_size": size})
+        if self.branches.branches[0].num_steps:
+            run.announce(str(self.branches))
+        else:
+            run.announce("no data are left to measure the critical batch size with")
 
     def measure(
         self, trainer: Trainer, mb_source: MinibatchSource, mb_size: int
@@ -200,16 +230,17 @@ class CriticalBatchSize:
         """
         check_kind("trainer", trainer, Trainer)
         check_source("mb_source", mb_source)
-        self.check(trainer, check_int("mb_size", mb_size))
+        self.check_sizes(trainer, check_int("mb_size", mb_size))
         feed = MinibatchFeed(trainer, Preemption(is_wanted=False), lambda: None)
-        run = TrainingRun(trainer, mb_source, feed, Frequency(0))
+        sizes = minibatch_size_schedule(mb_size)
+        run = TrainingRun(trainer, mb_source, feed, Frequency(0), sizes)
         with trainer.model.workers:
             trainer.await_step()
             found = self.branch(run, mb_size)
         trainer.pause()
         return found
 
-    def check(self, trainer: Trainer, size: int) -> None:
+    def check_sizes(self, trainer: Trainer, size: int) -> None:
         """Raise ValueError if minibatches of a size, or a trainer, allow no measurement."""
         if size * LEAST_STEPS > self.num_samples:
             raise ValueError(
@@ -246,35 +277,3 @@ class CriticalBatchSize:
 
     def _rate_factor(self, growth: float) -> float:
         return growth if self.learning_rate_rule == "linear" else math.sqrt(growth)
-
-
-class Branching(Activity):
-    """Measure the critical batch size, and report it; `branches` is the last measurement."""
-
-    name = "critical batch size"
-    is_optional = True
-    is_final = True
-
-    def __init__(
-        self, run: TrainingRun, critical: CriticalBatchSize, sizes: StepSchedule[int]
-    ) -> None:
-        super().__init__(run.count, Frequency.parse("frequency", critical.frequency))
-        critical.check(run.trainer, max(size for _, size in sizes.steps))
-        self._run = run
-        self._critical = critical
-        self._sizes = sizes
-        self.branches: BatchSizeBranches | None = None
-
-    def act(self) -> None:
-        """Measure from the present moment."""
-        run = self._run
-        scheduled = self._sizes.at(run.count("sample"), run.count("sweep"))
-        self.branches = self._critical.branch(run, run.size or scheduled)
-        self.done()
-        size = self.branches.critical_batch_size
-        if size is not None:
-            run.trainer.report("change", {"critical_batch_size": size})
-        if self.branches.branches[0].num_steps:
-            run.announce(str(self.branches))
-        else:
-            run.announce("no data are left to measure the critical batch size with")

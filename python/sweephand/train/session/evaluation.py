@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 from sweephand.base.checks import check_flag
 from sweephand.source.source import MinibatchSource
 from sweephand.train.checkpoint.read_state import read_optional, read_text
-from sweephand.train.session.activity import NEVER, Activity
 from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
 from sweephand.train.session.frequency import Frequency
 from sweephand.train.session.preemption import Preempted
-from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.session.training_run import NEVER, Activity, TrainingRun
 
 
 class Evaluation(NamedTuple):
@@ -72,8 +71,7 @@ class Validation(Activity):
 
     def __init__(self, run: TrainingRun, config: CrossValidationConfig | None) -> None:
         often = NEVER if config is None else Frequency.parse("frequency", config.frequency)
-        super().__init__(run.count, often)
-        self._run = run
+        super().__init__(run, often)
         self._config = config
         self._source = None if config is None else config.minibatch_source
 
@@ -86,16 +84,16 @@ class Validation(Activity):
             return
         error = result.loss if result.metric is None else result.metric
         answer = callback(index, error, result.num_samples, result.num_minibatches)
-        if self._run.feed.agree(answer is False):
+        if self.run.feed.agree(answer is False):
             self.ended = "the callback of a validation asked for it"
 
     def epoch_loss(self) -> float:
         """Return the validation loss, or without validation data the training loss."""
-        step, loss = self._run.validated or (None, math.nan)
-        if self._source is not None and step == self._run.count("minibatch"):
+        step, loss = self.run.validated or (None, math.nan)
+        if self._source is not None and step == self.run.count("minibatch"):
             return loss
         result = self._evaluate()
-        return self._run.averages["epoch"].average_loss if result is None else result.loss
+        return self.run.averages["epoch"].average_loss if result is None else result.loss
 
     def session_state(self) -> dict[str, Any]:
         """Return why training ends."""
@@ -107,7 +105,7 @@ class Validation(Activity):
 
     def _evaluate(self) -> Evaluation | None:
         """Return the averages over the validation data; None if there are none."""
-        config, source, run = self._config, self._source, self._run
+        config, source, run = self._config, self._source, self.run
         if config is None or source is None:
             return None
         size = config.minibatch_size
@@ -121,27 +119,26 @@ class FinalTest(Activity):
     """Test the model at the end, unless it was tested since the last step."""
 
     def __init__(self, run: TrainingRun, config: TestConfig | None) -> None:
-        super().__init__(run.count)
-        self._run = run
+        super().__init__(run)
         self._config = config
 
     def is_due_at_end(self) -> bool:
         """Return True if there is a model that was not tested yet."""
-        is_tested = self._run.is_tested or not self._run.count("minibatch")
+        is_tested = self.run.is_tested or not self.run.count("minibatch")
         return self._config is not None and not is_tested
 
     def act(self) -> None:
         """Test the model."""
         assert self._config is not None
         source, size = self._config.minibatch_source, self._config.minibatch_size
-        result = evaluate(self._run, source, size, None)
-        self._run.is_tested = True
-        self._run.trainer.report("test", result.figures())
+        result = evaluate(self.run, source, size, None)
+        self.run.is_tested = True
+        self.run.trainer.report("test", result.figures())
 
     def session_state(self) -> dict[str, Any]:
         """Return True if the model was tested."""
-        return {"is_tested": self._run.is_tested}
+        return {"is_tested": self.run.is_tested}
 
     def load_session_state(self, state: Mapping[str, Any]) -> None:
         """Continue from a state."""
-        self._run.is_tested = check_flag("is_tested", state["is_tested"])
+        self.run.is_tested = check_flag("is_tested", state["is_tested"])

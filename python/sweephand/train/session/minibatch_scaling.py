@@ -7,10 +7,9 @@ from typing import Literal, TypeAlias
 
 from sweephand.base.checks import check_int, check_number
 from sweephand.source.schedules.schedule import StepSchedule
-from sweephand.train.session.activity import NEVER, Activity
 from sweephand.train.session.frequency import Frequency
 from sweephand.train.session.rate_control import check_steerable
-from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.session.training_run import NEVER, Activity, TrainingRun
 from sweephand.train.session.trials import trial_loss, trial_noise_scale
 
 GrowthRule: TypeAlias = Literal["search", "noise scale"]
@@ -131,8 +130,7 @@ class MinibatchGrowth(Activity):
         self, run: TrainingRun, scaling: MinibatchScaling | None, sizes: StepSchedule[int]
     ) -> None:
         often = NEVER if scaling is None else Frequency(scaling.frequency, "epoch")
-        super().__init__(run.count, often)
-        self._run = run
+        super().__init__(run, often)
         self._sizes = sizes
         self._scaling = scaling or MinibatchScaling()
         if scaling is not None:
@@ -145,7 +143,7 @@ class MinibatchGrowth(Activity):
 
     def act(self) -> None:
         """Choose a size, once the schedule of sizes has come to its last."""
-        run = self._run
+        run = self.run
         position = run.count("sample"), run.count("sweep")
         if self._sizes.is_last_at(*position):
             scheduled = self._sizes.at(*position)
@@ -156,7 +154,7 @@ class MinibatchGrowth(Activity):
         self.done()
 
     def _chosen(self, scheduled: int, present: int) -> int:
-        run, scaling = self._run, self._scaling
+        run, scaling = self.run, self._scaling
         trials = scaling.trial_minibatches
         if scaling.rule == "noise scale":
             return scaling.grow(present, trial_noise_scale(run, present, trials))

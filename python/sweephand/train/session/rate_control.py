@@ -8,12 +8,11 @@ from typing import Any
 
 from sweephand.base.checks import check_flag, check_number
 from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
-from sweephand.train.session.activity import NEVER, Activity
 from sweephand.train.session.evaluation import Validation
 from sweephand.train.session.frequency import Frequency
 from sweephand.train.session.learning_rate_control import LearningRateControl, RateController
 from sweephand.train.session.saving import MemorySaving
-from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.session.training_run import NEVER, Activity, TrainingRun
 from sweephand.train.trainer.trainer import Trainer
 
 
@@ -32,10 +31,9 @@ class RateControl(Activity):
         validation: Validation,
         saving: MemorySaving,
     ) -> None:
-        super().__init__(run.count, NEVER if settings is None else Frequency(1, "epoch"))
+        super().__init__(run, NEVER if settings is None else Frequency(1, "epoch"))
         if settings is not None:
             check_steerable(run.trainer)
-        self._run = run
         self._validation = validation
         self._saving = saving
         self._controller = RateController(settings or LearningRateControl())
@@ -43,23 +41,23 @@ class RateControl(Activity):
 
     def begin(self) -> None:
         """Look for the last accepted epoch; without any, accept the present moment."""
-        saving = self._saving
+        saving, run = self._saving, self.run
         if not self._keeps_best:
-            saving.accepted = None
+            run.accepted = None
         elif not saving.has_accepted:
-            self._run.announce(
-                f"checkpoint {saving.accepted}, the last accepted epoch, is not there"
+            self.run.announce(
+                f"checkpoint {run.accepted}, the last accepted epoch, is not there"
             )
-            saving.accepted = None
-        if math.isnan(self._run.first_rate):
-            self._run.first_rate = self._run.rate
-        saving.is_to_accept |= self._keeps_best and saving.accepted is None
+            run.accepted = None
+        if math.isnan(self.run.first_rate):
+            self.run.first_rate = self.run.rate
+        saving.is_to_accept |= self._keeps_best and run.accepted is None
 
     def act(self) -> None:
         """Judge the epoch that has ended."""
         value = self._validation.epoch_loss()
         self.done()
-        if self._run.has_last_rates:
+        if self.run.has_last_rates:
             self._decide(value)
         else:
             self._controller.note(value)
@@ -67,19 +65,19 @@ class RateControl(Activity):
 
     def outlive(self, error: FloatingPointError) -> None:
         """Go back from a loss that is not finite, or raise the error if that is impossible."""
-        if not (self._keeps_best and self._run.has_last_rates):
+        if not (self._keeps_best and self.run.has_last_rates):
             raise error
-        self._run.announce(str(error))
+        self.run.announce(str(error))
         self._decide(math.nan)
 
     def session_state(self) -> dict[str, Any]:
         """Return its state, as JSON can hold it."""
-        accepted = self._saving.accepted
+        accepted = self.run.accepted
         steering = {
             "control": self._controller.state_dict(),
             "accepted": accepted if isinstance(accepted, int) else None,
             "is_to_accept": self._saving.is_to_accept,
-            "first_rate": self._run.first_rate,
+            "first_rate": self.run.first_rate,
             "ended": self.ended,
         }
         return {"steering": steering}
@@ -93,26 +91,26 @@ class RateControl(Activity):
             first_rate = check_number("first_rate", steering["first_rate"])
             ended = read_optional(read_text, "ended", steering["ended"])
             self._controller.load_state_dict(steering["control"])
-        self._saving.accepted, self._saving.is_to_accept = accepted, is_to_accept
-        self._run.first_rate, self.ended = first_rate, ended
+        self.run.accepted, self._saving.is_to_accept = accepted, is_to_accept
+        self.run.first_rate, self.ended = first_rate, ended
 
     def _decide(self, value: float) -> None:
         """Accept or reject an epoch, and change the rates."""
         decision = self._controller.decide(value)
         factor = decision.factor
         if decision.is_rejected:
-            self._run.restore(self._saving.recall())
+            self.run.restore(self._saving.recall())
             self._saving.is_to_accept = False
             factor = self._controller.factor
-            seen = self._run.count("sample")
-            self._run.announce(f"the loss {value:g} is rejected: back to {seen} samples")
+            seen = self.run.count("sample")
+            self.run.announce(f"the loss {value:g} is rejected: back to {seen} samples")
         else:
             self._saving.is_to_accept = self._keeps_best
-        self._run.multiply_rates(factor)
+        self.run.multiply_rates(factor)
         if decision.ends_training:
             self.ended = "the loss stopped improving a second time"
-        elif self._controller.is_too_low(self._run.rate):
-            self.ended = f"the learning rate {self._run.rate:g} is below its floor"
+        elif self._controller.is_too_low(self.run.rate):
+            self.ended = f"the learning rate {self.run.rate:g} is below its floor"
 
 
 def check_steerable(trainer: Trainer) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 from sweephand.train.progress.averages import Averages
 from sweephand.train.progress.record import Step
-from sweephand.train.session.activity import Activity
 from sweephand.train.session.frequency import Frequency
-from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.session.training_run import Activity, TrainingRun
 
 logger = logging.getLogger("sweephand")
 
@@ -28,14 +27,13 @@ class Summaries(Activity):
     is_final = True
 
     def __init__(self, run: TrainingRun, frequency: Frequency) -> None:
-        super().__init__(run.count, frequency)
-        self._run = run
+        super().__init__(run, frequency)
 
     def act(self) -> None:
         """Write a summary, and begin the next."""
         self.done()
-        averages = self._run.averages
-        self._run.trainer.report("summary", averages["summary"].figures())
+        averages = self.run.averages
+        self.run.trainer.report("summary", averages["summary"].figures())
         averages["summary"] = Averages()
 
 
@@ -45,25 +43,23 @@ class EpochEnds(Activity):
     name = "epoch"
 
     def __init__(self, run: TrainingRun) -> None:
-        super().__init__(run.count, Frequency(1, "epoch"))
-        self._run = run
+        super().__init__(run, Frequency(1, "epoch"))
 
     def act(self) -> None:
         """Begin new averages."""
         self.done()
-        self._run.averages["epoch"] = Averages()
+        self.run.averages["epoch"] = Averages()
 
 
 class StageVerdict(Activity):
     """Measure where the time of training goes, and report it at the end."""
 
     def __init__(self, run: TrainingRun) -> None:
-        super().__init__(run.count)
-        self._run = run
+        super().__init__(run)
         self._stats: Mapping[str, float] | None = None  # when training began
         self._seconds = self._waited_seconds = 0.0  # of all steps, and outside of the trainer
 
-    def update(self, step: Step) -> None:
+    def measured(self, step: Step) -> None:
         """Add the time of a step."""
         self._seconds += step.seconds
         self._waited_seconds += step.waited_seconds
@@ -71,7 +67,7 @@ class StageVerdict(Activity):
     def begin(self) -> None:
         """Begin to measure, once."""
         if self._stats is None:
-            self._stats = self._run.source.stats()
+            self._stats = self.run.source.stats()
 
     def is_due_at_end(self) -> bool:
         """Return True if there is a verdict: always."""
@@ -80,10 +76,10 @@ class StageVerdict(Activity):
     def act(self) -> None:
         """Report the stage that has limited training."""
         assert self._stats is not None
-        stats = self._run.source.stats()
+        stats = self.run.source.stats()
         verdict = limiting_stage(self._seconds, self._waited_seconds, self._stats, stats)
         if verdict is not None:
-            self._run.trainer.report("event", {"message": verdict})
+            self.run.trainer.report("event", {"message": verdict})
             logger.info("%s", verdict)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,13 +14,11 @@ from sweephand.train.checkpoint.checkpoint import Checkpoint
 from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
 from sweephand.train.checkpoint.folder_lock import FolderLock, refuse_file
 from sweephand.train.checkpoint.snapshot import Snapshot
-from sweephand.train.session.activity import NEVER, Activity
 from sweephand.train.session.checkpoint_config import CheckpointConfig
 from sweephand.train.session.first_checkpoint import first_checkpoint
 from sweephand.train.session.frequency import Frequency
 from sweephand.train.session.preemption import PREEMPTED_EXIT_CODE
-from sweephand.train.session.step_guard import StepGuard
-from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.session.training_run import NEVER, Activity, TrainingRun
 from sweephand.train.trainer.workers import on_first
 
 logger = logging.getLogger("sweephand")
@@ -31,35 +29,27 @@ class MemorySaving(Activity):
 
     Attributes
     ----------
-    accepted : int, Snapshot or None
-        The last accepted epoch, to which a rejected one goes back: the number of a checkpoint,
-        or a snapshot.
     is_to_accept : bool
-        True if that becomes the present moment, once it is saved.
-    guard : StepGuard
-        A moment that is not healthy is not saved.
+        True if the last accepted epoch becomes the present moment, once it is saved.
     """
 
     name = "checkpoint"
     is_final = True
 
     def __init__(self, run: TrainingRun, frequency: Frequency = NEVER) -> None:
-        super().__init__(run.count, frequency)
-        self._run = run
-        self.accepted: int | Snapshot | None = None
+        super().__init__(run, frequency)
         self.is_to_accept = False
-        self.guard = StepGuard(run.count)
 
-    def restore_first(self, prepare: Callable[[Snapshot], None]) -> None:
+    def restore_first(self) -> None:
         """Restore the checkpoint to begin with, if any."""
 
     def is_due(self) -> bool:
         """Return True if the present moment is to be saved."""
-        return (self.is_to_accept or super().is_due()) and self.guard.is_healthy
+        return (self.is_to_accept or super().is_due()) and self.run.is_healthy
 
     def act(self) -> None:
         """Keep the present moment, to go back to it."""
-        self._accept(self._run.capture_session())
+        self._accept(self.run.capture_session())
 
     @property
     def has_accepted(self) -> bool:
@@ -68,8 +58,8 @@ class MemorySaving(Activity):
 
     def recall(self) -> Snapshot:
         """Return the last accepted epoch. REQUIRES: there is such an epoch."""
-        assert isinstance(self.accepted, Snapshot)
-        return self.accepted
+        assert isinstance(self.run.accepted, Snapshot)
+        return self.run.accepted
 
     def watch(self) -> None:
         """Report a checkpoint that has become durable, or raise why it could not be saved."""
@@ -85,7 +75,7 @@ class MemorySaving(Activity):
         """Remember where the present moment was saved, if it is to be accepted."""
         if self.is_to_accept:
             self.is_to_accept = False
-            self.accepted = moment
+            self.run.accepted = moment
 
 
 class Saving(MemorySaving):
@@ -111,13 +101,12 @@ class Saving(MemorySaving):
         self._is_store_ours = False  # with all of its checkpoints
         self._is_of_tested = False  # the last checkpoint
 
-    def restore_first(self, prepare: Callable[[Snapshot], None]) -> None:
+    def restore_first(self) -> None:
         """Restore the checkpoint to begin with, if any.
 
-        ``prepare`` is called with its snapshot before. The folder is locked from here to
-        `close`, or it raises if another run saves there.
+        The folder is locked from here to `close`, or it raises if another run saves there.
         """
-        run, restore, folder = self._run, self._config.restore, self.store.folder
+        run, restore, folder = self.run, self._config.restore, self.store.folder
         refuse_file(folder)
         on_first(self._workers, self._lock.acquire)
         self.store, checkpoint = first_checkpoint(
@@ -126,7 +115,7 @@ class Saving(MemorySaving):
         self._is_store_ours = checkpoint is None or checkpoint.folder.parent == folder
         if checkpoint is not None:
             snapshot = self._read(checkpoint)
-            prepare(snapshot)
+            run.prepare(snapshot)
             run.restore_session(snapshot)
             run.announce(f"going on from {checkpoint.folder}")
         elif restore is not False:
@@ -138,8 +127,8 @@ class Saving(MemorySaving):
         number = self._next_number()
         self._accept(number)
         self.done()
-        self._is_of_tested = self._run.is_tested
-        self._write(number, self._run.capture_session())
+        self._is_of_tested = self.run.is_tested
+        self._write(number, self.run.capture_session())
 
     def finish(self) -> None:
         """Save the end of training, and wait until it is durable."""
@@ -148,23 +137,23 @@ class Saving(MemorySaving):
 
     def is_due_at_end(self) -> bool:
         """Return True if training has changed, or was tested, since the last checkpoint."""
-        is_newly_tested = self._run.is_tested and not self._is_of_tested
-        return super().is_due_at_end() or (is_newly_tested and not self.frequency.is_never)
+        is_newly_tested = self.run.is_tested and not self._is_of_tested
+        return super().is_due_at_end() or (is_newly_tested and not self.every.is_never)
 
     @property
     def has_accepted(self) -> bool:
         """True if the last accepted epoch, if any, is still there."""
-        number = self.accepted
+        number = self.run.accepted
         if not isinstance(number, int):
             return True
         return self._is_store_ours and self.store.path(number).exists()
 
     def recall(self) -> Snapshot:
         """Return the last accepted epoch, read again if it is a checkpoint."""
-        if not isinstance(self.accepted, int):
+        if not isinstance(self.run.accepted, int):
             return super().recall()
         self._wait()
-        return self._read(Checkpoint(self.store.path(self.accepted)))
+        return self._read(Checkpoint(self.store.path(self.run.accepted)))
 
     def watch(self) -> None:
         """Report a checkpoint that has become durable, or raise why it could not be saved."""
@@ -184,9 +173,9 @@ class Saving(MemorySaving):
 
     def leave(self) -> NoReturn:
         """Save and exit after a signal; due activities are done after the restore."""
-        run = self._run
+        run = self.run
         self._wait()
-        snapshot = self.guard.last_healthy or run.capture_session()
+        snapshot = self.run.last_healthy or run.capture_session()
         self._write(self._next_number(), snapshot)
         self._wait()
         run.announce(f"preempted at {run.count('sample')} samples, all is saved")
@@ -197,7 +186,7 @@ class Saving(MemorySaving):
         self._is_of_tested = bool(state["is_tested"])
 
     def _read(self, checkpoint: Checkpoint) -> Snapshot:
-        model = self._run.trainer.model
+        model = self.run.trainer.model
         return Snapshot.read(checkpoint, model, self._config.hyperparameters)
 
     def _next_number(self) -> int:
@@ -208,7 +197,7 @@ class Saving(MemorySaving):
     def _write(self, number: int, snapshot: Snapshot) -> None:
         """Begin to write a snapshot. REQUIRES: the previous snapshot was waited for."""
         if self._workers.rank == 0:
-            pinned = (self.accepted,) if isinstance(self.accepted, int) else ()
+            pinned = (self.run.accepted,) if isinstance(self.run.accepted, int) else ()
             # Its thread ends with the checkpoint; the interpreter waits for it before it exits.
             executor = ThreadPoolExecutor(1, "sweephand checkpoint")
             self._writing = executor.submit(
@@ -219,7 +208,7 @@ class Saving(MemorySaving):
     def _wait(self) -> None:
         """Wait for the checkpoint that is being written, then do as `watch`."""
         if (checkpoint := self._written()) is not None:
-            self._run.trainer.report("event", {"message": f"saved {checkpoint.folder}"})
+            self.run.trainer.report("event", {"message": f"saved {checkpoint.folder}"})
 
     def _written(self) -> Checkpoint | None:
         """Return the checkpoint that was being written, if any, or raise why it failed."""

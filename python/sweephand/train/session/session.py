@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo
-from sweephand.errors import LossScaleError
-from sweephand.ext.follow.critical_batch_size import (
-    BatchSizeBranches,
-    Branching,
-    CriticalBatchSize,
-)
-from sweephand.ext.follow.spikes.rollback import Spiked, SpikeRollback
-from sweephand.ext.follow.spikes.spike_policy import SpikePolicy
-from sweephand.ext.follow.spikes.spike_report import SpikeReport
+from sweephand.errors import ArgumentTypeError, LossScaleError, shown
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.source.schedules.spec import Spec
@@ -34,7 +26,7 @@ from sweephand.train.session.preemption import Preempted, Preemption
 from sweephand.train.session.rate_control import RateControl
 from sweephand.train.session.reports import EpochEnds, StageVerdict, Summaries
 from sweephand.train.session.saving import MemorySaving, Saving
-from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.session.training_run import Activity, GoBack, TrainingRun
 from sweephand.train.trainer.trainer import Trainer
 
 
@@ -43,7 +35,7 @@ class TrainingSession:
 
     An epoch is the label samples between two housekeeping points; it need not be a sweep. After
     every minibatch, due actions run in this order: summary, cross-validation, learning-rate
-    control, minibatch scaling, critical batch size, checkpoint. An action with a frequency of n
+    control, minibatch scaling, ``activities``, checkpoint. An action with a frequency of n
     is due once training has passed one or several multiples of n since the last time; no
     minibatch is cut there. At the end of training every action runs once more, unless it just
     did. The last event names the stage that limited the session: the model, or the loader's
@@ -76,10 +68,6 @@ class TrainingSession:
     cv_config : CrossValidationConfig, optional
     lr_control : LearningRateControl, optional
     mb_scaling : MinibatchScaling, optional
-    critical_batch_size : CriticalBatchSize, optional
-        Measures and reports how far the minibatch could grow; training does not change.
-    spike_policy : SpikePolicy, optional
-        Goes back from spikes of the loss, and leaves out their causes.
     test_config : TestConfig, optional
     model_inputs_to_streams : dict, optional
         Key of a minibatch, as the criterion asks for it, to the stream or its info, which is
@@ -88,6 +76,8 @@ class TrainingSession:
     cut_minibatch_at : int, optional
         Minibatches end at multiples of this number of label samples, as far as no sequence is
         cut.
+    activities : Activity, or list of them
+        What else is done between minibatches, such as `SpikePolicy` and `CriticalBatchSize`.
 
     Raises
     ------
@@ -127,8 +117,7 @@ class TrainingSession:
         mb_scaling: MinibatchScaling | None = None,
         test_config: TestConfig | None = None,
         cut_minibatch_at: int | None = None,
-        critical_batch_size: CriticalBatchSize | None = None,
-        spike_policy: SpikePolicy | None = None,
+        activities: Activity | Sequence[Activity] = (),
         model_inputs_to_streams: Mapping[Any, str | StreamInfo] | None = None,
     ) -> None:
         check_kind("trainer", trainer, Trainer)
@@ -138,8 +127,10 @@ class TrainingSession:
         check_kind("cv_config", cv_config, CrossValidationConfig, optional=True)
         check_kind("lr_control", lr_control, LearningRateControl, optional=True)
         check_kind("mb_scaling", mb_scaling, MinibatchScaling, optional=True)
-        check_kind("critical_batch_size", critical_batch_size, CriticalBatchSize, optional=True)
-        check_kind("spike_policy", spike_policy, SpikePolicy, optional=True)
+        given = activities if isinstance(activities, Sequence) else [activities]
+        for one in given:
+            if not isinstance(one, Activity):
+                raise ArgumentTypeError(f"activities must be of Activity, got {shown(one)}")
         check_kind("test_config", test_config, TestConfig, optional=True)
         if cut_minibatch_at is not None:
             check_int("cut_minibatch_at", cut_minibatch_at)
@@ -159,15 +150,13 @@ class TrainingSession:
         self._preemption = Preemption(is_wanted=saves)
         feed = MinibatchFeed(trainer, self._preemption, lambda: self._saving.watch(), input_map)
         epoch = Frequency.parse("epoch_size", epoch_size)
-        self._run = run = TrainingRun(trainer, mb_source, feed, epoch)
-        verdict = StageVerdict(run)
-        self._listeners = [run.update_averages, verdict.update]
         sizes = self._request.sizes
-        folder = None
+        self._run = run = TrainingRun(trainer, mb_source, feed, epoch, sizes)
+        run.next_size = self._next_size
         self._saving = MemorySaving(run)
         if checkpoint_config is not None and saves:
             self._saving = saving = Saving(run, checkpoint_config)
-            folder = saving.store.folder
+            run.folder = saving.store.folder
         validation = Validation(run, cv_config)
         self._control = RateControl(run, lr_control, validation, self._saving)
         run.activities = [
@@ -177,31 +166,16 @@ class TrainingSession:
             MinibatchGrowth(run, mb_scaling, sizes),
             EpochEnds(run),
         ]
-        self._branching = None
-        if critical_batch_size is not None:
-            self._branching = Branching(run, critical_batch_size, sizes)
-            run.activities.append(self._branching)
-        if spike_policy is not None:
-            rollback = SpikeRollback(run, spike_policy, self._next_size, self._saving, folder)
-            self._saving.guard = rollback
-            self._listeners.append(rollback.watch.update)
-        self._guard = self._saving.guard
+        self._given = list(given)
+        for one in self._given:
+            one.bind(run)
         run.activities += [
+            *(one for one in self._given if not one.is_after_checkpoint),
             FinalTest(run, test_config),
             self._saving,
-            self._guard,
-            verdict,
+            *(one for one in self._given if one.is_after_checkpoint),
+            StageVerdict(run),
         ]
-
-    @property
-    def batch_size_branches(self) -> BatchSizeBranches | None:
-        """Findings of the last measurement of the critical batch size."""
-        return None if self._branching is None else self._branching.branches
-
-    @property
-    def spike_report(self) -> SpikeReport:
-        """The spikes of this run; empty without a `SpikePolicy`."""
-        return self._guard.report
 
     def train(self) -> None:
         """Train to the end, from the beginning or from a checkpoint.
@@ -216,12 +190,10 @@ class TrainingSession:
             If a checkpoint cannot be written; those that were there stay.
         FloatingPointError, LossScaleError
             As `Trainer.train_minibatch`.
-        SpikeError
-            If there are too many spikes, or the action of a spike is to stop.
         SystemExit
             With ``PREEMPTED_EXIT_CODE``, after SIGTERM or SIGUSR1.
         """
-        reporting = self._trainer.reporting_also_to(*self._listeners)
+        reporting = self._trainer.reporting_also_to(self._run.measured)
         try:
             with reporting, self._preemption, self._trainer.model.workers:
                 try:
@@ -237,7 +209,7 @@ class TrainingSession:
 
     def _begin(self) -> None:
         """Restore the checkpoint to begin with, if any."""
-        self._saving.restore_first(self._guard.prepare)
+        self._saving.restore_first()
         self._run.begin()
 
     def _goes_on(self) -> bool:
@@ -247,8 +219,8 @@ class TrainingSession:
                 self._await_step()
                 return False
             self._act()
-        except (Spiked, FloatingPointError, LossScaleError) as error:
-            if self._guard.go_back(error):
+        except (GoBack, FloatingPointError, LossScaleError) as error:
+            if any(one.go_back(error) for one in self._given):
                 self._act()
             elif isinstance(error, FloatingPointError):
                 self._control.outlive(error)
@@ -267,16 +239,18 @@ class TrainingSession:
 
     def _step(self) -> bool:
         """Train one minibatch; return False at the end of data."""
-        self._guard.before_step()
+        for one in self._given:
+            one.before_step()
         size = self._next_size()
         minibatch, num_samples = self._run.feed.next(self._source, size)
         if not minibatch:
             return False
         self._run.has_label_per_sequence = num_samples == self._run.feed.num_sequences
         self._run.is_tested = False
-        self._guard.note(size, minibatch, num_samples)
+        for one in self._given:
+            one.note_minibatch(size, minibatch, num_samples)
         self._trainer.train_minibatch(minibatch, num_samples)
-        self._guard.check()
+        self._check()
         return True
 
     def _next_size(self) -> int:
@@ -284,9 +258,13 @@ class TrainingSession:
         return self._request.size(self._run)
 
     def _await_step(self) -> None:
-        """Wait for the results of the last step, and raise if they are a spike."""
+        """Wait for the results of the last step, and raise if training must go back."""
         self._trainer.await_step()
-        self._guard.check()
+        self._check()
+
+    def _check(self) -> None:
+        for one in self._given:
+            one.check()
 
     def _act(self) -> None:
         """Do the activities that are due between two minibatches."""

@@ -1,15 +1,17 @@
-"""A training run: how far it has come, and how it goes back to an earlier moment."""
+"""A training run: how far it has come, its activities, and how it goes back to a moment."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 from sweephand.base.checks import check_flag, check_int, check_number
 from sweephand.errors import StateError
+from sweephand.source.schedules.schedule import StepSchedule
 from sweephand.source.source import MinibatchSource
 from sweephand.train.checkpoint.read_state import (
     read_count,
@@ -19,12 +21,150 @@ from sweephand.train.checkpoint.read_state import (
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.progress.averages import Averages
 from sweephand.train.progress.record import Step
-from sweephand.train.session.activity import Activity
 from sweephand.train.session.frequency import Frequency, FrequencyUnit
 from sweephand.train.session.minibatch_feed import MinibatchFeed
+from sweephand.train.trainer.trained_model import Data
 from sweephand.train.trainer.trainer import Trainer
 
 logger = logging.getLogger("sweephand")
+
+
+NEVER: Frequency = Frequency(0)
+
+
+class GoBack(Exception):
+    """An activity wants to go back: the session asks it to, by `Activity.go_back`."""
+
+
+class Activity:
+    """Something that a session does at a frequency, or with every step.
+
+    It is due when progress has passed one or several multiples of the frequency since it was
+    done, once for all of them; and if it is final at the end, unless it was just done.
+    Minibatches are not cut at the multiples. An activity that a user gives to a session is
+    bound to its run when the session is made.
+
+    Attributes
+    ----------
+    name : str
+        Its name in checkpoints; empty if they hold no place of it.
+    is_optional : bool
+        True if it may be missing in a checkpoint.
+    is_final : bool
+        True if it is done at the end of training, too.
+    is_after_checkpoint : bool
+        True if it is done after the checkpoint of its moment, not before.
+    every : Frequency
+    index : int
+        How many multiples were passed when it was last done.
+    ended : str or None
+        Why training is to end, if this activity asks for it.
+    """
+
+    name: ClassVar[str] = ""
+    is_optional: ClassVar[bool] = False
+    is_final: ClassVar[bool] = False
+    is_after_checkpoint: ClassVar[bool] = False
+    run: TrainingRun
+
+    def __init__(self, run: TrainingRun | None = None, frequency: Frequency = NEVER) -> None:
+        self.every = frequency
+        if run is not None:
+            Activity.bind(self, run)
+
+    def bind(self, run: TrainingRun) -> None:
+        """Begin anew with a run, or raise ValueError if it does not fit."""
+        self.run = run
+        self.index = 0
+        self.ended: str | None = None
+        self._done_at = 0  # in minibatches
+
+    def prepare(self, snapshot: Snapshot) -> None:
+        """Prepare for a snapshot of an earlier process, before it is restored."""
+
+    def begin(self) -> None:
+        """Begin at the present moment, after a restore, if any."""
+
+    @property
+    def is_healthy(self) -> bool:
+        """False if the present moment is none to save and to go back to."""
+        return True
+
+    @property
+    def last_healthy(self) -> Snapshot | None:
+        """A moment to save in place of the present one, if that is not healthy."""
+        return None
+
+    def before_step(self) -> None:
+        """Prepare for a step, before its minibatch is read."""
+
+    def note_minibatch(self, size: int, minibatch: Data, num_samples: int) -> None:
+        """Receive the minibatch of the next step, and the size that was requested."""
+
+    def measured(self, step: Step) -> None:
+        """Receive the figures of a step."""
+
+    def check(self) -> None:
+        """Raise `GoBack` if training must go back."""
+
+    def go_back(self, error: Exception) -> bool:
+        """Go back from a failure or a `GoBack`; return False if that is impossible."""
+        return False
+
+    def act(self) -> None:
+        """Do it at the present moment."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Do it at the end of training, if it is due there."""
+        if self.is_due_at_end():
+            self.act()
+
+    def is_due(self) -> bool:
+        """Return True if it is due after a minibatch."""
+        return self._passed() != self.index
+
+    def is_due_at_end(self) -> bool:
+        """Return True if it is due at the end of training."""
+        is_new = self.run.count("minibatch") != self._done_at
+        return self.is_final and not self.every.is_never and is_new
+
+    def done(self) -> int:
+        """Mark it as done, and return the index before."""
+        before, self.index = self.index, self._passed()
+        self._done_at = self.run.count("minibatch")
+        return before
+
+    def session_state(self) -> dict[str, Any]:
+        """Return the entries that checkpoints of a session hold, as JSON can hold them."""
+        return {}
+
+    def load_session_state(self, state: Mapping[str, Any]) -> None:
+        """Continue from the state of a session."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return when it was done, as JSON can hold it."""
+        return {
+            "every": [self.every.count, self.every.unit],
+            "index": self.index,
+            "done_at": self._done_at,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
+        """Continue from a state, or from the present progress if the frequency was another."""
+        if state is None and self.is_optional:  # the run that was saved did not have it
+            state = {"every": None, "index": 0, "done_at": 0}
+        if state is None:
+            raise ValueError(f"there is no state of its {self.name}")
+        is_same = state["every"] == [self.every.count, self.every.unit]
+        index, done_at = (check_int(name, state[name], 0) for name in ("index", "done_at"))
+        self.index = index if is_same else self._passed()
+        self._done_at = done_at
+
+    def _passed(self) -> int:
+        if not self.every.count:
+            return 0
+        return self.run.count(self.every.unit) // self.every.count
 
 
 class TrainingRun:
@@ -36,8 +176,17 @@ class TrainingRun:
         What a session does between minibatches, in this order.
     averages : dict
         Averages of steps since the last "epoch", and since the last "summary".
+    sizes : StepSchedule
+        Samples of a minibatch.
     size : int or None
-        Samples of a minibatch, once scaling has chosen it.
+        The same, once scaling has chosen it.
+    next_size : callable
+        Returns how many samples to request for the next minibatch.
+    folder : Path or None
+        That of checkpoints.
+    accepted : int, Snapshot or None
+        The last accepted epoch, to which a rejected one goes back: the number of a checkpoint,
+        or a snapshot.
     has_label_per_sequence : bool
         True if the last minibatch had as many label samples as sequences.
     validated : (int, float) or None
@@ -54,13 +203,18 @@ class TrainingRun:
         source: MinibatchSource,
         feed: MinibatchFeed,
         epoch: Frequency,
+        sizes: StepSchedule[int],
     ) -> None:
         self.trainer = trainer
         self.source = source
         self.feed = feed
         self.activities: list[Activity] = []
         self.averages = {"epoch": Averages(), "summary": Averages()}
+        self.sizes = sizes
         self.size: int | None = None
+        self.next_size: Callable[[], int] = lambda: self.minibatch_size
+        self.folder: Path | None = None
+        self.accepted: int | Snapshot | None = None
         self.has_label_per_sequence = False
         self.validated: tuple[int, float] | None = None
         self.first_rate = math.nan
@@ -83,10 +237,27 @@ class TrainingRun:
                 epoch = self._epoch
                 return self.count(epoch.unit) // epoch.count if epoch.count else 0
 
-    def update_averages(self, step: Step) -> None:
-        """Add a step to the averages."""
+    @property
+    def minibatch_size(self) -> int:
+        """Samples of a minibatch at the present moment."""
+        return self.size or self.sizes.at(self.count("sample"), self.count("sweep"))
+
+    @property
+    def is_healthy(self) -> bool:
+        """True if no activity objects to the present moment."""
+        return all(one.is_healthy for one in self.activities)
+
+    @property
+    def last_healthy(self) -> Snapshot | None:
+        """The last healthy moment, if the present moment is not."""
+        return next(filter(None, (one.last_healthy for one in self.activities)), None)
+
+    def measured(self, step: Step) -> None:
+        """Add a step to the averages, and pass it on to the activities."""
         for one in self.averages.values():
             one.update(step)
+        for activity in self.activities:
+            activity.measured(step)
 
     def announce(self, message: str) -> None:
         """Write a message to the progress writers, or to the log if none of them shows it."""
@@ -169,6 +340,11 @@ class TrainingRun:
             self.feed.begin_at(read_count("seconds", state["seconds"]))
             for activity in self.activities:
                 activity.load_session_state(state)
+
+    def prepare(self, snapshot: Snapshot) -> None:
+        """Prepare for a snapshot of an earlier process, before it is restored."""
+        for activity in self.activities:
+            activity.prepare(snapshot)
 
     def begin(self) -> None:
         """Begin at the present moment, after a restore, if any."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from sweephand import LossScaleError
 from sweephand.ext.follow.spikes.bisection import TrialResult, find_spiking
 from sweephand.ext.follow.spikes.moments import StepPlace
-from sweephand.ext.follow.spikes.spike_policy import SpikePolicy
+from sweephand.ext.follow.spikes.spike_settings import SpikeSettings
 from sweephand.ext.follow.spikes.spike_watch import Seen, SpikeWatch
 from sweephand.extend import Ban, Step, TrainingRun
 
@@ -42,13 +42,11 @@ class SpikeTrials:
     def __init__(
         self,
         run: TrainingRun,
-        policy: SpikePolicy,
-        next_size: Callable[[], int],
+        policy: SpikeSettings,
         suspicion: Suspicion,
     ) -> None:
         self._run = run
         self._policy = policy
-        self._next_size = next_size
         self._suspicion = suspicion
         self._places = suspicion.places
         self.num_trials = 0
@@ -88,7 +86,7 @@ class SpikeTrials:
             source, asked, healthy = self._run.source, 0, 0
             source.position = last.end if left_out is last else last.begin
             while asked < NEXT and healthy < HEALTHY:
-                planned = next(source.plan(self._next_size()), None)
+                planned = next(source.plan(self._run.next_size()), None)
                 if planned is None:
                     break
                 asked += 1
@@ -130,7 +128,7 @@ class SpikeTrials:
         """Train the next minibatch, and wait for its results."""
         run = self._run
         run.feed.raise_if_preempted()
-        minibatch, num_samples = run.feed.next(run.source, self._next_size())
+        minibatch, num_samples = run.feed.next(run.source, self._run.next_size())
         run.has_label_per_sequence = num_samples == run.feed.num_sequences
         self.num_trials += 1
         run.trainer.train_minibatch(minibatch, num_samples)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sweephand.ext.follow.spikes.band import Band
 from sweephand.ext.follow.spikes.spike import SpikeOutcome
-from sweephand.ext.follow.spikes.spike_policy import SpikePolicy
+from sweephand.ext.follow.spikes.spike_settings import SpikeSettings
 from sweephand.extend import Step, read_count, reading
 
 
@@ -34,7 +34,7 @@ class SpikeWatch:
         What became of spikes, by their step: what was ignored or accepted is none again.
     """
 
-    def __init__(self, policy: SpikePolicy) -> None:
+    def __init__(self, policy: SpikeSettings) -> None:
         self._policy = policy
         self._bands: dict[str, Band] = defaultdict(lambda: Band(policy.window))
         self._run: list[Seen] = []  # the last steps, if they are out of the band
