@@ -66,7 +66,7 @@ def make_sources(sources: Path) -> tuple[sh.MinibatchSource, sh.MinibatchSource]
     corpus = read_functions(sources)
     functions = [
         corpus.tokens[begin : begin + length]
-        for begin, length in zip(corpus.offsets[:-1], corpus.lengths, strict=True)
+        for begin, length in zip(corpus.offsets[:-1], np.diff(corpus.offsets), strict=True)
         if length <= LONGEST
     ]
     parts = [f for i, f in enumerate(functions) if i % 10], functions[::10]

@@ -5,12 +5,15 @@ derived from them when it is built: its navigation from the links of the home pa
 reference from ``__all__``, a page from a notebook.
 """
 
-import importlib
+import functools
 import inspect
 import json
 import re
 from pathlib import Path
 from types import ModuleType
+
+import sweephand
+import sweephand.torch
 
 DOCS = Path(__file__).parents[1]
 
@@ -35,6 +38,12 @@ def with_contents(text: str) -> str:
     return "\n".join([text, *trees])
 
 
+def facade_at(name: str) -> ModuleType:
+    """Return what is shown under a dotted name, which may be defined elsewhere."""
+    found: ModuleType = functools.reduce(getattr, name.split(".")[1:], sweephand)
+    return found
+
+
 def public_names(facade: str, rooms: list[str]) -> list[str]:
     """Return what a module shows of some rooms of the package, all of it where none is named.
 
@@ -46,7 +55,7 @@ def public_names(facade: str, rooms: list[str]) -> list[str]:
         Modules below ``sweephand`` in which things are defined; ``"constants"`` are the things
         that are neither class nor function.
     """
-    module = importlib.import_module(facade)
+    module = facade_at(facade)
     found = {name: room_of(getattr(module, name)) for name in own_names(facade)}
     wanted = {name: room for name, room in found.items() if room is not None}
     return [
@@ -58,8 +67,8 @@ def public_names(facade: str, rooms: list[str]) -> list[str]:
 
 def own_names(facade: str) -> list[str]:
     """Return the names to document under a module: a flat name is not repeated below."""
-    names: list[str] = importlib.import_module(facade).__all__
-    flat = importlib.import_module("sweephand").__all__ if facade == "sweephand.train" else ()
+    names: list[str] = facade_at(facade).__all__
+    flat = sweephand.__all__ if facade == "sweephand.train" else ()
     return [name for name in names if name not in flat]
 
 
@@ -99,7 +108,7 @@ def _documentation(names: list[tuple[str, str]]) -> str:
 
 
 def _directive(facade: str, name: str) -> list[str]:
-    thing = getattr(importlib.import_module(facade), name)
+    thing = getattr(facade_at(facade), name)
     if not inspect.isclass(thing):
         kind = "autofunction" if inspect.isroutine(thing) else "autodata"
         return [f".. {kind}:: {facade}.{name}"]
@@ -114,7 +123,7 @@ def _directive(facade: str, name: str) -> list[str]:
 def public_base(facade: str, thing: type) -> str | None:
     """Return the full name of the nearest public class that another one extends."""
     shown = {
-        id(getattr(importlib.import_module(one), name)): f"{one}.{name}"
+        id(getattr(facade_at(one), name)): f"{one}.{name}"
         for one in dict.fromkeys(["sweephand.train", "sweephand", facade])
         for name in own_names(one)
     }
@@ -123,7 +132,7 @@ def public_base(facade: str, thing: type) -> str | None:
 
 def name_as_shown(facade: str) -> None:
     """Give classes that a module shows under another name than their own the shown one."""
-    module = importlib.import_module(facade)
+    module = facade_at(facade)
     for name in module.__all__:
         thing = getattr(module, name)
         if inspect.isclass(thing) and thing.__name__ not in module.__all__:

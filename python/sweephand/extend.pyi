@@ -199,7 +199,6 @@ from sweephand.train.checkpoint.read_state import check_keys as check_keys
 from sweephand.train.checkpoint.read_state import read_count as read_count
 from sweephand.train.checkpoint.read_state import read_text as read_text
 from sweephand.train.checkpoint.read_state import reading as reading
-from sweephand.train.checkpoint.safetensors_file import SavedTensors as SavedTensors
 from sweephand.train.checkpoint.snapshot import Snapshot as Snapshot
 from sweephand.train.progress.observer import Observer as Observer
 from sweephand.train.progress.observer import TakenStep as TakenStep
@@ -287,7 +286,6 @@ __all__ = [
     "RowTable",
     "SampleType",
     "SavedFile",
-    "SavedTensors",
     "Scan",
     "Schedule",
     "Screen",

@@ -77,16 +77,6 @@ def test_a_forged_run_is_found(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "receipts" / "0.receipts").exists()
 
 
-def test_a_document_is_forgotten_to_the_bit(run: Run, tmp_path: Path) -> None:
-    told = run("forget_document.py", "--output", tmp_path)
-    assert "2, of which 2 were seen" in told
-    assert "passing over checkpoint-00000004 to checkpoint-00000009" in told
-    assert "forgotten to the bit: True" in told
-    assert "6 checkpoints that held them are deleted" in told
-    kept = sorted(one.name for one in (tmp_path / "checkpoints").iterdir())
-    assert kept[3:5] == ["checkpoint-00000003", "checkpoint-00000010"]
-
-
 def test_a_mixture_anneals_and_goes_on(run: Run) -> None:
     told = run("anneal_mixture.py", "--samples", 300_000, "--sources", SOURCES)
     assert "gone on from a state it is the same: True" in told

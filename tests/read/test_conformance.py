@@ -12,7 +12,8 @@ from tests.read.format_corpora import EVERY_FORMAT, ONE_EACH, Make, arrays, corp
 
 import sweephand as sh
 from sweephand.corpus import chunks
-from sweephand.deserializers import htk, tfrecord_runs
+from sweephand.deserializers import tfrecord_runs
+from sweephand.ext.formats import htk
 
 pytestmark = pytest.mark.parametrize("make", EVERY_FORMAT, ids=lambda make: make.__name__)
 

@@ -1,6 +1,5 @@
 """What the site adds to the pages: contents, reference and notebooks, each derived."""
 
-import importlib
 import inspect
 import json
 import re
@@ -11,6 +10,7 @@ from docs.tools.pages import (
     REFERENCE,
     as_markdown,
     escaped,
+    facade_at,
     listed,
     own_names,
     read_docstring,
@@ -39,9 +39,9 @@ def reference(facade: str) -> list[str]:
 
 @pytest.mark.parametrize("facade", [f"sweephand{room}" for room in [*FACADES, *OF_TORCH]])
 def test_the_reference_has_every_public_name_once(facade: str) -> None:
-    if facade.startswith("sweephand.torch") and facade != "sweephand.ext.integrations.torchft":
+    if facade.startswith("sweephand.torch") and facade != "sweephand.torchft":
         pytest.importorskip("torch")
-    module = importlib.import_module(facade)
+    module = facade_at(facade)
     names = own_names(facade)
     public = [name for name in names if not inspect.ismodule(getattr(module, name))]
     assert sorted(reference(facade)) == sorted(public)

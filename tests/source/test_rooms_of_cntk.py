@@ -27,12 +27,9 @@ ELSEWHERE = {
     "io.MinibatchSoure": "is it 'MinibatchSource'?",
     "io.Trainer": "it is sweephand.Trainer",
     "learners.sgd": "sweephand.torch.Learner",
-    "learners.IGNORE": "minibatch_size=None",
-    "train.DataUnit": "(n, 'minibatch')",
     "train.distributed": "num_data_partitions",
     "train.MinibatchSource": "it is sweephand.MinibatchSource",
     "logging.TraceLevel": "logging.getLogger('sweephand')",
-    "logging.progress_print": "sweephand.logging.ProgressPrinter",
 }
 
 

@@ -1,7 +1,6 @@
 """What a trainer refuses or warns of, and says where."""
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import torch
 from tests.train.small import (
     Line,
     line_trainer,
-    source_of_lengths,
     squared_error,
 )
 from tests.train.small_torch import minibatch, parameters, torch_error, torch_trainer
@@ -45,33 +43,6 @@ class TestBadInput:
             trainer.train_minibatch(one)
         assert caught.value.minibatch_ids == tuple(one.ids)
         assert (trainer.consumed.steps, trainer.applied.steps) == (2, 0)
-
-    def test_a_mean_is_noticed_once_and_a_sum_is_not(self) -> None:
-        source = source_of_lengths([1, 2, 3, 5, 8] * 20)
-
-        def total(model: Line, one: sh.Minibatch) -> Any:
-            loss, gradients = squared_error(model, one)
-            return loss + one.num_samples, gradients
-
-        def mean(model: Line, one: sh.Minibatch) -> Any:
-            loss, gradients = total(model, one)
-            return loss / one.num_samples, gradients
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            summing = line_trainer(criterion=total)
-            for size in range(300):
-                summing.train_minibatch(source.next_minibatch(10 + size % 7))
-        averaging = line_trainer(criterion=mean)
-
-        def train_long() -> None:
-            for size in range(300):
-                averaging.train_minibatch(source.next_minibatch(10 + size % 7))
-
-        with pytest.warns(UserWarning, match="must return their sum") as caught:
-            train_long()
-        assert len(caught) == 1
-        assert caught[0].filename == __file__
 
     def test_a_parameter_without_a_learner_is_named(self) -> None:
         model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))

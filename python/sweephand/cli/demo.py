@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 import sweephand as sh
 from sweephand.cli.options import count, option, whole
+from sweephand.run.strict_json import to_json
 from sweephand.terminal.charts import curve
 from sweephand.terminal.screen import Screen
 
@@ -159,7 +160,7 @@ def train(
 
 def follow(settings: dict[str, Any], kill_at: int | None = None) -> list[Step]:
     """Train in a copy of this program and return its steps; kill it at a step."""
-    command = [sys.executable, "-m", "sweephand.cli.demo", json.dumps(settings)]
+    command = [sys.executable, "-m", "sweephand.cli.demo", to_json(settings)]
     found = []
     # A group of its own, so that Ctrl-C reaches us alone and we end the copy.
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as copy:
@@ -246,4 +247,4 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
 
 if __name__ == "__main__":
     for one in train(**json.loads(sys.argv[1])):
-        print(json.dumps(one), flush=True)
+        print(to_json(one), flush=True)

@@ -22,6 +22,9 @@ Open = Callable[[Sequence[AnyPath], Wanted], Deserializer]
 
 _HEAD_BYTES = 4096
 _EMPTY_BYTES = 512  # more than nothing takes, compressed, with a name
+_PACKED = (
+    rb"\x1f\x8b|\x28\xb5|[\x50-\x5f]\x2a|[\x08\x18\x28\x38\x48\x58\x68\x78]"  # gzip, zstd, zlib
+)
 _GROUP = "sweephand.formats"  # of entry points
 
 
@@ -51,6 +54,8 @@ class Look:
         """True for a file without content, compressed or not."""
         if not self.path.is_file() or len(self.head) > _EMPTY_BYTES:
             return False
+        if not re.match(_PACKED, self.head):
+            return not self.head
         try:
             return not head_of_content(self.path, 4, ("gzip", "zlib", "zstd"))
         except DataError:

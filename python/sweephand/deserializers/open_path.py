@@ -122,7 +122,8 @@ def look_at(place: Files) -> Found:
 
 
 def _look_at_path(path: AnyPath, formats: Sequence[Format]) -> Found:
-    if Look(path).is_empty:
+    look = Look(path)
+    if look.is_empty:
         return Found(_NOTHING, [path])
     if not path.exists():
         if known := _format_of(path, [known for known in formats if known.pairs]):
@@ -130,7 +131,7 @@ def _look_at_path(path: AnyPath, formats: Sequence[Format]) -> Found:
         if isinstance(path, Path):
             raise not_found(path)
         raise FileNotFoundError(f"there is no object or folder {str(path)!r}")
-    if known := _format_of(path, formats):
+    if known := _format_of(look, formats):
         return Found(known, [path])
     if path.is_dir():
         return _look_into(path, formats)
@@ -140,8 +141,8 @@ def _look_at_path(path: AnyPath, formats: Sequence[Format]) -> Found:
     raise ValueError(f"{str(path)!r} is of no format that is known here: {names}")
 
 
-def _format_of(path: AnyPath, among: Sequence[Format]) -> Format | None:
-    look = Look(path)
+def _format_of(path: AnyPath | Look, among: Sequence[Format]) -> Format | None:
+    look = path if isinstance(path, Look) else Look(path)
     refuse_pointer(look.head, str(path))
     return next((known for known in among if known.is_at(look)), None)
 
@@ -156,7 +157,8 @@ def _look_into(folder: AnyPath, formats: Sequence[Format]) -> Found:
     unknown = []
     for kind in _by_kind(files):
         first = next((file for file in kind if not Look(file).is_empty), kind[0])
-        known = _NOTHING if Look(first).is_empty else _format_of(first, formats)
+        look = Look(first)
+        known = _NOTHING if look.is_empty else _format_of(look, formats)
         if known is None and is_document(first):
             continue
         if known:

@@ -213,7 +213,8 @@ class _Digester:
         options = [repr(getattr(value, name, None)) for name in names]
         special = repr(sorted(value.special_tokens_map.items()))
         kind = type(value).__qualname__
-        return _hash("tokenizer", kind, json.dumps(described), *options, special)
+        text = json.dumps(described, allow_nan=False)
+        return _hash("tokenizer", kind, text, *options, special)
 
 
 def _hash(*parts: str | bytes) -> bytes:

@@ -21,7 +21,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from tests.ext.tfds.feature_kinds import KINDS
 
-FOLDER = Path(__file__).parents[1] / "golden" / "tfds"
+FOLDER = Path(__file__).parents[2] / "golden" / "tfds"
 
 Case = dict[str, Any]
 

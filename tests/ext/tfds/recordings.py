@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parents[1] / "golden" / "tfds"
+FOLDER = Path(__file__).parents[2] / "golden" / "tfds"
 
 
 def recorded(name: str) -> list[dict[str, Any]]:

@@ -64,7 +64,7 @@ class ConversationEncoder:
             self._texts = TextTokens(tokenizer, template, special_tokens or {}, time)
             described = self._texts.digest
         self._train_on = train_on
-        self._tools = None if tools is None else json.loads(json.dumps(list(tools)))
+        self._tools = None if tools is None else _plain(tools)
         chosen = "function" if callable(train_on) else train_on
         identity = repr((described, chosen, self._tools))
         self.digest = blake2b(identity.encode(), digest_size=8).hexdigest()
@@ -153,3 +153,9 @@ def _checked(found: Any) -> Tokens:
     if (mask != mask).any():
         raise ValueError("the mask is NaN at a token: a loss is taken on it, 1, or not, 0")
     return tokens.astype(np.int32), mask.astype(np.bool_)
+
+
+def _plain(tools: Sequence[object]) -> list[Any]:
+    """Return tools as JSON has them."""
+    found: list[Any] = json.loads(json.dumps(list(tools), allow_nan=False))
+    return found

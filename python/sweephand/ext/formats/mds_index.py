@@ -22,6 +22,7 @@ from sweephand.extend import (
     SourceFile,
     as_path,
     find_files,
+    head_of,
     read_file,
 )
 
@@ -140,7 +141,13 @@ def is_mds(path: AnyPath) -> bool:
     index = _index_at(path)
     if not index.is_file():
         return False
-    content = read_file(index)
+    content = head_of(index, 4096)  # has been read, and nearly always says it
+    if not _says_mds(content):
+        content = read_file(index)
+    return _says_mds(content)
+
+
+def _says_mds(content: bytes) -> bool:
     return b'"mds"' in content and b'"shards"' in content
 
 

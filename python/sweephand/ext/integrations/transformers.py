@@ -25,7 +25,7 @@ class KeepPlace:
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Write the place, once: it is the same on all ranks."""
         if args.should_save:
-            place = json.dumps(kwargs["train_dataloader"].state_dict())
+            place = json.dumps(kwargs["train_dataloader"].state_dict(), allow_nan=False)
             _path(args, state).write_text(place)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
