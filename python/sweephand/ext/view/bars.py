@@ -43,12 +43,10 @@ def bars_of(minibatch: Minibatch, width: int) -> list[Bar]:
     planned = minibatch.planned
     sizes = planned.sizes().tolist()
     if minibatch.layout.has_rows:
-        cells = planned.cells().reshape(-1, 4).tolist()
+        cells = zip(*planned.cells().reshape(-1, 4).T.tolist(), sizes, strict=True)
         return [
             Bar(row, begin, begin + size, place, first, whole)
-            for place, ((row, begin, first, whole), size) in enumerate(
-                zip(cells, sizes, strict=True)
-            )
+            for place, (row, begin, first, whole, size) in enumerate(cells)
         ]
     is_left = minibatch.layout.assemble_options.pad_left
     return [
@@ -97,15 +95,9 @@ def shape_figure(minibatch: Minibatch) -> Markup | None:
         if any(bar.first or bar.goes_on for bar in bars)
         else None,
     ]
-    caption = joined(notes, between="; ")
-    return tag(
-        "figure",
-        tag("div", *lines, class_="bars"),
-        _legend(samples),
-        tag(
-            "figcaption", f"A row has {in_count(width)} cells. " if has_gaps else None, caption
-        ),
-    )
+    cells = f"A row has {in_count(width)} cells. " if has_gaps else None
+    caption = tag("figcaption", cells, joined(notes, between="; "))
+    return tag("figure", tag("div", *lines, class_="bars"), _legend(samples), caption)
 
 
 def _line(

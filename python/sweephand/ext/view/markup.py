@@ -54,6 +54,11 @@ def joined(parts: Iterable[object], between: str = "") -> Markup:
     return Markup(text(between).join(text(part) for part in parts if part is not None))
 
 
+def figure(*children: object, caption: str) -> Markup:
+    """Return a figure with its caption, if that has words."""
+    return tag("figure", *children, tag("figcaption", caption) if caption else None)
+
+
 def wide_table(heads: Iterable[object], rows: Iterable[Markup]) -> Markup:
     """Return a table that scrolls where the page is too narrow, with a head for each column."""
     head = tag("tr", *(tag("th", name, scope="col") for name in heads))

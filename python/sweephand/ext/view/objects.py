@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sweephand import Minibatch
 from sweephand.ext.view.figures import and_more, first_rows, ids_of_samples, in_count
-from sweephand.ext.view.markup import Markup, note, prose, tag
+from sweephand.ext.view.markup import Markup, figure, note, prose, tag
 from sweephand.ext.view.numbers import wave
 from sweephand.ext.view.pictures import SIDE, captioned
 from sweephand.ext.view.png import image
@@ -38,8 +38,7 @@ def objects_figure(minibatch: Minibatch, key: Any) -> Markup:
     names = ids_of_samples(head, key, _SHOWN)
     shown = [tile_of(one, name) for one, name in zip(data.values[:_SHOWN], names, strict=True)]
     rest = and_more(len(shown), minibatch[key].num_samples, "samples")
-    caption = tag("figcaption", rest) if rest else None
-    return tag("figure", tag("div", *shown, class_="tiles"), caption)
+    return figure(tag("div", *shown, class_="tiles"), caption=rest or "")
 
 
 def tile_of(found: Any, name: str) -> Markup:

@@ -17,7 +17,7 @@ from sweephand.ext.view.figures import (
     short_ids,
     spread_of,
 )
-from sweephand.ext.view.markup import Markup, joined, tag
+from sweephand.ext.view.markup import Markup, figure, joined, tag
 from sweephand.ext.view.png import image, shrunk
 
 SIDE = 80  # pixels of a thumbnail, at most
@@ -101,8 +101,7 @@ def _figure(head: Minibatch, key: Any, whole: list[NDArray[Any]], num: int) -> M
         for picture, size, place in zip(pixels, whole, whose, strict=True)
     ]
     rest = and_more(len(tiles), num, "pictures")
-    caption = tag("figcaption", note, rest) if note or rest else None
-    return tag("figure", tag("div", *tiles, class_="tiles pictures"), caption)
+    return figure(tag("div", *tiles, class_="tiles pictures"), caption=joined([note, rest]))
 
 
 def captioned(shown: Markup, name: str, note: str, class_: str = "tile") -> Markup:

@@ -88,21 +88,16 @@ def controls(
         _step("next", "Forward →", None if at_end else question.link(step=step + 1)),
         class_="walk",
     )
+    moment = _number_field("time", question.time, "Nominal time", placeholder=hint)
+    search = tag("input", type="search", name="search", id="search", autocomplete="off")
+    part = tag("label", tag("span", "Id, or a part of it"), search)
     jumps = [
         _form(question, {"step"}, walk),
-        _form(
-            question,
-            {"time"},
-            _number_field("time", question.time, "Nominal time", placeholder=hint),
-        ),
+        _form(question, {"time"}, moment),
         _form(
             question,
             {"search", "sweep"},
-            tag(
-                "label",
-                tag("span", "Id, or a part of it"),
-                tag("input", type="search", name="search", id="search", autocomplete="off"),
-            ),
+            part,
             _number_field("sweep", question.sweep, "in sweep"),
         ),
         _settings(question, time),
@@ -152,13 +147,6 @@ def _step(name: str, words: str, address: str | None) -> Markup:
 def _number_field(
     name: str, value: int | None, words: str, *, least: int = 0, placeholder: str | None = None
 ) -> Markup:
-    field = tag(
-        "input",
-        type="number",
-        name=name,
-        value=value,
-        min=least,
-        placeholder=placeholder,
-        inputmode="numeric",
-    )
+    limits = {"min": least, "placeholder": placeholder, "inputmode": "numeric"}
+    field = tag("input", type="number", name=name, value=value, **limits)
     return tag("label", tag("span", words), field)

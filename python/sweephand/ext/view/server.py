@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from urllib.parse import urlsplit
 
-from sweephand.ext.view.page import Page, policy
+from sweephand.ext.view.page import policy
 from sweephand.ext.view.viewer import Viewer
 
 _HOST = "127.0.0.1"
@@ -50,14 +50,6 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = _SECONDS
 
-    def do_GET(self) -> None:
-        """Answer with a page."""
-        self._answer(with_body=True)
-
-    def do_HEAD(self) -> None:
-        """Answer with the headers of a page."""
-        self._answer(with_body=False)
-
     def _refuse_method(self) -> None:
         """Refuse: nothing can be changed here."""
         if self._is_allowed():
@@ -67,7 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
         _refuse_method
     )
 
-    def _answer(self, *, with_body: bool) -> None:
+    def _answer(self) -> None:
+        """Answer with a page, of which HEAD gets the headers."""
         if not self._is_allowed():
             return
         viewer = self.server.viewer
@@ -78,7 +71,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             with self.server.lock:
                 status, page = HTTPStatus.OK, viewer.page(question)
-        self._send(status, _encoded(page), with_body=with_body)
+        self._send(status, page.html.encode("utf-8", "replace"))
+
+    do_GET = do_HEAD = _answer
 
     def _is_allowed(self) -> bool:
         """Refuse a request by another name of this machine, or without the token."""
@@ -93,9 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         return True
 
-    def _send(
-        self, status: HTTPStatus, body: bytes, *, allow: str = "", with_body: bool = True
-    ) -> None:
+    def _send(self, status: HTTPStatus, body: bytes, *, allow: str = "") -> None:
         self.send_response(status)
         for name, value in _HEADERS.items():
             is_text = name == "Content-Type" and not body.startswith(b"<")
@@ -105,12 +98,8 @@ class _Handler(BaseHTTPRequestHandler):
         if allow:
             self.send_header("Allow", allow)
         self.end_headers()
-        if with_body:
+        if self.command != "HEAD":
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
         """Write no log."""
-
-
-def _encoded(page: Page) -> bytes:
-    return page.html.encode("utf-8", "replace")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -23,36 +22,33 @@ _ROOM = 600_000  # bytes of a page, beyond which no further stream is shown
 _LEAST_SIDE = 4  # of a picture
 
 
-class Content(Enum):
-    """How a stream is shown."""
-
-    COLUMN = "a column of the sequences"
-    TOKENS = "tokens"
-    OBJECTS = "bytes and objects"
-    SPARSE = "sparse"
-    PICTURES = "pictures"
-    WAVES = "waves"
-    HEAT = "a heat map"
-    LINES = "lines of numbers"
+def is_column(info: StreamInfo) -> bool:
+    """Return True for a number of each sequence, which is in the table of these."""
+    return info.is_single and _is_number(info)
 
 
-def content_of(info: StreamInfo) -> Content:
-    """Return how a stream is shown, by the type and shape of its samples."""
+def _is_tokens(info: StreamInfo) -> bool:
+    is_series = _is_number(info) and not info.is_single
+    return is_series and info.dtype.kind in "iub" and not info.carried
+
+
+def _is_number(info: StreamInfo) -> bool:
+    return not (info.shape or info.is_sparse or info.is_bytes)
+
+
+def _figure_of(info: StreamInfo) -> Callable[[Minibatch, Any], Markup]:
+    """Return how a stream alone is shown, by the type and shape of its samples."""
+    shape = info.shape
     if info.is_sparse:
-        return Content.SPARSE
+        return sparse_figure
     if info.is_bytes:
-        return Content.OBJECTS
-    shape, kind = info.shape, info.dtype.kind
-    if not shape:
-        if info.is_single:
-            return Content.COLUMN
-        is_tokens = kind in "iub" and not info.carried
-        return Content.TOKENS if is_tokens else Content.WAVES
-    if _holds_pictures(info):
-        return Content.PICTURES
+        return objects_figure
+    if shape and _holds_pictures(info):
+        return pictures_figure
     if len(shape) > 1 or (info.is_single and shape[0] <= 8):
-        return Content.LINES
-    return Content.WAVES if shape[0] <= 2 and not info.is_single else Content.HEAT
+        return lines_figure
+    is_wave = not info.is_single and (not shape or shape[0] <= 2)
+    return waves_figure if is_wave else heat_figure
 
 
 def _holds_pictures(info: StreamInfo) -> bool:
@@ -60,17 +56,6 @@ def _holds_pictures(info: StreamInfo) -> bool:
     if len(shape) == 2:
         return info.dtype == np.uint8 and min(shape) > _LEAST_SIDE
     return is_picture(np.broadcast_to(0, shape)) and sorted(shape)[1] > _LEAST_SIDE
-
-
-_Figure = Callable[[Minibatch, Any], Markup]
-_FIGURES: dict[Content, _Figure] = {
-    Content.OBJECTS: objects_figure,
-    Content.SPARSE: sparse_figure,
-    Content.PICTURES: pictures_figure,
-    Content.WAVES: waves_figure,
-    Content.HEAT: heat_figure,
-    Content.LINES: lines_figure,
-}
 
 
 def stream_sections(minibatch: Minibatch, decoders: dict[str, Decoder]) -> Markup:
@@ -87,7 +72,7 @@ def stream_sections(minibatch: Minibatch, decoders: dict[str, Decoder]) -> Marku
 
 def columns_of(minibatch: Minibatch) -> list[Any]:
     """Return the keys of the streams that are a number for each sequence."""
-    return [key for key, data in minibatch.items() if content_of(data.info) is Content.COLUMN]
+    return [key for key, data in minibatch.items() if is_column(data.info)]
 
 
 def _groups(minibatch: Minibatch) -> list[list[Any]]:
@@ -95,8 +80,7 @@ def _groups(minibatch: Minibatch) -> list[list[Any]]:
     groups: list[list[Any]] = []
     tokens: dict[bytes, list[Any]] = {}
     for key, data in minibatch.items():
-        content = content_of(data.info)
-        if content is Content.TOKENS:
+        if _is_tokens(data.info):
             # In rows all have the lengths of the rows.
             where = (
                 b"" if data.is_padded and minibatch.layout.has_rows else data.offsets.tobytes()
@@ -104,20 +88,19 @@ def _groups(minibatch: Minibatch) -> list[list[Any]]:
             if where not in tokens:
                 groups.append(tokens.setdefault(where, []))
             tokens[where].append(key)
-        elif content is not Content.COLUMN:
+        elif not is_column(data.info):
             groups.append([key])
     return groups
 
 
 def _section(minibatch: Minibatch, keys: Sequence[Any], decoders: dict[str, Decoder]) -> Markup:
-    infos = [minibatch[key].info for key in keys]
+    info = minibatch[keys[0]].info
     titles = [joined([tag("h2", short(str(key))), _kind(minibatch, key)]) for key in keys]
-    content = content_of(infos[0])
     try:
-        if content is Content.TOKENS:
+        if _is_tokens(info):
             figure = tracks_figure(minibatch, keys, decoders)
         else:
-            figure = _FIGURES[content](minibatch, keys[0])
+            figure = _figure_of(info)(minibatch, keys[0])
     except ImportError as error:
         figure = note(error)
     return tag("section", tag("header", *titles), figure)

@@ -23,7 +23,7 @@ from sweephand.ext.view.figures import (
     short,
     short_ids,
 )
-from sweephand.ext.view.markup import Markup, joined, prose, tag
+from sweephand.ext.view.markup import Markup, figure, joined, prose, tag
 
 _ROWS = 6
 _FIRST, _LAST = 48, 12  # cells of a row
@@ -43,11 +43,6 @@ class _Track:
     rows: list[NDArray[Any]]
     decoder: Decoder | None = None
     is_label: bool = False  # of which some are ignored
-
-    @property
-    def is_mask(self) -> bool:
-        """True if its zeros leave tokens out of the loss."""
-        return self.name.endswith("mask")
 
     def cells(self, row: int, columns: Sequence[int]) -> list[Markup]:
         """Return the text of cells of a row."""
@@ -78,6 +73,7 @@ def tracks_figure(
     wide = minibatch if minibatch[keys[0]].is_padded else head
     tracks = [_track(wide[key], decoders) for key in keys[:_TRACKS]]
     main, decoder = wide[keys[0]], decoders.get(minibatch[keys[0]].info.name)
+    num_rows = len(main.mask) if main.is_padded else minibatch[keys[0]].num_sequences
     is_labelled = any(track.is_label for track in tracks)
     if main.info.dtype.kind in "iu" and not is_labelled:
         labels = _rows_of(main, main.labels(_IGNORED))
@@ -101,16 +97,11 @@ def tracks_figure(
         )
     notes = [
         "Struck out: no loss." if main.info.is_masked else None,
-        and_more(len(marks), _num_rows(minibatch[keys[0]]), "rows"),
+        and_more(len(marks), num_rows, "rows"),
         and_more(_TRACKS, len(keys), "streams beside them"),
         decoder.failure if decoder else None,
     ]
-    caption = joined(notes, between="; ")
-    return tag(
-        "figure",
-        *shown or [tag("p", "no sequences")],
-        tag("figcaption", caption) if caption else None,
-    )
+    return figure(*shown or [tag("p", "no sequences")], caption=joined(notes, between="; "))
 
 
 def _visible(word: str) -> str:
@@ -123,10 +114,6 @@ def _is_sized(minibatch: Minibatch, key: Any) -> bool:
         return minibatch[key].is_padded
     sizes = minibatch.planned.sizes()
     return bool(np.array_equal(minibatch[key].lengths, sizes))
-
-
-def _num_rows(data: MinibatchData) -> int:
-    return len(data.mask) if data.is_padded else data.num_sequences
 
 
 def _rows_of(data: MinibatchData, values: NDArray[Any]) -> list[NDArray[Any]]:
@@ -159,17 +146,14 @@ def _marks(data: MinibatchData, parts: MinibatchData | None) -> list[NDArray[np.
 def _trained(data: MinibatchData, is_labelled: bool) -> list[NDArray[np.bool_]]:
     """Return for each row the tokens that are labels themselves; all if no mask says it."""
     if is_labelled or not data.info.is_masked:
-        return _rows_of(
-            data, np.ones(data.mask.shape if data.is_padded else data.num_samples, np.bool_)
-        )
+        shape = data.mask.shape if data.is_padded else data.num_samples
+        return _rows_of(data, np.ones(shape, np.bool_))
     return _rows_of(data, data.labels(_IGNORED, shifted=False) != _IGNORED)
 
 
 def _heading(row: int, ids: list[str], mask: NDArray[np.uint8]) -> Markup:
     valid = int(np.count_nonzero(mask))
-    size = (
-        in_count(valid) if valid == mask.size else f"{in_count(valid)} of {in_count(mask.size)}"
-    )
+    size = in_count(valid) + (f" of {in_count(mask.size)}" if valid < mask.size else "")
     more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
     whose = ", ".join(ids[:3]) + more
     return tag("h3", f"row {row}: {size} cells, ", tag("code", whose or "empty"))
@@ -189,8 +173,8 @@ def _cells(
     if width > len(columns):
         columns[_FIRST:] = range(width - _LAST, width)
     words = [track.cells(row, columns) for track in tracks]
-    names = [_name(track) for track in tracks]
-    shown = [tag("div", *names, class_="names", aria_hidden="true")]
+    masks = [track.rows for track in tracks if track.name.endswith("mask")]
+    shown = [tag("div", *map(_name, tracks), class_="names", aria_hidden="true")]
     gap: list[int] = []
     for place, column in enumerate(columns):
         is_jump = place > 0 and column != columns[place - 1] + 1
@@ -209,9 +193,7 @@ def _cells(
         colour = colours[bar.sequence if bar else row]
         is_start = bool(mask[column] == _START)
         lines = [tag("span", part[place]) for part in words]
-        is_off = not bool(trained[column]) or any(
-            track.is_mask and not track.rows[row][column] for track in tracks
-        )
+        is_off = not trained[column] or not all(rows[row][column] for rows in masks)
         kind = f"cell c{colour}" + " start" * is_start + " off" * is_off
         shown.append(tag("div", *lines, class_=kind, title=title))
     if gap:

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,40 +31,25 @@ _EXPECTED = (
 )  # fmt: skip
 
 
-@dataclass
-class _Opened:
-    """A cursor in a layout, and its steps."""
-
+class _Opened(NamedTuple):
     cursor: Cursor
-    steps: OrderedDict[tuple[int, int], Steps]
-
-    def steps_of(self, size: int, start: int) -> Steps:
-        found = self.steps.get((size, start)) or Steps(self.cursor, size, start)
-        self.steps[size, start] = found
-        if len(self.steps) > _OPEN:
-            self.steps.popitem(last=False)
-        return found
+    steps_of: Callable[[int, int], Steps]  # of a size, from a nominal time on
 
 
+@dataclass
 class Viewer:
     """Pages of a corpus. One thread at a time asks it.
 
     `open_cursor` returns a cursor in a layout; in the layout of the plan, for None.
     """
 
-    def __init__(
-        self,
-        open_cursor: Callable[[Layout | None], Cursor],
-        name: str,
-        first: Question,
-        decode: object = None,
-        curve: LossCurve | None = None,
-    ) -> None:
-        self.first = first
-        self._open_cursor = open_cursor
-        self._name = name
-        self._decode = decode
-        self._curve = curve
+    open_cursor: Callable[[Layout | None], Cursor]
+    name: str
+    first: Question  # what is shown first
+    decode: object = None
+    curve: LossCurve | None = None  # drawn over the timeline
+
+    def __post_init__(self) -> None:
         self._opened: OrderedDict[tuple[str, int | None, int], _Opened] = OrderedDict()
 
     def close(self) -> None:
@@ -107,13 +94,13 @@ class Viewer:
         title = f"step {in_count(question.step)}"
         if question.start:
             title += f" from nominal time {in_count(question.start)}"
-        heading = tag("h1", tag("span", self._name), " ", tag("small", title))
-        return Page(f"{self._name}: {title}", joined([heading, *parts]))
+        heading = tag("h1", tag("span", self.name), " ", tag("small", title))
+        return Page(f"{self.name}: {title}", joined([heading, *parts]))
 
     def page_of_error(self, error: Exception) -> Page:
         """Return a page of an error alone."""
         start = tag("p", tag("a", "Begin again", href="?"))
-        return Page(self._name, joined([tag("h1", self._name), _error(error), start]))
+        return Page(self.name, joined([tag("h1", self.name), _error(error), start]))
 
     def _open(self, question: Question) -> _Opened:
         if question.size > _MOST_SAMPLES:
@@ -128,7 +115,8 @@ class Viewer:
             layout = None
             if question.layout:
                 layout = layout_of_length(question.layout, question.length, question.size)
-            found = _Opened(self._open_cursor(layout), OrderedDict())
+            cursor = self.open_cursor(layout)
+            found = _Opened(cursor, lru_cache(_OPEN)(partial(Steps, cursor)))
         self._opened[key] = found
         self._opened.move_to_end(key)
         if len(self._opened) > _OPEN:
@@ -171,10 +159,10 @@ class Viewer:
             cursor,
             begin,
             question.size,
-            decode=self._decode,
+            decode=self.decode,
             workers=question.workers,
             rank=question.rank,
-            curve=self._curve,
+            curve=self.curve,
             link=(lambda worker: question.link(rank=worker)) if has_links else None,
         )
 
