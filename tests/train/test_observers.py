@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.train.small import line_trainer, source_of_lengths
+from tests.train.small import Heard, line_trainer, source_of_lengths
 
 import sweephand as sh
+from sweephand import extend
 from sweephand.train.progress.observer import Observer, TakenStep
 
 
@@ -64,3 +65,79 @@ def test_an_observer_that_shows_nothing_leaves_messages_to_the_log() -> None:
     silent, writer = Diary(), sh.ProgressPrinter()
     assert not line_trainer([silent], 0.1).report("event", {"message": "m"})  # type: ignore[list-item]
     assert line_trainer([silent, writer], 0.1).report("event", {"message": "m"})  # type: ignore[list-item]
+
+
+class Halves(Observer):
+    """Wants the norms of the gradients of halves in every second step."""
+
+    part_norms_every = 2
+
+    def figures(
+        self, step: sh.train.Step, norms: extend.PartNorms | None
+    ) -> Mapping[str, float]:
+        return {"halves": 0.0 if norms is None else float(norms.num_parts)}
+
+
+def test_the_figures_of_an_observer_are_in_the_steps_and_records_of_all() -> None:
+    heard = Heard()
+    trainer = line_trainer([heard, Halves()], 0.1, sub_minibatches=2)  # type: ignore[list-item]
+    sh.training_session(trainer, source_of_lengths([1] * 8), 2, max_samples=8).train()
+    assert [step.figures["halves"] for step in heard.steps] == [2, 0, 2, 0]
+    assert heard.of("summary")[-1].figures["halves"] == 0
+
+
+class Undoing(extend.Activity):
+    """Goes back once, from the third step to the first moment, and counts steps."""
+
+    name = "undoing"
+
+    def __init__(self) -> None:
+        super().__init__(frequency=extend.Frequency(4, "minibatch"))
+        self.steps: list[int] = []
+        self.acted: list[int] = []
+        self.has_gone = False
+
+    def before_step(self) -> None:
+        if not self.run.count("minibatch"):
+            self.first = self.run.capture_session()
+
+    def measured(self, step: sh.train.Step) -> None:
+        self.steps.append(step.step)
+
+    def check(self) -> None:
+        if self.run.count("minibatch") == 3 and not self.has_gone:
+            raise extend.GoBack
+
+    def go_back(self, error: Exception) -> bool:
+        self.has_gone = True
+        self.run.restore_session(self.first)
+        return True
+
+    def act(self) -> None:
+        self.acted.append(self.run.count("minibatch"))
+        self.done()
+
+    def session_state(self) -> dict[str, Any]:
+        return {"undoing": self.has_gone}
+
+    def load_session_state(self, state: Mapping[str, Any]) -> None:
+        self.has_gone = self.has_gone or state["undoing"]
+
+
+def test_an_activity_that_is_given_goes_back_and_is_restored(tmp_path: Any) -> None:
+    def train(max_samples: int) -> Undoing:
+        undoing = Undoing()
+        sh.training_session(
+            line_trainer([], 0.1),
+            source_of_lengths([1] * 8),
+            1,
+            max_samples=max_samples,
+            checkpoint_config=sh.CheckpointConfig(tmp_path),
+            activities=undoing,
+        ).train()
+        return undoing
+
+    first, second = train(5), train(9)
+    assert (first.steps, first.acted) == ([1, 2, 3, 1, 2, 3, 4, 5], [4])
+    assert second.has_gone
+    assert (second.steps, second.acted) == ([6, 7, 8, 9], [8])
