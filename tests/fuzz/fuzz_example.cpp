@@ -42,22 +42,6 @@ void check_varints(std::span<const std::byte> bytes) {
   }
 }
 
-// Short varints are added to a narrow column as they are, or not at all.
-template <class T>
-void check_short_varints(std::span<const std::byte> bytes) {
-  ColumnVector<std::int64_t> plain;
-  ColumnVector<T> narrow{7};
-  if (bytes.size() % 2 == 0) narrow.reserve(bytes.size() + 100);
-  if (!append_short_varints(bytes, narrow)) {
-    CHECK(narrow.size() == 1);
-    return;
-  }
-  CHECK(append_varints(bytes, plain));
-  CHECK(std::ranges::equal(std::span(narrow).subspan(1), plain, [](T one, std::int64_t other) {
-    return std::cmp_equal(one, other);
-  }));
-}
-
 void check_whole(ExampleDecoder& decoder, std::size_t num_sequences, std::size_t num_bytes) {
   for (const ExampleColumn& column : decoder.columns()) {
     CHECK(column.sample_offsets.size() == num_sequences + 1);
@@ -71,8 +55,6 @@ void run(Input input) {
   padded.resize(input.size() + kExamplePadding);
   const auto message = std::span<const std::byte>(padded).first(input.size());
   check_varints(message);
-  check_short_varints<std::uint16_t>(message);
-  check_short_varints<std::int32_t>(message);
 
   const bool is_required = input.size() % 2 == 0;
   ExampleDecoder decoder(
