@@ -71,11 +71,20 @@ def decoder_alone() -> Steps:
     return in_threads(decode)
 
 
+def by_best(jpeg: bytes) -> np.ndarray[Any, Any]:
+    """Return a picture by the decoder that sweephand takes."""
+    try:
+        from simplejpeg import decode_jpeg
+    except ImportError:
+        from PIL import Image
+
+        return np.asarray(Image.open(io.BytesIO(jpeg)))
+    return np.asarray(decode_jpeg(jpeg))
+
+
 def cropped(jpeg: bytes, rng: np.random.Generator) -> np.ndarray[Any, Any]:
     """Return a picture decoded, cropped and mirrored, the channels first."""
-    from PIL import Image
-
-    picture = np.asarray(Image.open(io.BytesIO(jpeg)))
+    picture = by_best(jpeg)
     top, left = rng.integers(HEIGHT - SIDE + 1), rng.integers(WIDTH - SIDE + 1)
     picture = picture[top : top + SIDE, left : left + SIDE]
     if rng.random() < 0.5:
@@ -87,7 +96,7 @@ def resized(jpeg: bytes, rng: np.random.Generator) -> np.ndarray[Any, Any]:
     """Return a random part of a picture in one size and mirrored, as torchvision does."""
     from PIL import Image
 
-    picture = Image.open(io.BytesIO(jpeg)).convert("RGB")
+    picture = Image.fromarray(by_best(jpeg))
     top, left, height, width = random_part(picture.height, picture.width, rng)
     part = picture.crop((left, top, left + width, top + height))
     part = part.resize((SIDE, SIDE), Image.Resampling.BILINEAR)

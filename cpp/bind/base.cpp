@@ -4,12 +4,9 @@
 #include "base/error.hpp"
 #include "base/mix.hpp"
 #include "base/name_digest.hpp"
-#include "base/pixels.hpp"
-#include "base/resize.hpp"
 #include "base/sequence_digest.hpp"
 #include "bind/bind.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -82,19 +79,6 @@ void translate(std::exception_ptr pointer) {
   }
 }
 
-// REQUIRES: the picture has three axes
-Pixels pixels_of(const py::array& picture) {
-  const auto extent = [&](int axis) { return static_cast<std::size_t>(picture.shape(axis)); };
-  return {.first = static_cast<const std::byte*>(picture.data()),
-          .height = extent(0),
-          .width = extent(1),
-          .channels = extent(2),
-          .element_bytes = static_cast<std::size_t>(picture.itemsize()),
-          .row_step = picture.strides(0),
-          .column_step = picture.strides(1),
-          .channel_step = picture.strides(2)};
-}
-
 using NamedArrays = std::vector<std::tuple<py::bytes, py::bytes, py::bytes, Array<std::uint8_t>,
                                            Array<std::int64_t>, std::uint64_t>>;
 
@@ -112,34 +96,6 @@ std::uint64_t sum_over(const Array<std::uint8_t>& names, const Array<std::int64_
   }
   const DigestedNames all{std::as_bytes(view(names)), view(offsets), view(firsts)};
   return without_gil([&] { return sum_of_digests(all, digested); });
-}
-
-using CopyPixels = void (*)(const Pixels&, std::byte*) noexcept;
-
-template <CopyPixels Copy>
-void copy_pixels(const py::array& picture, Array<std::uint8_t>& out) {
-  if (picture.ndim() != 3 || out.nbytes() != picture.nbytes())
-    throw std::invalid_argument("a picture has three axes, and room as large as it is");
-  const Pixels pixels = pixels_of(picture);
-  std::byte* const to = writable_bytes(out).data();
-  without_gil([&] { Copy(pixels, to); });
-}
-
-void resize_picture(const py::array& picture, const std::array<float, 4>& box, Filter filter,
-                    const std::pair<std::size_t, std::size_t>& size, Array<std::uint8_t>& out) {
-  const auto [top, left, bottom, right] = box;
-  const auto [height, width] = size;
-  const bool is_picture = picture.ndim() == 3 && picture.itemsize() == 1 &&
-                          picture.shape(2) <= static_cast<py::ssize_t>(kResizedPixel);
-  const auto room = static_cast<std::size_t>(out.size());
-  if (!is_picture || height == 0 || width == 0 || room / kResizedPixel / width < height)
-    throw std::invalid_argument("a picture of uint8 has three axes, the last of 4 at most");
-  if (!(0 <= top && top < bottom && bottom <= static_cast<float>(picture.shape(0)) &&
-        0 <= left && left < right && right <= static_cast<float>(picture.shape(1))))
-    throw std::invalid_argument("a box lies in its picture, and is not empty");
-  const Pixels pixels = pixels_of(picture);
-  std::byte* const to = writable_bytes(out).data();
-  without_gil([&] { resize(pixels, {top, left, bottom, right}, filter, {height, width}, to); });
 }
 
 }  // namespace
@@ -199,14 +155,6 @@ void bind_base(py::module_& room) {
         return to_numpy_without_gil([&] { return digest_words(view(digests), seed); });
       },
       "digests"_a, "seed"_a);
-  room.def("copy_planes", &copy_pixels<copy_planes>, "picture"_a, "out"_a.noconvert());
-  room.def("copy_packed", &copy_pixels<copy_packed>, "picture"_a, "out"_a.noconvert());
-  py::enum_<Filter>(room, "Filter")
-      .value("box", Filter::kBox)
-      .value("bilinear", Filter::kBilinear)
-      .value("bicubic", Filter::kBicubic);
-  room.def("resize", &resize_picture, "picture"_a, "box"_a, "filter"_a, "size"_a,
-           "out"_a.noconvert());
   py::class_<Digest>(room, "Digest")
       .def(py::init<>())
       .def(

@@ -3,7 +3,6 @@
 #include "bind/chunk_arrays.hpp"
 #include "bind/own_result.hpp"
 #include "bind/sample_columns.hpp"
-#include "read/arrow_bytes.hpp"
 #include "read/byte_source.hpp"
 #include "read/column_vector.hpp"
 #include "read/extent_chunks.hpp"
@@ -310,13 +309,6 @@ void bind_deserializers(py::module_& room) {
       .def(py::init<py::function>(), "fetch"_a);
 }
 
-template <class Struct>
-Struct& struct_in(const py::capsule& capsule, const char* name) {
-  void* const pointer = PyCapsule_GetPointer(capsule.ptr(), name);
-  if (pointer == nullptr) throw py::error_already_set();
-  return *static_cast<Struct*>(pointer);
-}
-
 void bind_segments(py::module_& room) {
   room.def(
       "map_segment",
@@ -327,18 +319,6 @@ void bind_segments(py::module_& room) {
                                          keep(std::move(segment)));
       },
       "descriptor"_a, "size"_a);
-  room.def(
-      "arrow_bytes",
-      [](const py::capsule& schema, const py::capsule& array) {
-        ForeignBytes held = take_fours(struct_in<ArrowSchema>(schema, "arrow_schema"),
-                                       struct_in<ArrowArray>(array, "arrow_array"));
-        const auto* const data = reinterpret_cast<const std::uint8_t*>(held.bytes.data());
-        const auto size = static_cast<py::ssize_t>(held.bytes.size());
-        py::array_t<std::uint8_t> bytes(size, data, keep(std::move(held.owner)));
-        bytes.attr("setflags")("write"_a = false);
-        return bytes;
-      },
-      "schema"_a, "array"_a);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Digest', 'ElementType', 'Filter', 'copy_packed', 'copy_planes', 'derive_key', 'digest_words', 'name_digest', 'name_digests', 'numbered_digests', 'resize', 'sum_of_digests']
+__all__: list[str] = ['Digest', 'ElementType', 'derive_key', 'digest_words', 'name_digest', 'name_digests', 'numbered_digests', 'sum_of_digests']
 class ElementType:
     """
     Members:
@@ -86,54 +86,6 @@ class ElementType:
     @property
     def value(self) -> int:
         ...
-class Filter:
-    """
-    Members:
-    
-      box
-    
-      bilinear
-    
-      bicubic
-    """
-    __members__: typing.ClassVar[dict[str, Filter]]
-    bicubic: typing.ClassVar[Filter]
-    bilinear: typing.ClassVar[Filter]
-    box: typing.ClassVar[Filter]
-    @typing.overload
-    def __eq__(self, other: Filter) -> bool:
-        ...
-    @typing.overload
-    def __eq__(self, other: typing.Any) -> bool:
-        ...
-    def __getstate__(self) -> int:
-        ...
-    def __hash__(self) -> int:
-        ...
-    def __index__(self) -> int:
-        ...
-    def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
-        ...
-    def __int__(self) -> int:
-        ...
-    @typing.overload
-    def __ne__(self, other: Filter) -> bool:
-        ...
-    @typing.overload
-    def __ne__(self, other: typing.Any) -> bool:
-        ...
-    def __repr__(self) -> str:
-        ...
-    def __setstate__(self, state: typing.SupportsInt | typing.SupportsIndex) -> None:
-        ...
-    def __str__(self) -> str:
-        ...
-    @property
-    def name(self) -> str:
-        ...
-    @property
-    def value(self) -> int:
-        ...
 class Digest:
     def __init__(self) -> None:
         ...
@@ -141,10 +93,6 @@ class Digest:
         ...
     def update(self, bytes: typing_extensions.Buffer) -> None:
         ...
-def copy_packed(picture: numpy.ndarray, out: numpy.typing.NDArray[numpy.uint8]) -> None:
-    ...
-def copy_planes(picture: numpy.ndarray, out: numpy.typing.NDArray[numpy.uint8]) -> None:
-    ...
 def derive_key(words: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
     ...
 def digest_words(digests: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], seed: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
@@ -154,8 +102,6 @@ def name_digest(name: bytes) -> int:
 def name_digests(bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> numpy.typing.NDArray[numpy.uint64]:
     ...
 def numbered_digests(prefix: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], count: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
-    ...
-def resize(picture: numpy.ndarray, box: typing.Annotated[collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex], "FixedSize(4)"], filter: Filter, size: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], out: numpy.typing.NDArray[numpy.uint8]) -> None:
     ...
 def sum_of_digests(names: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], firsts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], streams: collections.abc.Sequence[tuple[bytes, bytes, bytes, typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], typing.Annotated[numpy.typing.ArrayLike, numpy.int64], typing.SupportsInt | typing.SupportsIndex]]) -> int:
     ...

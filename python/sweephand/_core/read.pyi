@@ -6,8 +6,7 @@ import os
 import sweephand._core.base
 import sweephand._core.index
 import typing
-import typing_extensions
-__all__: list[str] = ['ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'Chunk', 'Column', 'Deserializer', 'ExtentChunks', 'Extents', 'FetchingDeserializer', 'File', 'FileTag', 'FrameDeserializer', 'ListedFile', 'MappedOffsets', 'MappedSizes', 'ResidentDeserializer', 'SampleColumns', 'arrow_bytes', 'empty_bytes', 'look_at_all', 'map_each', 'map_into', 'map_segment', 'own_call', 'pack', 'packed_bytes', 'physical_memory', 'read_each', 'unpack']
+__all__: list[str] = ['ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'Chunk', 'Column', 'Deserializer', 'ExtentChunks', 'Extents', 'FetchingDeserializer', 'File', 'FileTag', 'FrameDeserializer', 'ListedFile', 'MappedOffsets', 'MappedSizes', 'ResidentDeserializer', 'SampleColumns', 'empty_bytes', 'look_at_all', 'map_each', 'map_into', 'map_segment', 'own_call', 'pack', 'packed_bytes', 'physical_memory', 'read_each', 'unpack']
 class FileTag:
     def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, mtime_ns: typing.SupportsInt | typing.SupportsIndex, inode: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -102,8 +101,6 @@ class CallbackDeserializer(Deserializer):
 class FetchingDeserializer(Deserializer):
     def __init__(self, fetch: collections.abc.Callable) -> None:
         ...
-def arrow_bytes(schema: typing_extensions.CapsuleType, array: typing_extensions.CapsuleType) -> numpy.typing.NDArray[numpy.uint8]:
-    ...
 def empty_bytes(size: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint8]:
     ...
 def look_at_all(paths: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]) -> tuple[numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint64]]:

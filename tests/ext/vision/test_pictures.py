@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.ext.vision.images.stored import pixels_of
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -201,27 +200,6 @@ def test_a_missing_pillow_is_named_with_what_brings_it(monkeypatch: pytest.Monke
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"pip install 'sweephand\[image\]'"):
         sh.decode.image("x")
-
-
-@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L"])
-def test_pixels_are_the_same_whether_pillow_shows_them_or_not(mode: str) -> None:
-    class Hidden:
-        """A picture of an older Pillow."""
-
-        def __init__(self, picture: Any) -> None:
-            self.mode = mode
-            self.__array_interface__ = picture.__array_interface__
-
-    rng = np.random.default_rng(0)
-    wide = 3 if mode == "RGB" else 4
-    pixels = rng.integers(0, 256, (2100, 2100, wide), np.uint8)  # above 16 MiB, in pieces
-    for height in (1, 7, 2100):
-        part = pixels[:height, : height + 3]
-        picture = Image.fromarray(part[..., 0] if mode == "L" else part)
-        seen, copied = pixels_of(picture), pixels_of(Hidden(picture))
-        assert (seen == copied).all()
-        assert seen.shape == copied.shape
-        assert not seen.flags.writeable
 
 
 def test_a_function_among_steps_gets_pixels_that_lie_close_together() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sweephand.ext.vision.images.crops import Box, Extent, PartOfOneSize
 from sweephand.ext.vision.images.picture_map import PictureMap, Steps
-from sweephand.ext.vision.images.resizing import FloatBox, resized, resized_part
+from sweephand.ext.vision.images.resizing import FloatBox, resized
 from sweephand.ext.vision.images.steps import Compose, Picture
 from sweephand.ext.vision.images.stored import scaled_picture_of
 from sweephand.ext.vision.images.turbo import SCALES, plain_frame
@@ -76,7 +76,7 @@ class ScaledPictures(PictureMap):
             ]
             return resized(part, size, how), self._rest
         picture = scaled_picture_of(sample, frame, scale)
-        return resized_part(picture, _box_at(scale, box, picture), size, how), self._rest
+        return resized(picture, size, how, _box_at(scale, box, picture)), self._rest
 
 
 def flat(steps: Sequence[Steps]) -> list[Steps | None]:

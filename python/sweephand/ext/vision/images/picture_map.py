@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import Key
-from sweephand.ext.vision.images.pixels import packed, planes
 from sweephand.ext.vision.images.steps import Compose, Picture, Transform
 from sweephand.extend import KnownMap
 
@@ -72,7 +71,10 @@ class PictureMap(KnownMap):
                 f"the pictures of stream {name!r} are of different sizes or types: bring them "
                 "to one by size=, Resize or a crop"
             )
-        return planes(pictures) if self._channels_first else packed(pictures)
+        if self._channels_first:
+            pictures = [one.transpose(2, 0, 1) for one in pictures]
+        first = pictures[0]
+        return np.stack(pictures, out=np.empty((len(pictures), *first.shape), first.dtype))
 
     def picture(self, name: str, sample: Any, key: Key | None) -> Picture:
         """Return a sample as a picture that went through all steps."""

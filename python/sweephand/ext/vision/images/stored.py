@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,11 @@ from sweephand.ext.vision.images.headers import (
 )
 from sweephand.ext.vision.images.steps import Picture
 from sweephand.ext.vision.images.turbo import decoded, scaled
-from sweephand.extend import OptionalModule, _core, open_picture
+from sweephand.extend import OptionalModule, open_picture
 
 Image: Any = OptionalModule("PIL.Image", extra="image")
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
 
-_OF_FOUR_BYTES = {"RGB": 3, "RGBA": 4}  # channels of modes whose pixels have room for four
 # Names in Pillow's information.
 _TELLS_ORIENTATION = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"}
 _OF_NUMBERS = ("P", "L", "1")  # Pillow reads a palette of all greys in their order as L
@@ -152,14 +150,4 @@ def _convert(image: Any, mode: str) -> Picture:
         raise _Refused(f"the picture has 8 bits a pixel (mode {own}), 16 are wanted")
     elif own == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
-    return pixels_of(image if image.mode == mode else image.convert(mode))
-
-
-def pixels_of(image: Any) -> Picture:
-    """Return a view of the pixels, if Pillow exports them, else a copy."""
-    channels = _OF_FOUR_BYTES.get(image.mode)
-    if channels is not None and hasattr(image, "__arrow_c_array__"):
-        with suppress(ValueError):  # a large picture is in several pieces
-            memory = _core.read.arrow_bytes(*image.__arrow_c_array__())
-            return memory.reshape(image.height, image.width, 4)[..., :channels]
-    return np.asarray(image)
+    return np.asarray(image if image.mode == mode else image.convert(mode))

@@ -15,14 +15,13 @@ import numpy as np
 from sweephand import SweephandHint
 from sweephand.ext.vision.images.headers import JpegFrame, jpeg_frame
 from sweephand.ext.vision.images.steps import Picture
-from sweephand.extend import MOST_PIXEL_BYTES, OptionalModule, _core, open_picture
+from sweephand.extend import MOST_PIXEL_BYTES, OptionalModule, open_picture
 
 Image: Any = OptionalModule("PIL.Image", extra="image")
 
 SCALES = (8, 4, 2)
 """By which a JPEG may be made smaller while it is decoded."""
 
-_PIXEL = 4  # bytes: the fourth is not used
 _KINDS = (0xC0, 0xC1, 0xC2)  # baseline, extended and progressive, each by Huffman's code
 _UPRIGHT = (0, 1)  # orientations of EXIF
 _CHANNELS = (1, 3)
@@ -77,21 +76,14 @@ def scaled(content: bytes, frame: JpegFrame, scale: int) -> Picture:
 
 def _by_turbo(content: bytes, frame: JpegFrame, scale: int) -> Picture | None:
     height, width = _extent(frame, scale)
-    memory = _core.read.empty_bytes(height * width * _PIXEL)
     try:
-        made = _simplejpeg().decode_jpeg(
-            content,
-            "RGBX",
-            min_height=height,
-            min_width=width,
-            min_factor=scale,
-            buffer=memory,
+        picture: Picture = _simplejpeg().decode_jpeg(
+            content, "RGB", min_height=height, min_width=width, min_factor=scale
         )
     except ValueError:  # also where Pillow makes the best of it
         return None
-    if made.shape != (height, width, _PIXEL):
+    if picture.shape != (height, width, 3):
         return None
-    picture = memory.reshape(made.shape)[..., :3]
     picture.flags.writeable = False  # as Pillow's are
     return picture
 
