@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import pickle
@@ -297,3 +298,15 @@ def test_what_a_client_says_of_a_url_is_told_without_its_secrets() -> None:
     assert told == "500, url='https://host/a.bin'; ... is wrong, and so is ..."
     other = f"moved to https://other/b?token={SECRET}, say me:{PASSWORD}"
     assert without_secrets(other, url) == "moved to https://other/b say me:..."
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_server_without_ranges_is_refused_after_one_try(client: str, tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(bytes(100))
+    with serve_to(client, tmp_path) as store:
+        store.has_ranges = False
+        (file,) = remote.describe_objects([f"{store.url}/a.bin"])
+        with pytest.raises(OSError, match="does not serve parts of a file") as caught:
+            file.fetch(10, 4)
+    assert caught.value.errno == errno.EOPNOTSUPP
+    assert [method for method, _ in store.asked].count("GET") == 1

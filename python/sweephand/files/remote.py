@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -69,6 +70,8 @@ class RemoteFile(SourceFile):
         def request() -> bytes:
             store, path = open_store(self.url)
             content: bytes = store.cat_file(path, start=offset, end=end)
+            if len(content) > end - offset:
+                raise io.UnsupportedOperation("all of the file came for a range of it")
             if len(content) != end - offset:
                 raise OSError(
                     errno.EIO, f"asked for {end - offset} bytes, got {len(content)}", self.path

@@ -27,6 +27,11 @@ _FINAL: dict[int, set[object]] = {
     | {401, 403},
     errno.EISDIR: {"IsADirectoryError"},
     errno.ENOTDIR: {"NotADirectoryError"},
+    errno.EOPNOTSUPP: {"NotSupportedError", "UnsupportedOperation"},
+}
+_REASONS = {
+    errno.EOPNOTSUPP: "the server does not serve parts of a file (ranges of bytes): copy the "
+    "file to a local disk, or to a store or server that does"
 }
 
 _OBSTORE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "http", "https"}
@@ -88,8 +93,8 @@ def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -
     TimeoutError
         If that takes longer than `time_limit`, all attempts together.
     OSError
-        At once if the object is absent or access is denied, else after the last attempt; with
-        the URL as it may be shown.
+        At once if the object is absent, access is denied or the server knows no ranges, else
+        after the last attempt; with the URL as it may be shown.
     """
     limit = time_limit()
     end = time.monotonic() + limit
@@ -131,7 +136,7 @@ def _raise_final(failure: Exception, url: str) -> None:
     known.add(getattr(failure, "status", None))
     for code, final in _FINAL.items():
         if known & final:
-            raise OSError(code, os.strerror(code), shown(url))
+            raise OSError(code, _REASONS.get(code, os.strerror(code)), shown(url))
 
 
 def look_up(store: Any, path: str) -> Mapping[str, Any]:
