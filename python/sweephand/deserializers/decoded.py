@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -10,15 +12,14 @@ from numpy.typing import DTypeLike
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
-from sweephand.ext.vision.decode.pictures import Mode, image
-from sweephand.ext.vision.decode.sounds import audio
 from sweephand.maps.function_digest import function_digest
 from sweephand.maps.known_map import KnownMap
 from sweephand.maps.mapped import map_corpus
 from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap
 
-_MODES: dict[int, Mode] = {1: "L", 3: "RGB", 4: "RGBA"}
+_GROUP = "sweephand.decoders"  # of entry points: what decodes an "image" or "audio"
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def decode_streams(corpus: Corpus, opening: OpenContext) -> Corpus:
@@ -54,20 +55,26 @@ def decode_streams(corpus: Corpus, opening: OpenContext) -> Corpus:
 
 
 def _decoder(name: str, definition: StreamDef) -> KnownMap:
-    shape = definition.shape
+    shape, make = definition.shape, _maker(str(definition.decode))
     if definition.decode == "audio":
-        dtype: Literal["float32", "int16"] = "float32"
-        if definition.dtype is not None and np.dtype(definition.dtype) == np.int16:
-            dtype = "int16"
-        return audio(name, dtype=dtype)
+        is_int16 = definition.dtype is not None and np.dtype(definition.dtype) == np.int16
+        return make(name, dtype="int16" if is_int16 else "float32")
     if shape is None:
-        return image(name)
+        return make(name)
     if not isinstance(shape, tuple) or len(shape) != 3 or shape[0] not in _MODES:
         raise ValueError(
             f"stream {name!r} is of pictures, whose shape is (channels, height, width) with 1, "
             f"3 or 4 channels, got {shape!r:.60}; sh.decode.image has more to choose from"
         )
-    return image(name, shape[1:], mode=_MODES[shape[0]])
+    return make(name, shape[1:], mode=_MODES[shape[0]])
+
+
+def _maker(kind: str) -> Callable[..., KnownMap]:
+    """Return the function that makes a decoder: ``sh.decode.image``, or another package's."""
+    for point in entry_points(group=_GROUP, name=kind):
+        make: Callable[..., KnownMap] = point.load()
+        return make
+    raise ImportError(f"no package here decodes {kind!r}: none has an entry point of {_GROUP}")
 
 
 def _plain(

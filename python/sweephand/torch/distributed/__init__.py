@@ -1,6 +1,7 @@
 """Sources and trainers on many processes of ``torch.distributed``."""
 
-from sweephand.ext.integrations.elastic import ElasticSteps
+from importlib import import_module
+
 from sweephand.torch.distributed.control import Control
 from sweephand.torch.distributed.coordinate import coordinate
 from sweephand.torch.distributed.guard import guard
@@ -12,3 +13,10 @@ __all__ = ["Control", "ElasticSteps", "WorkerError", "coordinate", "guard"]
 def __dir__() -> list[str]:
     """Return the public names."""
     return __all__
+
+
+def __getattr__(name: str) -> object:
+    """Return the public name that an extension defines."""
+    if name == "ElasticSteps":
+        return getattr(import_module("sweephand.ext.integrations.elastic"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

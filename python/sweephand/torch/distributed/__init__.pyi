@@ -1,0 +1,10 @@
+"""Where each public name is defined."""
+
+from sweephand.ext.integrations.elastic import ElasticSteps as ElasticSteps
+from sweephand.train.trainer.workers import WorkerError as WorkerError
+
+from .control import Control as Control
+from .coordinate import coordinate as coordinate
+from .guard import guard as guard
+
+__all__ = ["Control", "ElasticSteps", "WorkerError", "coordinate", "guard"]
