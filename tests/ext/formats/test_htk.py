@@ -213,7 +213,7 @@ def test_kinds_that_are_no_floats_are_refused(tmp_path: Path, kind: int, told: s
         ("a=", "names no frames"),
         ("a=a.mfc[1,2]", r"\[1,2\] of the list are not among the 2 here"),
         ("a.mfc\na=a.mfc", "'a' is there more than once"),
-        ("", "it is empty"),
+        ("", "the corpus is empty"),
     ],
 )
 def test_a_list_that_is_wrong_is_an_error(tmp_path: Path, line: str, told: str) -> None:
@@ -285,7 +285,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         features(at, context=5)
     with pytest.raises(ValueError, match="scp= and context= are for HTKFeatureDeserializer"):
         sh.CTFDeserializer(at, {"x": sh.io.StreamDef(scp=at)})
-    with pytest.raises(TypeError, match=r"HTK's streams are sweephand.io.StreamDef\(...\)"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'scp'"):
         sh.StreamDef(scp=at)
     two = sh.StreamDefs(x=sh.io.StreamDef(mlf=at), y=sh.io.StreamDef(mlf=at))
     with pytest.raises(ValueError, match="takes one stream"):
