@@ -18,37 +18,37 @@
 namespace sweephand {
 namespace {
 
-using Extents = std::vector<py::ssize_t>;
+using ArrayShape = std::vector<py::ssize_t>;
 
 py::ssize_t extent(std::uint64_t size) { return static_cast<py::ssize_t>(size); }
 
 // C-contiguous, unless there are strides. It keeps its buffer, and no other; None if there is
 // no buffer.
-py::object array_over(const Buffer& buffer, const py::dtype& dtype, Extents shape,
-                      Extents strides = {}) {
+py::object array_over(const Buffer& buffer, const py::dtype& dtype, ArrayShape shape,
+                      ArrayShape strides = {}) {
   if (!buffer) return py::none();
   return py::array(dtype, std::move(shape), std::move(strides), buffer.data(), keep(buffer));
 }
 
 template <class T>
-py::object array_over(const Buffer& buffer, Extents shape) {
+py::object array_over(const Buffer& buffer, ArrayShape shape) {
   return array_over(buffer, py::dtype::of<T>(), std::move(shape));
 }
 
 // The rows of a grid, which may be parts of wider rows.
 py::object cells_array(const StreamBatch& stream, const Buffer& buffer, const py::dtype& dtype,
-                       Extents shape, std::uint64_t cell_bytes) {
-  Extents strides = py::detail::c_strides(shape, dtype.itemsize());
+                       ArrayShape shape, std::uint64_t cell_bytes) {
+  ArrayShape strides = py::detail::c_strides(shape, dtype.itemsize());
   strides[0] = extent(stream.stride * cell_bytes);
   return array_over(buffer, dtype, std::move(shape), std::move(strides));
 }
 
 // The cells of a stream, its samples, or the elements of variable ones.
 py::object values_array(const StreamBatch& stream, const py::dtype& dtype,
-                        const Extents& sample_shape) {
+                        const ArrayShape& sample_shape) {
   if (stream.element_offsets)
     return array_over(stream.values, dtype, {extent(stream.num_elements)});
-  Extents shape{extent(stream.num_samples)};
+  ArrayShape shape{extent(stream.num_samples)};
   if (stream.is_grid()) shape = {extent(stream.rows), extent(stream.width)};
   shape.insert(shape.end(), sample_shape.begin(), sample_shape.end());
   if (stream.is_grid())
@@ -177,7 +177,7 @@ void bind_stream(py::module_& room) {
            })
       .def(
           "beyond",
-          [](const StreamBatch& self, const py::dtype& dtype, Extents shape) {
+          [](const StreamBatch& self, const py::dtype& dtype, ArrayShape shape) {
             return array_over(self.beyond, dtype, std::move(shape));
           },
           "dtype"_a, "shape"_a)

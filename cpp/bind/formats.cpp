@@ -314,7 +314,7 @@ void bind_text(py::module_& room) {
       "text"_a, "offsets"_a, "wanted"_a);
 }
 
-void bind_tables(py::module_& room) {
+void bind_table_rows(py::module_& room) {
   py::class_<TableForm>(room, "TableForm")
       .def(py::init<char, std::optional<char>>(), "delimiter"_a, "quote"_a);
   py::class_<RowFinder>(room, "RowFinder")
@@ -409,7 +409,7 @@ void bind_formats(py::module_& room) {
   bind_examples(room);
   bind_json(room);
   bind_text(room);
-  bind_tables(room);
+  bind_table_rows(room);
   bind_tar(room);
   bind_speech(room);
 }
