@@ -8,7 +8,6 @@
 #include "compose/event_planner.hpp"
 #include "compose/fit.hpp"
 #include "compose/limited_pack.hpp"
-#include "compose/micro_batches.hpp"
 #include "compose/mixed_rows.hpp"
 #include "compose/pack.hpp"
 #include "compose/packed.hpp"
@@ -150,21 +149,12 @@ void bind_share(py::module_& room) {
   py::class_<ShareRule>(room, "ShareRule")
       .def(py::init<Sharing, Cost, std::uint32_t, bool>(), "sharing"_a, "cost"_a, "num_lanes"_a,
            "first_half"_a);
-  room.def("fit_share_rule", &fit_share_rule, "timeline"_a, "request"_a, "plan"_a);
   room.def(
       "owners",
       [](const Plan& whole, std::uint32_t num_workers, const ShareRule& rule) {
         return to_numpy_without_gil([&] { return owners(whole.share, num_workers, rule); });
       },
       "whole"_a, "num_workers"_a, "rule"_a);
-  room.def(
-      "row_owners",
-      [](const Plan& whole, std::uint32_t num_workers, Cost cost,
-         std::uint32_t micro_batch_rows) {
-        return to_numpy_without_gil(
-            [&] { return row_owners(whole, num_workers, cost, micro_batch_rows); });
-      },
-      "whole"_a, "num_workers"_a, "cost"_a, "micro_batch_rows"_a);
 }
 
 using PlannerClass = py::class_<Planner, py::smart_holder>;

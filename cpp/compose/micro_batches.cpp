@@ -156,18 +156,6 @@ std::vector<std::uint32_t> deal_evenly(std::span<const uint128> costs, std::uint
   return takers.owners();
 }
 
-std::vector<std::uint32_t> row_owners(const Plan& whole, std::uint32_t num_workers,
-                                      const Cost& cost, std::uint32_t micro_batch_rows) {
-  std::vector<uint128> costs(whole.num_rows);
-  for (std::size_t j = 0; j < whole.cells.size(); ++j) {
-    costs[whole.cells[j].row] +=
-        cost.of(whole.share[j].sequence, whole.cells[j].first, whole.share[j].size);
-  }
-  if (micro_batch_rows == 0) return deal_costs(costs, num_workers);
-  return deal_evenly(costs, num_workers,
-                     most_rows(costs.size(), num_workers, micro_batch_rows));
-}
-
 std::vector<std::uint32_t> micro_batches(std::span<const uint128> costs,
                                          std::uint32_t num_workers, std::uint32_t rank,
                                          std::uint32_t micro_batch_rows) {

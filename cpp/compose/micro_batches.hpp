@@ -3,8 +3,6 @@
 #pragma once
 
 #include "base/mix.hpp"
-#include "compose/cost.hpp"
-#include "compose/plan.hpp"
 
 #include <cstdint>
 #include <span>
@@ -17,11 +15,6 @@ namespace sweephand {
 // within 1/256 of the mean. REQUIRES: costs.size() <= num_takers * most
 std::vector<std::uint32_t> deal_evenly(std::span<const uint128> costs, std::uint32_t num_takers,
                                        std::uint64_t most);
-
-// The worker of each row of a whole minibatch: as micro_batches gives them, or deal_costs if
-// micro_batch_rows is 0. REQUIRES: num_workers >= 1
-std::vector<std::uint32_t> row_owners(const Plan& whole, std::uint32_t num_workers,
-                                      const Cost& cost, std::uint32_t micro_batch_rows);
 
 // The rows of one worker, one micro-batch after the other, the costliest first; kNoRow fills
 // them to `micro_batch_rows`. All workers have the same number. REQUIRES: rank < num_workers,

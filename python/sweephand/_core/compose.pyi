@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'EventPlanner', 'Events', 'Fitting', 'Packing', 'PieceCount', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'best_boundaries', 'count_sizes', 'fit_share_rule', 'owners', 'pack_in_order', 'pack_in_order_within', 'pack_largest_first_within', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'row_owners']
+__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'EventPlanner', 'Events', 'Fitting', 'Packing', 'PieceCount', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_in_order_within', 'pack_largest_first_within', 'pack_longest_first', 'pack_mixture', 'padded_cells']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -251,8 +251,6 @@ def best_boundaries(sizes: collections.abc.Sequence[SizeCount], num_buckets: typ
     ...
 def count_sizes(corpus: sweephand._core.index.Corpus) -> list[SizeCount]:
     ...
-def fit_share_rule(timeline: sweephand._core.order.Timeline, request: Request, plan: Plan) -> ShareRule:
-    ...
 def owners(whole: Plan, num_workers: typing.SupportsInt | typing.SupportsIndex, rule: ShareRule) -> numpy.typing.NDArray[numpy.uint32]:
     ...
 def pack_in_order(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex) -> Rows:
@@ -266,6 +264,4 @@ def pack_longest_first(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uin
 def pack_mixture(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], corpora: typing.Annotated[numpy.typing.ArrayLike, numpy.uint16], sweeps: typing.Annotated[numpy.typing.ArrayLike, numpy.uint16], counts: collections.abc.Sequence[typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]], limits: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex) -> Rows:
     ...
 def padded_cells(sizes: collections.abc.Sequence[SizeCount], boundaries: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
-    ...
-def row_owners(whole: Plan, num_workers: typing.SupportsInt | typing.SupportsIndex, cost: Cost, micro_batch_rows: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint32]:
     ...

@@ -21,13 +21,11 @@ class ChunkUses:
         Digests of what numbers the chunks, and of what says when they come.
     sweep : int
         Samples of a sweep.
-    chunk_samples : ndarray of uint64, shape (chunks,)
     """
 
     def __init__(self, plan: Plan) -> None:
         corpus, options = plan.corpus, plan.options
         self.sweep = corpus.core.num_samples
-        self.chunk_samples = corpus.sizing.chunk_samples
         counts = corpus.chunk_sequences
         self.corpus = _digest(repr(list(corpus.names)).encode(), counts.tobytes())
         window, scores = plan.opened.window, plan.opened.scores

@@ -349,14 +349,6 @@ class Plan:
         number = self.corpus.ids.number_of(sequence_id)
         return self.make_planner().find(number, sweep, size)
 
-    def later_part(self, time: int) -> int:
-        """Return the first time from `time` on before which nothing is of a later part."""
-        return self._parts.boundary(time)
-
-    @cached_property
-    def _parts(self) -> _core.compose.Planner:
-        return make_planner(self.order, self.layout, self.end)
-
     @cached_property
     def state(self) -> State:
         """State of the start; computed on demand, as it looks at all lengths."""

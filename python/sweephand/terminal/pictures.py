@@ -37,15 +37,6 @@ def check_matplotlib() -> None:
         raise ImportError(HOW_TO_INSTALL) from None
 
 
-def has_matplotlib() -> bool:
-    """Return True if figures can be made."""
-    try:
-        check_matplotlib()
-    except ImportError:
-        return False
-    return True
-
-
 def new_figure(title: str, num_panels: int, columns: int = 3) -> tuple[Figure, list[Axes]]:
     """Return a figure with a title, and its panels, at most `columns` side by side.
 

@@ -23,13 +23,11 @@ class Uses(Protocol):
         Digests of what numbers chunks, and of what says when they come.
     sweep : int
         Samples of a sweep.
-    chunk_samples : ndarray of uint64, shape (chunks,)
     """
 
     corpus: int
     timeline: int
     sweep: int
-    chunk_samples: NDArray[np.uint64]
 
     def next(
         self,
