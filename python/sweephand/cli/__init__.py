@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
 import sweephand
+from sweephand.base.added import entry_points
 from sweephand.cli.answers import Answer, WrongUsage, error_facts, write_json
 from sweephand.cli.help import HelpFormatter, short_usage
 from sweephand.cli.picture import add_picture, check_picture
@@ -158,7 +158,7 @@ def parser() -> argparse.ArgumentParser:
 @cache
 def commands() -> dict[str, str]:
     """Return the commands, those of the core first, and the module of each."""
-    added = {point.name: point.value for point in entry_points(group=_GROUP)}
+    added = {point.name: point.value for point in entry_points(_GROUP)}
     return {name: f"sweephand.cli.{name}" for name in _CORE} | dict(sorted(added.items()))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from sweephand.base.added import load_added
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
@@ -71,10 +71,10 @@ def _decoder(name: str, definition: StreamDef) -> KnownMap:
 
 def _maker(kind: str) -> Callable[..., KnownMap]:
     """Return the function that makes a decoder: ``sh.decode.image``, or another package's."""
-    for point in entry_points(group=_GROUP, name=kind):
-        make: Callable[..., KnownMap] = point.load()
-        return make
-    raise ImportError(f"no package here decodes {kind!r}: none has an entry point of {_GROUP}")
+    make: Callable[..., KnownMap] | None = load_added(_GROUP, kind)
+    if make is None:
+        raise ImportError(f"no package here decodes {kind!r}: no entry point of {_GROUP} does")
+    return make
 
 
 def _plain(

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from sweephand.base.added import entry_points
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Wanted, the_only
 from sweephand.errors import DataError
@@ -22,9 +23,6 @@ Open = Callable[[Sequence[AnyPath], Wanted], Deserializer]
 
 _HEAD_BYTES = 4096
 _EMPTY_BYTES = 512  # more than nothing takes, compressed, with a name
-_PACKED = (
-    rb"\x1f\x8b|\x28\xb5|[\x50-\x5f]\x2a|[\x08\x18\x28\x38\x48\x58\x68\x78]"  # gzip, zstd, zlib
-)
 _GROUP = "sweephand.formats"  # of entry points
 
 
@@ -54,8 +52,6 @@ class Look:
         """True for a file without content, compressed or not."""
         if not self.path.is_file() or len(self.head) > _EMPTY_BYTES:
             return False
-        if not re.match(_PACKED, self.head):
-            return not self.head
         try:
             return not head_of_content(self.path, 4, ("gzip", "zlib", "zstd"))
         except DataError:
@@ -173,9 +169,8 @@ def installed_formats() -> list[Format]:
     TypeError
         If an entry point names something else than a `Format`.
     """
-    metadata = import_module("importlib.metadata")  # slow to import, and rarely needed
     found = []
-    for point in sorted(metadata.entry_points(group=_GROUP), key=lambda one: one.name):
+    for point in sorted(entry_points(_GROUP), key=lambda one: one.name):
         format_ = point.load()
         if not isinstance(format_, Format):
             raise TypeError(

@@ -126,7 +126,7 @@ def _look_at_path(path: AnyPath, formats: Sequence[Format]) -> Found:
     if look.is_empty:
         return Found(_NOTHING, [path])
     if not path.exists():
-        if known := _format_of(path, [known for known in formats if known.pairs]):
+        if known := _format_of(look, [known for known in formats if known.pairs]):
             return Found(known, [path])
         if isinstance(path, Path):
             raise not_found(path)
@@ -141,9 +141,8 @@ def _look_at_path(path: AnyPath, formats: Sequence[Format]) -> Found:
     raise ValueError(f"{str(path)!r} is of no format that is known here: {names}")
 
 
-def _format_of(path: AnyPath | Look, among: Sequence[Format]) -> Format | None:
-    look = path if isinstance(path, Look) else Look(path)
-    refuse_pointer(look.head, str(path))
+def _format_of(look: Look, among: Sequence[Format]) -> Format | None:
+    refuse_pointer(look.head, str(look.path))
     return next((known for known in among if known.is_at(look)), None)
 
 
@@ -156,10 +155,9 @@ def _look_into(folder: AnyPath, formats: Sequence[Format]) -> Found:
     found = []
     unknown = []
     for kind in _by_kind(files):
-        first = next((file for file in kind if not Look(file).is_empty), kind[0])
-        look = Look(first)
-        known = _NOTHING if look.is_empty else _format_of(look, formats)
-        if known is None and is_document(first):
+        look = next((look for look in map(Look, kind) if not look.is_empty), None)
+        known = _NOTHING if look is None else _format_of(look, formats)
+        if look is not None and known is None and is_document(look.path):
             continue
         if known:
             found.append(Found(known, kind))
@@ -193,9 +191,9 @@ def _look_into_folders(folder: AnyPath, formats: Sequence[Format]) -> Found:
         raise ValueError(f"the folder {str(folder)!r} is empty")
     if all("=" in one.name for one in inner):
         return _one_format([_look_into(one, formats) for one in inner], [folder])
-    alike = {_format_of(one, formats) for one in inner}  # a folder of stores
-    if len(alike) == 1 and (known := alike.pop()) and known.joins_folders:
-        return Found(known, inner)
+    for known in formats:
+        if known.joins_folders and all(known.is_at(Look(one)) for one in inner):
+            return Found(known, inner)
     pictures = [file for one in inner[:_MOST_NAMES] for file in files_at(one)[:1]]
     hints = [advice_for_file(file) for file in pictures]
     advice = next((hint for hint in hints if hint and not hint.startswith("text")), None)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.added import load_added
 from sweephand.base.checks import check_int
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
@@ -18,7 +19,7 @@ from sweephand.layouts.attention import Attention
 from sweephand.minibatch.contents import Contents, Keys, Origin
 from sweephand.minibatch.label_count import LABELS, LabelKind, kind_of_stream
 from sweephand.minibatch.minibatch_data import MinibatchData
-from sweephand.minibatch.page import HtmlPage, make_page, page_maker, table_of
+from sweephand.minibatch.page import PAGES, HtmlPage, make_page, table_of
 from sweephand.minibatch.pieces import Pieces, segments_of
 from sweephand.minibatch.share import Share
 
@@ -172,7 +173,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return make_page("minibatch", self, decode)
 
     def _repr_html_(self) -> str:
-        make = page_maker("minibatch")
+        make = load_added(PAGES, "minibatch")
         return table_of(self) if make is None else make(self)._repr_html_()
 
     def __reduce__(self) -> tuple[Any, ...]:

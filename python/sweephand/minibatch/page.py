@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sweephand.base.added import load_added
 from sweephand.errors import printable
 from sweephand.minibatch.minibatch_data import MinibatchData
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
-_GROUP = "sweephand.pages"
+PAGES = "sweephand.pages"
+"""The group of entry points, each named by what it shows."""
 
 
 class HtmlPage(Protocol):
@@ -30,21 +31,16 @@ class HtmlPage(Protocol):
     def _repr_html_(self) -> str: ...
 
 
-def page_maker(name: str) -> Callable[..., HtmlPage] | None:
-    """Return the function that an entry point adds, or None."""
-    metadata = import_module("importlib.metadata")  # slow to import, and rarely needed
-    return next((one.load() for one in metadata.entry_points(group=_GROUP, name=name)), None)
-
-
 def make_page(name: str, *arguments: object, **options: object) -> HtmlPage:
     """Return a page; ImportError if no installed package makes pages of this name."""
-    make = page_maker(name)
+    make = load_added(PAGES, name)
     if make is None:
         raise ImportError(
-            f"no installed package shows a {name} (no entry point {name!r} of {_GROUP}); "
+            f"no installed package shows a {name} (no entry point {name!r} of {PAGES}); "
             "`pip install sweephand` brings one, with the metadata that a copied folder lacks"
         )
-    return make(*arguments, **options)
+    page: HtmlPage = make(*arguments, **options)
+    return page
 
 
 def table_of(minibatch: Mapping[Any, MinibatchData]) -> str:
