@@ -24,7 +24,7 @@ formats() {
 }
 lint() { ruff check .; }
 types() { mypy; }
-size() { python tests/size.py; }
+size() { python -m tests.size; }
 tests() { python -m pytest; }
 exhaustive() { python -m pytest --exhaustive; }
 cpp() { cmake --workflow --preset dev; }
