@@ -10,11 +10,11 @@ from sweephand import _core
 from sweephand.base.checks import check_number
 from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.learners.array_learner import ArrayLearner, MakesRule
-from sweephand.train.learners.hyperparameters import Decay, HasBetas, HasEpsilon
+from sweephand.train.learners.hyperparameters import Decay
 
 
 @dataclass(eq=False, repr=False)
-class Adam(HasBetas, HasEpsilon, ArrayLearner):
+class Adam(ArrayLearner):
     """Adam: rates adapted to the mean and the mean square of the gradients.
 
     ``m = b1 * m + (1 - b1) * g`` and ``v = b2 * v + (1 - b2) * g * g`` for the mean gradient g;
@@ -54,6 +54,33 @@ class Adam(HasBetas, HasEpsilon, ArrayLearner):
         # For each parameter, the remaining weight of the zeros with which its moments began.
         self._left = [(1.0, 1.0)] * len(self.parameters)
 
+    @property
+    def beta_1(self) -> Decay:
+        """The first of `betas`."""
+        return self.betas[0]
+
+    @beta_1.setter
+    def beta_1(self, decay: Decay) -> None:
+        self.betas = decay, self.betas[1]
+
+    @property
+    def beta_2(self) -> Decay:
+        """The second of `betas`."""
+        return self.betas[1]
+
+    @beta_2.setter
+    def beta_2(self, decay: Decay) -> None:
+        self.betas = self.betas[0], decay
+
+    @property
+    def epsilon(self) -> float:
+        """The same as ``eps``, as Keras calls it."""
+        return self.eps
+
+    @epsilon.setter
+    def epsilon(self, eps: float) -> None:
+        self.eps = eps
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state of an exact resume beside the parameters, as `Learner` does."""
         return super().state_dict() | {"left": [list(pair) for pair in self._left]}
@@ -84,11 +111,8 @@ class Adam(HasBetas, HasEpsilon, ArrayLearner):
             self._left[i] = first * constants["beta_1"], second * constants["beta_2"]
             alike[self._left[i]].append(i)
         for (first, second), group in alike.items():
-            yield self._corrected_rule(constants, second), 1.0 / (1.0 - first), group
-
-    def _corrected_rule(self, constants: Mapping[str, float], left: float) -> _core.train.Rule:
-        """Return the rule; `left` is the weight of the initial zeros in the mean square."""
-        return self.RULE(**constants, root_scale=1.0 / math.sqrt(1.0 - left))
+            rule = self.RULE(**constants, root_scale=1.0 / math.sqrt(1.0 - second))
+            yield rule, 1.0 / (1.0 - first), group
 
 
 @dataclass(eq=False, repr=False)
