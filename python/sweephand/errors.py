@@ -26,6 +26,8 @@ def printable(text: str, *, keep: str = "") -> str:
     >>> print(printable("a\x1b[31m.bin"), printable("b\udcff\n"))
     a\x1b[31m.bin b\xff\n
     """
+    if text.isprintable():  # as nearly all are, and no memory is taken where none is left
+        return text
 
     def escape(match: re.Match[str]) -> str:
         character = match[0]
