@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[1]
 # What each part may have at most, of lines and of files. Limits only become smaller: the budget
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
-    "core": (54_600, 404),
-    "extensions": (20_900, 142),
-    "a source over arrays": (25_900, 178),
+    "core": (52_800, 404),
+    "extensions": (20_170, 141),
+    "a source over arrays": (24_730, 178),
     "C++": (31_310, 321),
     "tests": (76_600, None),
 }

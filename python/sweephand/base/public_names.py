@@ -10,14 +10,7 @@ Found = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
 def attach_names(package: str, file: str) -> Found:
-    """Return `__getattr__`, `__dir__` and `__all__` of a package, as its stub has the names.
-
-    Parameters
-    ----------
-    package, file : str
-        Its ``__name__`` and ``__file__``. Beside the file is ``__init__.pyi``, where each name
-        has a statement ``from .module import name as name``, or ``from . import room as room``.
-    """
+    """Return `__getattr__`, `__dir__` and `__all__` of a package, as its stub has the names."""
     path = file.rpartition(".")[0] + ".pyi"
     with open(path, encoding="utf-8") as stub:  # noqa: PTH123 (pathlib brings urllib)
         text = stub.read()

@@ -51,19 +51,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The words after the program's name; those of the process by default.
-
-    Returns
-    -------
-    int
-        0 only when all is well; 1 when the data, a check or a file is at fault; 2 for wrong
-        usage; 130 when the user interrupts.
-    """
+    """Run the command line and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     is_json = "--json" in words
     command = ""

@@ -33,14 +33,7 @@ class WrongUsage(Exception):
 
 
 def error_facts(error: BaseException, message: str, command: str) -> Answer:
-    """Return an error as facts.
-
-    Returns
-    -------
-    dict
-        ``ok`` (False), ``error``, the line that a person sees; ``where``, the command and what
-        is known of the place in the data; ``hint``, what to do, or None.
-    """
+    """Return an error as facts."""
     place = {name: getattr(error, name, None) for name in _PLACE}
     if isinstance(error, OSError):
         place["file"] = error.filename

@@ -37,15 +37,7 @@ def maps_of(corpus: Deserializer) -> list[MappedDeserializer]:
 def compare(
     mapped: MappedDeserializer, make_source: MakeSource, size: int
 ) -> Iterator[tuple[str, bool]]:
-    """Map minibatches twice, on other workers and in minibatches of another size.
-
-    Yields
-    ------
-    str
-        The id of a sequence.
-    bool
-        Whether it came out the same.
-    """
+    """Map minibatches twice, on other workers and in minibatches of another size."""
     once = _digests(mapped, make_source, 0, size)
     again = _digests(mapped, make_source, _WORKERS, 2 * size)
     for name in once.keys() & again.keys():

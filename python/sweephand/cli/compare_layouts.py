@@ -24,34 +24,18 @@ _SPLIT = ', "split"'
 
 @dataclass(frozen=True)
 class LayoutFigures:
-    """Figures of a layout over the planned steps.
+    """Figures of a layout over the planned steps."""
 
-    Attributes
-    ----------
-    layout : str
-        As Python spells it.
-    steps : int
-        Minibatches.
-    waste : float
-        Padding, of all cells.
-    cells_per_step, rows_per_step : float
-        Over all workers, on average.
-    shapes : int
-        Different shapes of a worker's dense array.
-    imbalance : float
-        By how much the worker with most cells exceeds the mean, on average over steps.
-    split_sequences : int
-        Those that are longer than a row and cut, in a sweep.
-    """
-
-    layout: str
-    steps: int
-    waste: float
+    layout: str  # as Python spells it
+    steps: int  # minibatches
+    waste: float  # padding, of all cells
+    # over all workers, on average
     cells_per_step: float
     rows_per_step: float
-    shapes: int
+    shapes: int  # different shapes of a worker's dense array
+    # by how much the worker with most cells exceeds the mean, on average over steps
     imbalance: float
-    split_sequences: int = 0
+    split_sequences: int = 0  # those that are longer than a row and cut, in a sweep
 
     @classmethod
     def of(
@@ -61,15 +45,7 @@ class LayoutFigures:
         grids: NDArray[np.int64],
         split_sequences: int = 0,
     ) -> Self:
-        """Return the figures of dense arrays.
-
-        Parameters
-        ----------
-        samples : ndarray of int64, shape (steps,)
-            Over all workers.
-        grids : ndarray of int64, shape (steps, workers, 2)
-            Rows and columns of each worker's array.
-        """
+        """Return the figures of dense arrays."""
         cells = grids.prod(axis=2)
         return cls(
             layout=layout,
@@ -95,13 +71,7 @@ def layout_facts(
     arguments: argparse.Namespace,
     screen: Screen,
 ) -> dict[str, object]:
-    """Return the figures of each layout on the corpus, and the recommended layout.
-
-    Parameters
-    ----------
-    steps : DryRun
-        Of layouts of whole sequences, which share their steps.
-    """
+    """Return the figures of each layout on the corpus, and the recommended layout."""
     found = _whole_sequences(steps, arguments.multiple_of)
 
     def add(name: str, text: str, source: MinibatchSource) -> None:
@@ -144,15 +114,7 @@ def _whole_sequences(steps: DryRun, multiple_of: int) -> dict[str, LayoutFigures
 
 
 def recommend(figures: dict[str, LayoutFigures], equal_sequences: bool) -> tuple[str, str]:
-    """Return the name of the layout to take, and why.
-
-    Parameters
-    ----------
-    figures : dict
-        Of "ragged", "padded", "bucketed" and, where there can be rows, "packed".
-    equal_sequences : bool
-        All sequences have the same length.
-    """
+    """Return the name of the layout to take, and why."""
     if equal_sequences:
         return "ragged", "all sequences have one length: there is nothing to pad"
     padded, bucketed, packed = (figures.get(name) for name in ("padded", "bucketed", "packed"))

@@ -17,32 +17,19 @@ from sweephand.terminal.screen import Screen
 
 @dataclass(frozen=True)
 class DryRun:
-    """Contents of every planned step, one entry each.
+    """Contents of every planned step, one entry each."""
 
-    Attributes
-    ----------
-    samples, sequences : ndarray of int64, shape (steps,)
-        Over all workers.
-    grids : ndarray of int64, shape (steps, workers, 2)
-        Rows and columns of each worker's dense array; in layouts of whole sequences a row per
-        sequence, as wide as the worker's longest one.
-    shares : ndarray of int64, shape (steps, workers)
-        Samples that each worker gets.
-    costs : ndarray of float64, shape (steps, workers)
-        What the sequences of each cost by attention, in samples of short ones.
-    has_equal_sequences : bool
-        All sequences have the same size.
-    longest : int
-        Samples of the longest sequence.
-    """
-
+    # over all workers
     samples: NDArray[np.int64]
     sequences: NDArray[np.int64]
+    # rows and columns of each worker's dense array; in layouts of whole sequences a row per
+    # sequence, as wide as the worker's longest one
     grids: NDArray[np.int64]
-    shares: NDArray[np.int64]
+    shares: NDArray[np.int64]  # samples that each worker gets
+    # what the sequences of each cost by attention, in samples of short ones
     costs: NDArray[np.float64]
-    has_equal_sequences: bool
-    longest: int
+    has_equal_sequences: bool  # all sequences have the same size
+    longest: int  # samples of the longest sequence
 
     @property
     def num_steps(self) -> int:

@@ -25,25 +25,7 @@ def make_assembler(
     readers: Sequence[Reader] | None = None,
     heads: Mapping[str, int] | None = None,
 ) -> _core.engine.Assembler:
-    """Return the engine that carries out plans of a corpus.
-
-    Parameters
-    ----------
-    options : core object
-        How minibatches are laid out.
-    padding_of : callable
-        Returns the bytes of an element that pads a stream.
-    load_ahead : bool
-        Whether chunks are loaded before they are wanted.
-    report : callable
-        Is called with the numbers of sequences that cannot be delivered.
-    led_by : int
-        Chunks of the corpus that this one is joined to; 0 if it is the first, or is not joined.
-    readers : sequence of Reader, optional
-        Those that read it, if not its own.
-    heads : dict of int, optional
-        By stream of ``bytes``, the most of every sample that is delivered.
-    """
+    """Return the engine that carries out plans of a corpus."""
     readers = corpus.readers if readers is None else readers
     has_size_stream = corpus.size_stream is not None
     leader = led_by or len(corpus.chunk_starts)

@@ -75,22 +75,7 @@ def as_dtype(wanted: object) -> np.dtype[Any]:
 
 
 def as_array(what: str, data: object) -> NDArray[Any]:
-    """Return data of a user as an array of native byte order, every value as it is.
-
-    Parameters
-    ----------
-    what : str
-        What they are, for errors.
-    data : array, torch tensor, number, or nested lists of them
-
-    Raises
-    ------
-    TypeError
-        If elements are Python objects.
-    ValueError
-        If it cannot be read as an array, has masked elements, or mixes booleans, numbers and
-        text, or integers with floats that cannot hold them.
-    """
+    """Return data of a user as an array of native byte order, every value as it is."""
     if _is_torch(data):
         array = _from_torch(what, data)
     else:
@@ -129,13 +114,7 @@ def unmasked(what: object, data: object) -> object:
 
 
 def check_dtype(what: str, dtype: np.dtype[Any]) -> None:
-    """Refuse element types that have no plain bytes.
-
-    Raises
-    ------
-    TypeError
-        If elements are Python objects, or have no bytes at all.
-    """
+    """Refuse element types that have no plain bytes."""
     if dtype.hasobject:
         raise TypeError(
             f"{what} holds Python objects (dtype {dtype}); give numbers, or a list "

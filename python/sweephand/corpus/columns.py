@@ -124,13 +124,7 @@ Read = TypeVar("Read")
 
 
 def read_offsets(column: ColumnData, read: Callable[[], Read]) -> Read:
-    """Return the result of `read`, which reads sample offsets that a file may hold.
-
-    Raises
-    ------
-    StaleError
-        If the file that they lie in changed.
-    """
+    """Return the result of `read`, which reads sample offsets that a file may hold."""
     if column.mapped_offsets is None:
         return read()
     found: Read = column.mapped_offsets.read(read)

@@ -205,18 +205,10 @@ class Corpus(ABC):
 
 @dataclass(frozen=True)
 class ShareChange:
-    """Change of the shares of a mixture's corpora from a time on.
+    """Change of the shares of a mixture's corpora from a time on."""
 
-    Attributes
-    ----------
-    time : int
-        The key from which on they hold: nominal time, as what is due counts it.
-    weights : object
-        As a user gives them.
-    """
-
-    time: int
-    weights: object
+    time: int  # the key from which on they hold: nominal time, as what is due counts it
+    weights: object  # as a user gives them
 
 
 class TimelineEnd(Protocol):

@@ -32,29 +32,7 @@ def make_column(
     *,
     whole: bool = False,
 ) -> ColumnData:
-    """Read one stream out of the data that a user passes.
-
-    Parameters
-    ----------
-    name : str
-        The stream, for errors.
-    data : array, list, (values, offsets), SciPy CSR, list of CSR, or torch tensor
-        An array of shape (sequences, *shape) holds one sample per sequence; a list holds one
-        sequence per entry, each of shape (samples, *shape); ``(values, offsets)`` holds samples
-        one after the other and where each sequence begins. Entries that are ``bytes`` or
-        ``str`` are one sample each, lists of them are sequences.
-    shape : tuple of int, optional
-        Of one sample, if it is declared: arrays of this shape in a list are one sample each.
-    whole : bool
-        The data are all that there are: pictures of one shape are one sample each, too.
-
-    Raises
-    ------
-    TypeError
-        If the container or its elements cannot be numbers.
-    ValueError
-        If sample shapes differ, or offsets do not fit the values.
-    """
+    """Read one stream out of the data that a user passes."""
     if getattr(data, "is_nested", False):  # a tensor of torch: its parts are sequences
         data = list(data.unbind())  # type: ignore[attr-defined]
     check_nulls(f"stream {name!r}", data)

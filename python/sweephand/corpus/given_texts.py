@@ -23,11 +23,6 @@ def listed(what: str, data: Any) -> Any:
     """Return an array of texts or of Python objects as lists; anything else as it is.
 
     Zeros that pad a text to the width of its dtype do not belong to it.
-
-    Raises
-    ------
-    ValueError
-        If an element is masked.
     """
     if isinstance(data, np.ndarray) and data.dtype.kind in f"{_TEXTS}O" and data.itemsize:
         array: Any = unmasked(what, data)
@@ -46,13 +41,7 @@ def is_null(value: object) -> bool:
 
 
 def check_nulls(what: str, data: Any) -> None:
-    """Refuse a column of Arrow, polars or pandas with nulls; NaN of floats is a value.
-
-    Raises
-    ------
-    ValueError
-        If there is one.
-    """
+    """Refuse a column of Arrow, polars or pandas with nulls; NaN of floats is a value."""
     if _count_nulls(data):
         raise ValueError(
             f"{what} has nulls, which have no value: fill or drop them (fillna, dropna)"
@@ -60,15 +49,7 @@ def check_nulls(what: str, data: Any) -> None:
 
 
 def to_bytes(what: str, samples: Sequence[object]) -> list[bytes]:
-    """Return texts as bytes.
-
-    Raises
-    ------
-    TypeError
-        If one is no text.
-    ValueError
-        If one has no bytes.
-    """
+    """Return texts as bytes."""
     encoded = []
     for number, sample in enumerate(samples):
         if isinstance(sample, str):

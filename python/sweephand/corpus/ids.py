@@ -220,15 +220,7 @@ class GivenIds(SequenceIds):
 
 
 class KeptIds(SequenceIds):
-    """Ids of the sequences that are kept of a corpus; their names do not change.
-
-    Parameters
-    ----------
-    all_ids : SequenceIds
-        Ids of all sequences.
-    kept : ndarray, shape (sequences,)
-        The number among all of every sequence that is left, ascending.
-    """
+    """Ids of the sequences that are kept of a corpus; their names do not change."""
 
     def __init__(self, all_ids: SequenceIds, kept: NDArray[np.integer]) -> None:
         self._all_ids = all_ids

@@ -14,12 +14,7 @@ Keys = Callable[[], NDArray[np.int64] | list[str]]
 
 
 class KeptNumbers:
-    """Join keys of sequences that are joined by their numbers in the corpus they were taken of.
-
-    Parameters
-    ----------
-    numbers : ndarray of uint64, shape (sequences,)
-    """
+    """Join keys of sequences joined by their numbers in the corpus they come from."""
 
     def __init__(self, numbers: NDArray[np.uint64]) -> None:
         self._numbers = numbers

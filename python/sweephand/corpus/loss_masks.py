@@ -14,17 +14,10 @@ from sweephand.corpus.columns import offsets_of, ranges
 
 @dataclass(frozen=True)
 class LossMasks:
-    """Samples of every sequence that a loss is taken on.
+    """Samples of every sequence that a loss is taken on."""
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (sequences + 1,)
-        Where the runs of each sequence begin in `bounds`, and the end.
-    bounds : ndarray of uint32
-        Of each run the first sample, and the one after its last, as the sequence counts.
-    """
-
-    offsets: NDArray[np.int64]
+    offsets: NDArray[np.int64]  # where the runs of each sequence begin in `bounds`, and the end
+    # of each run the first sample, and the one after its last, as the sequence counts
     bounds: NDArray[np.uint32]
 
     @classmethod

@@ -37,22 +37,13 @@ Of sequence ``numbers[places[i]]`` entry ``i`` of the ragged batch is the origin
 
 @dataclass(frozen=True)
 class MappedOrigin:
-    """Origin of mapped sequences: the corpus and the function that makes them.
-
-    Attributes
-    ----------
-    numbers : ndarray of uint64, shape (sequences made,), or None
-        The sequence of it that each is made of; None: that of the same number.
-    make : callable
-        Makes them.
-    ledger : Ledger
-        Where damaged ones are counted.
-    """
+    """Origin of mapped sequences: the corpus and the function that makes them."""
 
     corpus: StoredCorpus
+    # the sequence of it that each is made of; None: that of the same number
     numbers: NDArray[np.uint64] | None
-    make: Make
-    ledger: Ledger
+    make: Make  # makes them
+    ledger: Ledger  # where damaged ones are counted
 
     def mapping(self, load_ahead: bool, led_by: int) -> _core.engine.MappedSequences:
         """Return the engine's mapping."""
@@ -74,15 +65,9 @@ class MappedOrigin:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MappedReader(Reader):
-    """Makes sequences when a minibatch wants them.
+    """Makes sequences when a minibatch wants them."""
 
-    Attributes
-    ----------
-    origin : MappedOrigin
-        What they are made of.
-    """
-
-    origin: MappedOrigin
+    origin: MappedOrigin  # what they are made of
 
     @property
     def is_mapped(self) -> bool:

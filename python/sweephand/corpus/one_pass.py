@@ -28,12 +28,6 @@ def one_pass(
     """Iterate over all sequences from `begin`, in ragged batches of about `batch_samples`.
 
     Of streams of ``bytes`` that `heads` names, samples are cut to that many.
-
-    Yields
-    ------
-    numbers : ndarray of uint64
-        The sequences of the batch; damaged ones are left out of it, and counted by the ledger.
-    batch : core object
     """
     order = _core.order.SweepTimeline(
         corpus=_core.index.Corpus(

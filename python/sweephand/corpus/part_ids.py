@@ -11,17 +11,7 @@ from sweephand.corpus.ids import SequenceIds
 
 
 class PartIds(SequenceIds):
-    """Ids ``<id of the sequence>#<part>``.
-
-    Parameters
-    ----------
-    ids : SequenceIds
-        Ids of the sequences.
-    starts : callable
-        Returns the first part of every sequence, and the end: int64, shape (sequences + 1,).
-    noun : str
-        What a part is called in messages.
-    """
+    """Ids ``<id of the sequence>#<part>``."""
 
     def __init__(
         self, ids: SequenceIds, starts: Callable[[], NDArray[np.int64]], noun: str = "sequence"

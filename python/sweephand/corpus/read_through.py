@@ -29,18 +29,10 @@ UNKNOWN_CHUNK = 2**64 - 1
 
 @dataclass(frozen=True)
 class CacheUse:
-    """How a source uses the cache of its node.
+    """How a source uses the cache of its node."""
 
-    Attributes
-    ----------
-    reads : NodeReads or None
-        None where nothing lies in a store.
-    decoded : DecodedChunks or None
-        None where that was not asked for.
-    """
-
-    reads: NodeReads | None = None
-    decoded: DecodedChunks | None = None
+    reads: NodeReads | None = None  # none where nothing lies in a store
+    decoded: DecodedChunks | None = None  # none where that was not asked for
 
     def stand(self, engine: _core.engine.Engine, request: _core.compose.Request) -> None:
         """Publish the nominal time of the source, and its share of the workers."""
@@ -64,17 +56,7 @@ class CacheUse:
 def read_through(
     corpus: Corpus, cache: NodeCache, make_uses: Callable[[], Uses], made_of: object
 ) -> tuple[Sequence[Reader], CacheUse]:
-    """Return readers whose chunks come from other processes of the node where they can.
-
-    Parameters
-    ----------
-    corpus : Corpus
-        The corpus that they read.
-    make_uses : callable
-        Returns the future of the chunks of the corpus.
-    made_of : object
-        All that decides what is decoded.
-    """
+    """Return readers whose chunks come from other processes of the node where they can."""
     from pathlib import Path  # only here, as it brings urllib
 
     stored: list[tuple[ReadCorpus, StoredReader]] = []
@@ -133,13 +115,7 @@ def _chunks_in(chunks: slice, owner: ReadCorpus, reader: StoredReader) -> NDArra
 
 
 def chunks_of_loads(corpus: ReadCorpus, reader: StoredReader) -> NDArray[np.uint64]:
-    """Return the chunk of the corpus whose sequences come first in each load of a reader.
-
-    Returns
-    -------
-    ndarray of uint64, shape (loads,)
-        `UNKNOWN_CHUNK` where the reader has the sequences in an order of its own.
-    """
+    """Return the chunk of the corpus whose sequences come first in each load of a reader."""
     begins = reader.loads.offsets()[:-1]
     numbers = reader.numbers
     if numbers is not None:

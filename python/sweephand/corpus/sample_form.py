@@ -101,14 +101,7 @@ class SampleForm:
         return list(self._fields.values())
 
     def convert(self, members: Mapping[Any, Any], *, may_be_empty: bool = False) -> Samples:
-        """Return the samples of one sequence.
-
-        Raises
-        ------
-        WrongSamples
-            If a value is missing, is of another kind than those of the first sequence, or is no
-            sample at all; or if nothing defines the size.
-        """
+        """Return the samples of one sequence."""
         samples = {}
         for stream, field in self._fields.items():
             try:
@@ -138,13 +131,7 @@ class SampleForm:
         }
 
     def begin_columns(self, sizes: Sequence[int]) -> _core.read.SampleColumns:
-        """Return columns to lay values of many sequences in, the quick way if they are usual.
-
-        Parameters
-        ----------
-        sizes : sequence of int
-            What each sequence must have, in samples.
-        """
+        """Return columns that values of many sequences are written to."""
         likes = [self.like[name] for name in self._fields]
         names = list(self._fields)
         sizing = [names.index(name) for name in self._sizing]

@@ -73,24 +73,7 @@ def size_columns(
     *,
     skipped: NDArray[np.int64] | None = None,
 ) -> Sizing:
-    """Return the sizes of sequences whose columns are all here.
-
-    Parameters
-    ----------
-    columns : dict of ColumnData
-        One per stream, with as many sequences each.
-    chunks : core object
-        The first sequence of every chunk.
-    streams : sequence of str, optional
-        Those whose longest is the size; by default all.
-    skipped : ndarray of int64, optional
-        Sequences that are never delivered; they count one sample.
-
-    Raises
-    ------
-    ValueError
-        If a sequence has no sample.
-    """
+    """Return the sizes of sequences whose columns are all here."""
     chosen = columns if streams is None else {name: columns[name] for name in streams}
     measure: Callable[[], Sizing] = partial(_size_chosen, chosen, chunks, skipped)
     for column in chosen.values():
@@ -170,14 +153,7 @@ def _refuse_empty(stream: str, least: int, sizes: NDArray[np.int64]) -> None:
 
 
 def sum_chunks(sizes: NDArray[np.integer], starts: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """Return the samples of every chunk.
-
-    Parameters
-    ----------
-    sizes : ndarray of int, shape (sequences,)
-    starts : ndarray of int, shape (chunks + 1,)
-        The first sequence of every chunk, and the end.
-    """
+    """Return the samples of every chunk."""
     sums = np.zeros(len(starts) - 1, np.uint64)
     filled = np.flatnonzero(np.diff(starts))  # for an empty one reduceat gives the next item
     sums[filled] = np.add.reduceat(sizes, starts[filled], dtype=np.uint64)

@@ -153,15 +153,7 @@ def sizing_streams(streams: Mapping[str, StreamInfo | StreamDef]) -> list[str]:
 
 
 def definitions_of(infos: Iterable[object]) -> StreamDefs:
-    """Return the definitions of stream infos, as CNTK's users list their streams.
-
-    Raises
-    ------
-    TypeError
-        If one is no `StreamInfo`.
-    ValueError
-        If a name comes twice.
-    """
+    """Return the definitions of stream infos, as CNTK's users list their streams."""
     definitions: dict[str, StreamDef] = {}
     for info in infos:
         if not isinstance(info, StreamInfo):

@@ -20,18 +20,7 @@ class SweepOrder(Protocol):
 
 
 class DerivedOrder:
-    """The order of a corpus derived from a corpus with an order of its own.
-
-    Parameters
-    ----------
-    order : SweepOrder
-        Of the other corpus.
-    num_sequences : int
-        How many sequences that one has.
-    change : callable
-        Given the numbers of its sequences in the order of a sweep, returns those of what
-        became of them. A sweep is held as a whole while it is asked for.
-    """
+    """The order of a corpus derived from a corpus with an order of its own."""
 
     def __init__(
         self,

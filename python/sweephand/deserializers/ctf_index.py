@@ -178,13 +178,7 @@ def _cause(offset: int | None, line_of: Mapping[int | None, int | None]) -> str:
 
 
 def list_errors(index: Index, ledger: Ledger) -> None:
-    """List the errors in the files.
-
-    Raises
-    ------
-    DataError
-        The first item beyond the budget.
-    """
+    """List the errors in the files."""
     num_listed = 0
     for file, facts in zip(index.files, index.facts, strict=True):
         for reason, offset, stream, sequence, line, is_charged in facts["items"]:

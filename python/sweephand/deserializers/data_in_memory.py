@@ -87,28 +87,12 @@ def is_source(data: object) -> bool:
 
 
 def wrong_data(wanted: str, data: object) -> TypeError:
-    """Return the error for data that are served otherwise, saying how.
-
-    Parameters
-    ----------
-    wanted : str
-        What should have been given.
-    data : object
-        What was given: it is never printed.
-    """
+    """Return the error for data that are served otherwise, saying how."""
     return TypeError(f"{wanted}, got {_what(data)}: {advice_for(data)}")
 
 
 def check_dict(wanted: str, data: object) -> None:
-    """Refuse anything but a dict of streams that has streams.
-
-    Raises
-    ------
-    TypeError
-        If it is no dict, or its names are no text.
-    ValueError
-        If it is empty.
-    """
+    """Refuse anything but a dict of streams that has streams."""
     is_splits = not _names(data).isdisjoint(_SPLITS)
     if not isinstance(data, Mapping) or is_splits:
         raise wrong_data(wanted, data)

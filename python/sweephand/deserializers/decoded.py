@@ -23,17 +23,7 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def decode_streams(corpus: Corpus, opening: OpenContext) -> Corpus:
-    """Return the corpus with the streams decoded whose definitions have a decoder.
-
-    Raises
-    ------
-    ValueError
-        If a shape or a dtype is none of a picture or a sound.
-    ImportError
-        If the library that decodes is not installed.
-    DataError
-        If the first sequences cannot be decoded.
-    """
+    """Return the corpus with the streams decoded whose definitions have a decoder."""
     streams = corpus.streams
     wanted = {info.name: info.decode for info in streams if info.decode is not None}
     for name, definition in wanted.items():

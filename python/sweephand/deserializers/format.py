@@ -27,12 +27,7 @@ _GROUP = "sweephand.formats"  # of entry points
 
 
 class Look:
-    """A path, its first bytes and the names in its folder, each read once for all formats.
-
-    Parameters
-    ----------
-    path : path or RemotePath
-    """
+    """A path, its first bytes and the names in its folder, each read once for all formats."""
 
     def __init__(self, path: AnyPath) -> None:
         self.path = path
@@ -162,13 +157,7 @@ def _find(place: str) -> Callable[..., Any]:
 
 
 def installed_formats() -> list[Format]:
-    """Return the formats that other packages add by entry points of ``sweephand.formats``.
-
-    Raises
-    ------
-    TypeError
-        If an entry point names something else than a `Format`.
-    """
+    """Return the formats that other packages add by entry points of ``sweephand.formats``."""
     found = []
     for point in sorted(entry_points(_GROUP), key=lambda one: one.name):
         format_ = point.load()

@@ -109,13 +109,7 @@ class Wanted:
 
 
 def the_only(paths: Sequence[AnyPath]) -> AnyPath:
-    """Return the path of data of which one corpus is one path.
-
-    Raises
-    ------
-    ValueError
-        If there are several.
-    """
+    """Return the path of data of which one corpus is one path."""
     if len(paths) > 1:
         names = ", ".join(repr(str(path)) for path in paths[:3])
         raise ValueError(

@@ -81,21 +81,7 @@ class JsonField:
     def convert(
         self, values: Sequence[Any], parse_exactly: Callable[[int], Any] | None = None
     ) -> tuple[ColumnData, dict[int, str]]:
-        """Return the values of rows as a column of sequences.
-
-        Parameters
-        ----------
-        values : sequence
-            One per row, as a JSON parser gives them, `LACKING`, or `REPEATED`.
-        parse_exactly : callable, optional
-            Gives the value of a row again, its floats as ``Decimal``.
-
-        Returns
-        -------
-        column : ColumnData
-        wrong : dict
-            The faults by row; such a row is empty.
-        """
+        """Return the values of rows as a column of sequences."""
         if self._are_objects(values):
             return column_of_values(values)
         self._num_rows += len(values)
@@ -129,13 +115,7 @@ class JsonField:
         return self.is_object
 
     def adopt(self, found: CoreColumn) -> ColumnData:
-        """Return the core's values of ordinary rows in the form of `convert`.
-
-        Raises
-        ------
-        ValueError
-            If there is something that does not go with what was there before.
-        """
+        """Return the core's values of ordinary rows in the form of `convert`."""
         values, offsets, begins = found[:3]
         if begins is not None:
             self._learn(_TEXT)

@@ -28,11 +28,6 @@ def guess_fields(
 
     A list of equally long lists of numbers is a sequence of samples of that shape. A field that
     is an object in one of the lines, or a list that holds some, is a Python object.
-
-    Raises
-    ------
-    DataError
-        If there is none, saying why.
     """
     shapes: dict[str, tuple[int, ...] | None] = {}
     nested: set[str] = set()

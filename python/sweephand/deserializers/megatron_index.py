@@ -33,46 +33,25 @@ _FLOATS = {6: "float64", 7: "float32"}
 
 @dataclass(frozen=True)
 class MegatronUnits:
-    """Sequences that are served: those of the index, or its documents.
+    """Sequences that are served: those of the index, or its documents."""
 
-    Attributes
-    ----------
-    lengths : ndarray of int64, shape (units,)
-        Tokens of each.
-    is_served : ndarray of bool, shape (units,)
-        False for those that are damaged or empty.
-    sequences : ndarray of bool, shape (sequences,)
-        The sequences of the index that those which are served are made of.
-    """
-
-    lengths: NDArray[np.int64]
-    is_served: NDArray[np.bool_]
+    lengths: NDArray[np.int64]  # tokens of each
+    is_served: NDArray[np.bool_]  # false for those that are damaged or empty
+    # the sequences of the index that those which are served are made of
     sequences: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class MegatronIndex:
-    """Content of the index, checked to be possible.
-
-    Attributes
-    ----------
-    path : str
-    dtype : numpy.dtype
-        Of the tokens.
-    lengths, offsets : ndarray of int64, shape (sequences,)
-        Tokens of every sequence, and the byte of ``.bin`` where it begins.
-    is_good : ndarray of bool, shape (sequences,)
-        False for those that are damaged.
-    bounds : ndarray of int64, shape (documents + 1,)
-        The first sequence of every document, and the end.
-    """
+    """Content of the index, checked to be possible."""
 
     path: str
-    dtype: np.dtype[np.generic]
+    dtype: np.dtype[np.generic]  # of the tokens
+    # tokens of every sequence, and the byte of `.bin` where it begins
     lengths: NDArray[np.int64]
     offsets: NDArray[np.int64]
-    is_good: NDArray[np.bool_]
-    bounds: NDArray[np.int64]
+    is_good: NDArray[np.bool_]  # false for those that are damaged
+    bounds: NDArray[np.int64]  # the first sequence of every document, and the end
 
     def fills(self, data_size: int) -> bool:
         """Return True if the sequences are consecutive and fill the file.
@@ -117,14 +96,7 @@ class MegatronIndex:
 def read_index(
     file: SourceFile, data: SourceFile, ledger: Ledger, *, any_order: bool
 ) -> MegatronIndex:
-    """Read an index and check every number in it before it is used.
-
-    Raises
-    ------
-    DataError
-        If the header, the size of the file or a document bound cannot be; or, beyond the
-        budget, a length or an offset.
-    """
+    """Read an index and check every number in it before it is used."""
     content = file.read(0, file.size)
     dtype, num_sequences, num_bounds = _read_header(content[:_HEADER].tobytes(), file.path)
     lengths, offsets, bounds = _read_sections(content, file.path, num_sequences, num_bounds)

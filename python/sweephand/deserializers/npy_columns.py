@@ -63,11 +63,6 @@ def served_dtype(
     """Return the dtype of an array as it is served; that of texts is object.
 
     Two bytes of no type are a bfloat16 if it is declared, as NumPy stores it so.
-
-    Raises
-    ------
-    DataError
-        If it is neither numbers nor texts.
     """
     if shape == ():
         raise DataError("the file holds a single number, not an array of samples", path)
@@ -106,13 +101,7 @@ def warn_of_tokens(place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 
 def are_sequences(paths: Sequence[AnyPath]) -> bool:
-    """Return True if each file is a sequence: they differ in the number of samples alone.
-
-    Raises
-    ------
-    ValueError
-        If they are rows of integers, which may be shards of tokens, saying what to write.
-    """
+    """Return True if each file is a sequence: they differ in the number of samples alone."""
     if len(paths) < 2:
         return False
     headers = [_header_of(file) for file in stat_all(paths)]

@@ -37,14 +37,7 @@ class NpyHeader:
 
 
 def read_header(file: SourceFile) -> NpyHeader:
-    """Read and check the header of a ``.npy`` file against the file's size.
-
-    Raises
-    ------
-    DataError
-        If the header is damaged, the data are cut or longer than it says, or elements are
-        objects.
-    """
+    """Read and check the header of a ``.npy`` file against the file's size."""
     with BufferedReader(RangeReader(file), _HEAD) as content:
         return parse_header(content, file.size, file.path)
 
@@ -57,17 +50,7 @@ def header_if_npy(file: SourceFile) -> NpyHeader | None:
 
 
 def parse_header(content: BinaryIO, size: int, name: str) -> NpyHeader:
-    """Parse the header of an array in a file or in a part of a file.
-
-    Parameters
-    ----------
-    content : file object
-        At the header.
-    size : int
-        Bytes that header and array have.
-    name : str
-        The file, for errors.
-    """
+    """Parse the header of an array in a file or in a part of a file."""
     begin = content.tell()
     try:
         version = npy_format.read_magic(content)

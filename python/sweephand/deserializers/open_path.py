@@ -101,17 +101,7 @@ class Found:
 
 
 def look_at(place: Files) -> Found:
-    """Recognise the data at a path or URL, or at several, by names and first bytes.
-
-    Raises
-    ------
-    FileNotFoundError
-        If nothing is there.
-    TypeError
-        If it is no path.
-    ValueError
-        If it is of no format that is known here, or of several.
-    """
+    """Recognise the data at a path or URL, or at several, by names and first bytes."""
     try:
         given = list_paths(place)
     except TypeError as error:

@@ -42,26 +42,14 @@ _UNCOMPRESSED = 0
 
 @dataclass(frozen=True)
 class ColumnChunk:
-    """One column in one row group; its type is as pyarrow calls it.
-
-    Attributes
-    ----------
-    num_values : int
-        Of all rows, with nulls; of lists, their elements.
-    num_bytes : int
-        What the values take in memory, at most.
-    may_have_nulls : bool
-        False if statistics say that there are none.
-    file_name : str
-        The file that its bytes are in; empty for that of the footer.
-    """
+    """One column in one row group; its type is as pyarrow calls it."""
 
     path: str
     physical_type: str
-    num_values: int
-    num_bytes: int
-    may_have_nulls: bool
-    file_name: str
+    num_values: int  # of all rows, with nulls; of lists, their elements
+    num_bytes: int  # what the values take in memory, at most
+    may_have_nulls: bool  # false if statistics say that there are none
+    file_name: str  # the file that its bytes are in; empty for that of the footer
 
 
 @dataclass(frozen=True)
@@ -73,13 +61,7 @@ class RowGroup:
 
 
 def read_row_groups(file: SourceFile) -> list[RowGroup]:
-    """Read the row groups of the footer.
-
-    Raises
-    ------
-    DataError
-        If it is damaged, lacks what every footer has, or contradicts itself.
-    """
+    """Read the row groups of the footer."""
     tail = file.read(file.size - _TAIL, _TAIL).tobytes()
     size = int.from_bytes(tail[:4], "little")
     if size > file.size - _TAIL - 4:

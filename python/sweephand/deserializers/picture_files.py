@@ -34,32 +34,15 @@ _SPLITS = (
 
 @dataclass(frozen=True)
 class PictureFiles:
-    """Files and their labels.
+    """Files and their labels."""
 
-    Attributes
-    ----------
-    folder : Path
-        The folder of the relative names.
-    names : ndarray of uint8
-        The concatenated bytes of all names.
-    offsets : ndarray of int64, shape (files + 1,)
-        Where each name begins, and the end.
-    labels : ndarray of int64, shape (files,)
-    classes : list of str
-        The names of the labels.
-    num_bytes : int
-        Of all files; 0 if unknown.
-    index : Path or None
-        Where the list is kept.
-    """
-
-    folder: Path
-    names: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
+    folder: Path  # the folder of the relative names
+    names: NDArray[np.uint8]  # the concatenated bytes of all names
+    offsets: NDArray[np.int64]  # where each name begins, and the end
     labels: NDArray[np.int64]
-    classes: Sequence[str]
-    num_bytes: int = 0
-    index: Path | None = None
+    classes: Sequence[str]  # the names of the labels
+    num_bytes: int = 0  # of all files; 0 if unknown
+    index: Path | None = None  # where the list is kept
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -111,13 +94,7 @@ class PictureIds(SequenceIds):
 
 
 def files_in_folders(folder: Path, keep: Keep) -> PictureFiles:
-    """Return the pictures below the folders of a folder, each of which is a class.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or none of a class; if the folders are splits of classes.
-    """
+    """Return the pictures below the folders of a folder, each of which is a class."""
     folders = class_folders(folder)
     _refuse_splits(folder, folders)
     units = [_look_at(one) for one in folders]
@@ -230,13 +207,7 @@ def _has_time(folder: Path, changed: int) -> bool:
 
 
 def files_in_map(path: Path) -> PictureFiles:
-    """Return the pictures that a map file of CNTK lists.
-
-    Raises
-    ------
-    DataError
-        If a line is not ``path<TAB>label`` or ``key<TAB>path<TAB>label``.
-    """
+    """Return the pictures that a map file of CNTK lists."""
     names: list[bytes] = []
     labels: list[int] = []
     with open_regular(path) as file:

@@ -42,20 +42,7 @@ _THEN = {
 
 
 def single_corpus(data: object, wanted: str) -> Deserializer:
-    """Return the single deserializer of data to be cut in parts, in memory or not.
-
-    Parameters
-    ----------
-    wanted : str
-        Who takes it, such as "split".
-
-    Raises
-    ------
-    TypeError
-        If it is something else, saying what to write.
-    ValueError
-        If it is an empty list.
-    """
+    """Return the single deserializer of data to be cut in parts, in memory or not."""
     if is_source(data):
         raise TypeError(
             f"{wanted} takes a corpus, got a {type(data).__name__}: {advice_for(data)}, "
@@ -71,15 +58,7 @@ def single_corpus(data: object, wanted: str) -> Deserializer:
 
 
 def deserializers_of(data: object) -> list[Deserializer]:
-    """Return the deserializers of the data given to a source.
-
-    Raises
-    ------
-    TypeError
-        If it is something else, saying what to write.
-    ValueError
-        If it is an empty list.
-    """
+    """Return the deserializers of the data given to a source."""
     if isinstance(data, Deserializer):
         return [data]
     if isinstance(data, Mapping) and not is_saved_split(data):

@@ -23,13 +23,6 @@ def parts_by_class(
     Of n sequences a part with the share s gets s·n, rounded up or down (the first of two parts
     to the nearest), and of the m of a class s·m to within one. Classes come in a random order,
     so that those of few sequences are not all rounded to the same part.
-
-    Parameters
-    ----------
-    words : ndarray of uint64, shape (sequences,)
-        The random words of the ids.
-    shares : sequence of Fraction
-        Of the parts.
     """
     in_order = np.argsort(id_words(digests_of_names(classes.names), seed), kind="stable")
     rank = np.argsort(in_order)[classes.numbers]
@@ -61,11 +54,6 @@ def _in_several(counts: Sequence[int], shares: Sequence[Fraction]) -> list[list[
     Each is its share of the count, rounded up or down, and so is the sum of each part: in a
     table whose rows and columns have whole sums, cells that are not whole lie on cycles, along
     which they are raised and lowered in turn until one more is whole.
-
-    References
-    ----------
-    B. D. Causey, L. H. Cox, L. R. Ernst, "Applications of transportation theory to statistical
-    problems", JASA 80 (1985): controlled rounding.
     """
     unit = lcm(*(share.denominator for share in shares))  # cells are multiples of 1 / unit
     rows = [[int(count * share * unit) for share in shares] for count in counts]

@@ -36,15 +36,7 @@ class Run(NamedTuple):
 def find_runs(
     content: io.BufferedReader, file: SourceFile, size: int | None, advance: Advance
 ) -> Iterator[Run]:
-    """Yield runs of whole records of a file, until something is wrong with a frame.
-
-    Parameters
-    ----------
-    content : BufferedReader
-        What the file holds, as opened by `FileContents`.
-    size : int or None
-        Of that in bytes, as far as it is known.
-    """
+    """Yield runs of whole records of a file, until something is wrong with a frame."""
     finder = _core.formats.FrameFinder(file.path)
     pieces: list[bytes] = []  # from `begin` on
     begin = num_records = at = reported = 0

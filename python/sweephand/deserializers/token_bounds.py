@@ -25,13 +25,7 @@ _TOKEN_TYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 def cut_tokens(
     tokens: NDArray[Any], sequence_length: int | None, end_of_document: int | None
 ) -> NDArray[np.int64]:
-    """Return where the sequences of tokens in memory begin, and the end.
-
-    Raises
-    ------
-    ValueError
-        If not just one of the rules is given.
-    """
+    """Return where the sequences of tokens in memory begin, and the end."""
     check_cut(sequence_length, None, end_of_document)
     if sequence_length is not None:
         ends = np.arange(sequence_length, len(tokens), sequence_length, dtype=np.int64)
@@ -57,13 +51,7 @@ def check_cut(
 
 
 def read_ends(file: SourceFile) -> NDArray[np.int64]:
-    """Return where documents end, in tokens: bare u64 or an array, with or without the first 0.
-
-    Raises
-    ------
-    DataError
-        If these are no such numbers.
-    """
+    """Return the ends of documents, in tokens: bare u64 or an array, with or without the 0."""
     dtype: np.dtype[Any] = np.dtype("<u8")
     offset = 0
     header = header_if_npy(file)

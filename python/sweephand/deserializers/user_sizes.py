@@ -56,15 +56,7 @@ class UserSizes:
     def check(
         self, chunks: NDArray[np.int64], sizes_by_chunk: Sequence[NDArray[np.integer]]
     ) -> NDArray[np.int64]:
-        """Return the given sizes of chunks in order, once they are checked.
-
-        Raises
-        ------
-        DataError
-            If it is not integers.
-        StaleError
-            If it differs from an earlier call.
-        """
+        """Return the given sizes of chunks in order, once they are checked."""
         self._check_types(chunks, sizes_by_chunk)
         sizes = np.concatenate(sizes_by_chunk, dtype=np.int64, casting="unsafe")
         if sizes.size and (sizes.max() >= 2**32 or sizes.min() < 0):

@@ -91,11 +91,6 @@ def read_sidecar(file: SourceFile, heads: Mapping[str, int]) -> SidecarSamples |
     """Return the samples in the index beside an archive; None if the index is of no use.
 
     `heads` are the fields whose first bytes are wanted, and how many.
-
-    Warns
-    -----
-    SweephandHint
-        If the index is not of this archive.
     """
     is_here = isinstance(file, LocalFile)
     if not is_here and (heads or is_signed(file.spec)):

@@ -74,15 +74,7 @@ def changing(path: str | os.PathLike[str]) -> Iterator[EventFile]:
 
 
 def append(event: Event, path: str | os.PathLike[str]) -> list[Event]:
-    """Add an event at the end of a file, and return all.
-
-    Raises
-    ------
-    ValueError
-        As `load`: what cannot be read is not written over.
-    OSError
-        As `changing`.
-    """
+    """Add an event at the end of a file, and return all."""
     with changing(path) as file:
         events = [*file.read(), event]
         file.write(events)

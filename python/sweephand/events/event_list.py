@@ -13,16 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EventList(Sequence["Event"]):
-    """Events, in the order in which they were added.
-
-    Attributes
-    ----------
-    events : tuple of Event
-    of_others : tuple of bytes
-        Digests of those that other processes added to a file, and this one has not added, too.
-    """
+    """Events, in the order in which they were added."""
 
     events: tuple[Event, ...] = ()
+    # digests of those that other processes added to a file, and this one has not added, too
     of_others: tuple[bytes, ...] = field(default=(), compare=False)
 
     @overload
@@ -48,12 +42,6 @@ class EventList(Sequence["Event"]):
 
         What others have added to the file since is taken up, in the order of the file. If that
         has the event, as workers add the same ones, it is not added again.
-
-        Raises
-        ------
-        ValueError
-            If others added what lies before the position; or if the file no longer has an
-            event of the source.
         """
         left = list(self.events)
         others: list[bytes] = []
@@ -117,18 +105,7 @@ class EventList(Sequence["Event"]):
         return f"{len(self)} {self.digest}" if self.events else ""
 
     def split(self, fingerprint: str) -> tuple[EventList, list[Event]] | None:
-        """Return the events of a state, and those added since, in time order.
-
-        Parameters
-        ----------
-        fingerprint : str
-            What `fingerprint` was where the state was taken.
-
-        Returns
-        -------
-        EventList and list of Event, or None
-            None if it was taken with other events.
-        """
+        """Return the events of a state, and those added since, in time order."""
         count, _, digest = fingerprint.partition(" ")
         number = int(count) if count.isdecimal() else 0
         # Events added later may have earlier times.

@@ -12,18 +12,10 @@ from sweephand.files.source_file import SourceFile
 
 @dataclass(frozen=True)
 class Access:
-    """Access to the files of a corpus.
+    """Access to the files of a corpus."""
 
-    Attributes
-    ----------
-    local : list of LocalFile, or None
-        The files, if all lie on this machine as they are read.
-    asks : bool
-        Whether a store is asked for some of them.
-    """
-
-    local: list[LocalFile] | None
-    asks: bool
+    local: list[LocalFile] | None  # the files, if all lie on this machine as they are read
+    asks: bool  # whether a store is asked for some of them
 
     @property
     def is_local(self) -> bool:

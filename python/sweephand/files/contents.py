@@ -35,13 +35,7 @@ _HEAD_BYTES = 1 << 16  # of an object, to recognise its content
 
 
 class FileContents:
-    """Reader of files by their unpacked content; indexes of compressed files are kept.
-
-    Parameters
-    ----------
-    max_expansion : int
-        See `InflatedFile`.
-    """
+    """Reader of files by their unpacked content; indexes of compressed files are kept."""
 
     def __init__(self, max_expansion: int = MAX_EXPANSION) -> None:
         self._max_expansion = max_expansion
@@ -98,13 +92,7 @@ class FileContents:
         return ContentFile(file.path, file.name, size, file.tag, content)
 
     def head(self, file: SourceFile, compression: Compression | None, size: int) -> bytes:
-        """Return the first bytes of the content; damage after them is ignored.
-
-        Raises
-        ------
-        DataError
-            If there are none.
-        """
+        """Return the first bytes of the content; damage after them is ignored."""
         if compression is None:
             return file.read(0, min(size, file.size)).tobytes()
         stream = self.inflated(file, compression).open()

@@ -106,13 +106,7 @@ def list_paths(paths: Files) -> list[PathLike]:
 
 
 def paths_like(place: PathLike) -> list[AnyPath]:
-    """Return a path, or the files that a glob matches, or else the folders.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a glob matches neither.
-    """
+    """Return a path, or the files that a glob matches, or else the folders."""
     if not is_glob(place):
         return [as_path(place)]
     try:

@@ -16,20 +16,11 @@ _RUN = 1 << 16  # values that are packed at a time
 
 @dataclass(frozen=True)
 class PackedArray:
-    """Integers in a few bytes each: `cpp/index/packed_integers.hpp`.
+    """Integers in a few bytes each: `cpp/index/packed_integers.hpp`."""
 
-    Attributes
-    ----------
-    core : core object
-        All of them.
-    dtype : numpy.dtype
-        Of the integers.
-    begin, end : int
-        Which of them these are.
-    """
-
-    core: _core.index.PackedIntegers
-    dtype: np.dtype[Any]
+    core: _core.index.PackedIntegers  # all of them
+    dtype: np.dtype[Any]  # of the integers
+    # which of them these are
     begin: int
     end: int
 
@@ -61,12 +52,7 @@ Stored = NDArray[Any] | PackedArray
 
 
 class IndexArrays(Mapping[str, NDArray[Any]]):
-    """Arrays by name; a packed array is unpacked at every access.
-
-    Parameters
-    ----------
-    stored : dict of ndarray or PackedArray
-    """
+    """Arrays by name; a packed array is unpacked at every access."""
 
     def __init__(self, stored: Mapping[str, Stored]) -> None:
         self.stored = dict(stored)

@@ -38,34 +38,17 @@ Described = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class IndexContent:
-    """Content of an index file.
+    """Content of an index file."""
 
-    Attributes
-    ----------
-    described : list of (name, size, tag)
-        The files that it is of.
-    facts : list of dict
-        One per file.
-    arrays : dict of ndarray
-        Each concatenated over all files; read-only.
-    starts : dict of ndarray of int64, shape (files + 1,)
-        Where each file's part of an array begins, and the end.
-    """
-
-    described: Sequence[Described]
-    facts: Sequence[Mapping[str, Any]]
-    arrays: Arrays
+    described: Sequence[Described]  # the files that it is of
+    facts: Sequence[Mapping[str, Any]]  # one per file
+    arrays: Arrays  # each concatenated over all files; read-only
+    # where each file's part of an array begins, and the end
     starts: Mapping[str, NDArray[np.int64]]
 
 
 def write_index(path: Path, content: IndexContent, meaning: Mapping[str, Any]) -> None:
-    """Write to a name of its own, to the disk, and rename: readers see all of it or nothing.
-
-    Raises
-    ------
-    OSError
-        If the system refuses; no partial file is left.
-    """
+    """Write to a name of its own, to the disk, and rename: readers see all of it or nothing."""
     stored = sorted(stored_in(content.arrays).items())
     packed = {name: pack(one) for name, one in stored}
     arrays = {

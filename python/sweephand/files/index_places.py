@@ -67,20 +67,7 @@ def places_to_write(places: Sequence[Path], owners: Collection[int]) -> list[Pat
 
 
 def clean_indexes(folder: Path | None, begins: Collection[str]) -> list[Path]:
-    """Remove the indexes of a folder, and those in the cache.
-
-    Parameters
-    ----------
-    folder : Path or None
-        A local folder of data.
-    begins : collection of str
-        What the paths of its files begin with.
-
-    Returns
-    -------
-    list of Path
-        What was removed.
-    """
+    """Remove the indexes of a folder, and those in the cache."""
     cached = (path for path in _listed(cache_folder()) if _is_cached_of(path, begins))
     beside: list[Path] = []
     if folder is not None:

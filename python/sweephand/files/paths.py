@@ -47,13 +47,7 @@ def folders_like(spec: str | PathLike[str]) -> list[Path]:
 
 
 def open_file(path: AnyPath) -> RawIOBase | BufferedReader:
-    """Open a file to be read; every read of an object in a store is one request.
-
-    Raises
-    ------
-    DataError
-        If it is no regular file.
-    """
+    """Open a file to be read; every read of an object in a store is one request."""
     return open_regular(path) if isinstance(path, Path) else RangeReader(stat_all([path])[0])
 
 
@@ -104,13 +98,7 @@ def begins_with(path: AnyPath, magic: bytes) -> bool:
 
 
 def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
-    """Return a file, or the files of a folder without the leftovers of writers.
-
-    Raises
-    ------
-    FileNotFoundError, DataError
-        If one of them is a link to nothing, or no regular file.
-    """
+    """Return a file, or the files of a folder without the leftovers of writers."""
     if not path.is_dir():
         return [path]
     if isinstance(path, Path):

@@ -33,17 +33,10 @@ _TIME_TAGS = (
 
 @dataclass(frozen=True)
 class RemoteFile(SourceFile):
-    """An object of a store; its path is its URL, as far as it may be shown.
+    """An object of a store; its path is its URL, as far as it may be shown."""
 
-    Attributes
-    ----------
-    url : str
-        What the store is asked for, which may hold secrets.
-    same : SharedCheck
-        Whether the store still has the object that was listed.
-    """
-
-    url: str = field(repr=False)
+    url: str = field(repr=False)  # what the store is asked for, which may hold secrets
+    # whether the store still has the object that was listed
     same: SharedCheck = field(default_factory=SharedCheck, repr=False, compare=False)
 
     @property
@@ -156,23 +149,7 @@ def describe_objects(
     *,
     trusted: bool = False,
 ) -> list[SourceFile]:
-    """Look at objects.
-
-    Parameters
-    ----------
-    listing : dict, optional
-        What a list of their folder says of some of them. Where it tells the size and a tag of
-        the content, the object itself is not asked; times a list may write in another way.
-    trusted : bool
-        Objects are not asked whatever the tags are.
-
-    Raises
-    ------
-    FileNotFoundError
-        If one is absent.
-    DataError
-        If one is a folder.
-    """
+    """Look at objects."""
     return _at_once(lambda url: _describe(url, listing, trusted=trusted), urls)
 
 

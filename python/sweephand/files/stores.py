@@ -86,16 +86,7 @@ def _without_secrets(record: logging.LogRecord) -> bool:
 
 
 def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -> Result:
-    """Do something that a store may fail at for a while.
-
-    Raises
-    ------
-    TimeoutError
-        If that takes longer than `time_limit`, all attempts together.
-    OSError
-        At once if the object is absent, access is denied or the server knows no ranges, else
-        after the last attempt; with the URL as it may be shown.
-    """
+    """Do something that a store may fail at for a while."""
     limit = time_limit()
     end = time.monotonic() + limit
     delay = _FIRST_DELAY

@@ -16,13 +16,7 @@ _DEFAULT = 60.0
 
 
 def time_limit() -> float:
-    """Return the seconds that asking a store may take, all attempts together.
-
-    Raises
-    ------
-    ValueError
-        If the variable SWEEPHAND_REMOTE_TIMEOUT is no positive number.
-    """
+    """Return the seconds that asking a store may take, all attempts together."""
     given = os.environ.get(VARIABLE)
     if not given:
         return _DEFAULT
@@ -40,11 +34,6 @@ def call_within(seconds: float, action: Callable[[], Result]) -> Result:
 
     It runs on a thread of its own, as no client of a store can be trusted to end in time; one
     that does not is left alone, and neither the process nor anybody else waits for it.
-
-    Raises
-    ------
-    TimeoutError
-        If it is still under way.
     """
     from concurrent.futures import Future  # only here, as it brings logging
 

@@ -61,13 +61,7 @@ class ZstdFrame:
         return self._has_ended and not self._unpacked
 
     def decompress(self, data: bytes, size: int) -> bytes:
-        """Return the next content, `size` bytes at most; none if more data are needed.
-
-        Raises
-        ------
-        ValueError
-            If the frame is damaged, or needs a dictionary.
-        """
+        """Return the next content, `size` bytes at most; none if more data are needed."""
         at = 0
         found: list[bytes | memoryview] = []
         left = size

@@ -28,24 +28,12 @@ def row_length_for(size: int) -> int:
 
 @dataclass(frozen=True)
 class LengthLimit:
-    """Limit of the length of sequences, and the policy for longer ones.
+    """Limit of the length of sequences, and the policy for longer ones."""
 
-    Attributes
-    ----------
-    longest : int
-        Samples of the longest sequence that fits.
-    what : str
-        What does not hold more, for errors.
-    policy : {"error", "split", "drop"}
-        What happens to longer sequences.
-    advice : str
-        What else a caller can do, for errors.
-    """
-
-    longest: int
-    what: str
-    policy: LongPolicy
-    advice: str
+    longest: int  # samples of the longest sequence that fits
+    what: str  # what does not hold more, for errors
+    policy: LongPolicy  # what happens to longer sequences
+    advice: str  # what else a caller can do, for errors
 
 
 @dataclass(frozen=True)

@@ -10,22 +10,7 @@ _NAMES_OF_KEYS = ("key", "rng", "seed", "generator", "random", "draw")
 
 
 def check_takes(function: Callable[..., Any], whose: str, *, random: bool) -> None:
-    """Refuse a function that cannot be called with a sequence, or a sequence and a key.
-
-    Parameters
-    ----------
-    function : callable
-        One whose arguments Python does not know passes.
-    whose : str
-        "map" or "filter".
-    random : bool
-        Whether it is called with a key, too.
-
-    Raises
-    ------
-    TypeError
-        If it takes other arguments, saying what to write.
-    """
+    """Refuse a function that cannot be called with a sequence, or a sequence and a key."""
     try:
         known = signature(function)
     except (TypeError, ValueError):  # of a builtin

@@ -223,14 +223,7 @@ def _given_up_if_it_fails() -> Iterator[None]:
 
 
 class _Maker:
-    """Mapper of sequences in storage order that writes the results of each chunk.
-
-    Parameters
-    ----------
-    file : AppendedFile
-    done : list of Block
-        The chunks that are there.
-    """
+    """Mapper of sequences in storage order that writes the results of each chunk."""
 
     def __init__(
         self,

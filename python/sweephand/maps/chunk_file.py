@@ -32,23 +32,12 @@ _DAMAGED = "the file that keeps what a map made is damaged; delete it, and it is
 
 @dataclass(frozen=True)
 class MadeChunk:
-    """Results of mapping the sequences of a chunk.
+    """Results of mapping the sequences of a chunk."""
 
-    Attributes
-    ----------
-    counts : ndarray of uint32, shape (stored sequences,)
-        How many sequences it made of each.
-    sizes : ndarray of uint32, shape (sequences made,)
-    columns : list of ColumnData
-        One per stream; none if nothing was made.
-    several : bool
-        Whether the map returned lists.
-    """
-
-    counts: NDArray[np.uint32]
+    counts: NDArray[np.uint32]  # how many sequences it made of each
     sizes: NDArray[np.uint32]
-    columns: Sequence[ColumnData]
-    several: bool
+    columns: Sequence[ColumnData]  # one per stream; none if nothing was made
+    several: bool  # whether the map returned lists
 
 
 def pack_chunk(chunk: MadeChunk) -> bytes:

@@ -20,21 +20,11 @@ from sweephand.corpus.sweep_order import DerivedOrder
 
 @dataclass(frozen=True)
 class Expansion:
-    """Numbers and sizes of the sequences that a map makes, at least one of each input.
+    """Numbers and sizes of the sequences that a map makes, at least one of each input."""
 
-    Attributes
-    ----------
-    counts : ndarray of uint32, shape (stored sequences,)
-        How many it makes of each.
-    sizes : ndarray of uint32, shape (sequences made,)
-        In samples.
-    several : bool
-        Whether it returns lists: of one sequence several may come.
-    """
-
-    counts: NDArray[np.uint32]
-    sizes: NDArray[np.uint32]
-    several: bool
+    counts: NDArray[np.uint32]  # how many it makes of each
+    sizes: NDArray[np.uint32]  # in samples
+    several: bool  # whether it returns lists: of one sequence several may come
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:

@@ -28,22 +28,12 @@ _MOST_TRIED = 64  # sequences, once streams are known
 
 @dataclass(frozen=True)
 class FirstLook:
-    """Streams of a map, as its first result shows them.
-
-    Attributes
-    ----------
-    form : SampleForm
-    definitions : StreamDefs
-    sample_bytes : float
-        Of all streams for one sample.
-    columns : dict of ColumnData
-        The first sequence.
-    """
+    """Streams of a map, as its first result shows them."""
 
     form: SampleForm
     definitions: StreamDefs
-    sample_bytes: float
-    columns: Mapping[str, ColumnData]
+    sample_bytes: float  # of all streams for one sample
+    columns: Mapping[str, ColumnData]  # the first sequence
 
     @classmethod
     def of(cls, found: Mapping[str, Any], definitions: StreamDefs, whose: str) -> FirstLook:
@@ -150,16 +140,10 @@ class Looked:
 
 @dataclass(frozen=True)
 class LookingTask(MapTask):
-    """Task of one sequence whose result declares the streams of a map.
-
-    Attributes
-    ----------
-    known : dict of StreamDef
-        The streams that it is given.
-    """
+    """Task of one sequence whose result declares the streams of a map."""
 
     lays: ClassVar[bool] = False
-    known: Mapping[str, StreamDef] = field(default_factory=dict)
+    known: Mapping[str, StreamDef] = field(default_factory=dict)  # the streams that it is given
 
     def finish(  # type: ignore[override]
         self, outputs: Iterable[Any], seconds: Sequence[float] = ()

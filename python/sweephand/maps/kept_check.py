@@ -25,15 +25,7 @@ _NEARLY = 1e-3  # of the largest number: processors sum in other orders
 
 
 class KeptCheck:
-    """A comparison of the first sequences of a corpus; StaleError if what is made differs.
-
-    Parameters
-    ----------
-    task : callable
-        Returns the task that measures a batch.
-    path : str
-        The file that keeps the results.
-    """
+    """A comparison of the first sequences of a corpus; StaleError if what is made differs."""
 
     def __init__(
         self,

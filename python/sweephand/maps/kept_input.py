@@ -45,15 +45,7 @@ class _Watch:
 def kept_inputs(
     corpus: Corpus, wanted: SequenceMap, opening: OpenContext, most: int
 ) -> Iterator[tuple[str, bool]]:
-    """Map the first sequences, each by itself, and drop the results.
-
-    Yields
-    ------
-    str
-        The id of a sequence.
-    bool
-        Whether the map still has an array that it was given.
-    """
+    """Map the first sequences, each by itself, and drop the results."""
     stored, watch = StoredStreams(corpus), _Watch(wanted.function)
     watched = replace(wanted, function=watch)
     form = SampleForm(StreamDefs(), "sequence", str(wanted))

@@ -19,21 +19,11 @@ _LEAST_BATCH = 256  # samples
 
 
 class PassFindings(NamedTuple):
-    """Findings of a pass.
+    """Findings of a pass."""
 
-    Attributes
-    ----------
-    counts : ndarray of uint32, shape (sequences,)
-        How many values each sequence has.
-    values : ndarray of uint32
-        Those of all sequences, below 2^32 - 1.
-    facts : dict
-        Others, as JSON.
-    """
-
-    counts: NDArray[np.uint32]
-    values: NDArray[np.uint32]
-    facts: Mapping[str, Any] = {}
+    counts: NDArray[np.uint32]  # how many values each sequence has
+    values: NDArray[np.uint32]  # those of all sequences, below 2^32 - 1
+    facts: Mapping[str, Any] = {}  # others, as JSON
 
 
 class KeptPass:

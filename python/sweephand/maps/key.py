@@ -97,16 +97,7 @@ class Key:
 
 
 class KeyContext:
-    """Common part of the keys of a map.
-
-    Parameters
-    ----------
-    seed : int
-        Of the source.
-    name : str
-        Of the map.
-    version : int
-    """
+    """Common part of the keys of a map."""
 
     def __init__(self, seed: int, name: str, version: int, purpose: int = _OF_A_SWEEP) -> None:
         self._of = seed, name, version

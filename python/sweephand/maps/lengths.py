@@ -56,24 +56,7 @@ def sizes_and_counts(
     names: Sequence[str],
     defs: StreamDefs,
 ) -> tuple[NDArray[np.uint32], dict[str, NDArray[np.uint32]]]:
-    """Return sizes of sequences, and their counts of carried streams.
-
-    Parameters
-    ----------
-    found : ndarray of uint32
-        What `LengthsTask` returns of all sequences, one after another.
-    counts : ndarray of uint32, shape (sequences,)
-        How many words each has.
-    names : sequence of str
-        The streams whose lengths these are.
-    defs : StreamDefs
-        Of what the map makes.
-
-    Raises
-    ------
-    ValueError
-        If there is no such stream, or none of them defines sizes.
-    """
+    """Return sizes of sequences, and their counts of carried streams."""
     for name in names:
         if name not in defs:
             raise ValueError(

@@ -211,20 +211,13 @@ def _measured(
 
 @dataclass
 class Round:
-    """Sizes of the sequences that come next in storage order.
+    """Sizes of the sequences that come next in storage order."""
 
-    Attributes
-    ----------
-    sizes, several, made
-        See `Measured`.
-    is_clean : bool
-        Whether none of them is damaged.
-    """
-
+    # see `Measured`
     sizes: list[list[int]] = field(default_factory=list)
     several: bool = False
     made: list[list[Samples]] = field(default_factory=list)
-    is_clean: bool = True
+    is_clean: bool = True  # whether none of them is damaged
 
 
 MakeTask = Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask]

@@ -34,35 +34,19 @@ MEASURED = RecordKind(b"SWEEPMSR", 1, "file of measured sizes", "delete it")
 
 
 class Sizes(NamedTuple):
-    """Sizes of the results of a map.
+    """Sizes of the results of a map."""
 
-    Attributes
-    ----------
-    counts : ndarray of uint32, shape (stored sequences,)
-        How many sequences it makes of each.
-    sizes : ndarray of uint32, shape (sequences made,)
-    several : bool
-        It returns lists.
-    """
-
-    counts: NDArray[np.uint32]
+    counts: NDArray[np.uint32]  # how many sequences it makes of each
     sizes: NDArray[np.uint32]
-    several: bool
+    several: bool  # it returns lists
 
 
 @dataclass(frozen=True)
 class MeasuredStore:
-    """The place of a map's measurements of files; without files there is none.
-
-    Attributes
-    ----------
-    files : sequence of SourceFile
-    meaning : dict
-        All that decides what is measured, as JSON.
-    """
+    """The place of a map's measurements of files; without files there is none."""
 
     files: Sequence[SourceFile]
-    meaning: Mapping[str, Any]
+    meaning: Mapping[str, Any]  # all that decides what is measured, as JSON
     num_sequences: int
 
     @classmethod
@@ -219,15 +203,7 @@ class MeasuringPass:
         return len(self._counts)
 
     def add(self, sizes: Sequence[Sequence[int]], *, several: bool, is_clean: bool) -> None:
-        """Add the sizes of the results of the next sequences.
-
-        Parameters
-        ----------
-        several : bool
-            Whether the map returned lists.
-        is_clean : bool
-            False if some were damaged: what follows is not kept, as they may be mended.
-        """
+        """Add the sizes of the results of the next sequences."""
         self._several = self._several or several
         self._is_clean = self._is_clean and is_clean
         words: list[int] = []

@@ -68,15 +68,9 @@ class SizesTask(MapTask, ABC):
 
 @dataclass(frozen=True)
 class MeasuringTask(SizesTask):
-    """Task that measures the sequences that a map makes.
+    """Task that measures the sequences that a map makes."""
 
-    Attributes
-    ----------
-    keeps : bool
-        Whether what is made is wanted, too.
-    """
-
-    keeps: bool = False
+    keeps: bool = False  # whether what is made is wanted, too
 
     def look(self, number: int, found: Any, measured: Measured) -> list[int]:
         """Return the size of each sequence that is made."""
@@ -120,17 +114,11 @@ class LengthsTask(SizesTask):
 
     Of every sequence it returns 1 and each length plus 1, of one that is damaged the 1 alone,
     and `UNTOLD` of one that heads do not tell: so they are kept as sizes are, above 0.
-
-    Attributes
-    ----------
-    names : tuple of str
-    are_cut : bool
-        Whether samples are cut to `Lengths.heads`.
     """
 
     guess: ClassVar[float] = 1e-5
     names: tuple[str, ...] = field(default=())
-    are_cut: bool = False
+    are_cut: bool = False  # whether samples are cut to `Lengths.heads`
 
     def look(self, number: int, found: Any, measured: Measured) -> list[int]:
         """Return the lengths as sizes."""

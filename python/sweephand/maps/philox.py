@@ -11,12 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 
 class PhiloxKey(ISeedSequence):
-    """The key of a Philox, as its seed: given ``key=``, NumPy asks the system for bits besides.
-
-    Parameters
-    ----------
-    words : ndarray of uint64, shape (2,)
-    """
+    """The key of a Philox, as its seed: given ``key=``, NumPy also asks the system for bits."""
 
     def __init__(self, words: NDArray[np.uint64]) -> None:
         self._words = words

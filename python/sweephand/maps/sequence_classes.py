@@ -24,17 +24,10 @@ _TEXT = "utf-8", "surrogateescape"
 
 @dataclass(frozen=True)
 class SequenceClasses:
-    """Classes of all sequences.
+    """Classes of all sequences."""
 
-    Attributes
-    ----------
-    names : list of str
-        The classes that there are: integers ascending, then texts.
-    numbers : ndarray of int64, shape (sequences,)
-        Place of each sequence's class in `names`. What is damaged is of the first.
-    """
-
-    names: list[str]
+    names: list[str]  # the classes that there are: integers ascending, then texts
+    # Place of each sequence's class in `names`. What is damaged is of the first.
     numbers: NDArray[np.int64]
 
     def of(self, name: str) -> NDArray[np.bool_]:

@@ -29,38 +29,23 @@ SizeOf = Callable[[Mapping[str, int], Key], int]
 
 @dataclass(frozen=True)
 class SequenceMap:
-    """A function of a sequence.
+    """A function of a sequence."""
 
-    Attributes
-    ----------
-    function : callable
-        Takes a dict of arrays, with ``random`` also a `Key`, and returns a dict; ``batched`` a
-        dict of lists, and a list of keys.
-    name : str
-    version : int
-    streams : StreamDefs or None
-        The streams of its result; None takes those of the first sequence.
-    size : {"same", "measured"}, Lengths or callable
-    cache : bool
-        Whether what it makes is kept.
-    kind : {"map", "filter"}
-    digest : str
-        Of the function, or "?" and why it has none; "" if its name and version say all.
-    versions : tuple of SequenceMap
-        Others that events may put in its place.
-    """
-
+    # takes a dict of arrays, with `random` also a `Key`, and returns a dict; `batched` a dict
+    # of lists, and a list of keys
     function: Callable[..., Any]
     name: str
     version: int = 1
     random: bool = False
     batched: bool = False
+    # the streams of its result; None takes those of the first sequence
     streams: StreamDefs | None = None
     size: Literal["same", "measured"] | SizeOf | Lengths = "same"
-    cache: bool = False
+    cache: bool = False  # whether what it makes is kept
     kind: Literal["map", "filter"] = "map"
+    # of the function, or "?" and why it has none; "" if its name and version say all
     digest: str = ""
-    versions: tuple[SequenceMap, ...] = ()
+    versions: tuple[SequenceMap, ...] = ()  # others that events may put in its place
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"

@@ -18,15 +18,6 @@ class StreamSequences(Sequence[Any]):
 
     They pickle as one piece, so that another process gets them by one copy. Objects are made
     when they are asked for, each time anew.
-
-    Parameters
-    ----------
-    values : ndarray or CSR matrix
-        The samples; byte strings are an array of objects.
-    offsets : list of int
-        Where each sequence begins in the values, and the end.
-    are_objects : bool
-        The values are texts of objects, and each sequence is the one that it has.
     """
 
     __slots__ = ("_are_objects", "_offsets", "_values")

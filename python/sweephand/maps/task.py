@@ -32,20 +32,12 @@ _OWN = ("sequences", "ids", "sizes", "parts", "sweeps")  # of every task
 
 @dataclass(frozen=True)
 class MapResult:
-    """Result of mapping a batch of sequences.
+    """Result of mapping a batch of sequences."""
 
-    Attributes
-    ----------
-    columns : list of ColumnData
-        One per stream, with a sequence for each.
-    wrong : dict of DataError
-        Of the sequences that cannot be delivered, by their numbers among these.
-    seconds : list of float
-        That the map took for each, as far as that is known.
-    """
-
-    columns: Sequence[ColumnData]
+    columns: Sequence[ColumnData]  # one per stream, with a sequence for each
+    # of the sequences that cannot be delivered, by their numbers among these
     wrong: Mapping[int, DataError]
+    # that the map took for each, as far as that is known
     seconds: Sequence[float] = field(default_factory=list)
 
     def to_chunk(self) -> _core.read.Chunk:
@@ -67,40 +59,20 @@ class InLists:
 
 @dataclass(frozen=True)
 class MapTask:
-    """Task of mapping a run of sequences.
+    """Task of mapping a run of sequences."""
 
-    Attributes
-    ----------
-    map : SequenceMap
-    form : SampleForm
-        Of what it returns.
-    sequences : dict of list
-        Per stream what the map is given.
-    ids : list of str
-        Of the sequences.
-    sizes : list of int
-        What each must have, in samples.
-    parts : list of (int, int) or None
-        Of each which one it is of how many that the map makes of one sequence; None: it makes
-        one of each.
-    context : KeyContext or None
-        Of the keys; None: the map asks for none.
-    sweeps : list of int
-        Of the sequences, for their keys; empty if there are none.
-    guess : float
-        Seconds that a sequence may take, before any was mapped.
-    lays : bool
-        Whether results are laid in columns as they come; tasks of other results have False.
-    """
-
-    guess: ClassVar[float] = 1e-3
+    guess: ClassVar[float] = 1e-3  # seconds that a sequence may take, before any was mapped
+    # whether results are laid in columns as they come; tasks of other results have False
     lays: ClassVar[bool] = True
-    map: SequenceMap
-    form: SampleForm
-    sequences: Sequences
-    ids: Sequence[str]
+    map: SequenceMap  # of what it returns
+    form: SampleForm  # per stream what the map is given
+    sequences: Sequences  # of the sequences
+    ids: Sequence[str]  # what each must have, in samples
+    # of each which one it is of how many that the map makes of one sequence; None: it makes one
+    # of each
     sizes: Sequence[int]
-    parts: Sequence[tuple[int, int]] | None = None
+    parts: Sequence[tuple[int, int]] | None = None  # of the keys; None: the map asks for none
+    # of the sequences, for their keys; empty if there are none
     context: KeyContext | None = None
     sweeps: Sequence[int] = ()
 

@@ -111,14 +111,7 @@ class MapWorkers:
             _check_pickles(wanted)
 
     def run(self, task: WorkerTask[R_co], costs: NDArray[np.float64]) -> list[R_co]:
-        """Map sequences, those first that take longest; the parts come in their order.
-
-        Parameters
-        ----------
-        task : WorkerTask
-        costs : ndarray of float64, shape (sequences,)
-            How long each sequence may take, in seconds.
-        """
+        """Map sequences, those first that take longest; the parts come in their order."""
         if self.num_workers == 0 or len(task) == 0:
             return self._map_here(task)
         cost, (least, _) = float(costs.sum()), _TASK_SECONDS[self.kind]

@@ -27,24 +27,14 @@ class Origin(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """Contents that all minibatches of a source share.
+    """Contents that all minibatches of a source share."""
 
-    Attributes
-    ----------
-    keys : dict
-        Key of a stream to its number in the batch and its info.
-    ids : SequenceIds
-        Of the sequences.
-    origin : Origin, optional
-        Of the minibatches; those that came from another process do not know it.
-    unlabelled : LabelKind
-        Of the labels of a minibatch that has no stream of them.
-    """
-
-    keys: Keys
+    keys: Keys  # key of a stream to its number in the batch and its info
     layout: Layout
-    ids: SequenceIds
+    ids: SequenceIds  # of the sequences
+    # of the minibatches; those that came from another process do not know it
     origin: Origin | None = None
+    # of the labels of a minibatch that has no stream of them
     unlabelled: LabelKind = LabelKind.SAMPLES
 
     def only(self, batch: _core.engine.Batch, keys: Keys) -> tuple[_core.engine.Batch, Self]:

@@ -21,13 +21,7 @@ class LabelKind(Enum):
     UNKNOWN = auto()  # their number is known after they are read
 
     def count(self, counted: _core.compose.PieceCount) -> int:
-        """Return the number of labels over all workers, without those of banned sequences.
-
-        Raises
-        ------
-        ValueError
-            If it is not known before they are read.
-        """
+        """Return the number of labels over all workers, without those of banned sequences."""
         if self is LabelKind.UNKNOWN:
             raise ValueError(
                 "how many labels the other workers have is not known before they are read: let "

@@ -18,17 +18,7 @@ def next_tokens(
     pieces: Pieces | None = None,
     beyond: NDArray[Any] | None = None,
 ) -> NDArray[np.int64]:
-    """Return at every cell the next token of the same sequence, else `ignore_index`.
-
-    Parameters
-    ----------
-    tokens, mask : ndarray, shape (rows, columns)
-        The mask says 2 at the start of a sequence, 1 inside it, 0 in gaps.
-    pieces : Pieces, optional
-        Of rows in which sequences may go on.
-    beyond : ndarray, shape (pieces,), optional
-        The token after each piece that goes on; without it their ends have no label.
-    """
+    """Return at every cell the next token of the same sequence, else `ignore_index`."""
     labels = np.full(mask.shape, ignore_index, np.int64)
     follows = mask[:, 1:] == VALID
     np.copyto(labels[:, :-1], tokens[:, 1:], where=follows, casting="unsafe")

@@ -12,15 +12,7 @@ from sweephand.layouts import Layout
 
 
 class Pieces:
-    """Positions of sequences, or pieces of them, in rows.
-
-    Parameters
-    ----------
-    cells : ndarray of int64, shape (pieces, 4)
-        Of each piece its row and column, the samples of its sequence before it, and those of
-        the whole sequence.
-    sizes : ndarray of int64, shape (pieces,)
-    """
+    """Positions of sequences, or pieces of them, in rows."""
 
     def __init__(
         self, cells: NDArray[np.int64], sizes: NDArray[np.int64], num_rows: int
@@ -69,13 +61,7 @@ class Pieces:
         return costs
 
     def boundaries(self, most: int | None = None) -> NDArray[np.int32]:
-        """Return 0 and the ends of the pieces of each row; the last end repeats.
-
-        Raises
-        ------
-        ValueError
-            If a row has more than `most` pieces.
-        """
+        """Return 0 and the ends of the pieces of each row; the last end repeats."""
         numbers = self._numbers_in_row()
         found = int(numbers.max(initial=0))
         if most is not None and found > most:
@@ -121,11 +107,6 @@ def repeat_last(
     """Return boundaries as int32, those of exactly `capacity` + `more` sequences.
 
     The last ones are empty. Without a capacity there are as many as were found.
-
-    Raises
-    ------
-    ValueError
-        If more were found.
     """
     as_int32: NDArray[np.int32] = boundaries.astype(np.int32)
     if capacity is None:

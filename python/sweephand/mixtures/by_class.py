@@ -17,14 +17,7 @@ from sweephand.mixtures.weights import Weights
 
 
 class ClassifiedCorpus:
-    """A corpus with the classes of its sequences, opened once for all of them.
-
-    Parameters
-    ----------
-    whole : Deserializer
-    by : str or callable
-        A stream of one sample, or a function of a sequence.
-    """
+    """A corpus with the classes of its sequences, opened once for all of them."""
 
     def __init__(self, whole: Deserializer, by: By) -> None:
         self.whole = whole

@@ -35,37 +35,17 @@ _MOST_CLASSES = 6  # that a message lists
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class MixedCorpus(Corpus):
-    """Corpora on one timeline, each read at its rate.
-
-    Attributes
-    ----------
-    corpora : dict of StoredCorpus
-        By name, in the order in which they are given.
-    rates_of : callable
-        Given the samples of every corpus, and how shares change, returns how fast the mixture
-        goes through each.
-    fingerprint : str
-        The weights, in words, for the fingerprint.
-    at_end : {"repeat", "stop", "drop"}
-        What happens when a corpus ends.
-    ledger : Ledger
-        Where damaged sequences are counted.
-    changes : tuple of ShareChange
-        Of the shares, in the order of their times.
-
-    Raises
-    ------
-    ValueError
-        If their streams are not the same, but for carried ones that some lack.
-    """
+    """Corpora on one timeline, each read at its rate."""
 
     has_sweeps = False
-    corpora: Mapping[str, StoredCorpus]
+    corpora: Mapping[str, StoredCorpus]  # by name, in the order in which they are given
+    # given the samples of every corpus, and how shares change, returns how fast the mixture
+    # goes through each
     rates_of: Callable[[Sequence[int], Sequence[ShareChange]], list[_core.order.Rate]]
-    fingerprint: str
-    at_end: str
-    ledger: Ledger
-    changes: tuple[ShareChange, ...] = ()
+    fingerprint: str  # the weights, in words, for the fingerprint
+    at_end: str  # what happens when a corpus ends
+    ledger: Ledger  # where damaged sequences are counted
+    changes: tuple[ShareChange, ...] = ()  # of the shares, in the order of their times
 
     def __post_init__(self) -> None:
         (name, first), *others = self.corpora.items()
@@ -324,20 +304,11 @@ def _names(reader: Reader) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MixedReader(Reader):
-    """Reads each sequence as its own corpus does.
-
-    Attributes
-    ----------
-    mixture : MixedCorpus
-    number : int
-        Which reader of every corpus.
-    members : sequence of Reader
-        What reads each corpus: that reader, or it through a cache.
-    """
+    """Reads each sequence as its own corpus does."""
 
     mixture: MixedCorpus
-    number: int
-    members: Sequence[Reader]
+    number: int  # which reader of every corpus
+    members: Sequence[Reader]  # what reads each corpus: that reader, or it through a cache
 
     @property
     def is_mapped(self) -> bool:

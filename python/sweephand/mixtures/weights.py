@@ -29,23 +29,14 @@ _WEIGHTS_ARE = (
 
 @dataclass(frozen=True)
 class Leg:
-    """Shares that change evenly, from a nominal time to the next leg.
+    """Shares that change evenly, from a nominal time to the next leg."""
 
-    Attributes
-    ----------
-    begin : int
-        Nominal time in samples.
-    first, last : tuple of int
-        The share of every corpus at the beginning, and when `span` samples have passed, in
-        units of 2^-32; they sum to 2^32. The last leg goes on, and does not change.
-    span : int
-        The next leg may begin before all of it has passed.
-    """
-
-    begin: int
+    begin: int  # nominal time in samples
+    # The share of every corpus at the beginning, and when `span` samples have passed, in units
+    # of 2^-32; they sum to 2^32. The last leg goes on, and does not change.
     first: tuple[int, ...]
     last: tuple[int, ...]
-    span: int
+    span: int  # the next leg may begin before all of it has passed
 
 
 def legs_of(weights: object, names: Sequence[str]) -> list[Leg]:
@@ -107,32 +98,16 @@ def units_of(weights: Sequence[Fraction]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Dropped:
-    """Legs in which corpora drop out at their ends, and the rest takes over.
-
-    Attributes
-    ----------
-    legs : list of Leg
-    times : dict of int
-        Nominal time at which corpora drop out, by number.
-    """
+    """Legs in which corpora drop out at their ends, and the rest takes over."""
 
     legs: list[Leg]
-    times: dict[int, int]
+    times: dict[int, int]  # nominal time at which corpora drop out, by number
 
 
 def drop_out(
     legs: Sequence[Leg], ends: Sequence[int], earlier: Mapping[int, int] | None = None
 ) -> Dropped:
-    """Return the legs where a corpus drops out at its end, and the rest takes over.
-
-    Parameters
-    ----------
-    legs : sequence of Leg
-    ends : sequence of int
-        Samples of every corpus.
-    earlier : dict of int, optional
-        Times at which corpora have dropped out already, by number.
-    """
+    """Return the legs where a corpus drops out at its end, and the rest takes over."""
     legs, times = list(legs), dict(earlier or {})
     left = set(range(len(ends))) - times.keys()
     while len(left) > 1:

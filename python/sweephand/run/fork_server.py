@@ -34,13 +34,7 @@ class _ServerEnded(Exception):
 
 
 class ForkServer:
-    """The process that forks workers, which end with it. Safe for several threads.
-
-    Parameters
-    ----------
-    limit : float or None
-        Seconds after which a server that a signal has stopped is replaced.
-    """
+    """The process that forks workers, which end with it. Safe for several threads."""
 
     def __init__(self, limit: float | None = None) -> None:
         self._limit = limit
@@ -56,11 +50,6 @@ class ForkServer:
         """Return the id of a new worker, which gets its socket and the memory of its progress.
 
         It will import `modules`, and may need functions of the main module.
-
-        Raises
-        ------
-        RuntimeError
-            If no worker can begin.
         """
         with self._lock:
             if needs_main and not self._has_main:

@@ -112,13 +112,7 @@ class FileLock(Descriptor):
 
 
 def wait_for_lock(path: Path) -> FileLock:
-    """Lock the file at a path, and wait for another holder; the file is made if need be.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written, or cannot be locked there.
-    """
+    """Lock the file at a path, and wait for another holder; the file is made if need be."""
     while True:
         lock = FileLock(path)
         try:
@@ -132,13 +126,7 @@ def wait_for_lock(path: Path) -> FileLock:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold the lock of a file that exists for the lock alone, and is removed afterwards.
-
-    Raises
-    ------
-    OSError
-        As `wait_for_lock`.
-    """
+    """Hold the lock of a file that exists for the lock alone, and is removed afterwards."""
     lock = wait_for_lock(path)
     try:
         yield

@@ -35,15 +35,7 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def send(peer: socket.socket, value: object, descriptors: Sequence[int] = ()) -> None:
-    """Send an object, and descriptors of which the receiver gets its own.
-
-    Raises
-    ------
-    OSError
-        If the other side is gone.
-    MemoryError
-        If the system has no memory to share.
-    """
+    """Send an object, and descriptors of which the receiver gets its own."""
     views: list[memoryview] = []
     text = pickle.dumps(value, 5, buffer_callback=lambda one: views.append(one.raw()))
     views.insert(0, memoryview(text))
@@ -64,13 +56,7 @@ def send(peer: socket.socket, value: object, descriptors: Sequence[int] = ()) ->
 
 
 def receive(peer: socket.socket) -> tuple[Any, list[int]]:
-    """Return the next object, and the descriptors that come with it.
-
-    Raises
-    ------
-    EOFError
-        If the other side is gone.
-    """
+    """Return the next object, and the descriptors that come with it."""
     message, descriptors, *_ = socket.recv_fds(peer, _HEADER.size + _SMALL, _MOST_DESCRIPTORS)
     if not message:
         raise EOFError

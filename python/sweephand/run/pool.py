@@ -81,17 +81,6 @@ class Pool:
     A thread that waits for results looks after all workers: it sends what is to be done and
     takes what comes. Others that wait meanwhile are woken when theirs is there, or when it
     is their turn to look.
-
-    Parameters
-    ----------
-    size : int
-        Workers.
-    make_worker : callable
-        Returns one.
-    limit : float or None
-        Seconds after which a call for an item is given up.
-    end : callable
-        Ends all workers, and whatever waits for one to begin.
     """
 
     def __init__(
@@ -118,13 +107,7 @@ class Pool:
         self._wake, self._waker = socket_pair()
 
     def run(self, tasks: Sequence[Task], costs: Sequence[float]) -> list[Any]:
-        """Carry out tasks, and return the results of each, in one part or several.
-
-        Raises
-        ------
-        RuntimeError
-            If the pool is closed, or a task cannot be carried out at all.
-        """
+        """Carry out tasks, and return the results of each, in one part or several."""
         jobs: list[Job] = []
         jobs += [Job([Piece(task)], jobs) for task in tasks]
         asked = list(jobs)

@@ -17,15 +17,7 @@ _SILENT_SECONDS = 30.0  # that a worker may be at something else than a call, be
 
 
 class ProcessWorker(Worker):
-    """A process, which begins when it is first needed.
-
-    Parameters
-    ----------
-    server : ForkServer
-        Begins it.
-    functions : dict
-        Functions that were pickled for the workers of a pool, with their numbers.
-    """
+    """A process, which begins when it is first needed."""
 
     def __init__(self, server: ForkServer, functions: Functions) -> None:
         super().__init__()

@@ -18,11 +18,6 @@ class Progress:
     """Number of the item that is at work, and the time since when.
 
     Times are of the monotonic clock, which all processes share.
-
-    Parameters
-    ----------
-    memory : ndarray of uint8, shape (16,), optional
-        As `map_each` of the core writes it; zeros by default.
     """
 
     def __init__(self, memory: NDArray[np.uint8] | None = None) -> None:

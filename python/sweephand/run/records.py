@@ -145,11 +145,6 @@ def blocks_of(content: memoryview, kind: RecordKind, path: str) -> list[Block]:
     """Return the blocks of a file that must not be lost, except a torn last block.
 
     Payloads are not looked at, except that of the last block.
-
-    Raises
-    ------
-    DataError
-        If a damaged block has whole ones after it, or the file is of another kind or version.
     """
     begin = kind.check(content, path)
     blocks = list(blocks_in(content, begin)) if begin else []
@@ -165,11 +160,6 @@ def resume(file: AppendedFile, kind: RecordKind, subject: bytes) -> list[Block]:
     """Return the blocks of an unfinished file of a subject, and have it end with the last.
 
     What is damaged or torn is dropped with all after it; a file of anything else is begun anew.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
     """
     content = file.content()
     blocks = list(whole_blocks(content, _HEAD.size)) if kind.begins(content) else []
@@ -182,13 +172,7 @@ def resume(file: AppendedFile, kind: RecordKind, subject: bytes) -> list[Block]:
 
 
 def read_block(file: BinaryIO) -> tuple[bytes, memoryview]:
-    """Read label and payload of the next block; a damaged size takes no memory.
-
-    Raises
-    ------
-    ValueError
-        If it is damaged or torn.
-    """
+    """Read label and payload of the next block; a damaged size takes no memory."""
     begin = file.tell()
     head = file.read(_BLOCK.size)
     left = os.fstat(file.fileno()).st_size - begin - len(head)

@@ -14,15 +14,7 @@ from sweephand.run.progress import Progress
 
 
 class ThreadWorker(Worker):
-    """A worker thread. It cannot be ended: a thread that takes too long is abandoned.
-
-    Parameters
-    ----------
-    name : str
-        Of the thread.
-    carry_out : callable
-        ``carry_out(task, progress)`` returns the result of a task.
-    """
+    """A worker thread. It cannot be ended: a thread that takes too long is abandoned."""
 
     def __init__(self, name: str, carry_out: Callable[[Any, Progress], Any]) -> None:
         super().__init__()

@@ -35,13 +35,7 @@ class Elsewhere(Protocol):
     """Other processes that deliver the minibatches of a source."""
 
     def position(self) -> Position | None:
-        """Return where the next minibatch begins, or None if the source itself knows.
-
-        Raises
-        ------
-        RuntimeError
-            If it cannot be known.
-        """
+        """Return where the next minibatch begins, or None if the source itself knows."""
 
     def come_back(self) -> Position | None:
         """Return the same, and leave it to the source from now on."""
@@ -55,20 +49,13 @@ class Elsewhere(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Delivery:
-    """A plan and its engine. Engines do not hold their cursor, which ends them.
-
-    Attributes
-    ----------
-    readers : sequence of Reader
-        Those of the corpus of the plan, or they through the cache of the node.
-    call_locks : list of CallLock
-        Of the user's objects that engines call.
-    """
+    """A plan and its engine. Engines do not hold their cursor, which ends them."""
 
     plan: Plan
+    # those of the corpus of the plan, or they through the cache of the node
     readers: Sequence[Reader]
     cache_use: CacheUse
-    call_locks: Sequence[CallLock]
+    call_locks: Sequence[CallLock]  # of the user's objects that engines call
 
     @classmethod
     def of(cls, plan: Plan) -> Self:

@@ -51,15 +51,7 @@ class Described(str):
         return made
 
     def with_advice(self, advice: str, other: Callable[[], Described]) -> Self:
-        """Return the same, with advice for a state that describes the other.
-
-        Parameters
-        ----------
-        advice : str
-            What to write.
-        other : callable
-            Returns the other, when a state is refused.
-        """
+        """Return the same, with advice for a state that describes the other."""
         made = self._make(str(self), self._digest, self._whole)
         made._others = self._others | {advice: other}
         return made

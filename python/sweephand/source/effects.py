@@ -17,23 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Effects:
-    """Effects of events on the timeline of a corpus.
+    """Effects of events on the timeline of a corpus."""
 
-    Attributes
-    ----------
-    corpus : Corpus
-        With the weights of a mixture as they change.
-    skips : list of (int, int)
-        Spans of nominal time, ascending, apart from each other.
-    bans : list of (int, ndarray of uint64)
-        Nominal times, ascending, and which sequences are left out from there on.
-    cuts : list of int
-        Nominal times, ascending, that no minibatch reaches over, besides where skips begin.
-    """
-
-    corpus: Corpus
+    corpus: Corpus  # with the weights of a mixture as they change
+    # spans of nominal time, ascending, apart from each other
     skips: tuple[tuple[int, int], ...] = ()
+    # nominal times, ascending, and which sequences are left out from there on
     bans: tuple[tuple[int, NDArray[np.uint64]], ...] = ()
+    # nominal times, ascending, that no minibatch reaches over, besides where skips begin
     cuts: tuple[int, ...] = ()
 
     @property

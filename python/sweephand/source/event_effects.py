@@ -15,13 +15,7 @@ from sweephand.source.order import make_order, make_planner
 
 
 def effects_of(events: EventList, options: SourceOptions, opened: OpenCorpus) -> Effects:
-    """Return the effects of events on the timeline of a corpus.
-
-    Raises
-    ------
-    ValueError
-        If one does not fit the corpus or the layout, naming it.
-    """
+    """Return the effects of events on the timeline of a corpus."""
     effects = Effects(opened.corpus)
     for event in events.in_time:
         try:

@@ -100,17 +100,6 @@ class Events(Sequence[Event]):
         are those of the plan without the ban; `Minibatch.ids` and `Minibatch.num_samples` are
         what is delivered, and `Minibatch.banned_ids` the rest. In a row what follows moves
         up.
-
-        Parameters
-        ----------
-        ids : sequence of str
-            As `Minibatch.ids` has them; of a sequence that was made into several, by frames or
-            a map, its own id means all of these.
-
-        Raises
-        ------
-        ValueError
-            If there is no sequence with an id.
         """
         self.append(Ban(ids=_texts(ids), at=self._time(at)))
 
@@ -126,14 +115,7 @@ class Events(Sequence[Event]):
         weights: Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]],
         at: int | None = None,
     ) -> None:
-        """Change the weights of a mixture; each corpus goes on where it is.
-
-        Parameters
-        ----------
-        weights : dict, or list of (int, dict)
-            As `Mixture` takes them; what a list says of times before `at` does not count. In
-            layouts of rows and buckets they hold from the next part on.
-        """
+        """Change the weights of a mixture; each corpus goes on where it is."""
         self.append(Weights(weights=weights, at=self._time(at)))
 
     def map_version(self, name: str, version: int, at: int | None = None) -> None:
@@ -148,21 +130,6 @@ class Events(Sequence[Event]):
 
         A source with these events cannot go on from the state: its past has changed. An
         earlier one may fit, and a `training_session` looks for it by itself.
-
-        Parameters
-        ----------
-        state : dict
-            As `MinibatchSource.get_checkpoint_state` returned it.
-
-        Returns
-        -------
-        Event or None
-            None if there is none, or if the state was taken with other events.
-
-        Raises
-        ------
-        StateError
-            If it is no state.
         """
         found = State.from_dict(state)
         return self._all.overtaking(found.events, found.position)

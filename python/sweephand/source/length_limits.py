@@ -25,13 +25,7 @@ class LongSequences:
 
 
 def check_lengths(layout: Layout, corpus: Corpus) -> None:
-    """Refuse sequences of one sample each in a layout of rows.
-
-    Raises
-    ------
-    ValueError
-        If all sequences of the corpus, or of one in a mixture, have one sample, naming it.
-    """
+    """Refuse sequences of one sample each in a layout of rows."""
     for name, part in flat_parts(corpus).items() if layout.has_rows else ():
         whose = f" of the corpus {name!r}" if name else ""
         lengthy = [info.name for info in part.streams if not (info.broadcast or info.carried)]
@@ -56,13 +50,7 @@ def flat_parts(corpus: Corpus) -> dict[str, Corpus]:
 
 
 def treat_long(layout: Layout, corpus: Corpus) -> tuple[Corpus, LongSequences]:
-    """Return the corpus that the layout serves, and counts of its long sequences.
-
-    Raises
-    ------
-    ValueError
-        If there are some and the layout refuses them, or if nothing is left.
-    """
+    """Return the corpus that the layout serves, and counts of its long sequences."""
     limit = layout.length_limit
     if limit is None:
         return corpus, LongSequences()
@@ -88,13 +76,7 @@ def treat_long(layout: Layout, corpus: Corpus) -> tuple[Corpus, LongSequences]:
 def treat_loaded(
     layout: Layout, corpus: Corpus, long: LongSequences
 ) -> tuple[Corpus, LongSequences]:
-    """Return the corpus without sequences that carry too much, where they are to be dropped.
-
-    Raises
-    ------
-    ValueError
-        If there are some and the layout refuses them, or if nothing is left.
-    """
+    """Return the corpus without sequences that carry too much, where they are to be dropped."""
     if layout.over_limit == "alone":
         return corpus, long
     for name, most in layout.load_limits.items():

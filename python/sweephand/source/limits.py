@@ -57,13 +57,7 @@ class Limits:
         return self.samples
 
     def of_mixture(self, at_end: str) -> tuple[int, int | None]:
-        """Return the limit of a mixture in samples, and in sweeps of its corpora; None: none.
-
-        Parameters
-        ----------
-        at_end : {"repeat", "stop", "drop"}
-            What happens when a corpus ends.
-        """
+        """Return the limit of a mixture in samples, and in sweeps of its corpora."""
         if self.samples == FULL_DATA_SWEEP:
             raise ValueError("a mixture has no sweep: give max_samples in samples")
         if self.sweeps != INFINITELY_REPEAT and at_end != "stop":

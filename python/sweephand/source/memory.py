@@ -25,15 +25,7 @@ Counts = NDArray[np.float64]
 def memory_bound(
     corpus: Corpus, layout: Layout, options: SourceOptions, open_chunks: int, size: int
 ) -> int:
-    """Return about how many bytes are held at most; see `MinibatchSource.memory_bound`.
-
-    Parameters
-    ----------
-    open_chunks : int
-        Chunks that are open at a time over all lanes.
-    size : int
-        Of a minibatch, in samples.
-    """
+    """Return about how many bytes are held at most; see `MinibatchSource.memory_bound`."""
     size = min(size, corpus.core.num_samples)
     window = _window_bytes(corpus, layout, options.threads, open_chunks, size)
     cells = layout.num_cells(size) * layout.padding_growth(partial(_first_sizes, corpus))

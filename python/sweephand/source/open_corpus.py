@@ -29,39 +29,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class OpenCorpus:
-    """A corpus that is opened for the options of a source, and laid out by none of its events.
+    """A corpus opened for the options of a source, laid out by none of its events."""
 
-    Attributes
-    ----------
-    corpus : Corpus
-        The sequences that are served, in the chunks by which they are shuffled.
-    long : LongSequences
-        Sequences that the layout drops or splits.
-    layout : Layout
-        With everything decided that follows from lengths.
-    ledger : Ledger
-        Of damaged items.
-    workers : MapWorkers
-        What the maps of the corpus run on.
-    """
-
-    corpus: Corpus
-    long: LongSequences
-    layout: Layout
+    corpus: Corpus  # the sequences that are served, in the chunks by which they are shuffled
+    long: LongSequences  # sequences that the layout drops or splits
+    layout: Layout  # with everything decided that follows from lengths
     window: Window
     scores: ScoredOrder | None
-    ledger: Ledger
-    workers: MapWorkers
+    ledger: Ledger  # of damaged items
+    workers: MapWorkers  # what the maps of the corpus run on
 
 
 def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
-    """Open the corpus of a source.
-
-    Raises
-    ------
-    ValueError
-        If the options or events do not fit the corpus.
-    """
+    """Open the corpus of a source."""
     ledger = Ledger(options.max_errors)
     workers = MapWorkers(options.map_workers, options.map_executor, options.map_timeout)
     try:
@@ -176,13 +156,7 @@ def _settle_singles(corpus: Corpus, layout: Layout) -> Corpus:
 
 
 def _with_parts(corpus: Corpus, layout: Layout) -> Corpus:
-    """Return the corpus whose tokens have the parts that a layout names.
-
-    Raises
-    ------
-    ValueError
-        If the layout cuts sequences that have parts.
-    """
+    """Return the corpus whose tokens have the parts that a layout names."""
     if layout.parts is not None and not any(info.parts for info in corpus.streams):
         tokens = corpus.size_stream or next(
             (

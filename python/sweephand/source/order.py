@@ -20,13 +20,7 @@ _OF_A_CORPUS = 10  # the purpose of a key: docs/order.md, "Mixtures"
 def make_order(
     corpus: Corpus, options: SourceOptions, window: Window, scores: ScoredOrder | None = None
 ) -> tuple[_core.order.Timeline, int]:
-    """Return the order of a corpus, and its end in samples or INFINITELY_REPEAT.
-
-    Raises
-    ------
-    ValueError
-        If the limits of the options make no sense for the corpus.
-    """
+    """Return the order of a corpus, and its end in samples or INFINITELY_REPEAT."""
 
     def settings_of(part: Corpus, name: str) -> _core.order.OrderSettings:
         own, seed = window, options.randomization_seed

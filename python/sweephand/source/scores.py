@@ -27,28 +27,14 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True)
 class ScoredOrder:
-    """An order by score of the sequences that are served.
+    """An order by score of the sequences that are served."""
 
-    Attributes
-    ----------
-    core : ScoreOrder of the core
-        The order in the core.
-    described : Described
-        Its description in a state.
-    """
-
-    core: _core.order.ScoreOrder
-    described: Described
+    core: _core.order.ScoreOrder  # the order in the core
+    described: Described  # its description in a state
 
 
 def scores_of(options: SourceOptions, corpus: Corpus, served: Corpus) -> ScoredOrder | None:
-    """Return the order by score of the sequences served; None if there is none.
-
-    Raises
-    ------
-    ValueError
-        If there is not one number for each sequence of the corpus, or it is a mixture.
-    """
+    """Return the order by score of the sequences served; None if there is none."""
     order = options.order
     if order is None:
         return None

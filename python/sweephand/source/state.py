@@ -33,38 +33,20 @@ _OPTIONAL = ("order", "events", "functions")  # not in the dict where there are 
 
 @dataclass(frozen=True)
 class State:
-    """State of a source: its position and its order; as a dict it is JSON of under 1 kB.
+    """State of a source: its position and its order; as a dict it is JSON of under 1 kB."""
 
-    Attributes
-    ----------
-    position : int
-        Nominal time in samples.
-    progress : list of int
-        What some layouts need besides: ``docs/layouts.md``.
-    names, streams, layout : str
-        Base names of the data, the streams as they are delivered, the layout: in words, with a
-        digest of all where there is no room for it.
-    sizes : str
-        How many sequences and samples there are, with a digest of all sizes; empty where they
-        are not known before chunks are loaded.
-    chunks : str
-        How many chunks there are, with a digest of their table; empty if the order does not
-        depend on it.
-    order : str
-        An order by score, with a digest of it; empty, and not in the dict, if there is none.
-    events : str
-        How many events there are, with their digest; likewise.
-    functions : str
-        The version of Python and the functions of maps, filters and splits that it has read,
-        each with its digest, or the reason why it has none; likewise.
-    """
-
-    position: int
-    progress: list[int]
+    position: int  # nominal time in samples
+    progress: list[int]  # what some layouts need besides: `docs/layouts.md`
     order_version: int
+    # base names of the data, the streams as they are delivered, the layout: in words, with a
+    # digest of all where there is no room for it
     names: str
     streams: str
+    # how many sequences and samples there are, with a digest of all sizes; empty where they are
+    # not known before chunks are loaded
     sizes: str
+    # how many chunks there are, with a digest of their table; empty if the order does not
+    # depend on it
     chunks: str
     randomize: bool
     seed: int
@@ -72,8 +54,11 @@ class State:
     num_lanes: int
     layout: str
     version: int = STATE_VERSION
+    # an order by score, with a digest of it; empty, and not in the dict, if there is none
     order: str = ""
-    events: str = ""
+    events: str = ""  # how many events there are, with their digest; likewise
+    # the version of Python and the functions of maps, filters and splits that it has read, each
+    # with its digest, or the reason why it has none; likewise
     functions: str = ""
 
     @classmethod
@@ -117,14 +102,7 @@ class State:
 
     @classmethod
     def from_dict(cls, state: object) -> Self:
-        """Read a state that `to_dict` wrote.
-
-        Raises
-        ------
-        StateError
-            If it is no dict, a key is missing or unknown, a value is of the wrong type, or
-            another version wrote it.
-        """
+        """Read a state that `to_dict` wrote."""
         if not isinstance(state, Mapping):
             raise StateError(f"a state must be a dict, got {type(state).__name__}")
         if state.get("version", STATE_VERSION) != STATE_VERSION:
@@ -159,13 +137,7 @@ class State:
         return cls(**state)
 
     def check_same_order(self, here: State, events: EventList) -> None:
-        """Refuse a state that was taken of another order than `here`, or of other `events`.
-
-        Raises
-        ------
-        StateError
-            Naming every field that differs, with both values.
-        """
+        """Refuse a state that was taken of another order than `here`, or of other `events`."""
         differing = []
         for name in _kinds():
             theirs, ours = getattr(self, name), getattr(here, name)

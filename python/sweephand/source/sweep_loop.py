@@ -45,13 +45,7 @@ class SweepLoop:
         self._counted: tuple[Position, int] | None = None
 
     def __iter__(self) -> Iterator[Minibatch]:
-        """Iterate from the position of the source to the end of the sweep.
-
-        Raises
-        ------
-        RuntimeError
-            If the source has ended.
-        """
+        """Iterate from the position of the source to the end of the sweep."""
         cursor = self._cursor
         check_not_ended(cursor)
         self._begin = cursor.position
@@ -75,11 +69,6 @@ class SweepLoop:
         """Return the minibatches of the loop under way, or else of the next loop.
 
         They are planned from lengths, once; with equal lengths nothing is.
-
-        Raises
-        ------
-        TypeError
-            If lengths are known only when the data are loaded.
         """
         begin = self._begin or self._cursor.position
         if self._counted is None or self._counted[0] != begin:

@@ -14,18 +14,10 @@ from sweephand.terminal.numbers import in_count
 
 @dataclass(frozen=True)
 class Ink:
-    """The characters that a chart is drawn with.
+    """The characters that a chart is drawn with."""
 
-    Attributes
-    ----------
-    eighths : str
-        A bar's end, from nearly empty to full.
-    dot : str
-        A point of a curve.
-    """
-
-    eighths: str
-    dot: str
+    eighths: str  # A bar's end, from nearly empty to full
+    dot: str  # A point of a curve
 
 
 ASCII_INK = Ink(eighths="#", dot="*")

@@ -41,13 +41,7 @@ _NO_BYTES = (
 
 
 def pick(batch: Any, name: str) -> Any:
-    """Return a field of a batch or table; ``a.b.c`` is the field c of b of the struct a.
-
-    Raises
-    ------
-    ValueError
-        If there is none, naming those that are there.
-    """
+    """Return a field of a batch or table; ``a.b.c`` is the field c of b of the struct a."""
     names = batch.schema.names
     near = names
     for outer, inner in splits_of(name):
@@ -93,32 +87,7 @@ def convert(
     shape: tuple[int, ...] | None = None,
     dtype: np.dtype[Any] | None = None,
 ) -> tuple[ColumnData, dict[int, str]]:
-    """Return an Arrow array as a column, one row per entry.
-
-    Parameters
-    ----------
-    array : pyarrow.Array
-        Its buffers are used, not copied, unless they hold bits or 32-bit offsets.
-    shape : tuple of int, optional
-        Of one sample, if it is asked for; by default what the fixed-size lists make.
-    dtype : numpy.dtype, optional
-        If it is declared: of objects, all values are Python objects whatever their type is; of
-        numbers, decimals become such, by the rule for texts.
-
-    Returns
-    -------
-    column : ColumnData
-        Rows that are wrong are empty, or one sample of zeros.
-    wrong : dict
-        Row to what is wrong with it.
-
-    Raises
-    ------
-    TypeError
-        If the type cannot be served, naming it.
-    ValueError
-        If the type cannot have the shape, or offsets are damaged.
-    """
+    """Return an Arrow array as a column, one row per entry."""
     if dtype == OBJECT or _holds_structs(array.type):
         return column_of_values(_without_filled(_python_values(array)))
     if isinstance(array.type, pa.FixedShapeTensorType):
@@ -191,21 +160,13 @@ def _holds_structs(kind: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Nested:
-    """An array taken apart: lists within lists, and the values of the innermost.
+    """An array taken apart: lists within lists, and the values of the innermost."""
 
-    Attributes
-    ----------
-    arrays : list of pyarrow.Array
-        That of every level, the outermost first, and the values; only their nulls matter.
-    offsets : list of ndarray of int64
-        Where each list of a level begins in the next one, and the end.
-    fixed : list of bool
-        Whether the type says how long the lists of a level are.
-    """
-
+    # that of every level, the outermost first, and the values; only their nulls matter
     arrays: Sequence[Any]
+    # where each list of a level begins in the next one, and the end
     offsets: Sequence[NDArray[np.int64]]
-    fixed: Sequence[bool]
+    fixed: Sequence[bool]  # whether the type says how long the lists of a level are
 
     def rows(self, entries: NDArray[np.integer], depth: int) -> list[int]:
         """Return the rows that hold these entries of a level."""

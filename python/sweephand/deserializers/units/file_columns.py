@@ -143,17 +143,7 @@ def bare_reader(
     load_threads: int,
     holds_stored: bool,
 ) -> StoredReader:
-    """Return the reader of columns that are stored as they are served, or nearly.
-
-    Parameters
-    ----------
-    in_place : sequence of ColumnData, or None
-        The columns as the core reads them in local files; None if it cannot.
-    load : callable
-        Reads sequences ``[first, end)``.
-    skipped : ndarray of int64
-        See `read_columns`; for all others see `StoredReader`.
-    """
+    """Return the reader of columns that are stored as they are served, or nearly."""
 
     def load_chunk(chunk: int) -> _core.read.Chunk:
         first, end = chunks.bounds(chunk)

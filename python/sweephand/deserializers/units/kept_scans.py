@@ -25,13 +25,7 @@ _KINDS = "biuf"
 
 
 def check_index(index: Index, streams: Collection[str]) -> None:
-    """Refuse impossible units, rows, streams and errors of files.
-
-    Raises
-    ------
-    ValueError, TypeError, KeyError
-        If anything cannot be.
-    """
+    """Refuse impossible units, rows, streams and errors of files."""
     rows = check_array(index, "rows", np.int64)
     num_bytes = check_array(index, "num_bytes", np.int64)
     starts = index.starts["rows"]
@@ -96,20 +90,7 @@ def check_array(index: Index, name: str, dtype: type[np.generic]) -> NDArray[Any
 
 
 def check_runs(runs: Sequence[Any], width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return runs of files: lists of counts, two of which are begin and end in bytes.
-
-    Parameters
-    ----------
-    runs : sequence of list of list of int
-        Of every file its runs.
-
-    Returns
-    -------
-    runs : ndarray of int64, shape (runs, width)
-        Of all files.
-    starts : ndarray of int64, shape (files + 1,)
-        Where those of each file begin, and the end.
-    """
+    """Return runs of files: lists of counts, two of which are begin and end in bytes."""
     require({*map(type, runs)} <= {list}, "runs")
     flat: list[Any] = list(chain.from_iterable(runs))
     require({*map(type, flat)} <= {list} and {*map(len, flat)} <= {width}, "a run")

@@ -37,15 +37,9 @@ class LinePlace(NamedTuple):
 
 
 class LineConverter(Protocol):
-    """Makes columns of lines, and learns their types from line to line.
+    """Makes columns of lines, and learns their types from line to line."""
 
-    Attributes
-    ----------
-    padding : int
-        Zeros that it needs after the text.
-    """
-
-    padding: int
+    padding: int  # zeros that it needs after the text
 
     def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
         """Return the streams of whole lines; see `IndexedDeserializer.read_units`."""
@@ -91,13 +85,7 @@ class LineScan:
         self._place = place.behind(text.count(b"\n"), num_rows)
 
     def distrust(self, verified: int) -> int:
-        """Drop the units that end after the part with a right checksum.
-
-        Returns
-        -------
-        end : int
-            End of the units that remain.
-        """
+        """Drop the units that end after the part with a right checksum."""
         scan = self.scan
         kept = sum(unit[1] <= verified for unit in self._units)
         if kept < len(self._units):

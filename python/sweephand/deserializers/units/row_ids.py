@@ -27,13 +27,6 @@ def names_of_rows(
 
     `ids` is a field of one integer or text in every row, whose rows and reader `open_ids`
     returns, or one id for each sequence.
-
-    Raises
-    ------
-    DataError
-        If a row has no id, or several.
-    ValueError
-        If there are not as many ids as sequences.
     """
     if isinstance(ids, str):
         names = _read(*open_ids(ids), ids, rows)

@@ -33,22 +33,7 @@ def open_tokens(
     skipped: NDArray[np.int64] | None = None,
     chunk_size_in_bytes: int | None = None,
 ) -> StoredCorpus:
-    """Return the corpus of a stream of numbers.
-
-    Parameters
-    ----------
-    files, pieces
-        See `FileColumn`.
-    offsets : ndarray of int64, shape (sequences + 1,)
-        Where each sequence begins, in elements of the stream.
-    dtype : numpy.dtype
-        Of the elements, in native byte order.
-    skipped : ndarray of int64, optional
-        Sequences that are damaged, ascending: without elements, they keep their places as one
-        sample each.
-    chunk_size_in_bytes : int, optional
-        About what a chunk holds; by default less where it is read from a store.
-    """
+    """Return the corpus of a stream of numbers."""
     if len(offsets) == 1 + (0 if skipped is None else len(skipped)):
         raise empty_corpus([file.path for file in files])
     ((name, definition),) = streams.items()
@@ -81,13 +66,7 @@ def check_chunk_bytes(given: int | None) -> int | None:
 
 
 def one_stream(streams: StreamsLike | None, only: str = "tokens") -> StreamDefs:
-    """Return the one stream that is asked for, with the only field that there is.
-
-    Raises
-    ------
-    ValueError
-        If several are asked for, or one with another field.
-    """
+    """Return the one stream that is asked for, with the only field that there is."""
     defined = choose_streams(streams, lambda: StreamDefs({only: StreamDef()}))
     if len(defined) != 1:
         raise ValueError(f"there is one field, {only!r}, got streams {', '.join(defined)}")

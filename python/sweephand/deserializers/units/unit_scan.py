@@ -202,20 +202,7 @@ def common_types(
     guess: Callable[[], Iterable[str]],
     declared: Mapping[str, np.dtype[Any]] = MappingProxyType({}),
 ) -> dict[str, SampleType]:
-    """Return the type of each stream in all files.
-
-    Parameters
-    ----------
-    guess : callable
-        Returns the known fields.
-    declared : dict of numpy.dtype
-        What numbers of several types become.
-
-    Raises
-    ------
-    DataError
-        If two files differ, or no file has the field.
-    """
+    """Return the type of each stream in all files."""
     found: dict[str, tuple[SampleType, str]] = {}
     last: Any = None
     for file, facts in zip(index.files, index.facts, strict=True):

@@ -18,18 +18,10 @@ BY = ("mean", "per-sample", "last", "sum")
 
 @dataclass(frozen=True)
 class Totals:
-    """The visits of groups, summed up.
+    """The visits of groups, summed up."""
 
-    Attributes
-    ----------
-    names : list of dict
-        What each group is called.
-    places : ndarray of intp, shape (visits,)
-        The group of each visit, in the order of steps.
-    """
-
-    names: list[dict[str, str]]
-    places: NDArray[np.intp]
+    names: list[dict[str, str]]  # what each group is called
+    places: NDArray[np.intp]  # the group of each visit, in the order of steps
     visits: LossRows
 
     def ranked(self, by: str, *, lowest: bool) -> list[dict[str, Any]]:

@@ -41,13 +41,7 @@ class ArrayGroup(ABC):
 
     @abstractmethod
     def element(self, array: StoredArray, definition: StreamDef) -> SampleType:
-        """Return the type of an element, ragged if it is a run of numbers.
-
-        Raises
-        ------
-        ValueError
-            If it cannot be served.
-        """
+        """Return the type of an element, ragged if it is a run of numbers."""
 
     def places(self, array: StoredArray) -> Places | None:
         """Return the place of an array stored as bare numbers; None for any other."""
@@ -58,13 +52,7 @@ class ArrayGroup(ABC):
         yield from ()
 
     def array(self, path: str) -> StoredArray:
-        """Return the array that has a path.
-
-        Raises
-        ------
-        LookupError
-            If there is none, naming those that are.
-        """
+        """Return the array that has a path."""
         found = self.get(path)
         if found is not None:
             return found
@@ -78,19 +66,11 @@ class ArrayGroup(ABC):
 
 @dataclass(frozen=True)
 class StoredStream:
-    """An array that is a stream.
-
-    Attributes
-    ----------
-    array : StoredArray
-    rows : SampleType
-        What its rows are.
-    begins : ndarray of int64, shape (sequences + 1,), or None
-        The row that each sequence begins with, and the end; None: each row is one.
-    """
+    """An array that is a stream."""
 
     array: StoredArray
-    rows: SampleType
+    rows: SampleType  # what its rows are
+    # the row that each sequence begins with, and the end; None: each row is one
     begins: NDArray[np.int64] | None = None
 
     @property
@@ -119,15 +99,7 @@ class StoredStream:
 def find_stream(
     group: ArrayGroup, path: str, definition: StreamDef, offsets: Offsets | None
 ) -> StoredStream:
-    """Return an array as a stream.
-
-    Raises
-    ------
-    LookupError
-        If it is not there, or its offsets are not.
-    ValueError
-        If it cannot be served, or its offsets do not fit it.
-    """
+    """Return an array as a stream."""
     array = group.array(path)
     rows = kind_of(array, group.element(array, definition))
     bounds = offsets_path(group, path, offsets)

@@ -118,13 +118,7 @@ class _Fields:
 
 
 def read_header(file: SourceFile) -> CbfHeader:
-    """Read the header of a file.
-
-    Raises
-    ------
-    DataError
-        If it is damaged, or of another version.
-    """
+    """Read the header of a file."""
     if file.size < 2 * _BEGIN + 8:
         raise DataError("the file is too short for CNTK's binary format", file.path, 0)
     first = _Fields(file.read(0, _BEGIN).tobytes(), file.path, 0)

@@ -134,15 +134,7 @@ class _Group(ArrayGroup):
         return RowsOfAnyLength(array, self._source) if is_checked else array
 
     def array(self, path: str) -> StoredArray:
-        """Return a data set, all of which is in this file.
-
-        Raises
-        ------
-        LookupError
-            If there is none.
-        ValueError
-            If it is in another file, or made of others.
-        """
+        """Return a data set, all of which is in this file."""
         find_object(self._file, path)  # which says where a link leads
         array: Any = super().array(path)
         check_own(array)

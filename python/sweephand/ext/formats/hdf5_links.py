@@ -23,13 +23,7 @@ _MOST_LINKS = 64  # soft ones on the way to a data set
 
 
 def find_object(file: Any, path: str) -> Any | None:
-    """Return the data set or group that has a path; None if there is none.
-
-    Raises
-    ------
-    ValueError
-        If the path leads to another file, naming it, or in a circle.
-    """
+    """Return the data set or group that has a path; None if there is none."""
     place, names = file, _names(path)
     num_links = 0
     while names:
@@ -56,13 +50,7 @@ def find_object(file: Any, path: str) -> Any | None:
 
 
 def check_own(array: Any) -> None:
-    """Refuse a data set that is made of other data sets.
-
-    Raises
-    ------
-    ValueError
-        If it is virtual, naming the first of them.
-    """
+    """Refuse a data set that is made of other data sets."""
     if not array.is_virtual:
         return
     sources = array.virtual_sources()
@@ -82,18 +70,10 @@ def elsewhere(array: Any) -> list[tuple[str, int, int]]:
 
 @dataclass(frozen=True)
 class ExternalArray:
-    """A data set whose raw bytes are in other files, which a user has allowed.
+    """A data set whose raw bytes are in other files, which a user has allowed."""
 
-    Attributes
-    ----------
-    array : h5py.Dataset
-        The source of dtype and shape.
-    folder : str
-        What names of files are relative to.
-    """
-
-    array: Any
-    folder: str
+    array: Any  # the source of dtype and shape
+    folder: str  # what names of files are relative to
     chunks: None = None
 
     @property
@@ -107,13 +87,7 @@ class ExternalArray:
         return self.array.dtype
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
-        """Return a selection of the rows.
-
-        Raises
-        ------
-        ValueError
-            If a file ends before its bytes do.
-        """
+        """Return a selection of the rows."""
         begin, end, _ = rows.indices(len(self.array))
         width = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
         content = b"".join(self._pieces(begin * width, max(begin, end) * width))

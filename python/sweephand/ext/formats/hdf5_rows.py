@@ -18,14 +18,7 @@ h5py = OptionalModule("h5py", "hdf5")
 
 
 class RowsOfAnyLength:
-    """A data set of rows of any length, or of texts.
-
-    Parameters
-    ----------
-    array : h5py.Dataset
-    file : SourceFile
-        Its file.
-    """
+    """A data set of rows of any length, or of texts."""
 
     def __init__(self, array: Any, file: SourceFile) -> None:
         self._array = array
@@ -43,13 +36,7 @@ class RowsOfAnyLength:
         return len(self._array)
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
-        """Return a selection of the rows.
-
-        Raises
-        ------
-        ValueError
-            If one is longer than the file.
-        """
+        """Return a selection of the rows."""
         begin, end, _ = rows.indices(len(self))
         for lengths in self._lengths(begin, end):
             if lengths.size and (longest := int(lengths.max())) > self._longest:

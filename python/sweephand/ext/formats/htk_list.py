@@ -26,20 +26,11 @@ _HERE = ".../"  # as CNTK writes the folder of the list
 
 @dataclass(frozen=True)
 class HtkList:
-    """Sequences, and the frames that they are.
+    """Sequences, and the frames that they are."""
 
-    Attributes
-    ----------
-    keys : list of str
-        The id of each sequence.
-    paths : list of str
-        Feature files, each once.
-    numbers, firsts, lengths : ndarray of int64, shape (sequences,)
-        The file of each sequence, its first frame there, and how many; -1 for all.
-    """
-
-    keys: list[str]
-    paths: list[str]
+    keys: list[str]  # the id of each sequence
+    paths: list[str]  # feature files, each once
+    # the file of each sequence, its first frame there, and how many; -1 for all
     numbers: NDArray[np.int64]
     firsts: NDArray[np.int64]
     lengths: NDArray[np.int64]

@@ -34,15 +34,7 @@ def lance_errors(path: str, what: str) -> Iterator[None]:
 
 
 def open_dataset(root: str, version: int | str | None) -> Any:
-    """Return a dataset at a version; None is the newest, of a name that tag's.
-
-    Raises
-    ------
-    DataError
-        If there is no such version, or its manifest is damaged.
-    RuntimeError
-        If Lance was used by the process that this one was forked from.
-    """
+    """Return a dataset at a version; None is the newest, of a name that tag's."""
     check_process()
     with lance_errors(root, "the dataset"):
         return lance.dataset(root, version=version)
@@ -60,13 +52,7 @@ def check_process() -> None:
 
 
 def data_files(root: str, fragment: Any) -> list[str]:
-    """Return the paths of a fragment's files.
-
-    Raises
-    ------
-    DataError
-        If one is outside of the dataset.
-    """
+    """Return the paths of a fragment's files."""
     files, deletions = fragment.metadata.files, fragment.metadata.deletion_file
     for one in files:
         path = Path(one.path)

@@ -40,22 +40,12 @@ _MOST_FRAMES = 2**32 - 1
 
 @dataclass(frozen=True)
 class LeRobotInfo:
-    """Content of ``meta/info.json``.
-
-    Attributes
-    ----------
-    folder : Path
-    fps : float
-        Frames a second.
-    features : dict
-        Of each column or camera its type and shape.
-    data_path, video_path : str
-        Templates of paths in the folder.
-    """
+    """Content of ``meta/info.json``."""
 
     folder: Path
-    fps: float
-    features: Mapping[str, Any]
+    fps: float  # frames a second
+    features: Mapping[str, Any]  # of each column or camera its type and shape
+    # templates of paths in the folder
     data_path: str = _DATA_PATH
     video_path: str = _VIDEO_PATH
 
@@ -108,27 +98,16 @@ class LeRobotInfo:
 
 @dataclass(frozen=True)
 class Episodes:
-    """Episodes in the order of their rows.
-
-    Attributes
-    ----------
-    info : LeRobotInfo
-    numbers, lengths : ndarray of int64
-        Of each episode its index, and its frames.
-    files : ndarray of int64, shape (episodes, 2)
-        Chunk and file of its rows.
-    videos : dict of (ndarray of int64, shape (episodes, 2); ndarray of float64, likewise)
-        By camera: chunk and file, and begin and end in seconds there.
-    tasks : list of list of str
-        Of each episode; empty if they are not listed.
-    """
+    """Episodes in the order of their rows."""
 
     info: LeRobotInfo
+    # of each episode its index, and its frames
     numbers: NDArray[np.int64]
     lengths: NDArray[np.int64]
-    files: NDArray[np.int64]
+    files: NDArray[np.int64]  # chunk and file of its rows
+    # by camera: chunk and file, and begin and end in seconds there
     videos: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
-    tasks: Sequence[Sequence[str]]
+    tasks: Sequence[Sequence[str]]  # of each episode; empty if they are not listed
 
     @classmethod
     def of(cls, info: LeRobotInfo) -> Episodes:
@@ -227,13 +206,7 @@ class Episodes:
 
 
 def read_info(path: Path) -> dict[str, Any]:
-    """Return the object in a file of JSON.
-
-    Raises
-    ------
-    DataError
-        If it holds none.
-    """
+    """Return the object in a file of JSON."""
     with open_regular(path) as file:
         text = file.read()
     try:

@@ -38,18 +38,11 @@ _PACKINGS: dict[str, Compression] = {"zstd": "zstd", "gz": "gzip"}
 
 @dataclass(frozen=True)
 class MdsColumn:
-    """One column of all samples.
-
-    Attributes
-    ----------
-    name, encoding : str
-    size : int or None
-        Bytes in every sample; None: each sample says it.
-    """
+    """One column of all samples."""
 
     name: str
     encoding: str
-    size: int | None
+    size: int | None  # bytes in every sample; None: each sample says it
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
@@ -83,33 +76,15 @@ class MdsColumn:
 
 @dataclass(frozen=True)
 class MdsIndex:
-    """The shards of a data set, in their order.
+    """The shards of a data set, in their order."""
 
-    Attributes
-    ----------
-    columns : tuple of MdsColumn
-        In the order in which a sample has them.
-    files : FileList
-        The shards, as what they unpack to.
-    counts : dict of int
-        Samples in each, by its path.
-    """
-
-    columns: tuple[MdsColumn, ...]
-    files: FileList
-    counts: dict[str, int]
+    columns: tuple[MdsColumn, ...]  # in the order in which a sample has them
+    files: FileList  # the shards, as what they unpack to
+    counts: dict[str, int]  # samples in each, by its path
 
 
 def read_mds_index(folders: Sequence[PathLike]) -> MdsIndex:
-    """Read the index of one folder or several.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a folder has no index.
-    DataError
-        If an index is invalid, a shard is missing, or the columns of shards differ.
-    """
+    """Read the index of one folder or several."""
     columns: tuple[MdsColumn, ...] | None = None
     shards: list[tuple[AnyPath, dict[str, Any]]] = []
     for folder in folders:

@@ -285,13 +285,7 @@ def _names_in(index: Index, first: int, end: int) -> list[str]:
 
 
 def read_states(place: PathLike) -> list[str]:
-    """Return the names of states, one in a line of a label mapping file.
-
-    Raises
-    ------
-    DataError
-        If there is none, or one is there twice.
-    """
+    """Return the names of states, one in a line of a label mapping file."""
     path = as_path(place)
     lines = [line.strip() for line in read_file(path).splitlines()]
     states = [fsdecode(line) for line in lines if line]

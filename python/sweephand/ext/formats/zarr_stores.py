@@ -189,15 +189,7 @@ class _Group(ArrayGroup):
         return found if isinstance(found, zarr.Array) else None
 
     def array(self, path: str) -> StoredArray:
-        """Return an array.
-
-        Raises
-        ------
-        LookupError
-            If there is none.
-        ValueError
-            If it is decoded by pickle, which runs what it finds.
-        """
+        """Return an array."""
         found: Any = super().array(path)
         coded = found.metadata
         codecs = (getattr(coded, "compressor", None), *(getattr(coded, "filters", None) or ()))

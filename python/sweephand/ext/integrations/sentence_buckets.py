@@ -71,13 +71,7 @@ def encode_sentences(
 def widths_of(
     sentences: Sequence[Sequence[int]], batch_size: int, buckets: Sequence[int] | None
 ) -> list[int]:
-    """Return the widths of buckets, ascending: those that are asked for, or frequent lengths.
-
-    Raises
-    ------
-    ValueError
-        If none is asked for and no length is frequent.
-    """
+    """Return the widths of buckets, ascending: the given ones, or frequent lengths."""
     if buckets:
         for end in buckets:
             check_int("a bucket", end, 1, 2**31)
@@ -95,13 +89,7 @@ def widths_of(
 def fill_buckets(
     sentences: Sequence[Sequence[int]], ends: list[int], pad: int, dtype: np.dtype[Any]
 ) -> tuple[dict[int, NDArray[Any]], dict[int, NDArray[np.int64]]]:
-    """Return the padded sentences of every bucket that is not empty, by width, with numbers.
-
-    Raises
-    ------
-    ValueError
-        If no sentence fits a bucket.
-    """
+    """Return the padded sentences of every bucket that is not empty, by width, with numbers."""
     lengths = np.array([len(sentence) for sentence in sentences], np.int64)
     bucket = np.where(lengths > 0, np.searchsorted(ends, lengths), len(ends))
     rows, numbers = {}, {}

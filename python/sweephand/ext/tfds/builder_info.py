@@ -56,21 +56,12 @@ class SplitInfo:
 
 @dataclass(frozen=True)
 class StoredSplit:
-    """A split as it is stored.
-
-    Attributes
-    ----------
-    files : tuple of paths, as `as_path` makes them
-    shard_lengths : tuple of int
-        The number of examples in every file.
-    num_bytes : int
-        The size of all files as the preparer stated it; 0 if it did not.
-    """
+    """A split as it is stored."""
 
     name: str
     files: tuple[AnyPath, ...]
-    shard_lengths: tuple[int, ...]
-    num_bytes: int = 0
+    shard_lengths: tuple[int, ...]  # the number of examples in every file
+    num_bytes: int = 0  # the size of all files as the preparer stated it; 0 if it did not
 
     @property
     def num_examples(self) -> int:

@@ -21,25 +21,7 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 def decode_feature(
     feature: Feature, decoder: Decoder | Literal[True], given: tuple[int, ...] | None
 ) -> Feature:
-    """Return a feature of stored bytes as the tensor that ``features.json`` declares.
-
-    Parameters
-    ----------
-    feature : Feature
-    decoder : callable, or True
-        Takes ``bytes``, returns the tensor. True is Pillow.
-    given : tuple of int, or None
-        The shape of the tensor, where ``features.json`` does not know all of it.
-
-    Raises
-    ------
-    ImportError
-        If Pillow is wanted and not installed.
-    TypeError
-        If `decoder` is no callable.
-    ValueError
-        If a decoder cannot help: the shape is not known, or the feature is no stored file.
-    """
+    """Return a feature of stored bytes as the tensor that ``features.json`` declares."""
     name = feature.name
     if feature.decoded is None:
         raise ValueError(
@@ -71,15 +53,9 @@ def decode_feature(
 
 @dataclass(frozen=True)
 class PillowDecoder:
-    """Decodes images of 8 bits a channel.
+    """Decodes images of 8 bits a channel."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Height, width and channels.
-    """
-
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # height, width and channels
 
     @classmethod
     def of(cls, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> PillowDecoder:

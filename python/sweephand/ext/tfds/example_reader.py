@@ -38,20 +38,7 @@ _MOST_TENSOR_BYTES = 1 << 30
 
 
 class ExampleReader:
-    """Reads examples by their number in the selection.
-
-    Parameters
-    ----------
-    features : dict of Feature
-        By stream.
-    files : RecordFiles or ArrayRecordFiles
-    rows : sequence of FileInstruction
-        The selected examples are those of the rows, one row after the other.
-    ids : ExampleIds, or False
-        Adds a last stream with the ids.
-    ledger : Ledger
-        Where damaged examples are counted; they are skipped.
-    """
+    """Reads examples by their number in the selection."""
 
     def __init__(
         self,

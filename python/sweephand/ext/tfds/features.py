@@ -24,36 +24,17 @@ _ENCODINGS = {"": None, "none": None, "bytes": "bytes", "zlib": "zlib"}
 
 @dataclass(frozen=True)
 class Feature:
-    """A stream: a leaf of the tree of features, or a part of a leaf.
+    """A stream: a leaf of the tree of features, or a part of a leaf."""
 
-    Attributes
-    ----------
-    name : str
-        The key in the examples: the names from the root on, joined by ``/``.
-    dtype : numpy.dtype
-        Of the elements; object for ``bytes``.
-    shape : tuple of int
-        Of one sample.
-    is_ragged : bool
-        Whether an example has any number of samples.
-    encoding : {None, "bytes", "zlib"}
-        How a whole tensor lies in one value of bytes.
-    decoded : (dtype, shape) or None
-        The array of a decoded image or sound; unknown extents are -1.
-    decoder : callable or None
-        Makes that array of the bytes.
-    refusal : str
-        Why it cannot be read; empty if it can.
-    """
-
-    name: str
-    dtype: np.dtype[Any] = BYTES
-    shape: tuple[int, ...] = ()
-    is_ragged: bool = False
-    encoding: str | None = None
+    name: str  # the key in the examples: the names from the root on, joined by `/`
+    dtype: np.dtype[Any] = BYTES  # of the elements; object for `bytes`
+    shape: tuple[int, ...] = ()  # of one sample
+    is_ragged: bool = False  # whether an example has any number of samples
+    encoding: str | None = None  # how a whole tensor lies in one value of bytes
+    # the array of a decoded image or sound; unknown extents are -1
     decoded: tuple[np.dtype[Any], tuple[int, ...]] | None = None
-    decoder: Callable[[bytes], NDArray[Any]] | None = None
-    refusal: str = ""
+    decoder: Callable[[bytes], NDArray[Any]] | None = None  # makes that array of the bytes
+    refusal: str = ""  # why it cannot be read; empty if it can
 
     @property
     def is_packed(self) -> bool:
@@ -74,20 +55,7 @@ class Feature:
 
 
 def read_features(file: AnyPath, content: object) -> dict[str, Feature]:
-    """Return the streams that a tree of features makes, by their names.
-
-    Parameters
-    ----------
-    file : path
-        The ``features.json``, for errors.
-    content : object
-        The parsed content.
-
-    Raises
-    ------
-    DataError
-        If it is no tree of features.
-    """
+    """Return the streams that a tree of features makes, by their names."""
     try:
         found = list(_walk(JsonFields(file, modernize(content)), "", []))
     except json.JSONDecodeError as error:

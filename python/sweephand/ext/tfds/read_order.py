@@ -152,23 +152,7 @@ class ReadOrder:
     def take(
         self, first: int, count: int, *, number: int = 0
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the examples at positions ``[first, first + count)`` of a pass.
-
-        Parameters
-        ----------
-        first, count : int
-        number : int
-            Which pass: the sweep.
-
-        Returns
-        -------
-        rows, places : ndarray of int64, shape (count,)
-
-        Raises
-        ------
-        IndexError
-            If the positions reach past the end of the pass.
-        """
+        """Return the examples at positions ``[first, first + count)`` of a pass."""
         opened, interleave = self._pass(number)
         files, places = interleave.take(first, count)
         return opened[files], places

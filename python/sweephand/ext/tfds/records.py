@@ -40,23 +40,13 @@ _FRAME_BYTES = 16  # of a record without data
 
 
 class Records(NamedTuple):
-    """Records that were read.
+    """Records that were read."""
 
-    Attributes
-    ----------
-    content : ndarray of uint8
-        Concatenated, and `PADDING` more bytes.
-    places : ndarray of uint64 or None
-        Where each lies in its file, if that is known.
-    offsets : ndarray of int64 or None
-        Where each begins in the content, and the end; None: they lie in frames.
-    lost : dict of DataError
-        Why which of them could not be read; they are empty.
-    """
-
-    content: NDArray[np.uint8]
-    places: NDArray[np.uint64] | None
+    content: NDArray[np.uint8]  # concatenated, and `PADDING` more bytes
+    places: NDArray[np.uint64] | None  # where each lies in its file, if that is known
+    # where each begins in the content, and the end; None: they lie in frames
     offsets: NDArray[np.int64] | None = None
+    # why which of them could not be read; they are empty
     lost: Mapping[int, DataError] = MappingProxyType({})
 
 
@@ -64,19 +54,6 @@ class RecordFiles:
     """The records of all files of several splits, and their places.
 
     Every split has an index of its own, whatever of it is read.
-
-    Parameters
-    ----------
-    splits : sequence of StoredSplit
-    keep : {"auto", "cache", None}
-        Where the indexes are kept; see `load_index`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is absent.
-    DataError
-        If a file has another number of records than the folder says, or a damaged frame.
     """
 
     def __init__(self, splits: Sequence[StoredSplit], keep: Keep = "auto") -> None:

@@ -27,18 +27,7 @@ def is_dataset(path: AnyPath) -> bool:
 
 
 def newest_version(folder: AnyPath) -> AnyPath:
-    """Return the folder of a version: the folder itself, or the newest in it.
-
-    Warns
-    -----
-    UserWarning
-        If there are several, which one is read.
-
-    Raises
-    ------
-    ValueError
-        If there are several configurations and none is said to be the default.
-    """
+    """Return the folder of a version: the folder itself, or the newest in it."""
     if (folder / _INFO).exists():
         return folder
     versions = _versions_in(folder)

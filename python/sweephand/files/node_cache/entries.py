@@ -33,13 +33,7 @@ _UNFINISHED = re.compile(r"unfinished-(\d+)-\d+")
 
 
 class Entries:
-    """The entries in a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Is made if need be.
-    """
+    """The entries in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,13 +41,7 @@ class Entries:
         self._number = 0
 
     def read(self, key: Key, size: int, padding: int) -> NDArray[np.uint8] | None:
-        """Return the content of an entry and `padding` zeros; None if there is none.
-
-        Raises
-        ------
-        ValueError
-            If it is damaged.
-        """
+        """Return the content of an entry and `padding` zeros; None if there is none."""
         try:
             fd = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

@@ -113,11 +113,6 @@ class CacheFolder:
         """Hold the folder's lock, and apply the records of the other processes.
 
         Yields their number.
-
-        Raises
-        ------
-        Busy
-            If that takes too long: the holder of the lock may be stopped.
         """
         begin = time.monotonic()
         end = begin + _TURN_SECONDS
@@ -164,12 +159,7 @@ class CacheFolder:
         return FetchLock(self._mark, key)
 
     def try_to_take(self, lock: FetchLock) -> bool:
-        """Take a lock if it is free; return False where the entry is there already.
-
-        Raises
-        ------
-        Busy
-        """
+        """Take a lock if it is free; return False where the entry is there already."""
         with self._turn():
             if self.entries.holds(lock.key):
                 return False

@@ -24,39 +24,20 @@ _RECORD = struct.Struct("<B7x16sQQQQQ")
 
 
 class JournalRecord(NamedTuple):
-    """JournalRecord of an entry.
+    """JournalRecord of an entry."""
 
-    Attributes
-    ----------
-    is_kept : bool
-        False: it is gone, and the rest says nothing but its key.
-    corpus, timeline : int
-        Digests: in which chunks mean the same, and in which times do.
-    chunk : int
-        The chunk that was being loaded.
-    num_bytes : int
-        Of the file.
-    time : int
-        When it is needed next, in nominal time.
-    """
-
-    is_kept: bool
+    is_kept: bool  # false: it is gone, and the rest says nothing but its key
     key: Key
+    # digests: in which chunks mean the same, and in which times do
     corpus: int = 0
     timeline: int = 0
-    chunk: int = 0
-    num_bytes: int = 0
-    time: int = 0
+    chunk: int = 0  # the chunk that was being loaded
+    num_bytes: int = 0  # of the file
+    time: int = 0  # when it is needed next, in nominal time
 
 
 class Journal(Descriptor):
-    """Records that were appended by any process, read as far as they go.
-
-    Parameters
-    ----------
-    path : Path
-        A file, made if need be.
-    """
+    """Records that were appended by any process, read as far as they go."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, os.O_CREAT | os.O_APPEND)

@@ -10,13 +10,7 @@ _WORDS = b"sweephand node cache 2: this folder and all in it may be deleted\n"
 
 
 def prepare(path: Path) -> Path:
-    """Make the folder if need be, and return its marker file.
-
-    Raises
-    ------
-    ValueError
-        If something else is in it.
-    """
+    """Make the folder if need be, and return its marker file."""
     mark = path / MARK
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -15,19 +15,12 @@ _AT_ONCE = 64  # readers closer than this part of a sweep read at about the same
 
 
 class Uses(Protocol):
-    """The future: when chunks are read.
+    """The future: when chunks are read."""
 
-    Attributes
-    ----------
-    corpus, timeline : int
-        Digests of what numbers chunks, and of what says when they come.
-    sweep : int
-        Samples of a sweep.
-    """
-
+    # digests of what numbers chunks, and of what says when they come
     corpus: int
     timeline: int
-    sweep: int
+    sweep: int  # samples of a sweep
 
     def next(
         self,
@@ -67,17 +60,7 @@ class NextUses:
     def after_this(
         self, chunk: int, parts: Iterable[int], rank: Rank, peers: Sequence[Rank]
     ) -> int:
-        """Return when an entry is needed after the use for which a process loads it.
-
-        Parameters
-        ----------
-        parts : iterable of int
-            All known chunks that the entry is a part of.
-        rank : Rank
-            Of that process.
-        peers : sequence of Rank
-            The other processes of this node.
-        """
+        """Return when an entry is needed after the use for which a process loads it."""
         now, rest = rank.time, sorted(set(parts) - {chunk})
         reader = rank.reader
         others = list({peer.reader for peer in peers} - {reader})

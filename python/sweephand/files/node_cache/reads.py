@@ -29,18 +29,12 @@ _FIRST_DELAY, _LAST_DELAY = 0.001, 0.05
 
 @dataclass
 class CacheStats:
-    """Counts of hits and misses of a node's cache, and their bytes.
+    """Counts of hits and misses of a node's cache, and their bytes."""
 
-    Attributes
-    ----------
-    hits, misses : int
-        Ranges that were there, and that were asked of the store.
-    bytes_read, bytes_fetched : int
-        From the disk, and from the store.
-    """
-
+    # ranges that were there, and that were asked of the store
     hits: int = 0
     misses: int = 0
+    # from the disk, and from the store
     bytes_read: int = 0
     bytes_fetched: int = 0
 
@@ -49,11 +43,6 @@ class NodeReads:
     """Reads of objects by the chunks of a source, through a node's cache.
 
     A process that was forked has a place of its own in the folder.
-
-    Parameters
-    ----------
-    make_uses : callable
-        Returns the future of the chunks.
     """
 
     def __init__(self, folder: Path, max_bytes: int, make_uses: Callable[[], Uses]) -> None:
@@ -143,12 +132,7 @@ class NodeReads:
         return self._or_busy(lambda: folder.fetch_lock(key))
 
     def try_to_take(self, lock: FetchLock) -> bool:
-        """Take a lock if it is free; return False where the entry is there already.
-
-        Raises
-        ------
-        Busy
-        """
+        """Take a lock if it is free; return False where the entry is there already."""
         folder = self._own()
         if folder is None:
             raise Busy

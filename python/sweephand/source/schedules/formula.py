@@ -74,15 +74,7 @@ class Formula:
     __rmul__ = __mul__
 
     def then(self, following: Formula) -> Formula:
-        """Go on with another formula, from the value that this one comes to.
-
-        Raises
-        ------
-        ValueError
-            If the other one does not end later.
-        ArgumentTypeError
-            If it is no formula.
-        """
+        """Go on with another formula, from the value that this one comes to."""
         if not isinstance(following, Formula):
             raise ArgumentTypeError(f"following must be a formula, got {following!r:.100}")
         return Formula(self.start, self.pieces + following.pieces)

@@ -99,16 +99,10 @@ class StepSchedule(Schedule[Number]):
 
 @dataclass(frozen=True)
 class FormulaSchedule(Schedule[float]):
-    """Schedule of the values of a formula, a function of the samples seen.
-
-    Attributes
-    ----------
-    formula : Formula
-    minibatch_size, follows
-        As for `Schedule`.
-    """
+    """Schedule of the values of a formula, a function of the samples seen."""
 
     formula: Formula
+    # as for `Schedule`
     minibatch_size: int | None = None
     follows: Follows = "applied"
 

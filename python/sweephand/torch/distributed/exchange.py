@@ -75,15 +75,7 @@ class Exchange:
         return values
 
     def gather(self, one: Any, *, is_patient: bool = False) -> list[Any]:
-        """Return the object of each rank.
-
-        Parameters
-        ----------
-        one : object
-            That of this rank; it pickles.
-        is_patient : bool
-            Wait half an hour for the others, as one of them may be writing.
-        """
+        """Return the object of each rank."""
         patience = _PATIENCE if is_patient else self._sum.timeout
         mine = np.frombuffer(bytearray(pickle.dumps(one)), np.uint8)
         longest = torch.tensor([mine.size])

@@ -187,15 +187,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             self._end = None  # a process that has ended stays so, when its state is restored
 
     def __len__(self) -> int:
-        """Return the minibatches of a whole iteration, those included that it has delivered.
-
-        Raises
-        ------
-        TypeError
-            If that is not known without planning, as sequences have different lengths; or if
-            processes of another loader than `sh.torch.DataLoader` have delivered, so that the
-            next iteration, which may be a shorter one, is unknown.
-        """
+        """Return the minibatches of a whole iteration, those included that it has delivered."""
         if _LIGHTNING & sys.modules.keys():  # which warns of lengths as soon as it has asked
             warnings.filterwarnings("ignore", _OF_LENGTHS)
         count = self._count()

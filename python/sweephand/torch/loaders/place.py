@@ -30,27 +30,14 @@ UNKNOWN = (
 
 
 class _Record(NamedTuple):
-    """The numbers that all processes share.
+    """The numbers that all processes share."""
 
-    Attributes
-    ----------
-    placings : int
-        Times that the source was placed.
-    begun : int
-        Placing, plus 1, from which the last uncounted iteration goes on; 0 before any.
-    end : int
-        Nominal time at which that iteration ends.
-    changes : int
-        Times that the source was changed.
-    num_bytes : int
-        Of the place where the source was placed last, which follows.
-    """
-
-    placings: int = 0
+    placings: int = 0  # times that the source was placed
+    # placing, plus 1, from which the last uncounted iteration goes on; 0 before any
     begun: int = 0
-    end: int = 0
-    changes: int = 0
-    num_bytes: int = 0
+    end: int = 0  # nominal time at which that iteration ends
+    changes: int = 0  # times that the source was changed
+    num_bytes: int = 0  # of the place where the source was placed last, which follows
 
 
 class LoaderPlace:
@@ -102,13 +89,7 @@ class LoaderPlace:
         return self._consumed is not None or self._read().begun != 1 + self._placings
 
     def position(self) -> Position | None:
-        """Return where the next minibatch begins, or None if the source itself knows.
-
-        Raises
-        ------
-        RuntimeError
-            If it cannot be known.
-        """
+        """Return where the next minibatch begins, or None if the source itself knows."""
         if not self.is_known:
             raise RuntimeError(UNKNOWN)
         return self._consumed
@@ -152,15 +133,7 @@ class LoaderPlace:
             return self._placed(record)
 
     def join(self, own: Position, end_of: Callable[[int], int]) -> tuple[Position, bool]:
-        """Return the begin of an uncounted iteration, and True if it follows another.
-
-        Parameters
-        ----------
-        own : Position
-            Where this copy of the source is.
-        end_of : callable
-            Gives the nominal time at which an iteration ends that begins at one.
-        """
+        """Return the begin of an uncounted iteration, and True if it follows another."""
         own, self._consumed = self._consumed or own, None
         is_first, self._has_begun = not self._has_begun, True
         with self._locked() as record:

@@ -13,23 +13,16 @@ from sweephand.train.trainer.workers import Workers
 
 
 class Sums(NamedTuple):
-    """Loss and metric of a share.
+    """Loss and metric of a share."""
 
-    Attributes
-    ----------
-    loss, metric : Tensor
-        Sums with one element; the metric is None if the criterion has none.
-    losses : Tensor or None
-        The result of the criterion: the sum of the loss, or its losses. None for the
-        replacement of an empty share.
-    weight : float
-        Of the loss. Gradients are averaged over processes, so it is their number; and 0 for
-        the replacement of an empty share, whose worker must take part in collective calls.
-    """
-
+    # sums with one element; the metric is None if the criterion has none
     loss: Tensor
     metric: Tensor | None
+    # The result of the criterion: the sum of the loss, or its losses. None for the replacement
+    # of an empty share.
     losses: Tensor | None
+    # Of the loss. Gradients are averaged over processes, so it is their number; and 0 for the
+    # replacement of an empty share, whose worker must take part in collective calls.
     weight: float
 
 

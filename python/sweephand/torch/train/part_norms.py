@@ -19,17 +19,6 @@ class PartNormMeter:
 
     A hook sees the gradient of a parameter, which is neither kept nor changed. A parameter that
     gets its gradient in several pieces, as by reentrant checkpoints, makes the norm NaN.
-
-    Parameters
-    ----------
-    leaves : callable
-        Returns the tensors that a backward gives gradients, after the forward.
-    device : torch.device
-        Of all of them.
-    sizes : sequence of int
-        Label samples of each part; those without any are not measured.
-    factor : float
-        What makes a part's gradient sum of the gradient that a backward gives.
     """
 
     def __init__(

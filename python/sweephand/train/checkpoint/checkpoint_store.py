@@ -44,26 +44,14 @@ _LEFTOVER = re.compile(r"\.(writing|removing)-\d{8,}-[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class CheckpointStore:
-    """A folder of checkpoints.
+    """A folder of checkpoints."""
 
-    Attributes
-    ----------
-    folder : Path
-        It is made at the first save.
-    keep_last : int or None
-        How many of the newest stay; None keeps all.
-    keep_every : int
-        Those whose number is a multiple of it stay as well; 0: none.
-    run : str
-        What is saved is of this run, and nothing of any other is removed.
-    overtaken : frozenset of int
-        Numbers that cannot be gone on from; they count as older than all others.
-    """
-
-    folder: Path
-    keep_last: int | None = 1
-    keep_every: int = 0
+    folder: Path  # it is made at the first save
+    keep_last: int | None = 1  # how many of the newest stay; None keeps all
+    keep_every: int = 0  # those whose number is a multiple of it stay as well; 0: none
+    # what is saved is of this run, and nothing of any other is removed
     run: str = field(default_factory=lambda: uuid4().hex)
+    # numbers that cannot be gone on from; they count as older than all others
     overtaken: frozenset[int] = frozenset()
 
     def numbers(self) -> list[int]:

@@ -92,14 +92,7 @@ class SavedTensors:
         return {name: _array_of(tensor) for name, tensor in self.tensors.items()}
 
     def check(self, what: str, wanted: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
-        """Raise StateError if names, dtypes or shapes differ from those expected.
-
-        Parameters
-        ----------
-        what : str
-            What they are, for the error.
-        wanted : mapping from name to (dtype, shape)
-        """
+        """Raise StateError if names, dtypes or shapes differ from those expected."""
         found = {name: (tensor.dtype, tensor.shape) for name, tensor in self.tensors.items()}
         differing = [
             f"{name} is {_text(wanted.get(name))} here and {_text(found.get(name))} there"

@@ -44,20 +44,11 @@ class Cause(IntEnum):
 
 
 class Findings(ABC):
-    """Findings in the unscaled gradients of one step.
+    """Findings in the unscaled gradients of one step."""
 
-    Attributes
-    ----------
-    names : sequence of str
-        The parameters' names.
-    num_elements : int
-        Elements of all gradients.
-    nan, inf : sequence of int
-        How many elements of each gradient are NaN; infinite.
-    """
-
-    names: Sequence[str]
-    num_elements: int
+    names: Sequence[str]  # the parameters' names
+    num_elements: int  # elements of all gradients
+    # how many elements of each gradient are NaN; infinite
     nan: Sequence[int] | NDArray[np.uint64]
     inf: Sequence[int] | NDArray[np.uint64]
 
@@ -97,23 +88,16 @@ class Findings(ABC):
 
 @dataclass(frozen=True)
 class ArrayFindings(Findings):
-    """Findings of the core, with one entry for each gradient.
-
-    Attributes
-    ----------
-    small : ndarray of uint64
-        How many elements are too small: zero or subnormal as a float16 before unscaling, or
-        zero after it.
-    sum_of_squares : ndarray of float64
-        Of the unscaled elements.
-    """
+    """Findings of the core, with one entry for each gradient."""
 
     names: Sequence[str]
     num_elements: int
     nan: NDArray[np.uint64]
     inf: NDArray[np.uint64]
+    # how many elements are too small: zero or subnormal as a float16 before unscaling, or zero
+    # after it
     small: NDArray[np.uint64]
-    sum_of_squares: NDArray[np.float64]
+    sum_of_squares: NDArray[np.float64]  # of the unscaled elements
 
     @property
     def gradient_norm(self) -> float:

@@ -21,11 +21,6 @@ class Optimizers(ABC):
     """One or several optimizers of one framework that take a step together.
 
     What only torch optimizers can do raises TypeError here.
-
-    Parameters
-    ----------
-    num_threads : int
-        Threads that share the pass over gradients in main memory.
     """
 
     def __init__(self, num_threads: int) -> None:

@@ -11,13 +11,7 @@ logger = logging.getLogger("sweephand")
 
 
 def check_scales(scales: Sequence[object], saved: Sequence[object]) -> None:
-    """Refuse other loss scales than those saved; they may be new where none was saved.
-
-    Raises
-    ------
-    StateError
-        If their numbers differ, saying what to do.
-    """
+    """Refuse other loss scales than those saved; they may be new where none was saved."""
     if saved and len(saved) != len(scales):
         raise StateError(
             f"the checkpoint has {len(saved)} loss scales, here are {len(scales)}: a run with "

@@ -30,15 +30,7 @@ class ScaleSettings:
 
 
 def check_settings(*, refill: Refill, nan: OnNan, **given: object) -> ScaleSettings:
-    """Check the arguments of a `LossScaleOptimizer` and fill in the defaults.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If an argument is of a wrong type.
-    ValueError
-        If one is out of its range, or two contradict each other.
-    """
+    """Check the arguments of a `LossScaleOptimizer` and fill in the defaults."""
     if not check_flag("dynamic", given["dynamic"]):
         if given["initial_scale"] is None:
             raise ValueError("dynamic=False needs an initial_scale")

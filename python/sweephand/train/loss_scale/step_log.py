@@ -39,13 +39,7 @@ class ScaleLog:
         self._steps = self._applied_steps = self._skips_in_a_row = 0
 
     def add(self, result: StepResult, change: Change, *, is_reported: bool) -> None:
-        """Count a step, and call the hooks that it concerns.
-
-        Raises
-        ------
-        LossScaleError
-            If this is one skipped step in a row too many.
-        """
+        """Count a step, and call the hooks that it concerns."""
         is_skipped = result.cause in ("inf", "nan")
         self._steps += 1
         self._applied_steps += not is_skipped

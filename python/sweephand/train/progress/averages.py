@@ -12,31 +12,20 @@ from sweephand.train.progress.record import Step
 
 @dataclass
 class Averages:
-    """Averages of training steps.
+    """Averages of training steps."""
 
-    Attributes
-    ----------
-    num_steps, num_skipped : int
-        All steps, and those among them that were skipped.
-    num_samples : int
-        Label samples of all steps.
-    num_averaged : int
-        Those of steps that were applied: of these are the losses and metrics.
-    loss, metric : float
-        Sums; the metric is None if there is none.
-    seconds, waited_seconds : float
-    others : dict
-        The figures that observers add, as the last step has them.
-    """
-
+    # all steps, and those among them that were skipped
     num_steps: int = 0
     num_skipped: int = 0
-    num_samples: int = 0
+    num_samples: int = 0  # label samples of all steps
+    # those of steps that were applied: of these are the losses and metrics
     num_averaged: int = 0
+    # sums; the metric is None if there is none
     loss: float = 0.0
     metric: float | None = None
     seconds: float = 0.0
     waited_seconds: float = 0.0
+    # the figures that observers add, as the last step has them
     others: Mapping[str, float] = field(default_factory=dict)
 
     def update(self, step: Step) -> None:

@@ -88,16 +88,7 @@ class MinibatchFeed:
 def checked_inputs(
     given: InputMap | None, source: MinibatchSource, label_stream: str | StreamInfo
 ) -> InputMap | None:
-    """Return ``model_inputs_to_streams`` of a session, checked.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If it is no dict.
-    ValueError
-        If the source has no such stream, or labels come under another key than the trainer
-        looks under.
-    """
+    """Return ``model_inputs_to_streams`` of a session, checked."""
     if given is None:
         return None
     if not isinstance(given, Mapping):

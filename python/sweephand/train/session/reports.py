@@ -89,15 +89,7 @@ def limiting_stage(
     before: Mapping[str, float],
     after: Mapping[str, float],
 ) -> str | None:
-    """Return a line with the limiting stage and its figures; None without steps.
-
-    Parameters
-    ----------
-    seconds, waited_seconds : float
-        Of all steps, and how much of it passed outside of the trainer.
-    before, after : dict
-        The counts of the source's `stats` at the beginning and in the end.
-    """
+    """Return a line with the limiting stage and its figures; None without steps."""
     if seconds <= 0:
         return None
     waited = waited_seconds / seconds

@@ -14,17 +14,11 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class LossPlaces(NamedTuple):
-    """Places of the losses of a minibatch.
+    """Places of the losses of a minibatch."""
 
-    Attributes
-    ----------
-    data : MinibatchData or None
-        The stream that has a loss for each sample or cell; None: a loss for each sequence.
-    width : int or None
-        Columns of the cells in its dense array; None: a loss for each of its samples.
-    """
-
+    # the stream that has a loss for each sample or cell; None: a loss for each sequence
     data: MinibatchData | None = None
+    # columns of the cells in its dense array; None: a loss for each of its samples
     width: int | None = None
 
 

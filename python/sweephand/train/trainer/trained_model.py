@@ -15,27 +15,18 @@ Data: TypeAlias = Mapping[Any, Any]  # a minibatch: its streams by name
 
 
 class Outcome(NamedTuple):
-    """The outcome of one step.
+    """The outcome of one step."""
 
-    Attributes
-    ----------
-    loss, metric : float, or what becomes one
-        Sums over the label samples of all workers. On an accelerator they are still on their
-        way, and ``float`` waits for them. The metric is None if the criterion has none.
-    results : list of StepResult or None
-        What became of it, for each learner; None without a loss scale.
-    losses : sequence of (minibatch, losses)
-        What the criterion returned for each part of this worker's share: their sum, or one for
-        each sequence or token. ``numpy.asarray`` waits for those of an accelerator.
-    norms : PartNorms or None
-        Of the gradients of all parts, if they were asked for.
-    """
-
+    # Sums over the label samples of all workers. On an accelerator they are still on their way,
+    # and `float` waits for them. The metric is None if the criterion has none.
     loss: SupportsFloat
     metric: SupportsFloat | None
+    # what became of it, for each learner; None without a loss scale
     results: list[StepResult | None]
+    # What the criterion returned for each part of this worker's share: their sum, or one for
+    # each sequence or token. `numpy.asarray` waits for those of an accelerator.
     losses: Sequence[tuple[Data, Any]] = ()
-    norms: PartNorms | None = None
+    norms: PartNorms | None = None  # of the gradients of all parts, if they were asked for
 
 
 # Files of a checkpoint by name. Their content is known to the model that made them alone.

@@ -36,21 +36,11 @@ class WorkerError(RuntimeError):
 
 
 class ErrorMessage(NamedTuple):
-    """An error, as bytes that other ranks can read.
+    """An error, as bytes that other ranks can read."""
 
-    Attributes
-    ----------
-    rank : int
-        On which it was raised.
-    said : str
-        Its type and message, where the rest cannot be read.
-    pickled : bytes or None
-        Type and arguments.
-    """
-
-    rank: int
-    said: str
-    pickled: bytes | None
+    rank: int  # on which it was raised
+    said: str  # its type and message, where the rest cannot be read
+    pickled: bytes | None  # type and arguments
 
     @classmethod
     def of(cls, error: BaseException, rank: int) -> Self:
@@ -77,18 +67,10 @@ class ErrorMessage(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Agreement of all workers before a step.
+    """Agreement of all workers before a step."""
 
-    Attributes
-    ----------
-    counts : list of int
-        Sums over the workers.
-    stops : bool
-        True if one of them was asked to stop.
-    """
-
-    counts: list[int]
-    stops: bool
+    counts: list[int]  # sums over the workers
+    stops: bool  # true if one of them was asked to stop
 
 
 class Workers:

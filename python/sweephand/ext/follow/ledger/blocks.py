@@ -47,26 +47,17 @@ _KINDS = frozenset(map(int, Kind))
 
 @dataclass(frozen=True)
 class LedgerBlock:
-    """A block of a ledger's file.
-
-    Attributes
-    ----------
-    kind : Kind
-    first_step, last_step : int
-        Of its rows; of other kinds both are the last step before it.
-    number_bytes, num_steps, num_rows : int
-        Of visits; else 0.
-    frame : Block
-        Its place in its file.
-    """
+    """A block of a ledger's file."""
 
     kind: Kind
+    # of its rows; of other kinds both are the last step before it
     first_step: int
     last_step: int
+    # of visits; else 0
     number_bytes: int
     num_steps: int
     num_rows: int
-    frame: Block
+    frame: Block  # its place in its file
 
 
 def pack_block(
@@ -88,11 +79,6 @@ def blocks_of(content: memoryview, path: str) -> list[LedgerBlock]:
     """Return the blocks of a file, except a torn last block.
 
     Payloads are not looked at, except that of the last block.
-
-    Raises
-    ------
-    DataError
-        If a damaged block has whole ones after it, or another version has written the file.
     """
     return [_parse(block, path) for block in records.blocks_of(content, LEDGER, path)]
 

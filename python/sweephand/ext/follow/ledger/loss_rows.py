@@ -19,42 +19,24 @@ _ROW: tuple[np.dtype[Any], ...] = (np.dtype("<u4"), np.dtype("<f4"))
 
 
 class StepRows(NamedTuple):
-    """Sequences that one step, or a part of it, saw, with their losses.
-
-    Attributes
-    ----------
-    step, nominal_time : int
-    numbers : ndarray of uint64, shape (visits,)
-        Of the sequences in their corpus.
-    samples : ndarray of uint32, shape (visits,)
-    losses : ndarray of float32, shape (visits,)
-    """
+    """Sequences that one step, or a part of it, saw, with their losses."""
 
     step: int
     nominal_time: int
-    numbers: NDArray[np.uint64]
+    numbers: NDArray[np.uint64]  # of the sequences in their corpus
     samples: NDArray[np.uint32]
     losses: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class LossRows:
-    """Rows of many steps, each column an array of shape (visits,).
+    """Rows of many steps, each column an array of shape (visits,)."""
 
-    Attributes
-    ----------
-    steps, times : ndarray of int64
-        Of steps the number, from 1, and the nominal time at which their minibatch begins.
-    numbers : ndarray of uint64
-        Of the sequences in their corpus.
-    samples : ndarray of uint32
-        Of the sequence, or of the piece of it, in the size-defining stream.
-    losses : ndarray of float32
-    """
-
+    # of steps the number, from 1, and the nominal time at which their minibatch begins
     steps: NDArray[np.int64]
     times: NDArray[np.int64]
-    numbers: NDArray[np.uint64]
+    numbers: NDArray[np.uint64]  # of the sequences in their corpus
+    # of the sequence, or of the piece of it, in the size-defining stream
     samples: NDArray[np.uint32]
     losses: NDArray[np.float32]
 
@@ -111,13 +93,7 @@ def _columns(dtypes: Sequence[np.dtype[Any]], rows: Any) -> list[NDArray[Any]]:
 
 
 def unpack_rows(block: LedgerBlock, payload: memoryview, path: str) -> LossRows:
-    """Return the rows of a block, as views where they can be.
-
-    Raises
-    ------
-    DataError
-        If the payload is not what the header says.
-    """
+    """Return the rows of a block, as views where they can be."""
     dtypes = [*_STEP, _NUMBERS.get(block.number_bytes, _NUMBERS[8]), *_ROW]
     counts = [block.num_steps] * len(_STEP) + [block.num_rows] * (1 + len(_ROW))
     wanted = sum(dtype.itemsize * n for dtype, n in zip(dtypes, counts, strict=True))

@@ -27,15 +27,7 @@ SUFFIX = ".losses"
 
 
 def read_ledger(folder: Path) -> tuple[LossRows, SequenceNames]:
-    """Return all rows in the order of steps, and the names of their sequences.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no ledger.
-    DataError
-        If a file is damaged, elsewhere than at its end.
-    """
+    """Return all rows in the order of steps, and the names of their sequences."""
     files = worker_files(folder, SUFFIX)
     if not files:
         reason = "there is no ledger of losses: no file 0.losses in this folder"

@@ -21,27 +21,14 @@ _LARGEST = 1 << 24
 
 @dataclass(frozen=True)
 class Header:
-    """The header of a file of receipts.
+    """The header of a file of receipts."""
 
-    Attributes
-    ----------
-    worker : int
-        Whose file it is.
-    start : dict
-        ``step``, nominal ``time`` and ``progress`` of the first minibatch.
-    streams : list of str, or None
-        Whose content is taken; None if it is not.
-    order : dict
-        What decides which sequence comes when, but for events: `Plan.order_description`.
-    options : dict
-        Of the source: `SourceOptions.to_json`.
-    """
-
-    worker: int
-    start: dict[str, Any]
-    streams: list[str] | None
+    worker: int  # whose file it is
+    start: dict[str, Any]  # `step`, nominal `time` and `progress` of the first minibatch
+    streams: list[str] | None  # whose content is taken; None if it is not
+    # what decides which sequence comes when, but for events: `Plan.order_description`
     order: dict[str, Any]
-    options: dict[str, Any]
+    options: dict[str, Any]  # of the source: `SourceOptions.to_json`
 
     def packed(self) -> bytes:
         """Return the line of JSON."""
@@ -56,13 +43,7 @@ class Header:
 
     @classmethod
     def read(cls, content: memoryview, path: str) -> tuple[Self, int] | None:
-        """Return the header of a file, and where it ends; None if it is torn, or not there.
-
-        Raises
-        ------
-        DataError
-            If it is no file of receipts, or a later version has written it.
-        """
+        """Return the header of a file, and where it ends; None if it is torn, or not there."""
         line = bytes(content[:_LARGEST])
         end = line.find(b"\n") + 1
         if end == 0:

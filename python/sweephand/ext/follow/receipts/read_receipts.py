@@ -27,18 +27,11 @@ SUFFIX = ".receipts"
 
 
 class Link(NamedTuple):
-    """A receipt as a file has it.
+    """A receipt as a file has it."""
 
-    Attributes
-    ----------
-    number : int
-        How many are before it.
-    chain, wanted : bytes
-        Its chain, and what it must be: the chain is broken where they differ.
-    """
-
-    number: int
+    number: int  # how many are before it
     receipt: Receipt
+    # its chain, and what it must be: the chain is broken where they differ
     chain: bytes
     wanted: bytes
 
@@ -79,15 +72,7 @@ class ReceiptsOfWorker:
 
 
 def read_file(path: Path) -> ReceiptsOfWorker:
-    """Return the receipts in a file.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none, or nothing in it.
-    DataError
-        If it is no file of receipts.
-    """
+    """Return the receipts in a file."""
     with open_regular(path) as file:
         content = memoryview(file.read())
     found = Header.read(content, str(path))

@@ -43,27 +43,17 @@ _MOST_SAMPLES = _ENDS_WITH_SWEEP - 1  # means all that is left of the sweep
 
 
 class Receipt(NamedTuple):
-    """Receipt of one step, or the end of the file: a seal or a mark.
+    """Receipt of one step, or the end of the file: a seal or a mark."""
 
-    Attributes
-    ----------
-    step : int
-        From 1; 0 of a seal or mark.
-    begin : int
-        Nominal time at which its minibatch begins; of a seal, at which the next one would.
-    request : int
-        What was asked for, as the file has it; of a seal, how many receipts there are.
-    ids, content : bytes
-        8 of them.
-    events, control, parameters : bytes
-        4 of them.
-    """
-
-    step: int
+    step: int  # from 1; 0 of a seal or mark
+    # nominal time at which its minibatch begins; of a seal, at which the next one would
     begin: int
+    # what was asked for, as the file has it; of a seal, how many receipts there are
     request: int
+    # 8 of them
     ids: bytes = bytes(8)
     content: bytes = NO_CONTENT
+    # 4 of them
     events: bytes = NO_EVENTS
     control: bytes = NO_CONTROL
     parameters: bytes = NO_PARAMETERS

@@ -100,13 +100,7 @@ class ReceiptFile(StepFile):
         write(next_chain(self.chain, data) + data)
 
     def rewind(self, step: int) -> None:
-        """Drop all receipts after a step; after step 0 all receipts.
-
-        Raises
-        ------
-        DataError
-            If the file is damaged before it.
-        """
+        """Drop all receipts after a step; after step 0 all receipts."""
         self.flush()
         if self._damaged is not None and self.last_step < step:
             raise DataError("the chain of receipts breaks here", str(self.path), self._damaged)

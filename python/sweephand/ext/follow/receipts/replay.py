@@ -11,15 +11,7 @@ from sweephand.extend import Position, WholePlans, _core
 
 
 class Replay:
-    """Deriver of the minibatches of steps: by their plans alone, or with their content.
-
-    Parameters
-    ----------
-    source : MinibatchSource
-        It stays where it is.
-    streams : list of str, optional
-        Those whose data are read; None: nothing is.
-    """
+    """Deriver of the minibatches of steps: by their plans alone, or with their content."""
 
     def __init__(self, source: MinibatchSource, streams: list[str] | None) -> None:
         # At a place of its own.

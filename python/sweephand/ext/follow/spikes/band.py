@@ -24,11 +24,6 @@ class Band:
     falling loss is seen, and a slow rise too. They scatter by the MAD of how far each lay above
     that when it came. While they are positive all that is of logarithms, in which the tail of
     a loss is short: what doubles a loss of 8 doubles one of 0.1.
-
-    Parameters
-    ----------
-    window : int
-        How many figures it is made of.
     """
 
     def __init__(self, window: int) -> None:

@@ -10,24 +10,13 @@ ALONE = 0.5  # of the threshold: one of several that spike together is beyond it
 
 
 class TrialResult(NamedTuple):
-    """Result of a trial minibatch.
+    """Result of a trial minibatch."""
 
-    Attributes
-    ----------
-    z_score : float
-        The highest one; infinite if training failed.
-    loss : float
-        Its sum, NaN if it does not say all: then that of the rest does not follow from it.
-    num_samples : int
-        Its label samples.
-    is_trained : bool
-        True if it was trained; else it follows from others.
-    """
-
-    z_score: float
+    z_score: float  # the highest one; infinite if training failed
+    # its sum, NaN if it does not say all: then that of the rest does not follow from it
     loss: float = math.nan
-    num_samples: int = 0
-    is_trained: bool = True
+    num_samples: int = 0  # its label samples
+    is_trained: bool = True  # true if it was trained; else it follows from others
 
     def without(self, part: TrialResult) -> tuple[float, int]:
         """Return the loss sum and label samples of the rest."""

@@ -19,26 +19,15 @@ class Moment(NamedTuple):
 
 
 class StepPlace(NamedTuple):
-    """Place of a step's minibatch in the source.
+    """Place of a step's minibatch in the source."""
 
-    Attributes
-    ----------
-    step : int
-        From 1.
-    begin, end : Position
-        Of the source before it and after it.
-    size : int
-        Requested samples.
-    num_samples : int
-        Label samples over all workers.
-    """
-
-    step: int
+    step: int  # from 1
+    # of the source before it and after it
     begin: Position
-    size: int
+    size: int  # requested samples
     nominal_time: int
     end: Position
-    num_samples: int
+    num_samples: int  # label samples over all workers
 
 
 class Moments:

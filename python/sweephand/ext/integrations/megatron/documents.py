@@ -14,20 +14,11 @@ from sweephand.extend import Share, to_tensor
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents of packed rows, laid out anew without the padding of the rows.
+    """Documents of packed rows, laid out anew without the padding of the rows."""
 
-    Attributes
-    ----------
-    cells : ndarray of int64
-        Where in the rows every token is, one row after the other.
-    places : ndarray of int64
-        Where it comes to be.
-    ends, padded_ends : ndarray of int64, shape (documents,)
-        Tokens up to the end of each document, and cells up to the end of its padding.
-    """
-
-    cells: NDArray[np.int64]
-    places: NDArray[np.int64]
+    cells: NDArray[np.int64]  # where in the rows every token is, one row after the other
+    places: NDArray[np.int64]  # where it comes to be
+    # tokens up to the end of each document, and cells up to the end of its padding
     ends: NDArray[np.int64]
     padded_ends: NDArray[np.int64]
 
@@ -77,15 +68,7 @@ def ranges(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
 
 
 def head_and_tail_of_each(boundaries: torch.Tensor, count: int, index: int) -> torch.Tensor:
-    """Return the cells of a context-parallel rank, a head and a tail of each document.
-
-    Parameters
-    ----------
-    boundaries : Tensor of int, shape (documents + 1,)
-        Of the padded documents, whose lengths are multiples of 2 * `count`.
-    count, index : int
-        How many ranks there are, and which of them this is.
-    """
+    """Return the cells of a context-parallel rank, a head and a tail of each document."""
     begins, lengths = boundaries[:-1].numpy().astype(np.int64), boundaries.diff().numpy()
     parts = lengths.astype(np.int64) // (2 * count)
     both = np.stack([begins + index * parts, begins + (2 * count - 1 - index) * parts], 1)

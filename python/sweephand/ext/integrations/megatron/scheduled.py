@@ -148,21 +148,14 @@ class ScheduledIterator(Iterator[tuple[dict[int, Batch], Groups]]):
 
 @dataclass(frozen=True)
 class _Step:
-    """Sequences of a global minibatch, and who has them.
-
-    Attributes
-    ----------
-    cells, ends
-        Of all sequences, as `Documents` has them.
-    sharing : list of range
-        The ranks that share each sequence.
-    """
+    """Sequences of a global minibatch, and who has them."""
 
     values: Mapping[str, torch.Tensor]
+    # of all sequences, as `Documents` has them
     cells: NDArray[np.int64]
     ends: NDArray[np.int64]
     groups: Groups
-    sharing: Sequence[range]
+    sharing: Sequence[range]  # the ranks that share each sequence
 
     def own(self, rank: int) -> list[Sequence[int]]:
         """Return the numbers of a rank in each group."""

@@ -39,21 +39,7 @@ _PIECE = 1 << 20  # bytes
 
 
 def container_of(file: BinaryIO, num_bytes: int) -> str:
-    """Return the name of FFmpeg's demuxer for a file, all of which is there.
-
-    Parameters
-    ----------
-    file : binary file
-        Its place is moved.
-    num_bytes : int
-        That it has.
-
-    Raises
-    ------
-    ValueError
-        If it is of another format; if it is MP4, MOV, Matroska or WebM and cut short; if its
-        boxes are damaged.
-    """
+    """Return the name of FFmpeg's demuxer for a file, all of which is there."""
     file.seek(0)
     head = file.read(2 * _PACKET)
     end = num_bytes

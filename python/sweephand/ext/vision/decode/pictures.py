@@ -130,18 +130,10 @@ def image(
 
 @dataclass(frozen=True)
 class PictureDecoder:
-    """Makes a picture of bytes.
-
-    Attributes
-    ----------
-    mode : str
-    upright : bool
-        Whether the EXIF orientation is heeded.
-    library : {"pillow", "torchcodec"}
-    """
+    """Makes a picture of bytes."""
 
     mode: Mode = "RGB"
-    upright: bool = True
+    upright: bool = True  # whether the EXIF orientation is heeded
     library: Literal["pillow", "torchcodec"] = "pillow"
 
     def __call__(self, content: object, max_bytes: int | None = None) -> Picture:

@@ -19,21 +19,6 @@ class ScaledPictures(PictureMap):
     """Decodes no more pixels than the first step needs; see ``scaled`` of `image`.
 
     Keys, and so all draws, are those of decoding the whole picture.
-
-    Parameters
-    ----------
-    name : str
-    streams : str or sequence of str
-    read : callable
-        Decodes a whole picture.
-    transforms : sequence of Transform or callable
-        The first is one that brings a part of the picture to a size.
-    channels_first, upright : bool
-
-    Raises
-    ------
-    ValueError
-        If the first is another.
     """
 
     variant = "scaled"

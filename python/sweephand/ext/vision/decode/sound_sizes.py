@@ -55,13 +55,7 @@ _CONTAINERS = {
 
 
 def with_sizes(content: bytes) -> bytes:
-    """Return a stored sound, in which the size of its samples is stated.
-
-    Raises
-    ------
-    ValueError
-        If it is cut short.
-    """
+    """Return a stored sound, in which the size of its samples is stated."""
     chunks = _CONTAINERS.get(content[:4])
     size = None if chunks is None else _size_of_samples(content, chunks)
     if chunks is None or size is None:

@@ -42,23 +42,7 @@ _FRAME_SHOWN = 0x10  # bit of the first byte of a VP8 packet: set where one is s
 
 
 class VideoFile:
-    """A part of a video that is open, for one thread.
-
-    Parameters
-    ----------
-    part : VideoPart
-    size : (int, int), optional
-        Height and width that frames are resized to.
-    max_bytes : int, optional
-        That it may take; by default as much as the machine has.
-
-    Raises
-    ------
-    ValueError
-        If it is no video, or is cut short; if it takes more memory; also of every method.
-    OSError
-        If a file cannot be opened.
-    """
+    """A part of a video that is open, for one thread."""
 
     def __init__(
         self,
@@ -203,14 +187,7 @@ class VideoFile:
         return len(self._chosen)
 
     def frames(self, numbers: Sequence[int]) -> list[Picture]:
-        """Return frames as uint8 arrays of shape (height, width, 3).
-
-        Parameters
-        ----------
-        numbers : sequence of int
-            Of frames in the part, in the order of their presentation, each in
-            ``[0, num_frames)``.
-        """
+        """Return frames as uint8 arrays of shape (height, width, 3)."""
         wanted = [self._stamps[self._chosen[number]] for number in numbers]
         height, width = self._size or (self._codec.height, self._codec.width)
         # Each is there twice when they become a clip.

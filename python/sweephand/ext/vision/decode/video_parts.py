@@ -17,36 +17,17 @@ _KEYS = ("path", "begin", "end", "num_frames", "frames")
 
 @dataclass(frozen=True)
 class VideoPart:
-    """A video, or the frames of it in a range of time.
+    """A video, or the frames of it in a range of time."""
 
-    Attributes
-    ----------
-    content : bytes or str
-        Stored bytes, or the path of a file.
-    begin, end : float or None
-        Seconds; frames of ``begin <= time < end``. None: from its first, to its last one.
-    num_frames : int or None
-        How many those are, if it is known; else it is not compared.
-    frames : (int, int) or None
-        First of them, and the end; None: all.
-    """
-
-    content: bytes | str
+    content: bytes | str  # stored bytes, or the path of a file
+    # Seconds; frames of `begin <= time < end`. None: from its first, to its last one.
     begin: float | None = None
     end: float | None = None
-    num_frames: int | None = None
-    frames: tuple[int, int] | None = None
+    num_frames: int | None = None  # how many those are, if it is known; else it is not compared
+    frames: tuple[int, int] | None = None  # first of them, and the end; None: all
 
     def open(self) -> tuple[BinaryIO, int]:
-        """Return the open file, and how many bytes it has.
-
-        Raises
-        ------
-        OSError
-            If it cannot be opened.
-        DataError
-            If it is no regular file.
-        """
+        """Return the open file, and how many bytes it has."""
         if isinstance(self.content, bytes):
             return BytesIO(self.content), len(self.content)
         file = open_regular(Path(self.content))
@@ -78,18 +59,7 @@ class VideoPart:
 
 
 def part_of(sample: object) -> VideoPart:
-    """Return a sample of a stream as a part of a video.
-
-    Parameters
-    ----------
-    sample : bytes or dict
-        A dict has a ``path``, and may have ``begin``, ``end``, ``num_frames`` and ``frames``.
-
-    Raises
-    ------
-    ValueError
-        If it is neither, or a value is wrong.
-    """
+    """Return a sample of a stream as a part of a video."""
     if isinstance(sample, bytes):
         return VideoPart(sample)
     if not isinstance(sample, Mapping):

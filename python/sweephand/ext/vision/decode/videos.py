@@ -221,17 +221,7 @@ class VideoMap(KnownMap):
 
 
 class ClipLengths(Lengths):
-    """The clip of a sequence, or none of a video that is too short; frames are not decoded.
-
-    Parameters
-    ----------
-    video : str
-        The stream whose frames are counted.
-    streams : tuple of str
-        All that a clip has.
-    span : int
-        Frames that a video must have.
-    """
+    """The clip of a sequence, or none of a video that is too short; frames are not decoded."""
 
     def __init__(self, video: str, streams: tuple[str, ...], span: int) -> None:
         self.name = f"videos of {video} with {span} frames or more"

@@ -38,25 +38,15 @@ def header_extent(content: bytes, *, upright: bool) -> tuple[int, int] | None:
 
 
 class JpegFrame(NamedTuple):
-    """Header of the picture in a JPEG.
+    """Header of the picture in a JPEG."""
 
-    Attributes
-    ----------
-    kind : int
-        The marker of its segment, which says how it is coded.
-    bits, channels : int
-        Of a pixel.
-    height, width : int
-    orientation : int or None
-        Of EXIF; 0 if there is none; None if it is unusual.
-    """
-
-    kind: int
+    kind: int  # the marker of its segment, which says how it is coded
+    # of a pixel
     bits: int
     height: int
     width: int
     channels: int
-    orientation: int | None
+    orientation: int | None  # of EXIF; 0 if there is none; None if it is unusual
 
 
 def jpeg_frame(content: bytes) -> JpegFrame | None:

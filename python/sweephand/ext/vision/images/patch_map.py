@@ -23,31 +23,18 @@ _CHANNELS = 3
 
 @dataclass(frozen=True)
 class PatchLengths(Lengths):
-    """Lengths of tokens, patches and grids, from headers of pictures.
+    """Lengths of tokens, patches and grids, from headers of pictures."""
 
-    Attributes
-    ----------
-    stream : str
-        Whose samples are stored pictures.
-    rule : PatchRule
-    tokens : str
-        The stream of tokens, before and after.
-    num_tokens : callable or None
-        Tokens beside placeholders of a sequence; None: those of the stream, less one for every
-        picture.
-    patches, grid : str
-        The streams that are carried.
-    upright : bool
-        Whether the EXIF orientation is heeded.
-    """
-
-    stream: str
+    stream: str  # whose samples are stored pictures
     rule: PatchRule
-    tokens: str
+    tokens: str  # the stream of tokens, before and after
+    # tokens beside placeholders of a sequence; None: those of the stream, less one for every
+    # picture
     num_tokens: Callable[[Mapping[str, Any]], int] | None
+    # the streams that are carried
     patches: str
     grid: str
-    upright: bool
+    upright: bool  # whether the EXIF orientation is heeded
 
     @property
     def name(self) -> str:  # type: ignore[override]

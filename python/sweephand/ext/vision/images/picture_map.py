@@ -20,16 +20,6 @@ class PictureMap(KnownMap):
 
     All pictures of a sequence draw the same: the frames of a film are cut at one place, and so
     are a picture and its mask.
-
-    Parameters
-    ----------
-    name : str
-    streams : str or sequence of str
-    read : callable
-        Returns a sample as a picture; it takes the sample, and the memory that may be used.
-    transforms : sequence of Transform or callable
-    channels_first : bool
-        What comes is of shape (channels, height, width).
     """
 
     def __init__(

@@ -28,22 +28,7 @@ def check_filter(name: str) -> str:
 def resized(
     picture: Picture, size: tuple[int, int], interpolation: str, box: FloatBox | None = None
 ) -> Picture:
-    """Return a picture, or a part of it, in another size.
-
-    Parameters
-    ----------
-    picture : ndarray of uint8 or float32, shape (height, width, channels)
-    size : (int, int)
-        Height and width.
-    box : (float, float, float, float), optional
-        Top, left, bottom and right of the part. They may lie within pixels, and what the filter
-        reaches beyond them counts.
-
-    Raises
-    ------
-    ValueError
-        If it is of another type.
-    """
+    """Return a picture, or a part of it, in another size."""
     if picture.shape[:2] == size and box is None:
         return picture
     if picture.dtype not in (np.uint8, np.float32):

@@ -34,22 +34,7 @@ def check_pillow() -> None:
 def picture_of(
     content: bytes, mode: str, *, upright: bool, max_bytes: int | None = None
 ) -> Picture:
-    """Return stored bytes as an array of shape (height, width, channels).
-
-    Parameters
-    ----------
-    content : bytes
-    mode : {"RGB", "L", "RGBA", "I;16", "P"}
-    upright : bool
-        Turn it as EXIF says.
-    max_bytes : int or None
-        That it may take; see `open_picture`.
-
-    Raises
-    ------
-    ValueError
-        If Pillow cannot decode them, or they are cut short; if it takes more memory.
-    """
+    """Return stored bytes as an array of shape (height, width, channels)."""
     if mode == "RGB":
         found = decoded(content, upright=upright, max_bytes=max_bytes)
         if found is not None:
@@ -69,21 +54,7 @@ def picture_of(
 
 
 def scaled_picture_of(content: bytes, frame: JpegFrame, scale: int) -> Picture:
-    """Return a JPEG in colours, its height and width divided by `scale` and rounded up.
-
-    Parameters
-    ----------
-    content : bytes
-    frame : JpegFrame
-        As `plain_frame` finds it.
-    scale : int
-        One of `SCALES`.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be decoded, or is cut short.
-    """
+    """Return a JPEG in colours, its height and width divided by `scale` and rounded up."""
     try:
         return scaled(content, frame, scale)
     except Exception as error:  # as in `picture_of`

@@ -58,18 +58,7 @@ def decoded(content: bytes, *, upright: bool, max_bytes: int | None = None) -> P
 
 
 def scaled(content: bytes, frame: JpegFrame, scale: int) -> Picture:
-    """Return a JPEG of this header as `decoded` does, its height and width divided by `scale`.
-
-    Parameters
-    ----------
-    scale : int
-        1 or one of `SCALES`; the size is rounded up.
-
-    Raises
-    ------
-    Exception
-        Of any kind, if Pillow cannot decode it, or finds another size.
-    """
+    """Return a JPEG as `decoded` does, its height and width divided by `scale`."""
     found = _by_turbo(content, frame, scale) if _is_same() else None
     return _by_pillow(content, frame, scale) if found is None else found
 
