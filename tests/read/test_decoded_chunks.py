@@ -33,7 +33,7 @@ import sweephand as sh
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.read_through import digest_of
+from sweephand.corpus.node_cache import digest_of
 from sweephand.files.node_cache import decoded, fetch_lock
 from sweephand.files.node_cache.decoded import DecodedChunks
 

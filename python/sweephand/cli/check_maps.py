@@ -7,8 +7,7 @@ from itertools import islice
 
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer, MappedDeserializer
-from sweephand.maps.kept_input import kept_inputs
-from sweephand.maps.open_context import OpenContext
+from sweephand.maps import OpenContext, kept_inputs
 from sweephand.minibatch.content_digest import digests_by_id
 from sweephand.mixtures.mixture import Mixture
 from sweephand.source.source import MinibatchSource

@@ -12,11 +12,7 @@ from sweephand.base.added import load_added
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
-from sweephand.maps.function_digest import function_digest
-from sweephand.maps.known_map import KnownMap
-from sweephand.maps.mapped import map_corpus
-from sweephand.maps.open_context import OpenContext
-from sweephand.maps.sequence_map import SequenceMap
+from sweephand.maps import KnownMap, OpenContext, SequenceMap, function_digest, map_corpus
 
 _GROUP = "sweephand.decoders"  # of entry points: what decodes an "image" or "audio"
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}

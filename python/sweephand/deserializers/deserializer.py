@@ -14,9 +14,7 @@ from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.errors import printable
 
 if TYPE_CHECKING:
-    from sweephand.maps.lengths import Lengths
-    from sweephand.maps.open_context import OpenContext
-    from sweephand.maps.sequence_map import SequenceMap, SizeOf
+    from sweephand.maps import Lengths, OpenContext, SequenceMap, SizeOf
 
 
 class Deserializer(ABC):
@@ -138,7 +136,7 @@ class Deserializer(ABC):
         >>> sh.MinibatchSource(pairs, max_sweeps=1).next_minibatch(4)["x"].shape
         (2, 2)
         """
-        from sweephand.maps.sequence_map import make_map
+        from sweephand.maps import make_map
 
         wanted = make_map(
             function,
@@ -193,7 +191,7 @@ class Deserializer(ABC):
         >>> sh.MinibatchSource(corpus.filter(is_long)).num_sequences_per_sweep
         2
         """
-        from sweephand.maps.sequence_map import make_filter
+        from sweephand.maps import make_filter
 
         return FilteredDeserializer(self, make_filter(predicate, name, version))
 
@@ -217,7 +215,7 @@ class DerivedDeserializer(Deserializer):
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
-        from sweephand.maps.open_context import OpenContext
+        from sweephand.maps import OpenContext
 
         return self.open_for(OpenContext(ledger))
 
@@ -235,7 +233,7 @@ class MappedDeserializer(DerivedDeserializer):
 
     def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus as a source asks for it."""
-        from sweephand.maps.mapped import map_corpus
+        from sweephand.maps import map_corpus
 
         return map_corpus(self.whole.open_for(opening), self.map_, opening)
 
@@ -252,8 +250,7 @@ class FilteredDeserializer(DerivedDeserializer):
 
     def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus as a source asks for it."""
-        from sweephand.maps.mapped import check_name
-        from sweephand.maps.measure import filtered
+        from sweephand.maps import check_name, filtered
 
         corpus = self.whole.open_for(opening)
         check_name(corpus, self.filter_.name)

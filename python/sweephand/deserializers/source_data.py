@@ -66,7 +66,9 @@ def deserializers_of(data: object) -> list[Deserializer]:
             raise TypeError("deserializers that are joined come in a list, not in a dict")
         return [ArrayDeserializer(data)]
     if is_table(data):
-        from sweephand.deserializers.arrow import ArrowDeserializer  # brings files and stores
+        from sweephand import (
+            ArrowDeserializer,  # by its public name: it brings files and stores
+        )
 
         return [ArrowDeserializer(data)]
     if not isinstance(data, list | tuple):

@@ -17,9 +17,7 @@ from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializ
 from sweephand.deserializers.source_data import SourceData, single_corpus
 from sweephand.deserializers.strata import parts_by_class
 from sweephand.errors import shown
-from sweephand.maps.function_digest import function_digest, with_digest
-from sweephand.maps.open_context import OpenContext
-from sweephand.maps.sequence_classes import classes_of
+from sweephand.maps import OpenContext, classes_of, function_digest, with_digest
 
 GroupOf = Callable[[str], str]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.id_words import digests_of_names, id_words
-from sweephand.maps.sequence_classes import SequenceClasses
+from sweephand.maps import SequenceClasses
 
 _Cell = tuple[int, int]  # row, part
 

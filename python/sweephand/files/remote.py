@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError, StaleError
+from sweephand.files.loading import current
 from sweephand.files.local import find_local, stat_file
-from sweephand.files.node_cache.loading import current
 from sweephand.files.requests import MOST_REQUESTS
 from sweephand.files.shared_check import SharedCheck
 from sweephand.files.source_file import FileList, SourceFile, is_leftover, no_match

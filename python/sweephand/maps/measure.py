@@ -22,9 +22,9 @@ from sweephand.corpus.sample_form import SampleForm, Samples
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.errors import SweephandHint, shown
 from sweephand.files.index_file import show_progress
+from sweephand.maps.digests import why_undigested
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook
-from sweephand.maps.function_digest import why_undigested
 from sweephand.maps.history import guess_seconds
 from sweephand.maps.kept_check import KeptCheck
 from sweephand.maps.key import Key, KeyContext

@@ -25,7 +25,7 @@ from sweephand.files.index_content import IndexContent, digest_of, read_index, t
 from sweephand.files.index_file import describe_files, keep_index, trusted_owners
 from sweephand.files.index_places import index_places, places_to_write
 from sweephand.files.source_file import SourceFile
-from sweephand.maps.function_digest import why_undigested
+from sweephand.maps.digests import why_undigested
 from sweephand.run.appended_file import AppendedFile
 from sweephand.run.locks import wait_for_lock
 from sweephand.run.records import RecordKind, pack_block, resume

@@ -11,7 +11,7 @@ from sweephand.base.checks import check_flag, check_function, check_int
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.maps.arity import check_takes
-from sweephand.maps.function_digest import function_digest, with_digest
+from sweephand.maps.digests import function_digest, with_digest
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
 from sweephand.maps.lengths import Lengths

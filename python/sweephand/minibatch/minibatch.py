@@ -25,7 +25,7 @@ from sweephand.minibatch.share import Share
 
 if TYPE_CHECKING:
     from sweephand.minibatch.context_part import ContextPart
-    from sweephand.torch.minibatch.tensors import Tensors
+    from sweephand.torch import Tensors
 
 
 class Minibatch(Share, Mapping[Any, MinibatchData]):
@@ -125,7 +125,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         dict of Tensor
             See `sweephand.torch.tensors_of`.
         """
-        from sweephand.torch.minibatch.tensors import tensors_of
+        from sweephand.torch import tensors_of
 
         return tensors_of(self, self._device if device is None else device, non_blocking)
 

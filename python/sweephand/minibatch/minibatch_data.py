@@ -503,7 +503,7 @@ class MinibatchData:
         ValueError
             If a value would be lost in that type.
         """
-        from sweephand.torch.minibatch.tensor import to_tensor
+        from sweephand.torch import to_tensor
 
         array = self.exported if dtype is None else cast(self.exported, as_dtype(dtype))
         return to_tensor(array, self._device if device is None else device, non_blocking)

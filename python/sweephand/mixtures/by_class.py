@@ -11,8 +11,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import StaleError
-from sweephand.maps.open_context import OpenContext
-from sweephand.maps.sequence_classes import By, SequenceClasses, classes_of
+from sweephand.maps import By, OpenContext, SequenceClasses, classes_of
 from sweephand.mixtures.weights import Weights
 
 

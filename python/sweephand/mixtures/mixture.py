@@ -13,8 +13,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of, single_corpus
 from sweephand.errors import shown
-from sweephand.maps.open_context import OpenContext
-from sweephand.maps.sequence_classes import By
+from sweephand.maps import By, OpenContext
 from sweephand.mixtures.by_class import corpora_of, weights_of
 from sweephand.mixtures.mixed_corpus import MixedCorpus
 from sweephand.mixtures.weights import (

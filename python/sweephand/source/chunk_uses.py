@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.read_through import UNKNOWN_CHUNK
+from sweephand.corpus.chunk_cache import UNKNOWN_CHUNK
 from sweephand.source.plan import Plan
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.assembler import make_assembler
-from sweephand.corpus.read_through import CacheUse, read_through
+from sweephand.corpus.chunk_cache import CacheUse
 from sweephand.layouts import pad_element
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
@@ -70,7 +70,7 @@ class _Delivery:
 
         made_of = options.opened_from, *options.of_chunks
         uses = partial(ChunkUses, plan)
-        return cls(plan, *read_through(plan.corpus, cache, uses, made_of), call_locks)
+        return cls(plan, *cache.read_through(plan.corpus, uses, made_of), call_locks)
 
     def make_engine(self) -> _core.engine.Engine:
         """Return an engine at the start of the plan."""

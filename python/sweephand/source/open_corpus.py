@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
-from sweephand.maps.open_context import OpenContext
-from sweephand.maps.workers import MapWorkers
+from sweephand.maps import MapWorkers, OpenContext
 from sweephand.source.balance import costs_of_items
 from sweephand.source.length_limits import (
     LongSequences,
@@ -51,12 +50,12 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
         whole = _settle_singles(_in_layout(joined, layout, ledger), layout)
         whole = _with_parts(whole, layout)
         if not layout.cuts_sequences and any(info.is_masked for info in whole.streams):
-            from sweephand.maps.mask_runs import with_loss_masks  # brings files
+            from sweephand.maps import with_loss_masks  # brings files
 
             whole = whole.each(lambda one: with_loss_masks(one, opening))
         counted = {*layout.load_limits, *costs_of_items(options.balance)}
         if counted or any(one.counts for one in whole.parts.values()):
-            from sweephand.maps.carried_counts import check_carried, with_counts  # brings files
+            from sweephand.maps import check_carried, with_counts  # brings files
 
             check_carried(whole.streams, sorted(counted))
             whole = whole.each(lambda one: with_counts(one, sorted(counted), opening))

@@ -10,6 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from sweephand.base.checks import check_choice, check_int, check_number
+from sweephand.corpus.chunk_cache import ChunkCache
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of
 from sweephand.errors import shown
@@ -23,7 +24,6 @@ from sweephand.source.window import (
 )
 
 if TYPE_CHECKING:
-    from sweephand.corpus.node_cache import NodeCache
     from sweephand.events.event import Event
     from sweephand.source.by_score import ByScore
 
@@ -59,7 +59,7 @@ class SourceOptions:
     num_map_workers: int | None = None
     map_executor: Literal["threads", "processes"] = "threads"
     map_timeout: float | None = None
-    node_cache: NodeCache | None = None
+    node_cache: ChunkCache | None = None
     events: Sequence[Event] | Sequence[Mapping[str, Any]] | PathLike[str] | str | None = None
 
     def __post_init__(self) -> None:
@@ -100,11 +100,7 @@ class SourceOptions:
             )
 
     def _check_node_cache(self) -> None:
-        if self.node_cache is None:
-            return
-        from sweephand.corpus.node_cache import NodeCache
-
-        if not isinstance(self.node_cache, NodeCache):
+        if self.node_cache is not None and not isinstance(self.node_cache, ChunkCache):
             raise TypeError(
                 "node_cache must be a NodeCache such as sh.NodeCache('/disk/cache', max_bytes="
                 f"10**11), got {shown(self.node_cache)}"

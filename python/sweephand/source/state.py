@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from sweephand.errors import StateError
-from sweephand.maps.function_digest import split_digest
+from sweephand.maps import split_digest
 from sweephand.source.described import (
     Described,
     describe_chunks,

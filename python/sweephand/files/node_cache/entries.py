@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.files.node_cache.loading import RequestedFile
+from sweephand.files.loading import RequestedFile
 from sweephand.run.records import RecordKind, block_head
 
 Key = bytes

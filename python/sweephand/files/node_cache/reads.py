@@ -14,10 +14,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.files.loading import RequestedFile, entered
 from sweephand.files.node_cache.entries import HEAD_BYTES, Key, key_of
 from sweephand.files.node_cache.fetch_lock import FetchLock, Patience
 from sweephand.files.node_cache.folder import Busy, CacheFolder
-from sweephand.files.node_cache.loading import RequestedFile, entered
 from sweephand.files.node_cache.next_uses import Uses
 
 Result = TypeVar("Result")
