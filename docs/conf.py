@@ -9,6 +9,7 @@ import re
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
+from types import ModuleType
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
@@ -27,6 +28,7 @@ from tools.pages import (
 )
 
 import sweephand as sh
+from sweephand.base.public_names import importable_names
 
 project = "sweephand"
 version = release = version_of("sweephand")
@@ -151,9 +153,9 @@ def target_of(code: str) -> str | None:
     if prefix is None and name.islower() and "_" not in name:
         return None
     if room in (None, "train"):
-        room = None if name in sh.__all__ else "train"
+        room = None if name in importable_names(sh) else "train"
     owner = sh if room is None else getattr(sh, room, None)
-    if name not in getattr(owner, "__all__", []):
+    if not isinstance(owner, ModuleType) or name not in importable_names(owner):
         return None
     return ".".join(part for part in ("sweephand", room, name) if part)
 

@@ -12,6 +12,7 @@ import pytest
 
 import sweephand as sh
 from sweephand import errors
+from sweephand.base.public_names import importable_names
 
 # Modules that need an optional package, by the name under which it is imported.
 OPTIONAL = {
@@ -92,7 +93,7 @@ def test_every_public_class_and_function_has_an_example(name: str) -> None:
     if name.startswith("sweephand.torch"):
         pytest.importorskip("torch")
     module = functools.reduce(getattr, name.split(".")[1:], sh)
-    shown = {public: getattr(module, public) for public in module.__all__}
+    shown = {public: getattr(module, public) for public in importable_names(module)}
     assert not [
         public
         for public, thing in shown.items()

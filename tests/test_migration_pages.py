@@ -10,6 +10,7 @@ import pytest
 
 import sweephand as sh
 import sweephand.torch
+from sweephand.base.public_names import importable_names
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = ["from_cntk.md", "from_keras.md", "from_mxnet.md", "from_tfds.md"]
@@ -18,7 +19,8 @@ WORDS = {"mb", "source", "variable", "streams", "x", "unit", "schedule", "lr", "
 
 
 def public(thing: object) -> list[tuple[str, object]]:
-    names = getattr(thing, "__all__", None) or [n for n in dir(thing) if n[0] != "_"]
+    is_room = hasattr(thing, "__all__") and isinstance(thing, ModuleType)
+    names = importable_names(thing) if is_room else [n for n in dir(thing) if n[0] != "_"]
     return [(name, getattr(thing, name, None)) for name in names]
 
 

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 import sweephand as sh
-from sweephand.base.public_names import attach_names
+from sweephand.base.public_names import attach_names, importable_names
 
 PACKAGE = Path(sh.__file__).parent
 STUBS = [path for path in PACKAGE.glob("**/__init__.pyi") if path.parent.name != "_core"]
@@ -51,7 +51,18 @@ assert all(getattr(room, public) is not None for public in room.__all__)
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_what_the_package_shows_is_read_at_a_glance() -> None:
+    assert len(dir(sh)) <= 60
+    assert {*dir(sh)} <= {*importable_names(sh)}
+    assert all(hasattr(sh, name) for name in importable_names(sh))
+
+
 def test_names_of_training_are_flat_only_where_that_is_how_they_are_documented() -> None:
+    assert {*dir(sh)} & {*dir(sh.train)} == {
+        "LossScaleOptimizer",
+        "Trainer",
+        "training_session",
+    }
     flat = {
         *("CSVProgressWriter", "CheckpointConfig", "CrossValidationConfig"),
         *("JSONLProgressWriter", "LearningRateControl", "LossLedger", "LossScaleOptimizer"),
@@ -61,7 +72,7 @@ def test_names_of_training_are_flat_only_where_that_is_how_they_are_documented()
         *("momentum_as_time_constant_schedule", "momentum_schedule"),
         *("momentum_schedule_per_sample", "training_session"),
     }
-    assert {*dir(sh)} & {*dir(sh.train)} == flat
+    assert {*importable_names(sh)} & {*dir(sh.train)} == flat
     assert all(getattr(sh, name) is getattr(sh.train, name) for name in flat)
     with pytest.raises(AttributeError, match=r"'Receipts'; it is sweephand\.train\.Receipts"):
         sh.Receipts  # type: ignore[attr-defined]  # noqa: B018
@@ -126,11 +137,11 @@ def test_names_are_read_from_a_stub_as_python_parses_it(stub: Path) -> None:
     statements = [
         one for one in ast.parse(stub.read_text()).body if isinstance(one, ast.ImportFrom)
     ]
-    assert names == show() == sorted(one.names[0].name for one in statements)
+    assert names == show() == sorted(str(one.names[0].asname) for one in statements)
     assert len(names) > 4
     for one in statements:
         name = one.names[0].name
-        found = find(name)
+        found = find(str(one.names[0].asname))
         if isinstance(found, ModuleType):
             assert found.__name__.endswith(f".{name}")
         else:

@@ -2,7 +2,7 @@
 
 Pages are plain Markdown, so that they read well where there is no site. What the site adds is
 derived from them when it is built: its navigation from the links of the home page, the
-reference from ``__all__``, a page from a notebook.
+reference from the public names, a page from a notebook.
 """
 
 import functools
@@ -14,6 +14,7 @@ from types import ModuleType
 
 import sweephand
 import sweephand.torch
+from sweephand.base.public_names import importable_names
 
 DOCS = Path(__file__).parents[1]
 
@@ -67,8 +68,8 @@ def public_names(facade: str, rooms: list[str]) -> list[str]:
 
 def own_names(facade: str) -> list[str]:
     """Return the names to document under a module: a flat name is not repeated below."""
-    names: list[str] = facade_at(facade).__all__
-    flat = sweephand.__all__ if facade == "sweephand.train" else ()
+    names = importable_names(facade_at(facade))
+    flat = importable_names(sweephand) if facade == "sweephand.train" else ()
     return [name for name in names if name not in flat]
 
 
@@ -133,9 +134,10 @@ def public_base(facade: str, thing: type) -> str | None:
 def name_as_shown(facade: str) -> None:
     """Give classes that a module shows under another name than their own the shown one."""
     module = facade_at(facade)
-    for name in module.__all__:
+    names = importable_names(module)
+    for name in names:
         thing = getattr(module, name)
-        if inspect.isclass(thing) and thing.__name__ not in module.__all__:
+        if inspect.isclass(thing) and thing.__name__ not in names:
             thing.__name__ = name
 
 

@@ -7,11 +7,25 @@ from sweephand.base.public_names import attach_names
 # The public names are those of ``__init__.pyi``. Each is imported when it is asked for, as few
 # programs need all rooms.
 _find, _, _names = attach_names(__name__, __file__)
-__all__ = sorted({*_names, "__version__"} - {"torch"})  # `import *` shall not bring torch
+
+# What `dir` lists: rooms, and what most programs need. The rest is asked for by its name.
+_SHOWN = """
+Deserializer ArrayDeserializer ArrowDeserializer CSVDeserializer CTFDeserializer ImageFolder
+JSONLDeserializer MapDeserializer MegatronDeserializer NpyDeserializer ParquetDeserializer
+RawTokensDeserializer TFRecordDeserializer TextDeserializer UserDeserializer
+WebDatasetDeserializer StreamDef StreamDefs StreamInfo open split
+MinibatchSource MinibatchSourceFromData Minibatch MinibatchData Mixture ByScore Key NodeCache
+FULL_DATA_SWEEP INFINITELY_REPEAT minibatch_size_schedule
+Ragged Padded Packed Bucketed TruncatedBPTT Frames
+Trainer training_session LossScaleOptimizer DataError StaleError StateError
+chat decode events extend images io mxnet numpy ray tfds tfrecord torch torchft train
+__version__
+"""
+__all__ = sorted({*_SHOWN.split()} - {"torch"})  # `import *` shall not bring torch
 
 
 def __dir__() -> list[str]:
-    """Return the public names; rooms of the package are private."""
+    """Return the names that most programs need, and the public rooms."""
     return sorted([*__all__, "torch"])
 
 

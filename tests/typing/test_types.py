@@ -12,6 +12,7 @@ import pytest
 from tests.typing import user_program
 
 import sweephand as sh
+from sweephand.base.public_names import importable_names
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(user_program.__file__)
@@ -28,7 +29,11 @@ def test_a_users_program_runs_with_torch() -> None:
 
 def test_a_users_program_names_what_is_public() -> None:
     text = PROGRAM.read_text()
-    kinds = [name for name in sh.__all__ if name.endswith(("Deserializer", "Config", "Data"))]
+    kinds = [
+        name
+        for name in importable_names(sh)
+        if name.endswith(("Deserializer", "Config", "Data"))
+    ]
     missing = [name for name in kinds if f"sh.{name}" not in text]
     assert not missing
 

@@ -91,10 +91,11 @@ def no_such_name(module: str, name: str, names: Collection[str]) -> Exception:
     from dis import opmap
 
     import sweephand
+    from sweephand.base.public_names import importable_names
 
     caller = sys._getframe(2)
     is_import = caller.f_code.co_code[caller.f_lasti] == opmap["IMPORT_FROM"]
-    is_ours = module != "sweephand" and name in sweephand.__all__
+    is_ours = module != "sweephand" and name in importable_names(sweephand)
     hint = f"; it is sweephand.{name}" if is_ours else hint_at(name, names)
     message = f"module {module!r} has no attribute {name!r}{hint}"
     return ImportError(message) if is_import else AttributeError(message)

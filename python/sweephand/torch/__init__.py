@@ -14,13 +14,7 @@ except ModuleNotFoundError as error:
 
 # The public names are those of ``__init__.pyi``; a minibatch that becomes tensors imports only
 # the file that makes them.
-_find, _, _names = attach_names(__name__, __file__)
-__all__ = sorted({*_names, "Learner"} - {"TorchLearner"})
-
-
-def __dir__() -> list[str]:
-    """Return the public names."""
-    return __all__
+_find, __dir__, __all__ = attach_names(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
@@ -29,4 +23,4 @@ def __getattr__(name: str) -> object:
         from sweephand.base.other_names import no_such_name
 
         raise no_such_name(__name__, name, __all__)
-    return _find("TorchLearner" if name == "Learner" else name)
+    return _find(name)
