@@ -88,7 +88,7 @@ from .train.loss_scale.step_result import StepResult as StepResult
 from .train.progress.file_writers import CSVProgressWriter as CSVProgressWriter
 from .train.progress.file_writers import JSONLProgressWriter as JSONLProgressWriter
 from .train.progress.printer import ProgressPrinter as ProgressPrinter
-from .train.progress.tracker_writers import (
+from .train.progress.tensorboard import (
     TensorBoardProgressWriter as TensorBoardProgressWriter,
 )
 from .train.schedules.learning_rates import (

@@ -204,6 +204,7 @@ from sweephand.train.progress.observer import Observer as Observer
 from sweephand.train.progress.observer import TakenStep as TakenStep
 from sweephand.train.progress.record import Record as Record
 from sweephand.train.progress.record import Step as Step
+from sweephand.train.progress.record import tracker_figures as tracker_figures
 from sweephand.train.session.frequency import Frequency as Frequency
 from sweephand.train.session.frequency import FrequencySpec as FrequencySpec
 from sweephand.train.session.minibatch_feed import MinibatchFeed as MinibatchFeed

@@ -14,6 +14,8 @@ from sweephand.ext.follow.spikes.spike import Spike as Spike
 from sweephand.ext.follow.spikes.spike import SpikeError as SpikeError
 from sweephand.ext.follow.spikes.spike_policy import SpikePolicy as SpikePolicy
 from sweephand.ext.follow.spikes.spike_report import SpikeReport as SpikeReport
+from sweephand.ext.integrations.trackers import MLflowProgressWriter as MLflowProgressWriter
+from sweephand.ext.integrations.trackers import WandbProgressWriter as WandbProgressWriter
 
 from .loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
 from .loss_scale.step_result import StepResult as StepResult
@@ -25,9 +27,7 @@ from .progress.progress_bar import ProgressBar as ProgressBar
 from .progress.record import ProgressWriter as ProgressWriter
 from .progress.record import Record as Record
 from .progress.record import Step as Step
-from .progress.tracker_writers import MLflowProgressWriter as MLflowProgressWriter
-from .progress.tracker_writers import TensorBoardProgressWriter as TensorBoardProgressWriter
-from .progress.tracker_writers import WandbProgressWriter as WandbProgressWriter
+from .progress.tensorboard import TensorBoardProgressWriter as TensorBoardProgressWriter
 from .schedules.cosine import cosine_schedule as cosine_schedule
 from .schedules.learning_rates import UnitType as UnitType
 from .schedules.learning_rates import learning_parameter_schedule as learning_parameter_schedule

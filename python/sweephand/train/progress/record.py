@@ -82,6 +82,25 @@ class Record:
     figures: Figures = field(default_factory=dict)
 
 
+_TAGS = {"loss": "avg_loss", "metric": "avg_metric"}
+_PREFIXES = {
+    "training": "minibatch/",
+    "summary": "summary/",
+    "validation": "summary/validation_",
+    "test": "summary/test_",
+}
+
+
+def tracker_figures(record: Record) -> dict[str, float | int]:
+    """Return the numbers of a record, by the names under which trackers show them."""
+    prefix = _PREFIXES.get(record.kind, "")
+    return {
+        prefix + _TAGS.get(name, name): value
+        for name, value in record.figures.items()
+        if not isinstance(value, str)
+    }
+
+
 @runtime_checkable
 class ProgressWriter(Protocol):
     """A receiver of progress, on worker 0 only unless its ``every_worker`` is true.
