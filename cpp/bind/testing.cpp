@@ -3,6 +3,7 @@
 #include "base/mix.hpp"
 #include "bind/bind.hpp"
 #include "formats/crc32c.hpp"
+#include "run/physical_memory.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -47,6 +48,7 @@ void bind_testing(py::module_& room) {
   room.def("sanitizers", [] { return SWEEPHAND_SANITIZE; });
   room.def("mix64", &mix64, "x"_a);
   room.def("scale", &scale, "random64"_a, "bound"_a);
+  room.def("container_memory", &container_memory, "root"_a);
   room.def("checked_add", &checked_add, "a"_a, "b"_a);
   room.def("checked_mul", &checked_mul, "a"_a, "b"_a);
   room.def(

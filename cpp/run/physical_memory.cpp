@@ -34,26 +34,6 @@ std::uint64_t of_groups(const std::filesystem::path& root, const std::string& gr
   }
 }
 
-// By lines of /proc/self/cgroup: "0::/group", or "4:memory:/group" of the first version.
-std::uint64_t of_container() try {
-  std::uint64_t least = kNoLimit;
-  std::ifstream lines("/proc/self/cgroup");
-  for (std::string line; std::getline(lines, line);) {
-    const auto at = line.find(':');
-    const auto end = line.find(':', at + 1);
-    if (at == std::string::npos || end == std::string::npos) continue;
-    const std::string kind = line.substr(at + 1, end - at - 1);
-    const std::string group = line.substr(end + 1);
-    if (kind.empty()) least = std::min(least, of_groups("/sys/fs/cgroup", group, "memory.max"));
-    if (kind == "memory")
-      least =
-          std::min(least, of_groups("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"));
-  }
-  return least;
-} catch (const std::exception&) {
-  return kNoLimit;
-}
-
 std::uint64_t of_process() {
   struct rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kNoLimit;
@@ -62,8 +42,29 @@ std::uint64_t of_process() {
 
 }  // namespace
 
+// By lines of /proc/self/cgroup: "0::/group", or "4:memory:/group" of the first version.
+std::uint64_t container_memory(const std::filesystem::path& root) noexcept try {
+  std::uint64_t least = kNoLimit;
+  std::ifstream lines(root / "proc/self/cgroup");
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.find(':');
+    const auto end = line.find(':', at + 1);
+    if (at == std::string::npos || end == std::string::npos) continue;
+    const std::string kind = line.substr(at + 1, end - at - 1);
+    const std::string group = line.substr(end + 1);
+    if (kind.empty())
+      least = std::min(least, of_groups(root / "sys/fs/cgroup", group, "memory.max"));
+    if (kind == "memory")
+      least = std::min(
+          least, of_groups(root / "sys/fs/cgroup/memory", group, "memory.limit_in_bytes"));
+  }
+  return least;
+} catch (const std::exception&) {
+  return kNoLimit;
+}
+
 std::uint64_t physical_memory() noexcept {
-  static const std::uint64_t bytes = std::min(of_machine(), of_container());
+  static const std::uint64_t bytes = std::min(of_machine(), container_memory("/"));
   return std::min(bytes, of_process());
 }
 

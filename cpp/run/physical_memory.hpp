@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 
 namespace sweephand {
 
@@ -10,5 +11,9 @@ namespace sweephand {
 // into memory; requesting it would end the process on a system that promises more memory than
 // it has.
 std::uint64_t physical_memory() noexcept;
+
+// The least limit of the control groups that this process is in, of either version; 2^64 - 1
+// where none is set. `root` is the root of the file system.
+std::uint64_t container_memory(const std::filesystem::path& root) noexcept;
 
 }  // namespace sweephand

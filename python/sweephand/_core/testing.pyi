@@ -2,13 +2,15 @@ from __future__ import annotations
 import os
 import typing
 import typing_extensions
-__all__: list[str] = ['Place', 'checked_add', 'checked_mul', 'crc32c_portable', 'describe_data_error', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error']
+__all__: list[str] = ['Place', 'checked_add', 'checked_mul', 'container_memory', 'crc32c_portable', 'describe_data_error', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error']
 class Place:
     def __init__(self, file: str | None, offset: typing.SupportsInt | typing.SupportsIndex | None, chunk: typing.SupportsInt | typing.SupportsIndex | None, stream: str | None, sequence: typing.SupportsInt | typing.SupportsIndex | None, line: typing.SupportsInt | typing.SupportsIndex | None) -> None:
         ...
 def checked_add(a: typing.SupportsInt | typing.SupportsIndex, b: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
 def checked_mul(a: typing.SupportsInt | typing.SupportsIndex, b: typing.SupportsInt | typing.SupportsIndex) -> int:
+    ...
+def container_memory(root: os.PathLike | str | bytes) -> int:
     ...
 def crc32c_portable(bytes: typing_extensions.Buffer) -> int:
     ...
