@@ -126,19 +126,39 @@ def _open_sequences(
     """Return files of which each is a sequence."""
     headers = [_header_of(file) for file in files]
     first = headers[0]
+    dtype: np.dtype[Any] | None = None
     for file, header in zip(files, headers, strict=True):
-        dtype = served_dtype(stream, header.dtype, definition, file.path, header.shape)
-        if header.dtype != first.dtype or header.shape[1:] != first.shape[1:]:
+        own = served_dtype(stream, header.dtype, definition, file.path, header.shape)
+        dtype = own if dtype is None else _common_dtype(dtype, own, definition)
+        if dtype is None or header.shape[1:] != first.shape[1:]:
             raise DataError(
                 f"it has samples of {header.dtype} of shape {header.shape[1:]}, others of "
-                f"{first.dtype} of shape {first.shape[1:]}",
+                f"{first.dtype} of shape {first.shape[1:]}; numbers of several types need a "
+                "declared dtype",
                 file.path,
                 stream=stream,
             )
+    assert dtype is not None
     lengths = [header.shape[0] for header in headers]
     whole = NpyHeader((sum(lengths), *first.shape[1:]), first.dtype, first.offset)
     column = replace(_column_of(dtype, whole), sample_offsets=offsets_of(lengths))
     return _in_files(column, files, headers)
+
+
+def _common_dtype(
+    one: np.dtype[Any], other: np.dtype[Any], definition: StreamDef
+) -> np.dtype[Any] | None:
+    """Return the type that holds the numbers of both exactly, if they may be mixed."""
+    if one == other:
+        return one
+    if definition.dtype is None or {one.kind, other.kind} - {*"biuf"}:
+        return None
+    common = np.result_type(one, other)
+    # 64-bit integers are no floats: NumPy would round them.
+    is_exact = common.kind != "f" or all(
+        kind.kind == "f" or kind.itemsize < 8 for kind in (one, other)
+    )
+    return common if is_exact else None
 
 
 def _column_of(dtype: np.dtype[Any], header: NpyHeader) -> ColumnData:
@@ -156,8 +176,9 @@ def _in_files(
         (number, header.offset, file.size - header.offset)
         for number, (file, header) in enumerate(zip(files, headers, strict=True))
     ]
-    stored = headers[0].dtype
-    is_same = stored.isnative and not column.is_bytes
+    # Bytes of no type are served as a type of their size.
+    stored = [column.dtype if h.dtype.kind == "V" else h.dtype for h in headers]
+    is_same = all(one == column.dtype for one in stored)
     return FileColumn(
         column, files, np.array(pieces, np.uint64), stored=None if is_same else stored
     )

@@ -151,6 +151,16 @@ def test_several_are_one_corpus_and_must_agree(write: Write, tmp_path: Path) -> 
         rows(sh.open(f"{tmp_path}/*{path.suffix}"))
 
 
+def test_files_of_several_types_are_read_as_a_declared_one(
+    write: Write, tmp_path: Path
+) -> None:
+    # Together they have as many bytes as three numbers of the declared type.
+    for name, values in (("a", np.array([1, 2], "i2")), ("b", np.array([3], "i8"))):
+        path = write(tmp_path / name, {"x": values})
+    corpus = sh.open(f"{tmp_path}/*{path.suffix}", sh.StreamDefs(x=sh.StreamDef(dtype="int32")))
+    assert rows(corpus) == [{"x": [1]}, {"x": [2]}, {"x": [3]}]
+
+
 def test_ids_may_be_an_array(write: Write, tmp_path: Path) -> None:
     path = write(tmp_path / "a", {"x": [1, 2], "name": np.array([b"one", b"two"])})
     source = sh.MinibatchSource(made(path, ["x"], ids="name"), randomize=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
-from sweephand.corpus.columns import ColumnData, offsets_of, read_offsets
+from sweephand.corpus.columns import ColumnData, concat_columns, offsets_of, read_offsets
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, size_columns
 from sweephand.corpus.streams import StreamInfo, sizing_streams
@@ -35,15 +35,16 @@ class FileColumn:
         Those that the pieces are of.
     pieces : ndarray of uint64, shape (pieces, 3)
         File number, byte where it begins, and size in bytes. Consecutive, they are the values.
-    stored : numpy.dtype, optional
-        Of numbers of the other byte order, or of texts of a fixed width, which are converted
-        when they are read; by default values lie in files as they are served.
+    stored : sequence of numpy.dtype, optional
+        Of every piece, whole samples of numbers of another type or byte order, or of texts of a
+        fixed width, which are converted when they are read; by default values lie in files as
+        they are served.
     """
 
     column: ColumnData
     files: Sequence[SourceFile]
     pieces: NDArray[np.uint64]
-    stored: np.dtype[Any] | None = None
+    stored: Sequence[np.dtype[Any]] | None = None
 
     @property
     def is_of_several(self) -> bool:
@@ -64,18 +65,36 @@ class FileColumn:
             own_offsets = read_offsets(column, offsets[first : end + 1].copy)
             begin, stop = own_offsets[[0, -1]].tolist()
             own_offsets -= begin
-        dtype = self.stored or column.dtype
-        sample = dtype.itemsize * math.prod(column.shape)
-        values = self._read(begin * sample, (stop - begin) * sample).view(dtype)
+        parts = [self._converted(one) for one in self._samples(begin, stop)]
+        loaded = concat_columns(parts or [self._converted(np.empty(0, column.dtype))])
+        return replace(loaded, sample_offsets=own_offsets)
+
+    def _converted(self, values: NDArray[Any]) -> ColumnData:
+        """Return values as they are served, each sample a sequence."""
+        column = self.column
         if column.is_bytes:
-            return replace(column_of(values, TEXT), sample_offsets=own_offsets)
-        return replace(
-            column,
-            values=values.reshape(-1, *column.shape).astype(column.dtype, copy=False),
-            num_samples=stop - begin,
-            sample_offsets=own_offsets,
-            mapped_offsets=None,
-        )
+            return column_of(values, TEXT)
+        values = values.reshape(-1, *column.shape).astype(column.dtype, copy=False)
+        return ColumnData(values, column.dtype, column.shape, len(values))
+
+    def _samples(self, begin: int, stop: int) -> Iterator[NDArray[Any]]:
+        """Read samples ``[begin, stop)`` as they are stored, those of each type together."""
+        width = math.prod(self.column.shape)
+        if self.stored is None:
+            sample = width * self.column.dtype.itemsize
+            yield self._read(begin * sample, (stop - begin) * sample).view(self.column.dtype)
+            return
+        samples = np.array([one.itemsize for one in self.stored]) * width
+        ends = np.cumsum(self.pieces[:, 2].astype(np.int64) // samples)
+        byte_starts = offsets_of(self.pieces[:, 2].astype(np.int64))
+        piece = int(np.searchsorted(ends, begin, side="right"))
+        while begin < stop:
+            end = min(stop, int(ends[piece]))
+            left = (int(ends[piece]) - begin) * int(samples[piece])  # in the piece
+            at = int(byte_starts[piece + 1]) - left
+            size = (end - begin) * int(samples[piece])
+            yield self._read(at, size).view(self.stored[piece])
+            begin, piece = end, piece + 1
 
     def _read(self, begin: int, size: int) -> NDArray[np.uint8]:
         starts = offsets_of(self.pieces[:, 2].astype(np.int64))

@@ -249,8 +249,11 @@ def _places(group: ArrayGroup, one: StoredStream, file: SourceFile) -> Places:
 
 
 def _in_place(rows: RowTable, name: str, kind: SampleType) -> FileColumn | None:
-    """Return a stream as stored in the files; None if it is not stored bare."""
+    """Return a stream as stored in the files; None if it is not stored as it is served."""
     index = rows.index
+    facts = [one["kinds"].get(name) for one in index.facts]
+    if any(fact is not None and SampleType.from_fact(fact) != kind for fact in facts):
+        return None  # files of several types, that are read as a declared one
     lengths = index.arrays[f"lengths of {name}"]
     sizes = index.arrays[f"sizes of {name}"]
     count = int(lengths.sum(dtype=np.int64)) if kind.is_ragged else int(rows.unit_rows[-1])
