@@ -1,15 +1,12 @@
 """Bucket boundaries, against the definition: all choices are tried."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests import model_layouts as layouts
 
 from sweephand import _core
-
-EXAMPLE = {2: 6, 3: 2, 5: 3, 9: 2, 12: 1}
 
 histograms = st.dictionaries(
     st.one_of(st.integers(1, 30), st.integers(1, 2**32 - 1)),
@@ -42,34 +39,6 @@ def test_sizes_are_counted(sizes: list[int]) -> None:
     assert [(entry.size, entry.count) for entry in found] == [
         (size, sizes.count(size)) for size in sorted(set(sizes))
     ]
-
-
-@pytest.mark.parametrize(
-    ("boundaries", "cells"),
-    [([12], 168), ([5, 12], 91), ([2, 5, 12], 73), ([2, 5, 9, 12], 67), ([2, 3, 5, 9, 12], 63)],
-)
-def test_the_worked_example(boundaries: list[int], cells: int) -> None:
-    counts = size_counts(EXAMPLE)
-    assert _core.compose.best_boundaries(counts, len(boundaries)) == boundaries
-    assert _core.compose.padded_cells(counts, boundaries) == cells
-
-
-def test_quantile_ends_cost_more_in_the_worked_example() -> None:
-    assert _core.compose.padded_cells(size_counts(EXAMPLE), [3, 12]) == 96
-
-
-def test_best_boundaries_fill_far_better_than_quantiles() -> None:
-    sizes = np.random.default_rng(0).lognormal(np.log(180), 1, 200_000)
-    sizes = np.clip(np.rint(sizes), 1, 2048).astype(np.uint32)
-    counts = _core.compose.count_sizes(corpus_of(sizes))
-    for num_buckets, fill in ((8, 0.799), (16, 0.894), (32, 0.946)):
-        best = _core.compose.best_boundaries(counts, num_buckets)
-        assert sizes.sum() / _core.compose.padded_cells(counts, best) == pytest.approx(
-            fill, abs=1e-3
-        )
-        ends = np.quantile(sizes, np.arange(1, num_buckets + 1) / num_buckets, method="higher")
-        quantiles = sorted(set(ends.astype(int).tolist()))
-        assert sizes.sum() / _core.compose.padded_cells(counts, quantiles) < fill - 0.04
 
 
 def test_a_histogram_of_many_sizes_is_quick() -> None:

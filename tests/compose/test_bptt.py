@@ -75,58 +75,6 @@ def test_rows_are_those_of_the_model(data: st.DataObject) -> None:
     assert list(core_minibatches(core, requests)) == expected
 
 
-@given(any_timelines(), lengths, sizes)
-def test_every_sample_is_delivered_once_per_sweep_and_in_its_order(
-    timeline: tuple[ModelCorpus, ModelSettings], length: int, size: int
-) -> None:
-    corpus, settings = timeline
-    core = planner(corpus, settings, length)
-    for sweep in (0, 1):
-        delivered = [0] * corpus.num_sequences
-        ended = 0
-        while not ended:
-            ((_, rows, ended),) = core_minibatches(core, [size])
-            assert len(rows) == max(1, size // length)
-            for piece in itertools.chain(*rows):
-                assert piece.first == delivered[piece.sequence]
-                delivered[piece.sequence] += piece.size
-            assert all(sum(piece.size for piece in row) <= length for row in rows)
-        assert delivered == corpus.sizes
-        assert core.time == (sweep + 1) * corpus.num_samples
-
-
-@given(any_timelines(), lengths, sizes, st.data())
-def test_a_sequence_is_continued_in_its_row(
-    timeline: tuple[ModelCorpus, ModelSettings], length: int, size: int, data: st.DataObject
-) -> None:
-    corpus, settings = timeline
-    core = planner(corpus, settings, length)
-    unfinished: dict[int, Piece] = {}
-    for _, rows, _ in core_minibatches(core, [size] * 12):
-        for number, row in enumerate(rows):
-            before = unfinished.pop(number, None)
-            if before is not None:
-                assert row[0].sequence == before.sequence
-                assert row[0].first == before.first + before.size
-            if row and row[-1].first + row[-1].size < corpus.sizes[row[-1].sequence]:
-                unfinished[number] = row[-1]
-
-
-@given(any_timelines(), lengths, st.data())
-def test_a_plan_resumes_in_the_middle_of_sequences_whatever_is_asked_for_then(
-    timeline: tuple[ModelCorpus, ModelSettings], length: int, data: st.DataObject
-) -> None:
-    corpus, settings = timeline
-    core = planner(corpus, settings, length)
-    for request in data.draw(st.lists(sizes, min_size=1, max_size=10)):
-        plan = core.next(core_request(request))
-    again = planner(corpus, settings, length)
-    again.resume(plan.next)
-    assert again.time == core.time
-    rest = data.draw(st.lists(sizes, min_size=1, max_size=10))
-    assert list(core_minibatches(again, rest)) == list(core_minibatches(core, rest))
-
-
 @given(any_timelines(), lengths, sizes, st.data())
 def test_with_one_size_nominal_time_alone_is_a_place(
     timeline: tuple[ModelCorpus, ModelSettings], length: int, size: int, data: st.DataObject
@@ -138,20 +86,6 @@ def test_with_one_size_nominal_time_alone_is_a_place(
     core.seek(time)
     rest = [minibatch for minibatch in expected if minibatch[0] >= time]
     assert list(core_minibatches(core, [size] * len(rest))) == rest
-
-
-@given(any_timelines(), lengths, sizes, st.data())
-def test_rows_are_dealt_to_workers_and_stay_there(
-    timeline: tuple[ModelCorpus, ModelSettings], length: int, size: int, data: st.DataObject
-) -> None:
-    corpus, settings = timeline
-    workers = data.draw(st.integers(1, 9))
-    cores = [planner(corpus, settings, length) for _ in range(workers)]
-    for time, rows, _ in model_minibatches(corpus, settings, length, [size] * 6):
-        for rank, core in enumerate(cores):
-            plan = core.next(core_request(size, workers, rank))
-            assert plan.nominal_time == time
-            assert rows_of(plan) == rows[rank::workers]
 
 
 @given(any_timelines(), lengths, sizes, st.data())
@@ -178,28 +112,11 @@ def test_the_time_of_a_sequence_counts_row_after_row(
     assert core.sequences_in(found, found + 1, size).tolist() == [sequence]
 
 
-def test_the_worked_example_of_cntk() -> None:
-    corpus, settings = ModelCorpus.of([[5, 2, 4]]), ModelSettings(randomize=False)
-    core = planner(corpus, settings, 3, limit=11)
-    assert list(core_minibatches(core, [6] * 3)) == [
-        (0, [[Piece(0, 0, 3, True)], [Piece(1, 0, 2), Piece(2, 0, 1, True)]], 0),
-        (6, [[Piece(0, 3, 2)], [Piece(2, 1, 3)]], 1),
-    ]
-    assert core.time == 11
-
-
 def test_the_number_of_rows_is_settled_where_a_part_begins() -> None:
     corpus, settings = ModelCorpus.of([[4] * 8]), ModelSettings(randomize=False)
     core = planner(corpus, settings, 2)
     rows = [len(rows) for _, rows, _ in core_minibatches(core, [8, 2, 2, 2, 2, 2])]
     assert rows == [4, 4, 4, 4, 1, 1]
-
-
-def test_ranks_beyond_the_rows_get_empty_shares() -> None:
-    core = planner(ModelCorpus.of([[4] * 8]), ModelSettings(), 2)
-    plan = core.next(core_request(4, 5, 3))
-    assert (plan.num_rows, plan.sequences().size, plan.end_of_data) == (0, 0, False)
-    assert plan.num_samples == 4
 
 
 def test_a_sweep_of_two_parts_is_covered_and_resumed() -> None:
@@ -228,19 +145,6 @@ def test_a_sweep_of_two_parts_is_covered_and_resumed() -> None:
     again = _core.compose.Planner(timeline, _core.compose.Truncation(500), NO_LIMIT)
     again.resume(middle.next)
     assert rows_of(again.next(request)) == rows_of(plans[len(plans) * 3 // 4 + 1])
-
-
-@pytest.mark.parametrize("length", [0, 2**31])
-def test_a_length_that_makes_no_sense_is_refused(length: int) -> None:
-    with pytest.raises(ValueError, match=rf"truncation length must be in .*, got {length}"):
-        planner(ModelCorpus.of([[1]]), ModelSettings(), length)
-
-
-def test_a_minibatch_with_too_many_cells_is_refused() -> None:
-    core = planner(ModelCorpus.of([[1]]), ModelSettings(), 2**20)
-    with pytest.raises(ValueError, match=r"2048 rows .* 2\^31 cells or more"):
-        core.next(core_request(2**31))
-    assert core.time == 0
 
 
 def test_progress_of_another_place_is_refused() -> None:

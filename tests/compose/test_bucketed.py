@@ -80,43 +80,6 @@ def test_minibatches_are_those_of_the_model_whatever_sizes_are_asked_for(
     assert list(core_minibatches(core, requests)) == expected
 
 
-@given(bucketings(), st.integers(1, 60))
-def test_every_sequence_is_served_once_per_sweep_in_full_minibatches_but_the_last(
-    bucketing: tuple[ModelCorpus, ModelSettings, list[int]], size: int
-) -> None:
-    corpus, settings, boundaries = bucketing
-    core = planner(corpus, settings, boundaries)
-    for _ in range(2):
-        served: list[int] = []
-        counts: dict[int, list[int]] = {}
-        ended = 0
-        while not ended:
-            _, key, sequences, ended = taken(core.next(core_request(size)))
-            served += sequences
-            counts.setdefault(key, []).append(len(sequences))
-            assert all(corpus.sizes[sequence] <= key for sequence in sequences)
-        assert sorted(served) == list(range(corpus.num_sequences))
-        if layouts.bucket_parts(corpus, settings) == 1:
-            for key, found in counts.items():
-                assert set(found[:-1]) <= {max(1, size // key)}
-
-
-@given(bucketings(), st.integers(1, 60), st.data())
-def test_a_plan_resumes_with_the_progress_that_it_tells(
-    bucketing: tuple[ModelCorpus, ModelSettings, list[int]], size: int, data: st.DataObject
-) -> None:
-    corpus, settings, boundaries = bucketing
-    core = planner(corpus, settings, boundaries)
-    sizes = data.draw(st.lists(st.integers(1, 60), min_size=1, max_size=10))
-    for request in sizes:
-        plan = core.next(core_request(request))
-    again = planner(corpus, settings, boundaries)
-    again.resume(plan.next)
-    assert again.time == core.time
-    rest = [size] * 10
-    assert list(core_minibatches(again, rest)) == list(core_minibatches(core, rest))
-
-
 @given(bucketings(), st.integers(1, 60), st.data())
 def test_with_one_size_nominal_time_alone_is_a_place(
     bucketing: tuple[ModelCorpus, ModelSettings, list[int]], size: int, data: st.DataObject
@@ -203,27 +166,6 @@ def test_minibatches_may_be_of_a_number_of_sequences(
     assert list(core_minibatches(core, [1] * 20)) == expected
 
 
-def test_a_length_equal_to_a_boundary_belongs_to_it() -> None:
-    corpus = ModelCorpus.of([[2, 3, 2, 3, 4]])
-    settings = ModelSettings(num_lanes=1, randomize=False)
-    core = planner(corpus, settings, [2, 4])
-    minibatches = list(core_minibatches(core, [8] * 3))
-    assert minibatches == [(0, 4, [1, 3], 0), (6, 2, [0, 2], 0), (10, 4, [4], 1)]
-
-
-def test_partial_minibatches_come_at_the_end_of_the_sweep() -> None:
-    corpus = ModelCorpus.of([np.random.default_rng(1).integers(1, 33, 500).tolist()])
-    core = planner(corpus, ModelSettings(seed=4), [8, 16, 24, 32])
-    partial = []
-    while True:
-        _, key, sequences, ended = taken(core.next(core_request(96)))
-        partial.append(len(sequences) < 96 // key)
-        if ended:
-            break
-    assert 1 <= sum(partial) <= 4
-    assert all(partial[-sum(partial) :])
-
-
 def test_lengths_do_not_tell_when_a_minibatch_comes() -> None:
     sizes = np.random.default_rng(0).lognormal(np.log(30), 1, 20_000)
     corpus = ModelCorpus.of([np.clip(np.rint(sizes), 1, 256).astype(int).tolist()])
@@ -240,27 +182,6 @@ def test_lengths_do_not_tell_when_a_minibatch_comes() -> None:
     changes = np.mean(np.diff(keys) != 0)
     chances = np.unique(keys, return_counts=True)[1] / len(keys)
     assert changes == pytest.approx(1 - (chances**2).sum(), abs=0.05)
-
-
-@pytest.mark.parametrize(
-    ("boundaries", "message"),
-    [
-        ([], "boundaries must not be empty"),
-        ([0, 4], "boundaries must be positive, got 0"),
-        ([4, 2], "boundaries must ascend, got 4 before 2"),
-        ([4, 4], "boundaries must ascend, got 4 before 4"),
-    ],
-)
-def test_boundaries_that_make_no_sense_are_refused(boundaries: list[int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        planner(ModelCorpus.of([[1]]), ModelSettings(), boundaries)
-
-
-def test_a_sequence_longer_than_the_last_boundary_is_refused() -> None:
-    corpus = ModelCorpus.of([[3, 9, 4]])
-    core = planner(corpus, ModelSettings(), [4, 8])
-    with pytest.raises(ValueError, match=r"sequence 1 has 9 samples.* last boundary, 8"):
-        core.next(core_request(8))
 
 
 def test_progress_of_another_place_is_refused() -> None:

@@ -60,20 +60,6 @@ def test_the_rows_in_order_are_those_of_the_model(given_list: Any, look_ahead: i
         assert found == rows_of(pack_in_order(sizes, length, look_ahead))
 
 
-@given(lists(), st.integers(1, 9))
-def test_no_row_holds_more_than_a_limit(given_list: Any, look_ahead: int) -> None:
-    sizes, length, counts, limits = given_list
-    for found in (
-        pack_largest_first_within(sizes, length, counts, limits),
-        pack_in_order_within(sizes, length, counts, limits, look_ahead),
-    ):
-        rows = rows_of(found)
-        assert sorted(place for row in rows for place in row) == list(range(len(sizes)))
-        for row in rows:
-            assert sizes[row].sum() <= length
-            assert all(one[row].sum() <= most for one, most in zip(counts, limits, strict=True))
-
-
 def web_like(count: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Return text, captions and pages with pictures: samples, and patches, 4 a placeholder."""
     rng = np.random.default_rng(0)

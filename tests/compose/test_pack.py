@@ -11,8 +11,6 @@ from tests import model_layouts as layouts
 
 from sweephand import _core
 
-EXAMPLE = [6, 3, 5, 4, 7, 2, 1, 3, 6, 2]
-
 
 def rows_of(packed: _core.compose.Rows) -> list[list[int]]:
     ends = [0, *packed.ends.tolist()]
@@ -105,20 +103,6 @@ def test_rows_of_a_mixture_within_limits_are_those_of_the_model(
             assert sum(own[place] for place in row) <= most
 
 
-@given(mixtures(), st.integers(1, 70))
-def test_rows_of_a_mixture_hold_every_piece_once_and_no_sweep_passes_another(
-    packing: tuple[list[tuple[int, int, int]], int], look_ahead: int
-) -> None:
-    pieces, length = packing
-    rows = of_mixture(pieces, length, look_ahead)
-    assert all(0 < sum(pieces[place][2] for place in row) <= length for row in rows)
-    members = list(itertools.chain(*rows))
-    assert sorted(members) == list(range(len(pieces)))
-    for corpus in range(4):
-        sweeps = [pieces[place][1] for place in members if pieces[place][0] == corpus]
-        assert sweeps == sorted(sweeps)
-
-
 @given(lists())
 def test_rows_longest_first_are_those_of_first_fit_decreasing(
     packing: tuple[list[int], int],
@@ -127,16 +111,6 @@ def test_rows_longest_first_are_those_of_first_fit_decreasing(
     rows = longest_first(sizes, length)
     # The model opens rows in the order in which it meets their longest member.
     assert rows == layouts.rows_longest_first(sizes, length)
-
-
-@given(lists(), st.integers(1, 70))
-def test_every_sequence_is_in_one_row_and_no_row_overflows(
-    packing: tuple[list[int], int], look_ahead: int
-) -> None:
-    sizes, length = packing
-    for rows in (in_order(sizes, length, look_ahead), longest_first(sizes, length)):
-        assert sorted(itertools.chain(*rows)) == list(range(len(sizes)))
-        assert all(0 < sum(sizes[place] for place in row) <= length for row in rows)
 
 
 @given(lists(), st.integers(1, 20))
@@ -154,31 +128,6 @@ def test_a_sequence_waits_less_rows_than_are_in_sight(
                 seen += 1
             taken.add(place)
             assert number - entered[place] <= look_ahead - 1
-
-
-@pytest.mark.parametrize(
-    ("look_ahead", "rows"),
-    [
-        (1, [[6, 3], [5, 4], [7, 2, 1], [3, 6], [2]]),
-        (2, [[6, 3], [5, 4], [7, 2, 1], [3, 6], [2]]),
-        (3, [[6, 4], [3, 7], [5, 3, 2], [1, 6, 2]]),
-        (4, [[6, 4], [3, 7], [5, 3, 2], [1, 6, 2]]),
-        (10, [[6, 4], [3, 7], [5, 3, 2], [1, 6, 2]]),
-    ],
-)
-def test_the_worked_example_of_the_look_ahead(look_ahead: int, rows: list[list[int]]) -> None:
-    found = in_order(EXAMPLE, 10, look_ahead)
-    assert [[EXAMPLE[place] for place in row] for row in found] == rows
-
-
-def test_the_worked_example_of_longest_first() -> None:
-    found = longest_first(EXAMPLE, 10)
-    assert [[EXAMPLE[place] for place in row] for row in found] == [
-        [3, 7],
-        [6, 4],
-        [1, 3, 6],
-        [5, 2, 2],
-    ]
 
 
 def log_normal(count: int) -> NDArray[np.uint32]:

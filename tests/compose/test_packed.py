@@ -1,12 +1,9 @@
 """Packed rows on the timeline, against the model: laws 1 to 7 of the layout."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests import model
 from tests import model_layouts as layouts
 from tests.core import core_request, core_timeline
 from tests.model import ModelCorpus, ModelSettings
@@ -81,69 +78,6 @@ def test_the_rows_of_a_sweep_are_those_of_the_model(
     assert core.time == (sweep + 1) * corpus.num_samples
 
 
-@given(any_timelines(), lengths, st.booleans())
-def test_every_sample_is_in_one_row_and_no_row_overflows(
-    timeline: tuple[ModelCorpus, ModelSettings], length: int, apart: bool
-) -> None:
-    corpus, settings = timeline
-    core = planner(corpus, settings, length, apart=apart)
-    rows = next_rows(core, TO_SWEEP_END)
-    assert all(0 < sum(piece.size for piece in row) <= length for row in rows)
-    samples = [
-        (piece.sequence, piece.first + i)
-        for row in rows
-        for piece in row
-        for i in range(piece.size)
-    ]
-    assert sorted(samples) == [
-        (sequence, i) for sequence, size in enumerate(corpus.sizes) for i in range(size)
-    ]
-
-
-@given(any_timelines(), lengths)
-def test_the_sequences_of_a_row_are_of_one_lane_where_lanes_are_apart(
-    timeline: tuple[ModelCorpus, ModelSettings], length: int
-) -> None:
-    corpus, settings = timeline
-    lanes = {
-        (entry.sweep, entry.sequence): entry.lane
-        for sweep in (0, 1)
-        for entry in model.sweep_entries(corpus, settings, sweep)
-    }
-    core = planner(corpus, settings, length, apart=True)
-    for sweep in (0, 1):
-        for row in next_rows(core, TO_SWEEP_END):
-            assert len({lanes[sweep, piece.sequence] for piece in row}) == 1
-
-
-@given(st.data())
-def test_minibatches_of_any_sizes_and_workers_hold_the_same_rows(data: st.DataObject) -> None:
-    corpus, settings = data.draw(any_timelines())
-    length, apart = data.draw(lengths), data.draw(st.booleans())
-    expected = model_rows(corpus, settings, length, apart=apart)
-    core = planner(corpus, settings, length, apart=apart)
-    position = 0
-    while position < len(expected):
-        size = data.draw(st.integers(1, 9 * length))
-        workers = data.draw(st.integers(1, 5))
-        time = core.time
-        assert time == expected[position].time
-        shares = []
-        for rank in range(workers):
-            core.seek(time)
-            plan = core.next(core_request(size, workers, rank))
-            shares.append(rows_of(plan))
-            assert plan.nominal_time == time
-            assert plan.row_length == length
-            assert plan.global_rows == max(1, size // length)
-        assert len({len(share) for share in shares}) == 1, "equal shapes for all workers"
-        rows = [row for share in itertools.zip_longest(*shares) for row in share]
-        assert all(row == () for row in rows[plan.global_rows :])
-        for row, wanted in zip(rows[: plan.global_rows], expected[position:], strict=False):
-            assert row == wanted.pieces
-        position += plan.global_rows
-
-
 @given(st.data())
 def test_a_place_is_found_from_nominal_time_alone(data: st.DataObject) -> None:
     corpus, settings = data.draw(any_timelines())
@@ -158,21 +92,6 @@ def test_a_place_is_found_from_nominal_time_alone(data: st.DataObject) -> None:
     else:
         assert core.time == wanted.time
         assert next_rows(core, 1) == [wanted.pieces]
-
-
-@given(st.data())
-def test_resuming_at_any_row_gives_the_same_rows(data: st.DataObject) -> None:
-    corpus, settings = data.draw(any_timelines())
-    length, apart = data.draw(lengths), data.draw(st.booleans())
-    first = planner(corpus, settings, length, apart=apart)
-    plans = [first.next(core_request(1)) for _ in range(30)]
-    cut = data.draw(st.integers(0, 28))
-    second = planner(corpus, settings, length, apart=apart)
-    second.resume(plans[cut].next)
-    for plan in plans[cut + 1 :]:
-        again = second.next(core_request(1))
-        assert rows_of(again) == rows_of(plan)
-        assert again.nominal_time == plan.nominal_time
 
 
 @given(st.data())
@@ -264,59 +183,6 @@ def check_places(core: _core.compose.Planner, rows: list[Row]) -> None:
         core.seek(row.time)
         assert core.time == row.time
         assert next_rows(core, 3) == [row.pieces]
-
-
-def test_sequences_longer_than_a_row_are_refused_or_split() -> None:
-    corpus, settings = ModelCorpus.of([[3, 25, 4]]), ModelSettings(num_lanes=1, randomize=False)
-    refusing = _core.compose.Planner(
-        core_timeline(corpus, settings),
-        _core.compose.Packing(10, 64, False, False, 0),
-        NO_LIMIT,
-    )
-    with pytest.raises(ValueError, match="sequence 1 has 25 samples, more than a row of 10"):
-        refusing.next(core_request(10))
-    rows = next_rows(planner(corpus, settings, 10), TO_SWEEP_END)
-    assert rows == [
-        (Piece(0, 0, 3), Piece(1, 20, 5)),
-        (Piece(1, 0, 10, True),),
-        (Piece(1, 10, 10, True),),
-        (Piece(2, 0, 4),),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("length", "look_ahead", "message"),
-    [
-        (0, 64, r"row_length must be in \[1, 2\^31\], got 0"),
-        (2**31 + 1, 64, r"row_length must be in \[1, 2\^31\], got 2147483649"),
-        (8, 0, "look_ahead must be at least 1, got 0"),
-    ],
-)
-def test_rows_that_make_no_sense_are_refused(
-    length: int, look_ahead: int, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        planner(ModelCorpus.of([[1]]), ModelSettings(), length, look_ahead)
-
-
-def test_a_share_with_too_many_cells_is_refused_and_the_place_stays() -> None:
-    core = planner(ModelCorpus.of([[2**20] * 4000]), ModelSettings(num_lanes=1), 2**20)
-    core.seek(5 * 2**20)
-    with pytest.raises(ValueError, match=r"2\^31 cells or more in rows of 1048576"):
-        core.next(core_request(2**31))
-    assert core.time == 5 * 2**20
-    assert core.next(core_request(2**31, 2, 0)).num_rows == 1024
-
-
-def test_a_request_that_makes_no_sense_is_refused() -> None:
-    core = planner(ModelCorpus.of([[1]]), ModelSettings(), 4)
-    for request, message in [
-        (core_request(0), "minibatch_size_in_samples must be positive"),
-        (core_request(4, 2, 2), "partition_index must be below"),
-        (core_request(4, 0, 0), "partition_index must be below"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            core.next(request)
 
 
 @pytest.mark.parametrize(("num_lanes", "fill"), [(1, 0.9997), (48, 0.9997), (999, 0.9997)])

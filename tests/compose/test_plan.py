@@ -78,13 +78,3 @@ def test_a_plan_follows_a_schedule() -> None:
     source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(100)}), max_sweeps=1)
     sizes = [plan.global_num_samples for plan in source.plan(Growing())]
     assert sizes == [10, 20, 40, 30]
-
-
-def test_a_wrong_request_is_refused() -> None:
-    source = sh.MinibatchSource(ragged_corpus())
-    with pytest.raises(ValueError, match="minibatch_size_in_samples"):
-        next(source.plan(0))
-    with pytest.raises(ValueError, match="partition_index"):
-        next(source.plan(8, num_data_partitions=2, partition_index=2))
-    with pytest.raises(ValueError, match="start"):
-        next(source.plan(8, start=-1))

@@ -135,22 +135,6 @@ def test_even_shares_of_rows_open_few_chunks_of_others(
         assert len(opened) <= per_lane * (num_lanes // count) + common * (per_lane + both)
 
 
-@pytest.mark.parametrize(("lanes", "count"), [(12, 2), (12, 3), (48, 2), (48, 3)])
-@pytest.mark.parametrize("size", [24, 25])
-def test_no_worker_opens_a_fifth_more_than_its_part(lanes: int, count: int, size: int) -> None:
-    corpus = ModelCorpus.of([[1] * 100] * 96)
-    order = ModelSettings(num_lanes=lanes, window_chunks=lanes)
-    shared = planner(corpus, order)
-    for rank in range(count):
-        shared.seek(0)
-        opened = set()
-        while shared.time + size <= corpus.num_samples:
-            plan = shared.next(core_request(size, count, rank))
-            opened |= set((plan.sequences() // 100).tolist())
-        part = 96 * (size // count + (rank < size % count)) / size
-        assert len(opened) <= 1.2 * part
-
-
 def cost_of_row(plan: _core.compose.Plan, row: int, balance: str | int) -> int:
     rows = plan.cells().reshape(-1, 4)[:, 0]
     return sum(model.cost(size, balance) for size in plan.sizes()[rows == row].tolist())

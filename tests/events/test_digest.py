@@ -113,13 +113,6 @@ def test_weights_of_one_time_are_other_runs_in_another_order() -> None:
         source.restore_from_checkpoint(state)
 
 
-def test_bans_and_skips_of_one_time_are_one_run_in_any_order() -> None:
-    events = [kinds(50)[i] for i in (0, 1, 2, 3)]
-    found = [served(sh.Ragged(), list(one)) for one in permutations(events)]
-    assert all(one == found[0] for one in found)
-    assert found[0] is not None
-
-
 @pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
 def test_a_list_is_one_run_whenever_its_entries_were_added(layout: sh.Layout) -> None:
     early, late = kinds(300)[4], kinds(700)[5]

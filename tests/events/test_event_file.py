@@ -243,14 +243,6 @@ def test_what_is_no_list_of_events_is_refused(tmp_path: Path, text: str, why: st
     assert path.read_text() == text
 
 
-def test_a_weight_that_is_divided_by_zero_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "events.json"
-    event = {"event": "weights", "at": 1, "weights": {"a": "1/0"}}
-    path.write_text(json.dumps({"version": 1, "events": [event]}))
-    with pytest.raises(ValueError, match="divided by 0"):
-        renew(path)
-
-
 def test_a_file_that_was_edited_gets_a_new_checksum(tmp_path: Path) -> None:
     path = tmp_path / "events.json"
     example(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,10 +69,6 @@ def setting(seed: int, layout: sh.Layout, size: int = 20) -> Any:
     return rng, data, units, model, given
 
 
-def found_in(minibatch: sh.Minibatch) -> list[str]:
-    return minibatch.ids
-
-
 def check_content(minibatch: sh.Minibatch) -> None:
     """The data are those of the ids, in the places that the layout says."""
     numbers = [int(name.rpartition("__")[2]) for name in minibatch.ids]
@@ -135,26 +130,6 @@ def test_minibatches_that_are_made_as_one_have_events_as_one(
     assert found == model.delivered(units)
 
 
-@pytest.mark.parametrize("layout", CUT, ids=repr)
-@pytest.mark.parametrize("seed", range(4))
-def test_workers_share_what_the_events_leave(layout: sh.Layout, seed: int) -> None:
-    rng, data, units, model, given = setting(seed, layout)
-    with source_of(data, layout, events=given) as source:
-        found = []
-        for shares in random_minibatches(source, rng, most_workers=4):
-            assert len({share.nominal_time for share in shares}) == 1
-            found += sorted(name for share in shares for name in share.ids)
-            whole = [
-                name
-                for unit in units
-                if 0 <= unit.time - shares[0].nominal_time < shares[0].global_num_samples
-                for name in unit.ids
-            ]
-            told = [name for one in shares for name in [*one.ids, *one.banned_ids]]
-            assert sorted(told) == sorted(whole)
-    assert sorted(found) == sorted(name for _, name in model.delivered(units))
-
-
 @pytest.mark.parametrize("layout", [*CUT, *WHOLE], ids=repr)
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_before_an_event_changes_and_all_behind_is_as_if_it_was_known(
@@ -187,26 +162,6 @@ def test_nothing_before_an_event_changes_and_all_behind_is_as_if_it_was_known(
                 minibatch.banned_ids,
                 minibatch.sweeps_ended,
             )
-
-
-@pytest.mark.parametrize("layout", [*CUT, *WHOLE], ids=repr)
-@pytest.mark.parametrize("seed", range(3))
-def test_states_of_any_moment_go_on_in_a_source_with_the_same_events(
-    layout: sh.Layout, seed: int
-) -> None:
-    _, data, _, _, given = setting(50 + seed, layout)
-    size = 20
-    with source_of(data, layout, events=given) as source:
-        states, whole = [], []
-        for minibatch in source.minibatches(size):
-            states.append(json.loads(json.dumps(source.get_checkpoint_state())))
-            whole.append((minibatch.nominal_time, minibatch.ids))
-    assert all(len(json.dumps(state)) < 1000 for state in states)
-    for number in range(0, len(states), 4):
-        with source_of(data, layout, events=given) as other:
-            other.restore_from_checkpoint(states[number])
-            rest = [(one.nominal_time, one.ids) for one in other.minibatches(size)]
-        assert rest == whole[number + 1 :]
 
 
 def test_a_state_goes_on_where_later_events_were_added_and_no_others() -> None:
@@ -348,17 +303,6 @@ def test_a_copy_in_another_process_has_the_events() -> None:
         again = pickle.loads(pickle.dumps(minibatch))
         assert again.banned_ids == minibatch.banned_ids == other.banned_ids
         assert len(again.banned_ids) == 2
-
-
-def test_numbers_of_numpy_are_those_of_python() -> None:
-    one = sh.events.Skip(at=np.int64(3), stop=np.int32(9))  # type: ignore[arg-type]
-    assert one == sh.events.Skip(at=3, stop=9)
-    assert one.digest == sh.events.Skip(at=3, stop=9).digest
-    weights = {"a": np.float64(0.5), "b": np.int64(2)}
-    other = sh.events.Weights(at=0, weights=weights)  # type: ignore[arg-type]
-    assert json.loads(json.dumps(other.to_json()))["weights"] == {"a": 0.5, "b": 2}
-    with pytest.raises(TypeError, match="must be an int"):
-        sh.events.Skip(at=3.0, stop=9)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("layout", [sh.Packed(6), sh.Packed(6, micro_batch_rows=2)], ids=repr)

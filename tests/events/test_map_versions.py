@@ -25,10 +25,6 @@ def noise(sequence: Any, key: sh.Key) -> Any:
     return {"x": sequence["x"] + key.integer(10**9)}
 
 
-def many(sequences: Any) -> Any:
-    return {"x": [values + 3000 for values in sequences["x"]]}
-
-
 def corpus() -> sh.ArrayDeserializer:
     lengths = np.random.default_rng(0).integers(1, 9, 60)
     return sh.ArrayDeserializer({"x": [np.full(n, i) for i, n in enumerate(lengths)]})
@@ -37,34 +33,6 @@ def corpus() -> sh.ArrayDeserializer:
 def values_of(minibatch: sh.Minibatch) -> dict[str, int]:
     firsts = [int(values[0]) for values in minibatch["x"].as_sequences()]
     return dict(zip(minibatch.ids, firsts, strict=True))
-
-
-EXECUTORS: list[dict[str, Any]] = [
-    {"num_map_workers": 0},
-    {"num_map_workers": 2},
-    {"num_map_workers": 1, "map_executor": "processes"},
-]
-
-
-@pytest.mark.parametrize("executor", EXECUTORS, ids=str)
-@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Packed(16)], ids=repr)
-@pytest.mark.parametrize("size", [7, 64])
-def test_what_begins_later_is_made_by_the_new_version(
-    executor: dict[str, Any], layout: sh.Layout, size: int
-) -> None:
-    mapped = corpus().map(once, name="add", versions={2: twice})
-    event = sh.events.MapVersion(at=AT, map="add", version=2)
-    options = {"layout": layout, "max_sweeps": 2, **executor}
-    with sh.MinibatchSource(mapped, events=[event], **options) as source:
-        seen = []
-        for minibatch in source.minibatches(size):
-            added = 1000 if minibatch.nominal_time < AT else 2000
-            seen.append(added)
-            for name, value in values_of(minibatch).items():
-                assert value == added + int(name.rpartition("__")[2])
-            end = minibatch.nominal_time + minibatch.global_num_samples
-            assert not minibatch.nominal_time < AT < end - 16
-    assert {1000, 2000} == set(seen)
 
 
 def test_a_version_is_taken_while_a_run_goes_on_and_copies_have_it() -> None:
@@ -125,14 +93,6 @@ def test_maps_of_maps_and_of_mixtures_change_by_themselves() -> None:
             outer = 10**6 if time < 2 * AT else 2 * 10**6
             for name, value in values_of(minibatch).items():
                 assert value == inner + outer + int(name.rpartition("__")[2])
-
-
-def test_batched_maps_have_versions() -> None:
-    mapped = corpus().map(many, name="m", batched=True, versions={7: lambda s: dict(s)})
-    with sh.MinibatchSource(mapped, randomize=False, num_map_workers=0) as source:
-        source.events.map_version("m", 7, at=50)
-        assert min(values_of(source.next_minibatch(50)).values()) >= 3000
-        assert max(values_of(source.next_minibatch(50)).values()) < 3000
 
 
 def test_what_is_no_version_is_refused() -> None:

@@ -54,46 +54,6 @@ def test_shares_that_change_are_those_of_the_page(seed: int) -> None:
                 expected = expected[len(taken) :]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_shares_may_change_while_a_source_runs(seed: int) -> None:
-    rng = np.random.default_rng(400 + seed)
-    mixture, events = changed(rng, 300)
-    with source_of(mixture, events=events) as known, source_of(mixture) as told:
-        late = list(events)
-        for _ in range(12):
-            size = int(rng.integers(1, 50))
-            while late and late[0].at - told.current_position < size + 100:
-                if late[0].at < told.current_position:
-                    return
-                told.events.append(late.pop(0))
-            minibatch, other = known.next_minibatch(size), told.next_minibatch(size)
-            assert minibatch.ids == other.ids
-            assert known.current_position == told.current_position
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_workers_that_come_and_go_share_what_changes(seed: int) -> None:
-    rng = np.random.default_rng(500 + seed)
-    mixture, events = changed(rng, 400)
-    lanes = mixture.settings.num_lanes if mixture.settings.randomize else 4
-    order = list(itertools.islice(mixture.order(), 300))
-    if not order or len(order) < 300:
-        return
-    with source_of(mixture, events=events) as source:
-        place = 0
-        while place < 250:
-            size, workers = int(rng.integers(1, 60)), int(rng.integers(1, lanes + 1))
-            state = source.get_checkpoint_state()
-            shares = []
-            for rank in range(workers):
-                source.restore_from_checkpoint(state)
-                shares.append(source.next_minibatch(size, None, None, workers, rank))
-            count = sum(share.num_sequences for share in shares)
-            found = sorted(one for share in shares for one in delivered(share))
-            assert found == sorted(ids_of(mixture, order[place : place + count]))
-            place += count
-
-
 def corpus(name: int, count: int = 3000) -> sh.ArrayDeserializer:
     rng = np.random.default_rng(name)
     lengths = rng.integers(1, 30, count)

@@ -68,39 +68,6 @@ def test_all_of_a_mixture_is_delivered_once_in_every_layout(
     assert found == wanted
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
-def test_a_mixture_goes_on_from_its_state_in_every_layout(layout: sh.Layout) -> None:
-    with sh.MinibatchSource(mixture(), layout=layout, max_samples=6000) as source:
-        whole = []
-        states = []
-        for minibatch in source.minibatches(150):
-            states.append(source.get_checkpoint_state())
-            whole.append(tokens_of(minibatch))
-    for number in range(0, len(states), 5):
-        with sh.MinibatchSource(mixture(), layout=layout, max_samples=6000) as source:
-            source.restore_from_checkpoint(states[number])
-            rest = [tokens_of(one) for one in source.minibatches(150)]
-        assert rest == whole[number + 1 :]
-
-
-@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
-@pytest.mark.parametrize("workers", [2, 5])
-def test_the_shares_of_workers_are_the_minibatch(layout: sh.Layout, workers: int) -> None:
-    with sh.MinibatchSource(mixture(), layout=layout, max_samples=2000) as source:
-        while True:
-            begin = source.get_checkpoint_state()
-            whole = source.next_minibatch(160)
-            if not whole:
-                return
-            shares = []
-            for rank in range(workers):
-                source.restore_from_checkpoint(begin)
-                share = source.next_minibatch(160, None, None, workers, rank)
-                shares += tokens_of(share) if share.num_sequences else []
-                assert share.global_num_samples == whole.global_num_samples
-            assert sorted(shares) == sorted(tokens_of(whole))
-
-
 def test_a_sequence_of_packed_rows_is_where_find_says() -> None:
     with sh.MinibatchSource(mixture(), layout=sh.Packed(32)) as source:
         for _ in range(6):

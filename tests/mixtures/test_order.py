@@ -173,65 +173,6 @@ def test_a_mixture_is_that_of_the_page_from_anywhere(seed: int) -> None:
             assert not source.is_infinite
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_every_question_has_the_page_s_answer(seed: int) -> None:
-    rng = np.random.default_rng(100 + seed)
-    mixture = random_mixture(rng)
-    order = list(itertools.islice(mixture.order(), 300))
-    names = list(mixture.corpora)
-    with source_of(mixture) as source:
-        for one in order[:-1:7]:
-            name = f"{names[one.corpus]}/"
-            (found,) = source.sequence_ids(one.time, one.time + 1)
-            assert found.startswith(name)
-            assert source.find(found, one.sweep) == one.time
-            places = source.corpus_positions(one.time)
-            before = dict.fromkeys(names, 0)
-            for other in order:
-                if other.time < one.time:
-                    before[names[other.corpus]] += other.size
-            assert places == before
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_workers_share_a_mixture_by_the_lanes_of_its_corpora(seed: int) -> None:
-    rng = np.random.default_rng(200 + seed)
-    mixture = random_mixture(rng)
-    lanes = mixture.settings.num_lanes if mixture.settings.randomize else 4
-    workers = int(rng.integers(1, lanes + 1))
-    with source_of(mixture) as source:
-        order = itertools.islice(mixture.order(), 100)
-        whole = source.next_minibatch(50)
-        taken = list(itertools.islice(order, whole.num_sequences))
-        position = source.current_position
-        if not whole:
-            return
-        shares = []
-        for rank in range(workers):
-            source.current_position = 0
-            shares.append(source.next_minibatch(50, None, None, workers, rank))
-            assert source.current_position == position
-    everything = sorted(one for share in shares if share.num_sequences for one in share.ids)
-    assert everything == sorted(whole.ids)
-    if all(size == 1 for corpus in mixture.corpora.values() for size in corpus.sizes):
-        counts = [share.num_sequences for share in shares]
-        assert max(counts) - min(counts) <= 1
-    elif mixture.settings.randomize:
-        for rank, share in enumerate(shares):
-            wanted = [one for one in taken if one.lane % workers == rank]
-            assert share.num_sequences == len(wanted)
-            if wanted:
-                assert delivered(share) == ids_of(mixture, wanted)
-
-
-def test_a_rate_far_away_is_exact() -> None:
-    rate = _core.order.Rate(*(np.array([n], np.uint64) for n in (0, 3, 3, 0)))
-    legs = [model.Leg(0, (3,), (3,), 0)]
-    for samples in (10**6, 10**9 + 7):
-        assert rate.reached(samples) == model.key(legs, 0, samples)
-    assert rate.reached(2**62) == NEVER
-
-
 @given(
     st.sampled_from([1, 2, 3, 2**31 - 1, 2**31, 2**32 - 1, 2**32]) | st.integers(1, 2**32),
     st.integers(1, 2**40),

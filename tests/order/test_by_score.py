@@ -157,13 +157,3 @@ def test_ranks_and_rules_that_contradict_are_refused(
         _core.order.ScoreOrder(
             corpus, np.array(ranks, np.uint32), noises, np.array(odds, np.uint32), 5, True
         )
-
-
-def test_scores_of_another_corpus_or_of_lanes_are_refused() -> None:
-    corpus, other = (core_corpus(ModelCorpus.of([[1] * n])) for n in (3, 4))
-    scores = _core.order.ScoreOrder(other, np.arange(4, dtype=np.uint32), [0], [], 5, True)
-    for num_lanes, randomize in ((1, True), (2, True), (1, False)):
-        settings = _core.order.OrderSettings(0, num_lanes, 0, 0, randomize)
-        settings.scores = scores
-        with pytest.raises(ValueError, match="score"):
-            _core.order.SweepTimeline(corpus, settings)

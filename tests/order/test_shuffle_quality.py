@@ -1,7 +1,5 @@
 """Every permutation passes the battery, and the battery sees what is wrong with bad ones."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -10,11 +8,9 @@ from tests.model import ModelCorpus, ModelSettings
 from tests.order.battery import (
     ChiSquare,
     ShuffleReport,
-    chunks_of,
     pair_chi_square,
     position_chi_square,
     relative_order,
-    same_chunk_neighbours,
     shuffle_report,
     uniform_chi_square,
 )
@@ -165,59 +161,10 @@ def test_the_battery_sees_a_bad_order(order: Order, size: int) -> None:
     assert worst_p_value(report(order, size)) < 1e-12
 
 
-def test_the_battery_sees_three_rounds() -> None:
-    size = 2**20 + 1
-    network = model.Feistel(size, block_key(0), rounds=3)
-    assert worst_p_value(report(network.walk(np.arange(size), network.network), size)) < 1e-12
-
-
-def sattolo(rng: np.random.Generator, size: int) -> list[int]:
-    """Fisher-Yates that never leaves an item in its place: cycles of full length only."""
-    table = list(range(size))
-    for place in range(size - 1, 0, -1):
-        other = rng.integers(0, place)
-        table[place], table[other] = table[other], table[place]
-    return table
-
-
-def naive(rng: np.random.Generator, size: int) -> list[int]:
-    """Every place is swapped with any other."""
-    table = list(range(size))
-    for place in range(size):
-        other = rng.integers(0, size)
-        table[place], table[other] = table[other], table[place]
-    return table
-
-
-@pytest.mark.parametrize("shuffle", [sattolo, naive])
-def test_the_battery_sees_a_biased_fisher_yates(
-    shuffle: Callable[[np.random.Generator, int], list[int]],
-) -> None:
-    rng = np.random.default_rng(0)
-    orders = np.array([shuffle(rng, 17) for _ in range(NUM_SEEDS)])
-    assert position_chi_square(orders).p_value < 1e-12
-
-
 def test_the_battery_sees_a_rotation() -> None:
     rotations = (np.arange(NUM_SEEDS)[:, None] + np.arange(50)) % 50
     assert position_chi_square(rotations).ratio < 0.01  # every place is far too even
     assert pair_chi_square(rotations, 50).p_value < 1e-12
-
-
-def test_the_battery_sees_one_bad_tenth() -> None:
-    order = np.random.default_rng(0).permutation(2**16)
-    order[-6000:] = np.sort(order[-6000:])
-    chunks = chunks_of(order, equal_chunks(2**16, 256))
-    neighbours = same_chunk_neighbours(chunks)
-    assert neighbours[:9].max() < 0.01
-    assert neighbours[9] > 0.8
-    assert shuffle_report(order, equal_chunks(2**16, 256)).neighbours_p_value < 1e-12
-
-
-def test_the_battery_sees_a_seed_that_is_another_one_shifted() -> None:
-    order = Permutation(2**16, block_key(0)).take(0, 2**16)
-    shifted = np.roll(order, 1000)
-    assert worst_p_value(report(relative_order(order, shifted), 2**16)) < 1e-12
 
 
 # Windows --------------------------------------------------------------------------------------
@@ -286,12 +233,3 @@ def test_a_p_value_is_that_of_the_tables(
     assert found.upper_p_value == pytest.approx(tail, rel=0.15)
     assert found.lower_p_value == pytest.approx(1 - tail, rel=0.15)
     assert found.p_value == pytest.approx(2 * min(tail, 1 - tail), rel=0.15)
-
-
-def test_an_order_with_itself_is_the_identity() -> None:
-    order = np.random.default_rng(0).permutation(100)
-    assert relative_order(order, order).tolist() == list(range(100))
-
-
-def test_empty_chunks_hold_nothing() -> None:
-    assert chunks_of([0, 1, 2, 3], [0, 1, 0, 0, 3, 0]).tolist() == [1, 4, 4, 4]

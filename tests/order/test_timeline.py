@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests import model
 from tests.core import core_timeline
 from tests.model import ModelCorpus, ModelSettings
-from tests.strategies import corpora, settings_for, timelines, times
+from tests.strategies import timelines, times
 
 from sweephand import _core
 
@@ -86,26 +86,6 @@ def test_the_time_of_a_sequence_is_found(data: st.DataObject) -> None:
     time = core.find(sequence, sweep)
     assert time == model.find(corpus, settings, sequence, sweep)
     assert core.sequences(time, time + 1).tolist() == [sequence]
-
-
-@given(st.data())
-def test_the_storage_order_does_not_depend_on_seed_window_or_lanes(data: st.DataObject) -> None:
-    corpus = data.draw(corpora())
-    settings = data.draw(settings_for(corpus, randomize=False))
-    order = core_timeline(corpus, settings).sequences(0, corpus.num_samples)
-    assert order.tolist() == list(range(corpus.num_sequences))
-
-
-@pytest.mark.parametrize("window_chunks", [None, 8])
-def test_no_two_sweeps_or_seeds_share_an_order(window_chunks: int | None) -> None:
-    corpus = ModelCorpus.of([[1] * 5] * 8)
-    orders = [
-        tuple(core.sequences(sweep * 40, sweep * 40 + 40).tolist())
-        for seed in range(20)
-        for core in [core_timeline(corpus, ModelSettings(seed, 4, window_chunks))]
-        for sweep in range(20)
-    ]
-    assert len(set(orders)) == len(orders)
 
 
 @pytest.mark.parametrize("sizes", [(1,), (1, 2, 3)])
