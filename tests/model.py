@@ -378,11 +378,6 @@ def timeline(corpus: ModelCorpus, settings: ModelSettings, time: int = 0) -> Ite
                 yield entry
 
 
-def round_up(corpus: ModelCorpus, settings: ModelSettings, time: int) -> int:
-    """The first sequence start that is not before `time`."""
-    return next(timeline(corpus, settings, time)).time
-
-
 def find(corpus: ModelCorpus, settings: ModelSettings, sequence: int, sweep: int) -> int:
     """The nominal time of a sequence in a sweep."""
     entries = sweep_entries(corpus, settings, sweep)

@@ -477,8 +477,3 @@ def _take(row: deque[tuple[Entry, int]], length: int) -> list[Piece]:
 
 
 # What a model is to predict in rows -----------------------------------------------------------
-
-
-def num_labels(pieces: Sequence[Piece]) -> int:
-    """Next tokens of the same sequence: none behind its last one, wherever it is cut."""
-    return sum(piece.size - (not piece.goes_on) for piece in pieces)

@@ -145,21 +145,6 @@ def test_strata_are_those_of_the_page(labels: list[int], weights: list[int], see
             assert set(ids_and_labels(part)) == wanted[name]
 
 
-def test_rare_classes_are_not_all_rounded_away() -> None:
-    corpus = labelled(np.repeat(np.arange(100), 3))
-    validation = sh.split(corpus, validation=0.1, by="label")[1]
-    assert len(ids_and_labels(validation)) == 30
-    assert len(set(ids_and_labels(validation).values())) == 30
-
-
-def test_strata_are_the_same_every_time_and_others_for_another_seed() -> None:
-    corpus = labelled(np.arange(300) % 7)
-    drawn = [sh.split(corpus, validation=0.2, by="label", seed=n)[1] for n in (4, 4, 5)]
-    parts = [ids_and_labels(part) for part in drawn]
-    assert len(parts[0]) == len(parts[2]) == 60
-    assert parts[0] == parts[1] != parts[2]
-
-
 def test_a_state_of_another_split_is_refused() -> None:
     corpus = labelled(np.arange(40) % 2)
     state = sh.MinibatchSource(sh.split(corpus, validation=0.5, by="label")[1]).state_dict()
@@ -329,16 +314,6 @@ def test_both_parts_of_a_split_have_the_classes_of_the_whole() -> None:
     corpus = labelled(TEXTS).map(sh.classes("label"))
     parts = [sh.MinibatchSource(part) for part in sh.split(corpus, validation=0.5)]
     assert {one.streams.label.classes for one in parts} == {("cat", "dog", "eel")}
-
-
-def test_many_names_are_a_digest_in_a_state() -> None:
-    names = [f"class {n}" for n in range(300)]
-    states = []
-    for given_names in (names, [*names[1:], names[0]]):
-        corpus = labelled(names[:20]).map(sh.classes("label", given_names))
-        states.append(sh.MinibatchSource(corpus).state_dict())
-    assert states[0]["names"] != states[1]["names"]
-    assert len(json.dumps(states[0])) < 1000
 
 
 def test_corpora_whose_numbers_are_other_classes_are_not_mixed() -> None:

@@ -140,16 +140,6 @@ def test_chunks_that_are_joined_to_an_order_of_the_data_stay_while_they_are_want
     assert len(chunks.loads) - before <= 24
 
 
-def test_a_block_has_no_more_chunks_than_the_corpus() -> None:
-    corpus = sh.ArrayDeserializer({"x": np.arange(1000)}, chunk_size=10)
-    for window in (
-        {"randomization_window_in_samples": 10**9},
-        {"randomization_window_in_chunks": 10**7},
-    ):
-        with sh.MinibatchSource(corpus, **window) as source:
-            assert source.block_chunks == 100
-
-
 def test_a_mixture_drops_what_a_join_inside_lacks() -> None:
     def joined(first: int) -> list[sh.Deserializer]:
         numbers = np.arange(first, first + 8)

@@ -110,18 +110,6 @@ def test_the_usual_is_laid_at_once(like: Any, usual: Any) -> None:
     assert column.lengths.tolist() == [size] * 3
 
 
-@pytest.mark.parametrize("dtype", ["i4", "f8", "u1", "c16", "?"])
-def test_arrays_lie_behind_each_other_as_they_are(dtype: str) -> None:
-    form = form_like(PAIRS.astype(dtype))
-    arrays = [np.arange(2 * n).reshape(n, 2).astype(dtype) for n in (3, 1, 40)]
-    columns = form.begin_columns([1, 1, 1])  # as a first guess, which is too low
-    for one in arrays:
-        columns.append_checked([one])
-    (column,) = form.end_columns(columns)
-    assert np.array_equal(column.values, np.concatenate(arrays))
-    assert column.lengths.tolist() == [3, 1, 40]
-
-
 def test_a_sequence_is_laid_as_a_whole_or_not_at_all() -> None:
     streams = StreamDefs(a=StreamDef(), b=StreamDef(field="B"), t=StreamDef())
     form = SampleForm(streams, "sequence", "map")
@@ -142,17 +130,6 @@ def test_a_sequence_is_laid_as_a_whole_or_not_at_all() -> None:
     assert a.values.tolist() == [1, 2, 3, 4, 1, 2]
     assert b.values.tolist() == [0.25, 0.25, 1.0]
     assert t.lengths.tolist() == [2, 2, 2]
-
-
-def test_columns_that_were_taken_are_empty() -> None:
-    form = form_like(np.zeros(2, np.int64))
-    columns = form.begin_columns([1, 1])
-    assert columns.append({"x": 1})
-    assert form.end_columns(columns)[0].num_samples == 1
-    assert columns.append({"x": 2})
-    (column,) = form.end_columns(columns)
-    assert column.values is not None
-    assert column.values.tolist() == [2]
 
 
 def test_lists_are_laid_or_looked_at() -> None:

@@ -69,17 +69,6 @@ def test_a_part_is_what_the_definition_says() -> None:
 
 
 @pytest.mark.parametrize("make", EVERY_FORMAT, ids=lambda make: make.__name__)
-def test_parts_of_every_format_unite_to_the_corpus(make: Make, tmp_path: Path) -> None:
-    corpus = make(tmp_path, corpus_for(make))
-    whole = ids_of(corpus)
-    parts = [ids_of(part) for part in sh.split(corpus, validation=0.3, seed=1)]
-    assert all(parts)
-    assert sorted(parts[0] + parts[1]) == sorted(whole)
-    for part in parts:
-        assert part == [name for name in whole if name in set(part)]
-
-
-@pytest.mark.parametrize("make", EVERY_FORMAT, ids=lambda make: make.__name__)
 def test_a_part_delivers_the_values_of_its_ids(make: Make, tmp_path: Path) -> None:
     corpus = make(tmp_path, corpus_for(make))
 
@@ -114,33 +103,11 @@ def test_files_that_are_added_move_no_sequence(tmp_path: Path) -> None:
     assert all(one < two for one, two in zip(few, all_of_them, strict=True))
 
 
-def test_a_larger_share_keeps_what_a_smaller_one_had() -> None:
-    small = set(ids_of(sh.split(rows(), validation=0.1)[1]))
-    large = set(ids_of(sh.split(rows(), validation=0.2)[1]))
-    assert small < large
-
-
-def test_several_parts_have_the_order_of_their_names() -> None:
-    train, validation, test = sh.split(rows(), train=0.8, validation=0.1, test=0.1)
-    assert ids_of(validation) == ids_of(sh.split(rows(), validation=0.1)[1])
-    named = [set(ids_of(part)) for part in (train, validation, test)]
-    assert sum(map(len, named)) == len(set.union(*named)) == 400
-    again = sh.split(rows(), validation=0.1, test=0.1)
-    assert [set(ids_of(part)) for part in again] == named
-    assert len(named[0]) == pytest.approx(320, abs=40)
-
-
 def test_thirds_are_shares() -> None:
     parts = sh.split(rows(), a=Fraction(1, 3), b=Fraction(1, 3), train=Fraction(1, 3))
     assert sum(len(ids_of(part)) for part in parts) == 400
     near = sh.split(rows(), a=1 / 3, b=1 / 3, train=1 / 3)
     assert sum(len(ids_of(part)) for part in near) == 400
-
-
-def test_another_seed_draws_another_part() -> None:
-    parts = [set(ids_of(sh.split(rows(), validation=0.1, seed=s)[1])) for s in range(3)]
-    assert parts[0] != parts[1] != parts[2]
-    assert len(parts[0] & parts[1]) < len(parts[0]) / 2
 
 
 def test_groups_stay_together() -> None:

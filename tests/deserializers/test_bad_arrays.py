@@ -99,16 +99,6 @@ def test_a_read_only_array_is_served_where_it_lies() -> None:
         assert source.next_minibatch(10)["x"].values.tolist() == x.tolist()
 
 
-@pytest.mark.parametrize("dtype", [">i8", ">f4", ">u2", ">c16"])
-def test_a_big_endian_array_is_served_in_native_order(dtype: str) -> None:
-    x = np.arange(10).astype(dtype)
-    for data in (x, [x[:4], x[4:]], (x, [0, 4, 10])):
-        with sh.MinibatchSource(sh.ArrayDeserializer({"x": data}), randomize=False) as source:
-            values = source.next_minibatch(10)["x"].values
-        assert values.dtype == x.dtype.newbyteorder("=")
-        assert values.tolist() == x.tolist()
-
-
 def test_an_array_with_gaps_between_its_elements_is_served_as_it_looks() -> None:
     x = np.arange(40).reshape(10, 4)
     for view in (x[::2], x[:, ::2], x[::-1], np.asfortranarray(x)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import io
 import os
 import warnings
@@ -26,18 +25,6 @@ def path(tmp_path: Path) -> Path:
 
 def source_of(path: Path, **options: Any) -> sh.MinibatchSource:
     return sh.MinibatchSource(sh.NpyDeserializer({"x": path}), **options)
-
-
-def test_a_file_cut_at_any_byte_is_an_error_with_its_name(path: Path) -> None:
-    whole = path.read_bytes()
-    for end in sample(range(len(whole)), 64):
-        path.write_bytes(whole[:end])
-        with pytest.raises(sh.DataError) as caught:
-            source_of(path)
-        assert caught.value.file == str(path)
-    path.write_bytes(whole + b"\0")
-    with pytest.raises(sh.DataError, match="longer than its array"):
-        source_of(path)
 
 
 def test_a_header_with_any_bit_flipped_is_an_error_or_the_array_that_it_describes(
@@ -103,22 +90,6 @@ def test_an_array_that_cannot_be_read_in_place_is_refused(
     assert caught.value.file == str(tmp_path / "x.npy")
 
 
-def test_an_empty_array_and_an_empty_file_are_refused(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.empty((0, 3)))
-    with pytest.raises(ValueError, match="the corpus is empty"):
-        source_of(tmp_path / "x.npy")
-    (tmp_path / "x.npy").write_bytes(b"")
-    with pytest.raises(sh.DataError, match="this is no"):
-        source_of(tmp_path / "x.npy")
-
-
-def test_what_is_no_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"none\.npy"):
-        source_of(tmp_path / "none.npy")
-    with pytest.raises(sh.DataError, match="this is a folder"):
-        source_of(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("offsets", "message"),
     [
@@ -137,32 +108,6 @@ def test_offsets_that_do_not_fit_are_refused_with_their_file(
     with pytest.raises(sh.DataError, match=message) as caught:
         sh.NpyDeserializer({"x": (path, other)})
     assert caught.value.file == str(other)
-
-
-@pytest.mark.parametrize("num_threads", [0, 2])
-def test_a_file_that_is_cut_while_it_is_read_is_an_error_and_not_a_crash(
-    path: Path, num_threads: int
-) -> None:
-    whole = path.read_bytes()
-    with source_of(path, randomize=False, num_threads=num_threads, prefetch=1) as source:
-        source.next_minibatch(1)
-        os.truncate(path, len(whole) - 8)
-        with pytest.raises(sh.StaleError) as caught:
-            collections.deque(source.minibatches(4))
-        assert caught.value.file == str(path)
-        time = source.current_position
-        with pytest.raises(sh.StaleError):  # and stays one
-            source.next_minibatch(20)
-        assert source.current_position == time
-
-
-def test_a_file_that_is_another_by_now_is_an_error(path: Path) -> None:
-    with source_of(path, randomize=False, num_threads=0) as source:
-        source.next_minibatch(1)
-        np.save(path, np.zeros((20, 3), np.float32))
-        os.utime(path, ns=(1, 1))
-        with pytest.raises(sh.StaleError, match="changed"):
-            source.next_minibatch(4)
 
 
 def write_header(path: Path, descr: str, shape: tuple[int, ...], content: bytes = b"") -> Path:
@@ -208,11 +153,6 @@ def test_extents_that_no_array_has_are_refused(path: Path, shape: tuple[int, ...
 def test_a_few_samples_without_elements_are_served(path: Path) -> None:
     with source_of(write_header(path, "<f4", (5, 0))) as source:
         assert source.next_minibatch(5)["x"].values.shape == (5, 0)
-
-
-def test_a_file_without_sequences_is_an_empty_corpus(path: Path) -> None:
-    with pytest.raises(ValueError, match="the corpus is empty"):
-        source_of(write_header(path, "<f4", (0, 7)))
 
 
 NUMBERS = [f"{order}{code}" for order in "<>" for code in ("i2", "u2", "f2", "f4", "i8", "c8")]

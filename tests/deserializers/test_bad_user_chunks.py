@@ -113,29 +113,6 @@ def test_a_number_of_chunks_that_is_none_is_refused(num_chunks: Any) -> None:
         sh.MinibatchSource(Odd())
 
 
-@pytest.mark.parametrize(
-    ("lengths", "message"),
-    [
-        ([1.0, 2.0], "must be one row of integers, got float64"),
-        ([[1, 2]], "must be one row of integers, got int64"),
-        ([1, 2], "said to have 2 sequences of 6 samples, now it has 2 of 3"),
-        ([0, 6], "said to have 2 sequences of 6 samples"),
-        ([6], "now it has 1 of 6"),
-    ],
-)
-def test_lengths_that_contradict_are_refused(lengths: Any, message: str) -> None:
-    class Ragged(Chunks):
-        def get_chunk(self, chunk_id: int) -> Mapping[str, Any]:
-            return {"x": [[1, 2, 3, 4], [5, 6]]}
-
-    with (
-        pytest.raises(sh.DataError, match=message) as caught,
-        sh.MinibatchSource(Ragged(infos=[(2, 6)] * 3, lengths=lengths)) as source,
-    ):
-        source.next_minibatch(6)
-    assert caught.value.chunk is not None
-
-
 class ManyChunks(sh.UserDeserializer):
     """Chunks of two sequences of 3 and 5 samples; of every third the lengths are not told."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -150,17 +149,6 @@ def test_what_is_no_folder_of_classes_is_told(folder: Path, tmp_path: Path) -> N
         sh.ImageFolder(tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"sh\.ImageFolder\(path\)"):
         sh.open(folder / "dog")
-
-
-def test_it_goes_to_other_processes_and_is_found_by_id(folder: Path) -> None:
-    corpus = pickle.loads(pickle.dumps(sh.ImageFolder(folder)))
-    with sh.MinibatchSource(corpus, randomize=False) as source:
-        assert served(corpus).ids == NAMES
-        assert (
-            source.nominal_time_of("cat/1.png", 0) == 2
-            if hasattr(source, "nominal_time_of")
-            else True
-        )
 
 
 def test_names_that_are_no_text_are_served(tmp_path: Path) -> None:

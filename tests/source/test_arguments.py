@@ -73,12 +73,6 @@ def test_a_rank_outside_the_workers_leaves_the_source_unchanged(
         assert source.next_minibatch(2).nominal_time == 4
 
 
-def test_unshuffled_any_number_of_workers_may_share() -> None:
-    with sh.MinibatchSource(rows(), randomize=False, num_lanes=1) as source:
-        share = source.next_minibatch(10, num_data_partitions=1000, partition_index=7)
-        assert share["x"].values.tolist() == [7]
-
-
 @pytest.mark.parametrize("position", [-1, 0.0, 1.5, float("nan"), True, None, "1", 2**63])
 def test_a_position_that_is_none_leaves_the_source_unchanged(position: Any) -> None:
     with sh.MinibatchSource(rows()) as source:
@@ -227,13 +221,6 @@ def test_a_window_of_zero_beside_the_other_one_is_not_given() -> None:
 
 def corpus_name(corpus: sh.Deserializer) -> str:
     return "Chunks" if isinstance(corpus, Chunks) else "array"
-
-
-def test_options_without_a_counterpart_say_what_to_do_instead() -> None:
-    with pytest.raises(TypeError, match=r"trace_level.*: it is the level of logging.getLogger"):
-        sh.MinibatchSource(rows(), trace_level=1)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'windw'"):
-        sh.MinibatchSource(rows(), windw=3)
 
 
 @pytest.mark.parametrize("name", ["sgd", "UserMinibatchSource", "DataLoader", "StreamDfe"])

@@ -1,17 +1,14 @@
 """Sources in an order by score: what scores may be, what is refused, and what a state says."""
 
-import itertools
 import json
 import pickle
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.model import ModelCorpus
-from tests.sources import Chunks, numbers
+from tests.sources import numbers
 
 import sweephand as sh
 
@@ -67,35 +64,6 @@ def test_lengths_are_scores_of_their_own() -> None:
     assert [LENGTHS[n] for n in found] == sorted(LENGTHS, reverse=True)
 
 
-def test_from_some_sweep_on_all_is_shuffled_as_ever() -> None:
-    corpus = corpus_of(100)
-    order = sh.ByScore(np.arange(100.0), until_sweep=2)
-    assert sweep_of(corpus, order, 1) == list(range(100))
-    with sh.MinibatchSource(corpus, num_lanes=1) as source:
-        shuffled = numbers(source.sequence_ids(200, 300))
-    assert sweep_of(corpus, order, 2) == shuffled
-
-
-def test_noise_may_grow_from_sweep_to_sweep() -> None:
-    corpus = corpus_of(500)
-    order = sh.ByScore(np.arange(500), noise=[0, 0.2, 1])
-    how_far = [
-        np.abs(np.array(sweep_of(corpus, order, sweep)) - np.arange(500)).mean()
-        for sweep in range(4)
-    ]
-    assert how_far[0] == 0 < how_far[1] < how_far[2] / 2
-    assert how_far[3] == pytest.approx(how_far[2], rel=0.2)
-
-
-def test_levels_come_one_after_the_other_where_weights_say_so() -> None:
-    lengths = np.tile([1, 2, 3, 4], 50)
-    corpus = sh.ArrayDeserializer({"x": [np.zeros(n, np.int64) for n in lengths]})
-    order = sh.ByScore("length", boundaries=[2], weights=[(0.5, [1, 0]), (0.5, [0, 1])])
-    found = lengths[sweep_of(corpus, order)]
-    assert (found[:90] <= 2).all()
-    assert (found[-90:] > 2).all()
-
-
 def test_any_number_of_workers_is_dealt_a_minibatch_in_turn() -> None:
     order = sh.ByScore(np.arange(100))
     with sh.MinibatchSource(corpus_of(100), order=order) as source:
@@ -103,31 +71,6 @@ def test_any_number_of_workers_is_dealt_a_minibatch_in_turn() -> None:
             source.current_position = 0
             share = source.next_minibatch(100, None, None, 70, rank)
             assert share["x"].values.tolist() == list(range(100))[rank::70]
-
-
-def test_rows_and_buckets_keep_the_order() -> None:
-    lengths = np.arange(1000) * 7 % 50 + 1
-    corpus = sh.ArrayDeserializer({"x": [np.zeros(n, np.int64) for n in lengths]})
-    order = sh.ByScore("length")
-    with sh.MinibatchSource(corpus, order=order, layout=sh.Packed(100)) as source:
-        found = lengths[numbers(source.next_minibatch(sh.FULL_DATA_SWEEP).ids)]
-        # A row takes from the 64 that come next.
-        assert all(found[:100] <= 10)
-        assert all(found[-100:] >= 40)
-    with sh.MinibatchSource(corpus, order=order, layout=sh.Bucketed([10, 50])) as source:
-        steps = itertools.islice(source.minibatches(500), 40)
-        keys = [minibatch.bucket_key for minibatch in steps]
-        assert keys == sorted(keys)
-        assert {*keys} == {10, 50}
-
-
-def test_sequences_that_a_layout_drops_have_scores_too() -> None:
-    layout = sh.Packed(5, split_long="drop")
-    order = sh.ByScore([8, 7, 6, 5, 4, 3, 2, 1])
-    with sh.MinibatchSource(ragged(), order=order, layout=layout) as source:
-        ids = source.sequence_ids(0, source.num_samples_per_sweep)
-    assert set(numbers(ids)) == {0, 1, 2, 3, 4, 6}
-    assert numbers(ids)[0] == 6
 
 
 def test_resident_data_are_one_block_however_many_they_are() -> None:
@@ -139,20 +82,6 @@ def test_resident_data_are_one_block_however_many_they_are() -> None:
         assert source.get_checkpoint_state()["window"] == "all"
         minibatch = source.next_minibatch(count // 2)
         assert minibatch.num_sequences == count // 2
-
-
-def test_chunks_have_an_order_where_a_window_is_small() -> None:
-    corpus = ModelCorpus.of([[1] * 10] * 20)
-    scores = np.arange(200) // 10 * 7 % 20
-    options = {"randomization_window_in_chunks": 1}
-    deserializer = Chunks(corpus, told=True)
-    with sh.MinibatchSource(deserializer, order=sh.ByScore(scores), **options) as source:
-        found = scores[numbers(source.sequence_ids(0, 200))]
-    assert found.tolist() == sorted(scores)
-    order = sh.ByScore(scores, over="window")
-    with sh.MinibatchSource(deserializer, order=order, **options) as source:
-        found = scores[numbers(source.sequence_ids(0, 200))]
-    assert found.tolist() != sorted(scores)
 
 
 def test_a_state_goes_on_in_another_source_and_names_the_order() -> None:
@@ -199,11 +128,6 @@ def test_scores_of_the_same_ranks_are_the_same_order() -> None:
         with sh.MinibatchSource(corpus_of(), order=sh.ByScore(scores)) as source:
             states.append(source.get_checkpoint_state())
     assert states[0] == states[1]
-
-
-def test_a_source_without_scores_has_the_state_that_it_had() -> None:
-    with sh.MinibatchSource(corpus_of()) as source:
-        assert "order" not in source.get_checkpoint_state()
 
 
 WRONG_SCORES: list[tuple[Any, str]] = [
@@ -298,9 +222,3 @@ def test_what_is_no_order_is_refused() -> None:
         sh.MinibatchSource(corpus_of(), order=HARDNESS)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="descending must be True or False"):
         sh.ByScore(HARDNESS, descending=1)  # type: ignore[arg-type]
-
-
-def test_decimals_are_as_they_are_written() -> None:
-    assert sh.ByScore([1], noise=0.1).noises == [int(Fraction(1, 10) * 2**16)]
-    thirds = sh.ByScore([1], boundaries=[1], weights=[0.1, 0.3])
-    assert thirds.odds[0].tolist() == [2**16 // 3, 2**16]

@@ -30,7 +30,6 @@ DEFINITIONS = sh.StreamDefs(
     grid=sh.StreamDef(carried=True),
     names=sh.StreamDef(carried=True),
 )
-CARRIED = ("patches", "grid", "names")
 counts = st.lists(st.integers(0, 4), min_size=1, max_size=40).filter(lambda one: len(one) > 1)
 
 
@@ -79,36 +78,6 @@ def check_items(minibatch: sh.Minibatch, data: dict[str, list[Any]], seen: set[i
     seen |= {i for i, first in zip(numbers, firsts, strict=True) if first == 0}
 
 
-@given(counts, st.sampled_from(LAYOUTS), st.integers(1, 3), st.integers(0, 99))
-def test_all_items_come_once_with_their_sequences(
-    numbers: list[int], layout: sh.Layout, workers: int, seed: int
-) -> None:
-    data, seen = data_of(numbers), set[int]()
-    for rank in range(workers):
-        source = sh.MinibatchSource(
-            corpus_of(numbers), layout=layout, randomization_seed=seed, max_sweeps=1
-        )
-        while minibatch := source.next_minibatch(
-            64, num_data_partitions=workers, partition_index=rank
-        ):
-            check_items(minibatch, data, seen)
-    assert seen == set(range(len(numbers)))
-
-
-@given(counts, st.sampled_from(LAYOUTS))
-def test_the_order_is_that_without_them(numbers: list[int], layout: sh.Layout) -> None:
-    alone = sh.ArrayDeserializer({"tokens": data_of(numbers)["tokens"]})
-    sources = [
-        sh.MinibatchSource(one, layout=layout, randomization_seed=5)
-        for one in (alone, corpus_of(numbers))
-    ]
-    for _ in range(3):
-        first, second = (source.next_minibatch(50) for source in sources)
-        assert first.ids == second.ids
-        assert first["tokens"].asarray().tolist() == second["tokens"].asarray().tolist()
-        assert first.global_num_label_samples == second.global_num_label_samples
-
-
 @given(counts, st.sampled_from([one for one in LAYOUTS if not one.rows_go_on]))
 def test_parts_of_a_share_and_pickles_keep_them(numbers: list[int], layout: sh.Layout) -> None:
     data = data_of(numbers)
@@ -130,18 +99,6 @@ def test_parts_of_a_share_and_pickles_keep_them(numbers: list[int], layout: sh.L
     assert total == sum_of_digests(minibatch, names)
     alone = pickle.loads(pickle.dumps(minibatch["patches"]))
     assert alone.rows.tolist() == minibatch["patches"].rows.tolist()
-
-
-@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
-def test_a_state_goes_on_with_the_same_items(layout: sh.Layout) -> None:
-    numbers = [i % 4 for i in range(50)]
-    source = sh.MinibatchSource(corpus_of(numbers), layout=layout)
-    source.next_minibatch(60)
-    state = source.get_checkpoint_state()
-    wanted = digest_of(source.next_minibatch(60))
-    other = sh.MinibatchSource(corpus_of(numbers), layout=layout)
-    other.restore_from_checkpoint(state)
-    assert digest_of(other.next_minibatch(60)) == wanted
 
 
 def test_a_part_of_a_shared_context_names_the_items_of_its_sequences() -> None:
@@ -248,46 +205,6 @@ def limited(over_limit: Any = "error", most: int = 12, **options: Any) -> sh.Pac
     return sh.Packed(30, limits={"patches": most}, over_limit=over_limit, **options)
 
 
-@given(counts, st.integers(1, 3), st.booleans(), st.integers(0, 9))
-def test_rows_hold_no_more_than_their_limits(
-    numbers: list[int], workers: int, randomize: bool, seed: int
-) -> None:
-    data, seen = data_of(numbers), set[int]()
-    for rank in range(workers):
-        source = sh.MinibatchSource(
-            corpus_of(numbers),
-            layout=limited(),
-            randomize=randomize,
-            randomization_seed=seed,
-            max_sweeps=1,
-        )
-        while minibatch := source.next_minibatch(
-            60, num_data_partitions=workers, partition_index=rank
-        ):
-            check_items(minibatch, data, seen)
-            assert np.bincount(minibatch["patches"].rows, minlength=1).max() <= 12
-    assert seen == set(range(len(numbers)))
-
-
-@pytest.mark.parametrize("randomize", [True, False])
-def test_rows_with_limits_are_found_by_one_integer(randomize: bool) -> None:
-    numbers = [i % 5 for i in range(300)]
-
-    def make() -> sh.MinibatchSource:
-        return sh.MinibatchSource(corpus_of(numbers), layout=limited(), randomize=randomize)
-
-    source = make()
-    minibatches = [(source.current_position, source.next_minibatch(300)) for _ in range(25)]
-    for position, minibatch in minibatches[::6]:
-        other = make()
-        other.current_position = position
-        assert digest_of(other.next_minibatch(300)) == digest_of(minibatch)
-    state = source.get_checkpoint_state()
-    bare = sh.MinibatchSource(corpus_of(numbers), layout=sh.Packed(30), randomize=randomize)
-    with pytest.raises(ValueError, match="limits"):
-        bare.restore_from_checkpoint(state)
-
-
 def test_a_sequence_over_a_limit_is_refused_dropped_or_alone() -> None:
     numbers = [0, 1, 4, 2, 4, 1]  # three patches each
     with pytest.raises(ValueError, match=r"2 of 6 .* limit of 9 .*'patches'.*array__2.* 12"):
@@ -325,87 +242,6 @@ def test_limits_and_costs_are_of_carried_streams() -> None:
         assert (
             len(items) == 3 * {"a": [1, 2, 3], "b": [3, 2]}[corpus[0]][int(number or name[-1])]
         )
-
-
-def text_of(form: str, folder: Path) -> Any:
-    """Return a corpus of tokens alone."""
-    tokens = [np.arange(1 + (5 * i) % 17) for i in range(25)]
-    if form == "arrays":
-        return sh.ArrayDeserializer({"tokens": tokens}, sh.StreamDefs(tokens=sh.StreamDef()))
-    if form == "lines":
-        path = folder / "text.jsonl"
-        path.write_text("".join(json.dumps({"tokens": one.tolist()}) + "\n" for one in tokens))
-        return sh.open(path, streams=sh.StreamDefs(tokens=sh.StreamDef(dtype="int64")))
-    lines = sh.ArrayDeserializer({"tokens": [one - 1 for one in tokens]})
-    return lines.map(lambda one: {"tokens": one["tokens"] + 1}, name="more")
-
-
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-@pytest.mark.parametrize("form", ["arrays", "lines", "mapped"])
-@pytest.mark.parametrize("is_first", [True, False])
-def test_a_corpus_of_a_mixture_may_carry_nothing(
-    layout: sh.Layout, form: str, is_first: bool, tmp_path: Path
-) -> None:
-    text = text_of(form, tmp_path)
-    pages = corpus_of([i % 4 for i in range(30)])
-    streams = {"patches": ((0, 2), np.float32), "grid": ((0, 3), np.int64)}
-    nothing = {
-        name: (np.zeros(shape, dtype), np.zeros(26, np.int64))
-        for name, (shape, dtype) in streams.items()
-    }
-    tokens = [np.arange(1 + (5 * i) % 17) for i in range(25)]
-    definitions = sh.StreamDefs({name: DEFINITIONS[name] for name in ("tokens", *streams)})
-    whole = sh.ArrayDeserializer({"tokens": tokens, **nothing}, definitions)
-    if isinstance(layout, sh.Packed) and layout.split_long == "error":
-        layout = sh.Packed(layout.row_length, limits={"patches": 12})
-    found, carried = [], []
-    for one in (text, whole):
-        corpora = {"text": one, "pages": pages}
-        if not is_first:
-            corpora = dict(reversed(corpora.items()))
-        mixture = sh.Mixture(corpora, {"text": 1, "pages": 2})
-        with sh.MinibatchSource(mixture, layout=layout) as source:
-            minibatches = [source.next_minibatch(90) for _ in range(6)]
-        found.append([[m.ids, m["tokens"].values.tolist()] for m in minibatches])
-        carried.append([m[name].as_sequences() for m in minibatches for name in CARRIED])
-        for minibatch in minibatches:
-            names = minibatch["names"].as_sequences()
-            for own_id, own in zip(minibatch.ids, names, strict=True):
-                count = 0 if own_id.startswith("text") else int(own_id.rpartition("__")[2]) % 4
-                is_split = isinstance(layout, sh.TruncatedBPTT) or layout == LAYOUTS[3]
-                assert len(own) == count or (is_split and len(own) == 0)
-    for one, other in zip(*carried, strict=True):
-        assert [run.tolist() for run in one] == [run.tolist() for run in other]
-    if form == "arrays":
-        assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("at_end", ["repeat", "stop", "drop"])
-def test_rows_of_a_mixture_hold_no_more_than_their_limits(at_end: Any) -> None:
-    corpora = {
-        "text": corpus_of([1] + [0] * 59),
-        "pages": corpus_of([i % 4 for i in range(90)]),
-    }
-    options: dict[str, Any] = {"max_sweeps": 2} if at_end == "stop" else {}
-
-    def make(**more: Any) -> sh.MinibatchSource:
-        mixture = sh.Mixture(corpora, {"text": 1, "pages": 2}, at_end=at_end)
-        return sh.MinibatchSource(mixture, layout=limited(), **options, **more)
-
-    source, met = make(), set[str]()
-    minibatches = []
-    for _ in range(12):
-        position = source.current_position
-        if not (minibatch := source.next_minibatch(300)):
-            break
-        minibatches.append((position, minibatch))
-        assert np.bincount(minibatch["patches"].rows, minlength=1).max() <= 12
-        met |= {name.partition("/")[0] for name in minibatch.ids}
-    assert met == {"text", "pages"}
-    for position, minibatch in minibatches[::4]:
-        other = make(num_threads=2)
-        other.current_position = position
-        assert digest_of(other.next_minibatch(300)) == digest_of(minibatch)
 
 
 def test_pages_of_a_mixture_over_a_limit_are_named_or_dropped() -> None:

@@ -1,7 +1,6 @@
 """Rows of continued sequences as arrays: what the model plans."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -38,25 +37,6 @@ def test_continued_rows_are_those_of_the_model(kind: str, data: st.DataObject) -
             assert minibatch.nominal_time == wanted.time
             assert minibatch.sweeps_ended == wanted.sweeps_ended
             assert minibatch
-
-
-@given(st.data())
-def test_rows_continue_from_a_state_in_the_middle_of_sequences(data: st.DataObject) -> None:
-    corpus, settings = as_served("array", *data.draw(timelines(sequence_corpora())))
-    layout = sh.TruncatedBPTT(data.draw(st.integers(1, 12)))
-    sizes = st.integers(1, 60)
-    with source_of("array", corpus, settings, layout=layout) as source:
-        for size in data.draw(st.lists(sizes, max_size=8)):
-            source.next_minibatch(size)
-        state = json.loads(json.dumps(source.get_checkpoint_state()))
-        rest = data.draw(st.lists(sizes, min_size=1, max_size=5))
-        expected = [source.next_minibatch(size) for size in rest]
-    with source_of("array", corpus, settings, layout=layout, **data.draw(engines())) as again:
-        again.restore_from_checkpoint(state)
-        for size, wanted in zip(rest, expected, strict=True):
-            found = again.next_minibatch(size)
-            assert np.array_equal(found["tokens"].asarray(), wanted["tokens"].asarray())
-            assert np.array_equal(found.starts, wanted.starts)
 
 
 def test_the_worked_example_of_cntk_as_arrays() -> None:

@@ -7,7 +7,6 @@ import pytest
 from numpy.typing import NDArray
 
 import sweephand as sh
-from sweephand import _core
 
 MANY = 1_000_000
 
@@ -60,14 +59,6 @@ def test_it_is_the_window_that_can_be_given(many: sh.ArrayDeserializer) -> None:
             assert first_numbers(source, time) == first_numbers(other, time)
 
 
-def test_a_sweep_of_it_has_every_sequence_once(many: sh.ArrayDeserializer) -> None:
-    counts = np.zeros(MANY, np.int64)
-    with sh.MinibatchSource(many, max_sweeps=1) as source:
-        for minibatch in source.minibatches(1 << 17):
-            counts += np.bincount(minibatch["number"].values, minlength=MANY)
-    assert np.array_equal(counts, lengths_of(MANY))
-
-
 def test_an_explicit_window_holds_and_chunks_stay(many: sh.ArrayDeserializer) -> None:
     with sh.MinibatchSource(many, randomization_window_in_chunks=128) as source:
         assert source.get_checkpoint_state()["window"] == "128 chunks"
@@ -75,23 +66,6 @@ def test_an_explicit_window_holds_and_chunks_stay(many: sh.ArrayDeserializer) ->
     with sh.MinibatchSource(many, randomize=False) as source:
         assert source.get_checkpoint_state()["window"] == "all"
         assert first_numbers(source)[:4] == [0, 1, 1, 2]
-
-
-def test_a_whole_sweep_as_the_window_shuffles_all(many: sh.ArrayDeserializer) -> None:
-    whole = {"randomization_window_in_samples": sh.FULL_DATA_SWEEP}
-    lengths = lengths_of(MANY)
-    corpus = _core.index.Corpus(
-        np.array([MANY], np.uint64),
-        np.array([lengths.sum()], np.uint64),
-        _core.index.StoredSizes(lengths.astype(np.uint32)),
-    )
-    settings = _core.order.OrderSettings(
-        seed=5, num_lanes=48, window_chunks=0, window_samples=0, randomize=True
-    )
-    order = _core.order.SweepTimeline(corpus, settings).sequences(0, 990)
-    with sh.MinibatchSource(many, randomization_seed=5, **whole) as source:
-        found = list(dict.fromkeys(first_numbers(source)))
-    assert found[: len(order)] == order.tolist()
 
 
 def test_small_corpora_are_the_same_with_it_and_without() -> None:
@@ -102,15 +76,6 @@ def test_small_corpora_are_the_same_with_it_and_without() -> None:
     ):
         assert source.get_checkpoint_state() == other.get_checkpoint_state()
         assert first_numbers(source) == first_numbers(other)
-
-
-def test_two_windows_are_refused_also_if_one_is_the_whole_sweep() -> None:
-    with pytest.raises(ValueError, match="not both"):
-        sh.MinibatchSource(
-            {"x": np.arange(3)},
-            randomization_window_in_chunks=2,
-            randomization_window_in_samples=sh.FULL_DATA_SWEEP,
-        )
 
 
 def test_chunks_that_are_made_can_be_shuffled_as_a_whole() -> None:
@@ -158,16 +123,3 @@ def test_a_state_of_the_whole_order_is_refused_saying_what_goes_on_with_it(
     with sh.MinibatchSource(many, **whole) as source:
         source.restore_from_checkpoint(state)
         assert source.next_minibatch(4096)["number"].values.tolist() == following
-
-
-@pytest.mark.parametrize(
-    "layout", [sh.Packed(64), sh.Bucketed([1, 2]), sh.TruncatedBPTT(8), sh.Padded()]
-)
-def test_layouts_go_on_within_it(many: sh.ArrayDeserializer, layout: sh.Layout) -> None:
-    with (
-        sh.MinibatchSource(many, layout=layout) as source,
-        sh.MinibatchSource(many, layout=layout, num_threads=0) as other,
-    ):
-        source.next_minibatch(4096)
-        other.restore_from_checkpoint(source.get_checkpoint_state())
-        assert source.next_minibatch(4096).ids == other.next_minibatch(4096).ids

@@ -88,11 +88,6 @@ def test_sequences_of_one_sample_are_refused_when_the_source_is_made(
         sh.MinibatchSource(made, layout=layout)
 
 
-def test_frame_by_frame_spelling_of_truncation_is_refused_too() -> None:
-    with pytest.raises(ValueError, match="TruncatedBPTT is for sequences"):
-        sh.MinibatchSource(flat(), truncation_length=4)
-
-
 @pytest.mark.parametrize("layout", ROWS[2:], ids=str)
 def test_a_flat_corpus_of_a_mixture_is_refused_by_its_name(layout: sh.Layout) -> None:
     mixture = sh.Mixture({"code": whole("a"), "web": flat("b")}, {"code": 1, "web": 1})
@@ -112,21 +107,3 @@ def test_one_sequence_of_two_samples_is_enough(layout: sh.Layout) -> None:
     source = sh.MinibatchSource(corpus, layout=layout, max_sweeps=1)
     labels = [minibatch["tokens"].labels() for minibatch in source.minibatches(8)]
     assert sum(int((one != -100).sum()) for one in labels) == 1
-
-
-@pytest.mark.parametrize("layout", [sh.Packed(1, "split"), sh.TruncatedBPTT(1)], ids=str)
-def test_rows_of_one_cell_of_longer_sequences_have_labels(layout: sh.Layout) -> None:
-    """Every piece is one token, and is labelled across the cut."""
-    source = sh.MinibatchSource(whole(), layout=layout, max_sweeps=1)
-    labels = [minibatch["tokens"].labels() for minibatch in source.minibatches(8)]
-    assert sum(int((one != -100).sum()) for one in labels) == 24 - 6
-
-
-@pytest.mark.parametrize(
-    "layout", [sh.Ragged(), sh.Padded(), sh.Frames(), sh.Bucketed("auto"), None], ids=str
-)
-def test_layouts_of_whole_sequences_serve_rows(layout: sh.Layout | None) -> None:
-    source = sh.MinibatchSource(flat(), layout=layout, max_sweeps=1)
-    minibatch = source.next_minibatch(24)
-    assert sorted(minibatch["tokens"].values.ravel().tolist()) == FLAT.tolist()
-    assert minibatch.global_num_label_samples == 24

@@ -144,10 +144,3 @@ def test_the_last_times_of_the_timeline_are_found() -> None:
         assert source.sequence_ids(time, time + 1) == ["array__0"]
         with pytest.raises(ValueError, match="sweep must be in"):
             source.find("array__0", 2**63 // 6)
-
-
-def test_a_join_by_ids_and_numbers_says_which_is_known_by_what() -> None:
-    named = sh.ArrayDeserializer({"x": np.arange(2)}, ids=["a", "b"])
-    numbered = sh.ArrayDeserializer({"y": np.arange(2)}, name="other")
-    with pytest.raises(ValueError, match=r"those at \[1\], by the numbers .* at \[0\]"):
-        sh.MinibatchSource([numbered, named])

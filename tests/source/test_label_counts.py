@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.model import ModelCorpus, ModelSettings
-from tests.model_layouts import Piece, num_labels
 from tests.source.rows import Chunks
 from tests.sources import engines, order_options, ragged
 from tests.strategies import sequence_corpora, timelines
@@ -118,22 +117,6 @@ def test_parts_of_a_share_have_its_labels_and_know_those_of_the_step(
         assert sum((one.take(labels) != IGNORED).sum() for one in split) == counted(part)
 
 
-@given(st.data())
-def test_rows_have_the_labels_of_the_model(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines(sequence_corpora()))
-    length = data.draw(st.integers(1, 12))
-    layout = sh.Packed(length, "split")
-    for share in made(corpus, settings, layout, max_sweeps=1).minibatches(3 * length):
-        firsts = np.maximum(-share.starts, 0)
-        sizes = share["tokens"].lengths
-        wholes = [corpus.sizes[int(name.rpartition("_")[2])] for name in share.ids]
-        pieces = [
-            Piece(0, int(first), int(size), bool(first + size < whole))
-            for first, size, whole in zip(firsts, sizes, wholes, strict=True)
-        ]
-        assert share.global_num_label_samples == num_labels(pieces)
-
-
 @pytest.mark.parametrize("layout", [sh.Ragged(), sh.Packed(16), sh.TruncatedBPTT(5)], ids=str)
 def test_labels_are_counted_before_anything_is_read(layout: sh.Layout) -> None:
     chunks = Chunks(ModelCorpus.of([[3, 9, 2], [7, 1], [4, 4, 4, 4]]))
@@ -151,26 +134,6 @@ def test_shares_that_come_from_another_process_know_the_labels_of_the_step() -> 
     again = pickle.loads(pickle.dumps(share))
     assert again.global_num_label_samples == share.global_num_label_samples == 24
     assert again["tokens"].global_num_labels(shifted=False) == 24
-
-
-def test_a_mixture_counts_the_labels_of_all_its_corpora() -> None:
-    def corpus(seed: int) -> sh.ArrayDeserializer:
-        lengths = np.random.default_rng(seed).integers(1, 9, 50)
-        runs = [np.arange(n) for n in lengths]
-        return sh.ArrayDeserializer({"tokens": runs}, name=f"c{seed}")
-
-    mixture = {"a": corpus(1), "b": corpus(2)}
-    sources = [
-        sh.MinibatchSource(sh.Mixture(mixture, weights={"a": 3, "b": 1}), layout=sh.Packed(16))
-        for _ in range(2)
-    ]
-    for _ in range(5):
-        shares = [
-            source.next_minibatch(64, num_data_partitions=2, partition_index=rank)
-            for rank, source in enumerate(sources)
-        ]
-        together = sum(map(counted, shares))
-        assert [share.global_num_label_samples for share in shares] == [together] * 2
 
 
 def test_what_is_skipped_as_damaged_is_counted_as_planned() -> None:
@@ -232,12 +195,6 @@ def test_the_stream_that_defines_the_size_holds_the_tokens() -> None:
     assert share["tokens"].global_num_labels() == 6
     with pytest.raises(ValueError, match="stream 'other' is not known before it is read"):
         share["other"].global_num_labels()
-
-
-def test_labels_of_what_is_no_token_are_refused() -> None:
-    share = sh.MinibatchSource({"x": np.zeros((4, 2), np.float32)}).next_minibatch(4)
-    with pytest.raises(TypeError, match="labels are made of integers"):
-        share["x"].global_num_labels()
 
 
 def test_a_stream_of_labels_is_counted_without_what_is_banned() -> None:

@@ -124,47 +124,6 @@ def test_a_state_of_any_minibatch_goes_on_with_other_workers(data: st.DataObject
         source.close()
 
 
-@given(st.data())
-def test_rows_do_not_depend_on_sizes_or_workers(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines(sequence_corpora()))
-    length = data.draw(st.integers(1, 30))
-    layout = sh.Packed(length, "split", lanes=data.draw(st.sampled_from(["together", "apart"])))
-    with source_of(corpus, settings, layout, max_sweeps=1) as source:
-        wanted = [list(pieces_of(minibatch)) for minibatch in source.minibatches(1)]
-    workers = data.draw(st.integers(1, 4))
-    made = [source_of(corpus, settings, layout, max_sweeps=1) for _ in range(workers)]
-    found: list[list[Piece]] = []
-    while True:
-        size = data.draw(st.integers(1, 5 * length))
-        minibatches = [
-            source.next_minibatch(size, num_data_partitions=workers, partition_index=rank)
-            for rank, source in enumerate(made)
-        ]
-        if not minibatches[0]:
-            break
-        assert len({share["tokens"].asarray().shape for share in minibatches}) == 1
-        rows = max(1, size // length)
-        dealt = [rows_of(share) for share in minibatches]
-        found += [dealt[j % workers][j // workers] for j in range(rows) if _is_there(dealt, j)]
-    assert found == wanted
-    for source in made:
-        source.close()
-
-
-def _is_there(dealt: list[list[list[Piece]]], number: int) -> bool:
-    rows = dealt[number % len(dealt)]
-    return number // len(dealt) < len(rows) and bool(rows[number // len(dealt)])
-
-
-def rows_of(minibatch: sh.Minibatch) -> list[list[Piece]]:
-    """The pieces of each row, told from boundaries and values."""
-    left = pieces_of(minibatch)
-    return [
-        [next(left) for begin, end in itertools.pairwise(ends) if begin < end]
-        for ends in minibatch["tokens"].row_cu_seqlens.tolist()
-    ]
-
-
 def test_states_stay_small_with_all_that_makes_them_long() -> None:
     lengths = np.random.default_rng(0).integers(1, 65, 140_000)
     offsets = np.concatenate([[0], np.cumsum(lengths)])

@@ -97,32 +97,6 @@ def test_a_limit_within_a_sweep_ends_its_epoch(limit: int) -> None:
     assert source.current_position == sum(minibatch.num_samples for minibatch in again)
 
 
-def test_epochs_and_minibatches_are_one_timeline() -> None:
-    source = make_source(randomize=False)
-    first = [value for minibatch in source.epoch(7) for value in values(minibatch)]
-    rest = next(source.minibatches(9))
-    assert first == list(range(SWEEP))
-    assert rest.nominal_time == SWEEP
-    state = source.state_dict()
-    seen = [values(minibatch) for minibatch in source.epoch(9)]
-    source.load_state_dict(state)
-    assert [values(minibatch) for minibatch in source.epoch(9)] == seen
-
-
-def test_workers_share_epochs() -> None:
-    shares = [
-        [
-            values(one)
-            for one in make_source().epoch(16, num_data_partitions=2, partition_index=k)
-        ]
-        for k in range(2)
-    ]
-    whole = [values(minibatch) for minibatch in make_source().epoch(16)]
-    assert [sorted(one + two) for one, two in zip(*shares, strict=True)] == list(
-        map(sorted, whole)
-    )
-
-
 def test_the_length_of_equal_sequences_is_known_for_any_number_of_them() -> None:
     source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.zeros((10**6, 1), "u1")}))
     assert len(source.epoch(3)) == 333_334
@@ -230,25 +204,3 @@ def test_a_source_is_true_and_says_what_it_is() -> None:
     corpus = source.timeline.options.opened_from[0]
     assert repr(corpus) == "ArrayDeserializer(array, 20 sequences; x: int64)"
     assert repr(source.epoch(16)) == "SweepLoop(size=16, of 97 samples)"
-
-
-def test_nothing_shown_is_long_whatever_it_holds() -> None:
-    many = {f"stream{n}": np.zeros((1000, 30, 30)) for n in range(3)}
-    corpus = sh.ArrayDeserializer(many)
-    source = sh.MinibatchSource(corpus)
-    minibatch = source.next_minibatch(500)
-    definitions = sh.StreamDefs(x=sh.StreamDef(shape=3, dtype="float32", transforms=(abs,)))
-    for one in (corpus, source, minibatch, minibatch["stream0"], source.streams, definitions):
-        assert len(repr(one)) < 500
-        assert "\n" not in repr(one)
-    assert repr(minibatch["stream0"]) == "MinibatchData('stream0', float64 (500, 30, 30))"
-
-
-def test_an_epoch_is_another_name_of_a_sweep() -> None:
-    swept, epochs = make_source(), make_source()
-    for _ in range(2):
-        wanted = [one.ids for one in swept.sweep(16)]
-        assert [one.ids for one in epochs.epoch(16)] == wanted
-    shares = [make_source().sweep(16, num_data_partitions=2, partition_index=r) for r in (0, 1)]
-    again = [make_source().epoch(16, num_data_partitions=2, partition_index=r) for r in (0, 1)]
-    assert [[b.ids for b in one] for one in shares] == [[b.ids for b in one] for one in again]

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweephand as sh
-from sweephand.corpus.loss_masks import LossMasks, concat_masks
 
 IGNORED = -100
 STREAMS = {
@@ -125,32 +124,6 @@ def test_labels_are_those_of_the_masks_and_counted_by_the_plan(
         check(source, size, workers, expected(found))
 
 
-@given(sequences(), sequences(first=1000), st.sampled_from(LAYOUTS[:4]), st.integers(5, 40))
-def test_mixtures_filters_and_bans_keep_the_count(
-    found: Sequences, more: Sequences, layout: sh.Layout, size: int
-) -> None:
-    def odd(sequence: dict[str, Any]) -> bool:
-        return bool(sequence["tokens"][0] % 2)
-
-    kept = [one for one in more if one[0][0] % 2]
-    if max((len(tokens) for tokens, _ in kept), default=1) < 2:
-        return
-    corpora = {"a": corpus_of(found), "b": corpus_of(more).filter(odd)}
-    mixture = sh.Mixture(corpora, weights={"a": 1, "b": 2}, at_end="drop")
-    with sh.MinibatchSource(mixture, layout=layout, num_threads=0) as source:
-        banned = "a/array__0"
-        source.events.ban([banned], at=0)
-        seen: dict[int, int] = {}
-        while step := source.next_minibatch(size):
-            own = labels_of(step)
-            assert step.global_num_label_samples == step.num_label_samples == len(own)
-            seen |= own
-        whole = expected(found) | expected(kept)
-        lost = whole.keys() - seen.keys()
-        assert seen == {token: label for token, label in whole.items() if token not in lost}
-        assert lost == whole.keys() & set(found[0][0])
-
-
 @given(sequences())
 def test_parts_of_a_step_say_their_own_labels(found: Sequences) -> None:
     with sh.MinibatchSource(
@@ -228,22 +201,3 @@ def test_masks_that_do_not_fit_are_refused() -> None:
         step = whole.next_minibatch(5, input_map={"x": whole.streams.tokens})
         with pytest.raises(ValueError, match="needs its loss mask, 'trained': ask for that"):
             step["x"].labels()
-
-
-@given(st.lists(st.lists(st.integers(0, 1), max_size=7), min_size=1, max_size=5), st.data())
-def test_runs_are_the_mask(masks: list[list[int]], data: st.DataObject) -> None:
-    offsets = np.append(0, np.cumsum([len(mask) for mask in masks]))
-    runs = LossMasks.of(np.array([one for mask in masks for one in mask], np.int8), offsets)
-    numbers = np.array(data.draw(st.permutations(range(len(masks)))))
-    taken = concat_masks([runs, runs.take(numbers)])
-    for mask, begin, end in zip(
-        [*masks, *(masks[n] for n in numbers)],
-        taken.offsets[:-1],
-        taken.offsets[1:],
-        strict=True,
-    ):
-        made = np.zeros(len(mask), np.int8)
-        for first, behind in taken.bounds[begin:end].reshape(-1, 2):
-            assert first < behind
-            made[first:behind] = 1
-        assert made.tolist() == mask

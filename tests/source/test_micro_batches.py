@@ -1,9 +1,6 @@
 """Micro-batches of packed rows, and their cells over the ranks of a context."""
 
-import hashlib
 import itertools
-import multiprocessing
-import sys
 from typing import Any
 
 import numpy as np
@@ -248,31 +245,6 @@ def test_all_ranks_cost_nearly_the_same(
                 parts = [micro.context_parts(ranks) for micro in share.micro_batches()]
                 costs[worker] = [sum(p.cost for p in mine) for mine in zip(*parts, strict=True)]
     assert costs.max() / costs.mean() <= 1.02
-
-
-def digest() -> str:
-    """Of everything that every rank gets."""
-    lengths = lengths_of("long", 4096, 400_000)
-    layout = sh.Packed(4096, micro_batch_rows=2)
-    found = hashlib.sha256()
-    with packed_source(lengths, layout, balance="attention", num_threads=0) as source:
-        for worker in range(4):
-            source.current_position = 0
-            share = source.next_minibatch(
-                1 << 17, num_data_partitions=4, partition_index=worker
-            )
-            for micro in share.micro_batches():
-                found.update(" ".join(micro.ids).encode())
-                for part in micro.context_parts(8):
-                    found.update(part.q_ranges.tobytes() + part.k_ranges.tobytes())
-    return found.hexdigest()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="processes are started as on Linux")
-def test_all_processes_plan_the_same_without_a_word() -> None:
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        theirs = [pool.apply_async(digest) for _ in range(2)]
-        assert {digest(), *(one.get(timeout=600) for one in theirs)} == {digest()}
 
 
 def test_what_cannot_be_grouped_or_cut_says_what_to_write() -> None:

@@ -1,8 +1,5 @@
 """Calls for minibatches in every spelling, and what they return."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,68 +52,6 @@ def test_every_way_to_ask_gives_the_next_minibatch(
         other.next_minibatch(4)
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda source: source.next_minibatch(),
-        lambda source: source.next_minibatch(4.0),
-        lambda source: source.next_minibatch(True),
-        lambda source: source.next_minibatch(0),
-        lambda source: source.next_minibatch(4, None, None, 1, 0, 0),
-        lambda source: source.next_minibatch(4, minibatch_size_in_samples=4),
-        lambda source: source.next_minibatch(4, batch_size=4),
-        lambda source: source.next_minibatch(4, num_data_partitions=2, partition_index=2),
-        lambda source: source.next_minibatch(4, partition_index=-1),
-    ],
-)
-def test_what_is_wrong_is_refused_as_in_a_first_call(
-    ask: Callable[[sh.MinibatchSource], Any],
-) -> None:
-    errors = []
-    for source in make_source(), asked_often(make_source()):
-        before = source.current_position
-        with pytest.raises((TypeError, ValueError)) as raised:
-            ask(source)
-        errors.append((raised.type, str(raised.value)))
-        assert source.current_position == before
-    assert errors[0] == errors[1]
-
-
-def test_a_file_that_changes_is_an_error_with_its_place(tmp_path: Path) -> None:
-    files = [tmp_path / f"{number}.ctf" for number in range(200)]
-    for file in files:
-        file.write_text("".join(f"|x {i}\n" for i in range(10, 14)))
-    streams = sh.StreamDefs(x=sh.StreamDef(field="x", shape=1))
-    source = sh.MinibatchSource(
-        sh.CTFDeserializer(files, streams),
-        randomization_window_in_chunks=2,
-        num_lanes=1,
-        num_threads=0,
-    )
-    asked_often(source)
-    for file in files:
-        file.write_text("|x 1\n")
-
-    def ask(times: int) -> None:
-        for _ in range(times):
-            assert source.next_minibatch(4).num_samples == 4
-
-    with pytest.raises(sh.StaleError, match=r"\.ctf.*changed"):
-        ask(200)
-    at = source.current_position
-    with pytest.raises(sh.StaleError, match=r"\.ctf.*changed"):
-        ask(1)
-    assert source.current_position == at >= 12
-    source.close()
-
-
-def test_a_source_that_is_closed_says_so() -> None:
-    source = asked_often(make_source())
-    source.close()
-    with pytest.raises(RuntimeError, match="make a new one"):
-        source.next_minibatch(4)
-
-
 @pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded(), sh.Packed(9)], ids=repr)
 def test_streams_and_their_arrays_are_made_once(layout: sh.Layout) -> None:
     corpus = {"tokens": [np.arange(3), np.arange(2), np.arange(4)], "label": np.arange(3)}
@@ -127,13 +62,6 @@ def test_streams_and_their_arrays_are_made_once(layout: sh.Layout) -> None:
         before = data.values, data.offsets, data.mask
         after = data.values, data.offsets, data.mask
         assert all(one is other for one, other in zip(before, after, strict=True))
-
-
-def test_threads_that_ask_at_once_get_the_same_stream() -> None:
-    with ThreadPoolExecutor(4) as pool:
-        for minibatch in make_source(max_sweeps=1).minibatches(2):
-            found = pool.map(lambda _, asked=minibatch: asked["x"], range(4))
-            assert len({id(data) for data in found}) == 1
 
 
 def test_a_loop_goes_on_where_calls_in_it_stop() -> None:

@@ -1,7 +1,6 @@
 """Packed rows as arrays: what the model plans."""
 
 import itertools
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,30 +54,6 @@ def test_packed_rows_are_those_of_the_model(kind: str, data: st.DataObject) -> N
             samples = sum(piece.size for row in taken for piece in row)
             assert minibatch.global_num_samples == samples
         assert not source.next_minibatch(length)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(data=st.data())
-def test_packed_rows_continue_from_a_state(kind: str, data: st.DataObject) -> None:
-    corpus, settings = as_served(kind, *data.draw(timelines(sequence_corpora())))
-    length = data.draw(st.integers(1, 40))
-    packed = sh.Packed(length, "split", lanes=data.draw(st.sampled_from(LANES)))
-    text = ""
-    seen: list[int] = []
-    for _ in range(4):
-        with source_of(kind, corpus, settings, layout=packed, **data.draw(engines())) as source:
-            if text:
-                source.restore_from_checkpoint(json.loads(text))
-            for _ in range(data.draw(st.integers(0, 3))):
-                minibatch = source.next_minibatch(data.draw(st.integers(1, 5 * length)))
-                seen += minibatch["tokens"].values.tolist()
-            text = json.dumps(source.get_checkpoint_state())
-            assert len(text) < 1024
-    with source_of(kind, corpus, settings, layout=packed) as source:
-        once: list[int] = []
-        while len(once) < len(seen):
-            once += source.next_minibatch(1)["tokens"].values.tolist()
-    assert seen == once
 
 
 @pytest.mark.parametrize(("count", "fill"), [(1_000, 0.99), (10_000, 0.9984)])
@@ -230,16 +205,6 @@ def test_streams_of_other_lengths_are_an_error_with_its_place() -> None:
         assert source.current_position == 0
 
 
-def test_a_longer_stream_is_an_error_too() -> None:
-    definitions = sh.StreamDefs(ids=sh.StreamDef(defines_mb_size=True), labels=sh.StreamDef())
-    corpus = sh.ArrayDeserializer(
-        {"ids": (np.arange(6), [0, 4, 6]), "labels": (np.arange(7), [0, 4, 7])}, definitions
-    )
-    source = sh.MinibatchSource(corpus, randomize=False, layout=sh.Packed(8))
-    with pytest.raises(sh.DataError, match=r"has 3 samples where .* has 2"):
-        source.next_minibatch(8)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -267,13 +232,6 @@ def test_layouts_that_make_no_sense_are_refused(make: Any, message: str) -> None
         make()
 
 
-def test_pad_values_of_streams_that_are_not_there_are_refused() -> None:
-    corpus = sh.ArrayDeserializer({"ids": (np.arange(6), [0, 4, 6])})
-    for layout in (sh.Packed(8, pad_value={"x": 1}), sh.Bucketed([8], pad_value={"x": 1})):
-        with pytest.raises(ValueError, match="pad_value names 'x', the streams are: ids"):
-            sh.MinibatchSource(corpus, layout=layout)
-
-
 def test_segments_are_of_packed_rows_only_and_labels_of_integers_only() -> None:
     corpus = sh.ArrayDeserializer({"x": (np.arange(6.0), [0, 4, 6])})
     minibatch = sh.MinibatchSource(corpus).next_minibatch(6)
@@ -283,25 +241,6 @@ def test_segments_are_of_packed_rows_only_and_labels_of_integers_only() -> None:
     assert not hasattr(minibatch["x"], "row_cu_seqlens")
     with pytest.raises(TypeError, match="labels are made of integers, stream 'x' has samples"):
         minibatch["x"].labels()
-
-
-@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded(side="left"), sh.Padded()])
-def test_labels_stay_inside_sequences_in_plain_layouts(layout: sh.Layout) -> None:
-    corpus = sh.ArrayDeserializer({"ids": (np.arange(1, 7, dtype=np.uint16), [0, 1, 4, 6])})
-    minibatch = sh.MinibatchSource(corpus, randomize=False, layout=layout).next_minibatch(6)
-    labels = minibatch["ids"].labels(ignore_index=-7)
-    same = minibatch["ids"].labels(ignore_index=-7, shifted=False)
-    valid = minibatch["ids"].mask > 0 if minibatch["ids"].is_padded else slice(None)
-    assert labels.dtype == np.int64
-    assert labels[valid].tolist() == [-7, 3, 4, -7, 6, -7]
-    assert same[valid].tolist() == [-7, -7, 3, 4, -7, 6]
-    assert np.array_equal(minibatch["ids"].loss_mask(), labels != -7)
-    assert np.array_equal(minibatch["ids"].loss_mask(shifted=False), same != -7)
-    if minibatch["ids"].is_padded:
-        assert (labels[~valid] == -7).all()
-        known = minibatch["ids"].valid_mask(np.float32)
-        assert known.dtype == np.float32
-        assert np.array_equal(known, valid)
 
 
 class Items:

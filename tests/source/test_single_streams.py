@@ -82,30 +82,6 @@ def test_a_minibatch_of_short_sequences_changes_no_rank(num_lanes: int) -> None:
     assert (1, 1) in widths
 
 
-def test_shares_of_workers_hold_their_own() -> None:
-    for layout in LAYOUTS:
-        found = []
-        for rank in range(2):
-            source = make_source(layout)
-            for minibatch in source.minibatches(8, num_data_partitions=2, partition_index=rank):
-                label = minibatch["label"]
-                assert label.asarray().tolist() == numbers(minibatch).tolist()
-                found += label.values.tolist()
-        assert set(found) == set(range(len(LENGTHS)))
-
-
-def test_where_nothing_is_longer_buckets_hold_every_stream() -> None:
-    corpus = sh.ArrayDeserializer({"x": np.arange(8)})
-    data = sh.MinibatchSource(corpus, layout=sh.Bucketed([3])).next_minibatch(4)["x"]
-    assert data.asarray().ndim == 2
-
-
-def test_frames_are_single() -> None:
-    corpus = sh.ArrayDeserializer({"x": (np.arange(12).reshape(6, 2), [0, 2, 6])})
-    data = sh.MinibatchSource(corpus, layout=sh.Frames()).next_minibatch(4)["x"]
-    assert data.asarray().shape == (4, 2)
-
-
 class Labelled(sh.UserDeserializer):
     def __init__(self, last: Any) -> None:
         self.last = last
@@ -194,10 +170,3 @@ def test_a_chunk_that_does_not_keep_to_it_is_an_error_that_names_the_sequence() 
     with pytest.raises(sh.DataError, match="one sample per sequence, here are 2") as error:
         source.next_minibatch(5)
     assert (error.value.stream, error.value.sequence) == ("label", "Labelled__3")
-
-
-def test_it_is_no_part_of_what_makes_infos_and_states_equal() -> None:
-    source = make_source(sh.Ragged())
-    info = source["label"]
-    assert info == sh.StreamInfo("label", np.float32, ())
-    assert "single" not in json.dumps(source.state_dict())

@@ -116,29 +116,6 @@ def numbers(draw: st.DrawFn) -> NDArray[Any]:
     return np.array(draw(st.lists(integers | near, min_size=1, max_size=5)), dtype)
 
 
-@given(numbers(), st.sampled_from(NUMBERS), st.sampled_from([None, sh.Padded()]))
-def test_a_cast_is_that_of_numpy_or_an_error_that_names_the_place(
-    values: NDArray[Any], dtype: np.dtype[Any], layout: sh.Layout | None
-) -> None:
-    wanted = cast(values, dtype)
-    streams = {"first": np.zeros(2), "x": ([*np.zeros((1, 1), values.dtype), values])}
-    defs = {"first": sh.StreamDef(), "x": sh.StreamDef(dtype=dtype)}
-    with source_of(streams, defs, layout=layout) as source:
-        assert source["x"].dtype == dtype
-        source.next_minibatch(1)
-        if wanted is None:
-            with pytest.raises(sh.DataError, match="does not fit the dtype") as caught:
-                source.next_minibatch(10)
-            assert caught.value.stream == "x"
-            assert caught.value.sequence == "array__1"
-            source.current_position = 0
-            assert source.next_minibatch(1)["x"].values == 0
-        else:
-            found = source.next_minibatch(10)["x"].values
-            assert found.dtype == dtype
-            np.testing.assert_array_equal(found, wanted)
-
-
 @given(st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.integers(1, 1100), st.data())
 def test_an_element_that_does_not_fit_is_found_among_many(
     stored: np.dtype[Any], dtype: np.dtype[Any], count: int, data: st.DataObject

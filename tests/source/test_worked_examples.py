@@ -148,22 +148,6 @@ def test_data_are_dealt_in_their_order_and_no_minibatch_crosses_their_end(
         assert {share.end_of_sweep for share in shares} == {taken[-1] == count - 1}
 
 
-def test_two_workers_get_no_item_twice() -> None:
-    """Twelve items in minibatches of three: an older library gave 3, 6 and 9 to both."""
-    seen: list[int] = []
-    for rank in range(2):
-        data = {"x": np.arange(12)}
-        with sh.MinibatchSourceFromData(data, max_samples=sh.FULL_DATA_SWEEP) as source:
-            for share in source.minibatches(3, num_data_partitions=2, partition_index=rank):
-                seen += share["x"].values.tolist()
-    assert sorted(seen) == list(range(12))
-
-
-def test_a_first_sequence_that_is_longer_than_the_minibatch_comes_alone() -> None:
-    with sh.MinibatchSourceFromData({"x": [np.arange(5), np.arange(2)]}, 7) as source:
-        assert [mb["x"].num_samples for mb in source.minibatches(3)] == [5, 2]
-
-
 @pytest.mark.parametrize(
     ("streams", "error", "message"),
     [
@@ -180,11 +164,3 @@ def test_data_that_are_none_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         sh.MinibatchSourceFromData(streams)
-
-
-def test_a_state_of_data_continues_them() -> None:
-    data = {"x": np.arange(5)}
-    with sh.MinibatchSourceFromData(data) as source, sh.MinibatchSourceFromData(data) as other:
-        source.next_minibatch(3)
-        other.restore_from_checkpoint(source.get_checkpoint_state())
-        assert other.next_minibatch(3)["x"].values.tolist() == [3, 4]
