@@ -16,7 +16,7 @@ from tests.model_mixtures import Mixed, ModelMixture
 
 import sweephand as sh
 from sweephand import _core
-from sweephand.mixtures.weights import drop_out, legs_of, rates_of
+from sweephand.mixtures.mixture import drop_out, legs_of, rates_of
 
 NEVER = 2**64 - 1
 NAMES = ["web", "code", "books", "mail"]

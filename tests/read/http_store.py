@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sweephand.files import stores
+from sweephand.files import remote
 
 
 @dataclass
@@ -59,7 +59,7 @@ def serve_to(client: str, folder: Path) -> Iterator[HttpStore]:
     pytest.importorskip(client)
     with pytest.MonkeyPatch.context() as patch, serve(folder) as store:
         if client == "aiohttp":
-            patch.setattr(stores, "_OBSTORE", set())
+            patch.setattr(remote, "_OBSTORE", set())
         yield store
 
 

@@ -28,7 +28,7 @@ from tests.read.format_corpora import (
 from tests.read.rows import rows
 
 import sweephand as sh
-from sweephand.files.braces import expand_braces
+from sweephand.files.find import expand_braces
 
 
 @pytest.mark.parametrize(

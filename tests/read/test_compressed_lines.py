@@ -18,9 +18,8 @@ from tests.cli.conftest import Call, call  # noqa: F401 - a fixture
 import sweephand as sh
 from sweephand.deserializers.units import line_scan
 from sweephand.files import inflate
-from sweephand.files.inflate import InflatedFile, InflatedStream
+from sweephand.files.inflate import InflatedFile, InflatedStream, ZstdFrame, begins_zstd
 from sweephand.files.local import stat_file
-from sweephand.files.zstd_frames import ZstdFrame, begins_zstd
 
 Pack = Callable[[bytes], bytes]
 

@@ -18,8 +18,8 @@ from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run, write
 from tests.read.test_remote import OPEN, store, upload
 
 import sweephand as sh
-from sweephand.files.node_cache.belady import BeladySet
 from sweephand.files.node_cache.entries import HEAD_BYTES
+from sweephand.files.node_cache.folder import BeladySet
 
 __all__ = ["patient", "store", "tokens"]  # fixtures
 

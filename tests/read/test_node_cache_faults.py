@@ -14,8 +14,7 @@ from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run
 
 import sweephand as sh
 from sweephand.files.node_cache.entries import HEAD_BYTES, Entries
-from sweephand.files.node_cache.folder import CacheFolder
-from sweephand.files.node_cache.journal import Journal, JournalRecord
+from sweephand.files.node_cache.folder import CacheFolder, Journal, JournalRecord
 from sweephand.files.node_cache.marker import MARK
 
 __all__ = ["patient", "tokens"]  # fixtures

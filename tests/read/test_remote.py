@@ -42,7 +42,7 @@ from tests.read.format_corpora import (
 )
 
 import sweephand as sh
-from sweephand.files import range_reader, stores
+from sweephand.files import range_reader, remote
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -85,7 +85,7 @@ OPEN: dict[Any, Any] = {
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """A store in memory that says how its objects change; waiting takes no time."""
-    monkeypatch.setattr(stores.time, "sleep", lambda _: None)
+    monkeypatch.setattr(remote.time, "sleep", lambda _: None)
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
     found = fsspec.filesystem("memory")
     yield found

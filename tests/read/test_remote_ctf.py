@@ -11,7 +11,7 @@ from tests.read.http_store import CLIENTS, HttpStore, serve_to
 from tests.read.test_ctf_deserializer import STREAMS, labels, write
 
 import sweephand as sh
-from sweephand.files import range_reader, stores
+from sweephand.files import range_reader, remote
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -22,7 +22,7 @@ DAMAGED = (
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(stores.time, "sleep", lambda _: None)
+    monkeypatch.setattr(remote.time, "sleep", lambda _: None)
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
 
 
@@ -128,7 +128,7 @@ def test_a_chunk_is_one_request_to_a_web_server(web: HttpStore) -> None:
 def test_what_is_absent_or_denied_is_told_at_once(
     web: HttpStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stores.time, "sleep", lambda _: pytest.fail("tried again"))
+    monkeypatch.setattr(remote.time, "sleep", lambda _: pytest.fail("tried again"))
     with pytest.raises(FileNotFoundError, match=f"{web.url}/b.ctf"):
         sh.CTFDeserializer(f"{web.url}/b.ctf", STREAMS)
     web.is_closed = True

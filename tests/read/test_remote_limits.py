@@ -32,7 +32,7 @@ from tests.read.http_store import CLIENTS, serve, serve_to
 
 import sweephand as sh
 from sweephand.cli import main
-from sweephand.files import remote, stores
+from sweephand.files import remote
 from sweephand.files.find import find_files
 from sweephand.files.paths import as_path
 from sweephand.files.time_limit import time_limit
@@ -60,7 +60,7 @@ OPEN: dict[Any, tuple[str, Any]] = {
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(stores, "_FIRST_DELAY", 0.01)
+    monkeypatch.setattr(remote, "_FIRST_DELAY", 0.01)
     return tmp_path / "cache"
 
 
@@ -88,7 +88,7 @@ def test_a_server_that_says_nothing_is_an_error_in_time(
 ) -> None:
     pytest.importorskip(client)
     if client == "aiohttp":
-        monkeypatch.setattr(stores, "_OBSTORE", set())
+        monkeypatch.setattr(remote, "_OBSTORE", set())
     monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", "0.4")
     name, open_it = OPEN[make]
     begin = time.monotonic()
@@ -148,15 +148,15 @@ def test_attempts_that_fail_end_at_the_limit(monkeypatch: pytest.MonkeyPatch) ->
     """By a clock that sleeping alone moves on, as attempts may take any time."""
     slept: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
-    monkeypatch.setattr(stores, "time", clock)
+    monkeypatch.setattr(remote, "time", clock)
     monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", "60")
-    monkeypatch.setattr(stores, "_FIRST_DELAY", 30.0)
+    monkeypatch.setattr(remote, "_FIRST_DELAY", 30.0)
 
     def fail() -> None:
         raise ConnectionResetError("the peer went away")
 
     with pytest.raises(TimeoutError, match=r"attempt [23], the last by ConnectionResetError"):
-        stores.retry(fail, "s3://bucket/a")
+        remote.retry(fail, "s3://bucket/a")
     assert 15 <= slept[0] <= 45
     assert len(slept) in (2, 3)
     assert sum(slept) == pytest.approx(60)

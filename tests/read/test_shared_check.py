@@ -8,8 +8,8 @@ from threading import Event
 
 import pytest
 
-from sweephand.files import shared_check
-from sweephand.files.shared_check import SharedCheck
+from sweephand.files import remote as shared_check
+from sweephand.files.remote import SharedCheck
 
 TIMEOUT = 60  # seconds, of waits that end at once unless something is wrong
 

@@ -20,7 +20,7 @@ from sweephand.ext.follow.receipts.receipt import Receipt
 from sweephand.ext.follow.receipts.receipt_file import ReceiptFile
 from sweephand.files.index_content import IndexContent, read_index, write_index
 from sweephand.files.node_cache.entries import Entries
-from sweephand.files.node_cache.journal import Journal, JournalRecord
+from sweephand.files.node_cache.folder import Journal, JournalRecord
 from sweephand.maps.chunk_file import KEPT, MadeChunk, pack_chunk, read_chunk
 from sweephand.maps.measured_store import MEASURED
 from sweephand.run.appended_file import AppendedFile

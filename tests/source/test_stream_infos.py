@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 import sweephand as sh
 import sweephand.torch
 from sweephand.torch import tensors_of
-from sweephand.train.trainer.sub_minibatches import split
+from sweephand.train.trainer.trainer import split
 
 LENGTHS = [3, 1, 2, 4]
 LAYOUTS = [

@@ -11,7 +11,7 @@ import pytest
 
 import sweephand as sh
 from sweephand.minibatch.minibatch_data import MinibatchData
-from sweephand.train.trainer.sub_minibatches import split
+from sweephand.train.trainer.trainer import split
 
 LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
 LAYOUTS = [

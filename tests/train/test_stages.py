@@ -10,8 +10,8 @@ import pytest
 from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
 
 import sweephand as sh
-from sweephand.train.session.reports import limiting_stage
-from sweephand.train.trainer import stopwatch
+from sweephand.train.session.session import limiting_stage
+from sweephand.train.trainer import trainer as stopwatch
 
 NOTHING = dict.fromkeys(
     ("waited_seconds", "read_seconds", "decode_seconds", "assemble_seconds"), 0.0

@@ -14,7 +14,7 @@ from torch import nn
 
 import sweephand as sh
 import sweephand.torch
-from sweephand.train.trainer.sub_minibatches import split
+from sweephand.train.trainer.trainer import split
 
 
 class TestSubMinibatches:

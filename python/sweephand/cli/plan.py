@@ -10,10 +10,13 @@ for example:
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self
 
-from sweephand.cli.compare_layouts import layout_facts
-from sweephand.cli.dry_run import DryRun, plan_sweep
+import numpy as np
+from numpy.typing import NDArray
+
 from sweephand.cli.options import (
     add_corpus,
     add_order,
@@ -25,6 +28,10 @@ from sweephand.cli.options import (
     option,
 )
 from sweephand.cli.picture import keep_picture
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.layouts import Bucketed, Packed
+from sweephand.layouts.attention import Attention
+from sweephand.source.length_limits import flat_parts
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures
 from sweephand.terminal.numbers import in_bytes, in_count, in_percent
@@ -32,6 +39,7 @@ from sweephand.terminal.screen import Screen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 PICTURE = "steps, padding by layout, and shares"
 
@@ -221,3 +229,234 @@ def _draw(steps: DryRun, facts: dict[str, Any]) -> Figure:
 
 def _in_shapes(number: int) -> str:
     return f"{in_count(number)} shape{'s' if number > 1 else ''}"
+
+
+_LITTLE_PADDING = 0.05
+_SPLIT = ', "split"'
+
+
+@dataclass(frozen=True)
+class LayoutFigures:
+    """Figures of a layout over the planned steps."""
+
+    layout: str  # as Python spells it
+    steps: int  # minibatches
+    waste: float  # padding, of all cells
+    # over all workers, on average
+    cells_per_step: float
+    rows_per_step: float
+    shapes: int  # different shapes of a worker's dense array
+    # by how much the worker with most cells exceeds the mean, on average over steps
+    imbalance: float
+    split_sequences: int = 0  # those that are longer than a row and cut, in a sweep
+
+    @classmethod
+    def of(
+        cls,
+        layout: str,
+        samples: NDArray[np.int64],
+        grids: NDArray[np.int64],
+        split_sequences: int = 0,
+    ) -> Self:
+        """Return the figures of dense arrays."""
+        cells = grids.prod(axis=2)
+        return cls(
+            layout=layout,
+            steps=len(samples),
+            waste=float(1 - samples.sum() / cells.sum()),
+            cells_per_step=float(cells.sum(axis=1).mean()),
+            rows_per_step=float(grids[:, :, 0].sum(axis=1).mean()),
+            shapes=len(np.unique(grids.reshape(-1, 2), axis=0)),
+            imbalance=float(over_mean(cells).mean()),
+            split_sequences=split_sequences,
+        )
+
+    @property
+    def percent(self) -> str:
+        """The waste, for people."""
+        return in_percent(self.waste)
+
+
+def layout_facts(
+    corpus: Deserializer,
+    steps: DryRun,
+    size: int,
+    arguments: argparse.Namespace,
+    screen: Screen,
+) -> dict[str, object]:
+    """Return the figures of each layout on the corpus, and the recommended layout."""
+    found = _whole_sequences(steps, arguments.multiple_of)
+
+    def add(name: str, text: str, source: MinibatchSource) -> None:
+        planned = plan_sweep(source, size, arguments, screen)
+        split = int(source.stats()["split_sequences"])
+        found[name] = LayoutFigures.of(text, planned.samples, planned.grids, split)
+
+    buckets = Bucketed("auto", arguments.buckets)
+    with make_source(corpus, arguments, layout=buckets) as source:
+        add("bucketed", f'Bucketed("auto", {arguments.buckets})', source)
+        assert isinstance(source.layout, Bucketed)
+        longest = source.layout.default_bucket_key
+        are_flat = bool(flat_parts(source.timeline.corpus))
+    if not are_flat or arguments.row_length:  # packed rows refuse sequences of one sample each
+        row_length = arguments.row_length or _row_length(longest, size // arguments.workers)
+        splits = row_length < longest
+        rows = Packed(row_length, "split" if splits else "error")
+        with make_source(corpus, arguments, layout=rows) as source:
+            add("packed", f"Packed({row_length}{_SPLIT if splits else ''})", source)
+    name, reason = recommend(found, steps.has_equal_sequences)
+    return {
+        "layouts": {name: asdict(figures) for name, figures in found.items()},
+        "recommended": {"layout": found[name].layout, "reason": reason},
+    }
+
+
+def _row_length(longest: int, samples_per_worker: int) -> int:
+    """Return the power of two for the longest sequence, or that a worker has room for."""
+    room = max(1, samples_per_worker).bit_length() - 1
+    return 1 << min((longest - 1).bit_length(), room)
+
+
+def _whole_sequences(steps: DryRun, multiple_of: int) -> dict[str, LayoutFigures]:
+    flat = np.stack([np.ones_like(steps.shares), steps.shares], axis=2)
+    padded = "Padded()" if multiple_of == 1 else f"Padded(multiple_of={multiple_of})"
+    return {
+        "ragged": LayoutFigures.of("Ragged()", steps.samples, flat),
+        "padded": LayoutFigures.of(padded, steps.samples, steps.grids),
+    }
+
+
+def recommend(figures: dict[str, LayoutFigures], equal_sequences: bool) -> tuple[str, str]:
+    """Return the name of the layout to take, and why."""
+    if equal_sequences:
+        return "ragged", "all sequences have one length: there is nothing to pad"
+    padded, bucketed, packed = (figures.get(name) for name in ("padded", "bucketed", "packed"))
+    assert padded is not None
+    assert bucketed is not None
+    if padded.waste <= _LITTLE_PADDING and padded.shapes <= bucketed.shapes:
+        return "padded", f"it pads only {padded.percent} in {padded.shapes} shapes"
+    if packed is None:
+        return (
+            "bucketed",
+            f"it pads {bucketed.percent}; there are no packed rows of a corpus whose sequences "
+            "have one sample each",
+        )
+    if bucketed.waste <= packed.waste:
+        return (
+            "bucketed",
+            f"it pads {bucketed.percent}, rows of packed sequences {packed.percent}: the "
+            "corpus is small, or the rows are short for its sequences",
+        )
+    count = packed.split_sequences
+    cut = f" and cuts {count} sequence{'s' * (count != 1)}" if count else ""
+    return (
+        "packed",
+        f"it pads {packed.percent}{cut} where padded rows have {padded.percent}; for a model "
+        f"that cannot keep segments apart take {bucketed.layout}, {bucketed.percent}",
+    )
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """Contents of every planned step, one entry each."""
+
+    # over all workers
+    samples: NDArray[np.int64]
+    sequences: NDArray[np.int64]
+    # rows and columns of each worker's dense array; in layouts of whole sequences a row per
+    # sequence, as wide as the worker's longest one
+    grids: NDArray[np.int64]
+    shares: NDArray[np.int64]  # samples that each worker gets
+    # what the sequences of each cost by attention, in samples of short ones
+    costs: NDArray[np.float64]
+    has_equal_sequences: bool  # all sequences have the same size
+    longest: int  # samples of the longest sequence
+
+    @property
+    def num_steps(self) -> int:
+        """Steps that were planned."""
+        return len(self.samples)
+
+    @property
+    def cells(self) -> NDArray[np.int64]:
+        """Cells of each worker's dense array: int64, shape (steps, workers)."""
+        cells: NDArray[np.int64] = self.grids.prod(axis=2)
+        return cells
+
+    @property
+    def imbalance(self) -> NDArray[np.float64]:
+        """The excess of the fullest share over the mean share, for every step."""
+        return over_mean(self.shares)
+
+    def facts(self, size: int) -> dict[str, object]:
+        """Return the figures as JSON types; `size` is the minibatch size that was asked for."""
+        facts: dict[str, object] = {
+            "steps": self.num_steps,
+            "samples_per_step": _spread(self.samples),
+            "sequences_per_step": _spread(self.sequences),
+            "fill": float(self.samples.mean() / size),
+        }
+        if self.shares.shape[1] > 1:
+            facts["share_samples"] = _spread(self.shares)
+            facts["share_imbalance"] = _spread(self.imbalance)
+            facts["share_cost_imbalance"] = _spread(over_mean(self.costs))
+            longest = Attention().cost(float(self.longest))
+            facts["longest_cost_of_share"] = longest / float(self.costs.mean())
+            facts["empty_shares"] = int((self.shares == 0).sum())
+        return facts
+
+
+def plan_sweep(
+    source: MinibatchSource, size: int, arguments: argparse.Namespace, screen: Screen
+) -> DryRun:
+    """Plan a sweep, or its first ``--steps``, while a progress bar is shown."""
+    total, workers = source.num_samples_per_sweep, arguments.workers
+    if arguments.steps:
+        total = min(total, size * arguments.steps)
+    plans = [
+        source.plan(size, num_data_partitions=workers, partition_index=rank)
+        for rank in range(workers)
+    ]
+    samples, sequences, grids, shares, costs = [], [], [], [], []
+    cost = Attention().cost
+    extremes: set[int] = set()
+    with screen.progress("plan", total) as advance:
+        for step in islice(zip(*plans, strict=True), arguments.steps):
+            samples.append(step[0].global_num_samples)
+            sequences.append(sum(share.num_sequences for share in step))
+            shares.append([share.num_samples for share in step])
+            costs.append([cost(share.sizes.astype(np.float64)).sum() for share in step])
+            held = [share.sizes for share in step if share.num_sequences]
+            grids.append(
+                [share.shape or _padded(share.sizes, arguments.multiple_of) for share in step]
+            )
+            extremes.update(int(size) for sizes in held for size in (sizes.min(), sizes.max()))
+            advance(samples[-1])
+    return DryRun(
+        samples=np.array(samples),
+        sequences=np.array(sequences),
+        grids=np.array(grids, np.int64),
+        shares=np.array(shares),
+        costs=np.array(costs),
+        has_equal_sequences=len(extremes) == 1,
+        longest=max(extremes, default=0),
+    )
+
+
+def over_mean(of_workers: NDArray[Any]) -> NDArray[np.float64]:
+    """Return of every step by how much the largest number of a worker exceeds the mean."""
+    over: NDArray[np.float64] = of_workers.max(axis=1) / of_workers.mean(axis=1) - 1
+    return over
+
+
+def _padded(sizes: NDArray[np.uint32], multiple_of: int) -> tuple[int, int]:
+    """Return the shape of a grid with a row per sequence."""
+    return len(sizes), -(-int(sizes.max(initial=0)) // multiple_of) * multiple_of
+
+
+def _spread(numbers: NDArray[Any]) -> dict[str, float]:
+    return {
+        "min": numbers.min().item(),
+        "mean": float(numbers.mean()),
+        "max": numbers.max().item(),
+    }

@@ -15,13 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from sweephand.cli.check_maps import compare, kept, maps_of
 from sweephand.cli.options import (
     add_corpus,
     add_order,
@@ -33,9 +33,12 @@ from sweephand.cli.options import (
     open_corpus,
     option,
 )
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.corpus.ledger import Ledger
+from sweephand.deserializers.deserializer import Deserializer, MappedDeserializer
+from sweephand.maps import OpenContext, kept_inputs
 from sweephand.minibatch.content_digest import digest_of, digests_by_id
 from sweephand.minibatch.minibatch import Minibatch
+from sweephand.mixtures.mixture import Mixture
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
@@ -219,3 +222,50 @@ def _check_shares(
                 check.look(is_disjoint and united == digests_by_id(minibatch), f"step {step}")
             advance(1)
     return check
+
+
+_WORKERS = 4
+_MOST_MINIBATCHES = 32
+_MOST_LOOKED_AT = 64  # sequences
+
+MakeSource = Callable[[Deserializer, int], MinibatchSource]
+"""Returns a source of a corpus whose maps run on so many workers."""
+
+
+def maps_of(corpus: Deserializer) -> list[MappedDeserializer]:
+    """Return the mapped corpora that a corpus is made of, in the order of their maps."""
+    if isinstance(corpus, Mixture):
+        return [mapped for one in corpus.deserializers for mapped in maps_of(one)]
+    found: list[MappedDeserializer] = []
+    one: object = corpus
+    while isinstance(one, Deserializer):
+        if isinstance(one, MappedDeserializer):
+            found.insert(0, one)
+        one = getattr(one, "whole", None)
+    return found
+
+
+def compare(
+    mapped: MappedDeserializer, make_source: MakeSource, size: int
+) -> Iterator[tuple[str, bool]]:
+    """Map minibatches twice, on other workers and in minibatches of another size."""
+    once = _digests(mapped, make_source, 0, size)
+    again = _digests(mapped, make_source, _WORKERS, 2 * size)
+    for name in once.keys() & again.keys():
+        yield name, once[name] == again[name]
+
+
+def kept(mapped: MappedDeserializer) -> Iterator[tuple[str, bool]]:
+    """Map sequences and look for inputs that the map keeps: see `kept_inputs`."""
+    opening = OpenContext(Ledger(2**31))  # damage is reported elsewhere
+    return kept_inputs(mapped.whole.open_for(opening), mapped.map_, opening, _MOST_LOOKED_AT)
+
+
+def _digests(
+    mapped: MappedDeserializer, make_source: MakeSource, workers: int, size: int
+) -> dict[str, str]:
+    found: dict[str, str] = {}
+    with make_source(mapped, workers) as source:
+        for minibatch in islice(source.minibatches(size), _MOST_MINIBATCHES):
+            found |= digests_by_id(minibatch)
+    return found

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import threading
+import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from sweephand.base.other_names import answers_other_names
 from sweephand.errors import StateError
@@ -13,7 +17,6 @@ from sweephand.events.event_list import EventList
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.position import Position
 from sweephand.source.answers import Answers
-from sweephand.source.at_exit import close_at_exit
 from sweephand.source.cursor import Cursor
 from sweephand.source.hints import Hints
 from sweephand.source.loops import checked_size, hint_at_repetition, loop
@@ -380,3 +383,36 @@ def _remake(
     source._open(options, events, path)
     source.position = position
     return source
+
+
+_EXIT_SECONDS = 1.0
+
+
+class ClosedAtExit(Protocol):
+    """Something with threads."""
+
+    def close_within(self, seconds: float) -> bool:
+        """Close, wait up to `seconds` for the threads, and return True if they have ended."""
+
+
+_open: weakref.WeakSet[ClosedAtExit] = weakref.WeakSet()
+
+
+def close_at_exit(one: ClosedAtExit) -> None:
+    """Have something closed at the end of the process, if it still lives then."""
+    if not _open:  # again, to run before functions registered meanwhile
+        atexit.unregister(_close_all)
+        atexit.register(_close_all)
+    _open.add(one)
+
+
+def _close_all() -> None:
+    """Ask all to end, then wait for all together: the process ends anyway."""
+    closing = list(_open)
+    for one in closing:
+        one.close_within(0.0)
+    end = time.monotonic() + _EXIT_SECONDS
+    for one in closing:
+        one.close_within(max(0.0, end - time.monotonic()))
+    if threading.active_count() > 1:
+        time.sleep(0.05)  # daemon threads that were in a call leave it while they can

@@ -26,7 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 import sweephand as sh
 import sweephand.torch
 from sweephand.extend import PartNorms, noise_quotient
-from sweephand.train.trainer.sub_minibatches import split
+from sweephand.train.trainer.trainer import split
 
 SIZE = 23
 

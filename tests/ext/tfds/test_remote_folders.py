@@ -16,7 +16,7 @@ import sweephand as sh
 from sweephand.corpus import chunks
 from sweephand.deserializers.units.tf_examples import PADDING
 from sweephand.ext.tfds import ReadConfig
-from sweephand.files import stores
+from sweephand.files import remote
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -25,7 +25,7 @@ SHARDS = (50, 7, 0, 33, 64, 21, 48, 5)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(stores.time, "sleep", lambda _: None)
+    monkeypatch.setattr(remote.time, "sleep", lambda _: None)
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
 
 

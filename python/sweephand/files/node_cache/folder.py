@@ -11,25 +11,28 @@ entry comes before the entry itself, so that no kill leaves an unknown entry.
 
 from __future__ import annotations
 
+import errno
+import heapq
 import os
 import shutil
+import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.files.node_cache.belady import BeladySet
 from sweephand.files.node_cache.entries import HEAD_BYTES, Entries, Key
 from sweephand.files.node_cache.fetch_lock import FetchLock
-from sweephand.files.node_cache.journal import Journal, JournalRecord
 from sweephand.files.node_cache.marker import prepare
 from sweephand.files.node_cache.next_uses import NextUses, Uses
 from sweephand.files.node_cache.ranks import MOST_RANKS, Rank, Ranks
-from sweephand.run.locks import ByteLocks, check_byte_locks
+from sweephand.run.locks import ByteLocks, Descriptor, check_byte_locks
+from sweephand.run.records import RecordKind, pack_block, whole_blocks
 
 _TURN = 1 << 20  # the byte that is locked
 _TURN_SECONDS = 1.0  # it is held for microseconds, unless who holds it was stopped
@@ -281,3 +284,177 @@ class CacheFolder:
     def _forget(self, key: Key) -> None:
         self._kept.discard(key)
         self._chunks.pop(key, None)
+
+
+Item = TypeVar("Item")
+
+
+class BeladySet(Generic[Item]):
+    """Choose the items that stay in bounded room, by the time of their next use (Belady).
+
+    Parameters
+    ----------
+    room : int
+        What the sizes of all that are kept may add up to.
+
+    Examples
+    --------
+    >>> kept = BeladySet[str](room=2)
+    >>> kept.put("a", 1, time=5), kept.put("b", 1, time=9)
+    ([], [])
+    >>> kept.put("c", 1, time=7), kept.put("d", 1, time=8)
+    (['b'], ['d'])
+    >>> sorted(kept)
+    ['a', 'c']
+    """
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.used = 0
+        self._items: dict[Item, tuple[int, int]] = {}  # size, time
+        # (time, number, item) of all items, and of some that are gone or have another time now.
+        self._latest: list[tuple[int, int, Item]] = []
+        self._soonest: list[tuple[int, int, Item]] = []
+        self._number = 0
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._items
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, item: Item, size: int, time: int) -> list[Item]:
+        """Keep an item, or update its next use if it is kept; return those that leave.
+
+        The item itself is one of them where everything else is needed sooner.
+        """
+        self.set(item, size, time)
+        return self.take_farthest()
+
+    def set(self, item: Item, size: int, time: int) -> None:
+        """Note an item, though there may be no room for it."""
+        self.discard(item)
+        self._items[item] = size, time
+        self.used += size
+        self._number += 1  # of those that are needed at one time the latest leaves
+        heapq.heappush(self._latest, (-time, -self._number, item))
+        heapq.heappush(self._soonest, (time, self._number, item))
+        self._forget_the_gone()
+
+    def take_farthest(self) -> list[Item]:
+        """Return those that leave until the rest fits, the last needed first."""
+        leaving = []
+        while self.used > self.room:
+            farthest, _, last = heapq.heappop(self._latest)
+            if self.time_of(last) == -farthest:
+                self.discard(last)
+                leaving.append(last)
+        return leaving
+
+    def discard(self, item: Item) -> None:
+        """Forget an item, if it is there."""
+        if item in self._items:
+            self.used -= self._items.pop(item)[0]
+
+    def time_of(self, item: Item) -> int | None:
+        """Return when an item is needed next, None if it is not here."""
+        return self._items[item][1] if item in self._items else None
+
+    def size_of(self, item: Item) -> int:
+        """Return the size of an item that is here."""
+        return self._items[item][0]
+
+    def take_overdue(self, now: int) -> list[Item]:
+        """Return the items whose time has passed, each once; they stay until they are put."""
+        found = []
+        while self._soonest and self._soonest[0][0] <= now:
+            time, _, item = heapq.heappop(self._soonest)
+            if self.time_of(item) == time:
+                found.append(item)
+        return found
+
+    def _forget_the_gone(self) -> None:
+        most = 4 * len(self._items) + 64
+        if max(len(self._latest), len(self._soonest)) <= most:
+            return
+        both = [(time, i, one) for i, (one, (_, time)) in enumerate(self._items.items())]
+        self._number = len(both)
+        self._soonest = both
+        self._latest = [(-time, -i, one) for time, i, one in both]
+        heapq.heapify(self._soonest)
+        heapq.heapify(self._latest)
+
+
+# Journal of a node's cache: the entries that its processes keep and remove.
+#
+# A file of records (`run/records.py`), appended under the lock of the folder. A block was
+# appended at once; its payload has 64 bytes of each record, little-endian:
+#
+#     kept 1 | zeros 7 | key 16 | corpus 8 | timeline 8 | chunk 8 | bytes 8 | needed next 8
+
+JOURNAL = RecordKind(b"SWEEPJRN", 1, "journal of a node cache", "delete the folder")
+_RECORD = struct.Struct("<B7x16sQQQQQ")
+
+
+class JournalRecord(NamedTuple):
+    """JournalRecord of an entry."""
+
+    is_kept: bool  # false: it is gone, and the rest says nothing but its key
+    key: Key
+    # digests: in which chunks mean the same, and in which times do
+    corpus: int = 0
+    timeline: int = 0
+    chunk: int = 0  # the chunk that was being loaded
+    num_bytes: int = 0  # of the file
+    time: int = 0  # when it is needed next, in nominal time
+
+
+class Journal(Descriptor):
+    """Records that were appended by any process, read as far as they go."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, os.O_CREAT | os.O_APPEND)
+        self._read = 0  # by `news`
+        self._end = 0  # of the last whole block that was seen
+
+    def append(self, records: Iterable[JournalRecord]) -> None:
+        """Add records: the other processes see all of them or none."""
+        self._read_blocks(self._end)
+        begin = self._end
+        block = pack_block(b"", b"".join(_RECORD.pack(*record) for record in records))
+        data = block if begin else JOURNAL.head + block
+        os.ftruncate(self._fd, begin)  # the torn end: the disk was full
+        if os.pwrite(self._fd, data, begin) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def news(self) -> Iterator[JournalRecord]:
+        """Iterate over the records that were not read yet, own ones too."""
+        for payload in self._read_blocks(self._read):
+            for kept, *rest in _RECORD.iter_unpack(payload):
+                yield JournalRecord(bool(kept), *rest)
+        self._read = self._end
+
+    def rewrite(self, records: Iterable[JournalRecord]) -> None:
+        """Replace the journal by these records; the caller must be its only user."""
+        os.ftruncate(self._fd, 0)
+        self._read = self._end = 0
+        self.append(records)
+
+    def _read_blocks(self, begin: int) -> list[memoryview]:
+        """Return the payloads of the whole blocks from a place on, and note where they end.
+
+        Where something else is, the file is read anew: others have dropped what was damaged.
+        """
+        size = os.fstat(self._fd).st_size
+        content = memoryview(os.pread(self._fd, max(size - begin, 0), begin))
+        if not begin and not JOURNAL.begins(content):
+            self._end = 0
+            return []
+        blocks = list(whole_blocks(content, 0 if begin else len(JOURNAL.head)))
+        self._end = begin + (blocks[-1].end if blocks else 0 if begin else len(JOURNAL.head))
+        if self._end != size and begin:
+            return self._read_blocks(0)
+        return [block.payload(content) for block in blocks]

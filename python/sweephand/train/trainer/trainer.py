@@ -3,29 +3,191 @@
 from __future__ import annotations
 
 import math
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
-from sweephand.corpus.streams import StreamInfo
+from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
-from sweephand.train.arguments import check_kind
+from sweephand.minibatch.minibatch import Minibatch
+from sweephand.train.arguments import check_kind, check_path
+from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
+from sweephand.train.checkpoint.folder_lock import FolderLock
+from sweephand.train.checkpoint.snapshot import Snapshot, check_json
 from sweephand.train.checkpoint.stateful import Stateful
+from sweephand.train.learners.hyperparameters import Restored, check_restored
 from sweephand.train.learners.learning_rate import Clock
 from sweephand.train.progress.observer import Observer
 from sweephand.train.progress.record import Figures, ProgressWriter, RecordKind, Step
-from sweephand.train.trainer.checkpoints import Checkpoints
-from sweephand.train.trainer.choose_model import choose_model
-from sweephand.train.trainer.label_samples import DEFAULT_LABEL_STREAM, count_label_samples
-from sweephand.train.trainer.numpy_model import NumpyLearner
+from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel
 from sweephand.train.trainer.step_reporter import StepReporter
-from sweephand.train.trainer.stopwatch import Stopwatch
-from sweephand.train.trainer.sub_minibatches import split
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
 from sweephand.train.trainer.trainer_state import TrainerState
+from sweephand.train.trainer.workers import on_first
+
+DEFAULT_LABEL_STREAM = "labels"
+
+
+def count_label_samples(minibatch: Data, label_stream: str | StreamInfo) -> int:
+    """Return the label samples of a minibatch, or of this worker's share of it.
+
+    Every sample of the stream is counted. Without a stream "labels", the default, they are
+    those of ``num_label_samples``: next tokens, or samples of the size-defining stream.
+    ValueError is raised if there is no such stream.
+    """
+    labels = minibatch.get(label_stream)
+    if labels is None:  # a plain dict does not know infos of streams
+        labels = minibatch.get(name_of(label_stream))
+    if labels is None:
+        found: int | None = getattr(minibatch, "num_label_samples", None)
+        if found is not None and label_stream == DEFAULT_LABEL_STREAM:
+            return found
+        raise ValueError(
+            f"the minibatch has no label stream {name_of(label_stream)!r}, there are: "
+            f"{', '.join(map(str, minibatch))}"
+        )
+    counted: int | None = getattr(labels, "num_samples", None)
+    return len(labels) if counted is None else counted
+
+
+class Checkpoints:
+    """Saves a trainer, and restores it."""
+
+    _model: TrainedModel
+    _reporter: StepReporter
+    _run_id: str
+    _state: TrainerState
+    _stopwatch: Stopwatch
+
+    @property
+    def writers(self) -> list[Any]:
+        """The progress writers, ledgers and receipts that this worker reports to."""
+        return [observer.writer for observer in self._reporter.observers]
+
+    def reporting_also_to(
+        self, *calls: Callable[[Step], object]
+    ) -> AbstractContextManager[None]:
+        """Call these with each step inside, beside the progress writers."""
+        return self._reporter.reporting_also_to(calls)
+
+    def reporting_only_to(
+        self, *calls: Callable[[Step], object]
+    ) -> AbstractContextManager[None]:
+        """Call only these with each step inside; afterwards as if nothing had been reported."""
+        return self._reporter.reporting_only_to(calls)
+
+    def await_step(self) -> None:
+        """Wait for the results of the last step, and report them to the writers."""
+        self._reporter.await_step()
+
+    def save_checkpoint(
+        self, path: str | Path, external_state: dict[str, Any] | None = None
+    ) -> None:
+        """Save everything but the source's position, and return when it is durable.
+
+        Parameters
+        ----------
+        path : path
+            The folder that checkpoints are kept in, whatever its name: ``"m.ckpt"`` is one too.
+            When the new one has been read back, older ones are removed that this trainer saved,
+            or the run whose newest one it has restored.
+        external_state : dict, optional
+            Any value that JSON can hold; `restore_from_checkpoint` returns it.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written, or another run is saving there; older ones stay.
+        TypeError
+            If JSON cannot hold a state.
+        """
+        check_path("path", path)
+        check_json("external_state", external_state)
+        snapshot = self.capture()
+        snapshot.state["external"] = external_state
+        store = CheckpointStore(Path(path).expanduser(), run=self._run_id)
+
+        def write() -> None:
+            with FolderLock(store.folder):
+                store.write(store.next_number(), snapshot.contents())
+
+        on_first(self._model.workers, write)
+
+    def restore_from_checkpoint(
+        self, path: str | Path, *, hyperparameters: Restored = "checkpoint"
+    ) -> Any:
+        """Continue from a checkpoint, and return its external state.
+
+        Parameters
+        ----------
+        path : path
+            A folder of checkpoints, of which the newest is taken, or one checkpoint.
+        hyperparameters : {"checkpoint", "given"}
+            Which hold from here on, as for `CheckpointConfig`.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        StateError
+            If all are damaged, or it is of another model or other learners.
+        """
+        check_path("path", path)
+        check_restored(hyperparameters)
+        checkpoint = find(Path(path).expanduser())
+        if checkpoint is None:
+            raise FileNotFoundError(f"there is no checkpoint in {path}")
+        snapshot = Snapshot.read(checkpoint, self._model, hyperparameters)
+        self.restore(snapshot)
+        if checkpoint.run is not None and checkpoint.folder != Path(path).expanduser():
+            self._run_id = checkpoint.run  # which goes on
+        return snapshot.state.get("external")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all but the source's position for ``torch.distributed.checkpoint``.
+
+        Returns
+        -------
+        dict
+            Tensors are those of the model and its optimizers, not copies, so that each rank
+            saves its shards; with NumPy learners arrays. The rest is a text of JSON, the same
+            on all ranks.
+        """
+        self._reporter.settle()
+        return self._state.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore such a state, saved by any number of ranks.
+
+        Raises
+        ------
+        StateError
+            If it is no state of a trainer, or of another model or other learners.
+        """
+        self._reporter.drop_pending()
+        self._state.load_state_dict(state)
+        self._reporter.rewind(self._state.clocks.consumed.steps)
+        self._stopwatch.forget()
+
+    def capture(self) -> Snapshot:
+        """Return all that is needed to go on from here but the source's position."""
+        self._reporter.settle()
+        return self._state.capture()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot, or raise StateError if it is of another model or learners."""
+        self._reporter.drop_pending()
+        self._state.restore(snapshot)
+        self._reporter.rewind(self._state.clocks.consumed.steps)
+        self._stopwatch.forget()
+
 
 if TYPE_CHECKING:
     from sweephand.torch.train.learner import TorchLearner
@@ -345,3 +507,68 @@ def _place(minibatch: Data) -> str:
 
 def _ids(minibatch: Data) -> tuple[str, ...]:
     return tuple(getattr(minibatch, "ids", ()))
+
+
+def choose_model(
+    model: Any, criterion: Callable[[Any, Any], Any], learners: Sequence[Any]
+) -> TrainedModel:
+    """Return the model with its learners, of torch or of NumPy."""
+    if not learners:
+        raise ValueError("a trainer needs at least one learner, got none")
+    if "torch" not in sys.modules:  # then there can be no module of it
+        return NumpyModel(model, criterion, learners)
+    from sweephand.torch.train.model import TorchModel, is_module
+
+    if not is_module(model):
+        return NumpyModel(model, criterion, learners)
+    return TorchModel(model, criterion, learners)
+
+
+class Stopwatch:
+    """Measures the time inside and outside of the trainer."""
+
+    def __init__(self) -> None:
+        self._left: float | None = None  # when the trainer was last left
+        self._entered = 0.0
+
+    def enter(self) -> None:
+        """Note that the trainer is entered."""
+        self._entered = time.perf_counter()
+
+    def leave(self) -> tuple[float, float]:
+        """Return the seconds since it was last left, and those before it was entered."""
+        now = time.perf_counter()
+        left = self._entered if self._left is None else self._left
+        self._left = now
+        return now - left, self._entered - left
+
+    def forget(self) -> None:
+        """Discard the time since the trainer was left: it was spent on something else."""
+        self._left = None
+
+
+def split(
+    minibatch: Mapping[Any, Any], num_parts: int, *, is_padded: bool = False
+) -> Sequence[Mapping[Any, Any]]:
+    """Cut a minibatch of a source into parts whose numbers of rows differ by at most one.
+
+    Packed rows stay whole; in other layouts each sequence is a row. Where there are fewer rows
+    than parts, there is a part for each of them, and if padded, empty parts after them. Each
+    has the figures of its own sequences; those of the global minibatch stay. Their arrays share
+    the memory of the whole. TypeError is raised if it is no minibatch of a source, or its rows
+    go on in the next minibatch, in which they must keep their places.
+    """
+    if num_parts == 1:
+        return [minibatch]
+    if not isinstance(minibatch, Minibatch):
+        raise TypeError(
+            f"only minibatches of a source can be cut, this is a {type(minibatch).__name__}"
+        )
+    if minibatch.layout.rows_go_on:
+        raise TypeError(f"minibatches of the layout {minibatch.layout} cannot be cut")
+    count = minibatch.num_rows
+    filled = max(1, min(count, num_parts))
+    borders = [i * count // filled for i in range(filled + 1)]
+    if is_padded:
+        borders += [count] * (num_parts - filled)
+    return [minibatch.rows(begin, end) for begin, end in pairwise(borders)]
