@@ -1,6 +1,5 @@
 """The learners of arrays beside those of torch, and what all of them share."""
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -76,30 +75,6 @@ def test_a_loss_scale_works_around_every_learner(kind: type[sh.numpy.Learner]) -
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"),
-    [
-        (sh.numpy.Nesterov, ["momentum"]),
-        (sh.numpy.Adam, ["beta_1", "beta_2", "epsilon", "eps"]),
-    ],
-)
-def test_hyperparameters_are_read_set_and_checked_through_a_loss_scale(
-    kind: type[sh.numpy.Learner], names: list[str]
-) -> None:
-    learner = kind([np.ones(1, np.float32)], 0.1)
-    scaled = sh.LossScaleOptimizer(learner)
-    for name in [*names, "learning_rate", "weight_decay"]:
-        setattr(scaled, name, 0.25)
-        assert getattr(scaled, name) == getattr(learner, name) == 0.25
-        with pytest.raises(ValueError, match="must"):
-            setattr(scaled, name, -0.5)
-    other = kind([np.ones(1, np.float32)], 0.1)
-    other.load_state_dict(learner.state_dict())
-    assert all(getattr(other, name) == 0.25 for name in names)
-    with pytest.raises(AttributeError, match="no attribute or hyperparameter 'gamma'"):
-        _ = scaled.gamma
-
-
-@pytest.mark.parametrize(
     ("kind", "name", "moment"),
     [
         (sh.numpy.Adam, "beta_1", "mean"),
@@ -128,19 +103,3 @@ def test_a_gradient_that_is_not_a_number_is_never_hidden(
     kind([weights], 0.1).update([np.array([np.nan, 1.0])], 1)
     assert np.isnan(weights[0])
     assert np.isfinite(weights[1])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_weights_without_a_gradient_stay_where_they_are(kind: type[sh.numpy.Learner]) -> None:
-    weights = np.ones(2, np.float32)
-    kind([weights], 0.1).update([np.zeros(2)], 1)
-    assert (weights == 1).all()
-
-
-def test_a_learner_shows_its_hyperparameters_before_the_options_of_all() -> None:
-    shown = inspect.signature(sh.numpy.Adam).parameters
-    own = ["params", "lr_schedule", "betas", "eps"]
-    assert list(shown)[:4] == own
-    assert {one.kind for name, one in shown.items() if name not in own} == {
-        inspect.Parameter.KEYWORD_ONLY
-    }

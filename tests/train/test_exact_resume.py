@@ -90,22 +90,6 @@ class TestExactResume:
             s.state_dict() for s in trainer.model.loss_scales
         ]
 
-    def test_float16_parameters_keep_their_float32_weights(self, tmp_path: Path) -> None:
-        def make() -> sh.Trainer:
-            model = Line(np.float16)
-            return sh.Trainer(model, squared_error, sh.numpy.Adam([model.w], 1e-4))
-
-        trainer, source = make(), source_of_lengths(LENGTHS)
-        for _ in range(3):
-            trainer.train_minibatch(source.next_minibatch(7))
-        trainer.save_checkpoint(tmp_path)
-        again = make()
-        again.restore_from_checkpoint(tmp_path)
-        one = source.next_minibatch(7)
-        for each in (trainer, again):
-            each.train_minibatch(one)
-        assert state_bytes(again) == state_bytes(trainer)
-
     def test_a_checkpoint_before_the_first_step_loads(self, tmp_path: Path) -> None:
         model, trainer = torch_trainer(loss_scale={})
         trainer.save_checkpoint(tmp_path)
@@ -216,29 +200,3 @@ class TestExactResume:
     ) -> None:
         with pytest.raises(TypeError, match="external_state"):
             line_trainer().save_checkpoint(tmp_path, state)
-
-    def test_an_lr_scheduler_of_torch_is_saved_beside(self, tmp_path: Path) -> None:
-        def make() -> tuple[sh.Trainer, Any, Any]:
-            model = nn.Linear(2, 1)
-            optimizer = torch.optim.SGD(model.parameters(), 0.1)
-            scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
-            trainer = sh.Trainer(
-                model,
-                torch_error,
-                sh.torch.Learner(optimizer, None),
-                stateful={"scheduler": scheduler},
-            )
-            return trainer, scheduler, optimizer
-
-        trainer, scheduler, optimizer = make()
-        one = source_of_lengths(LENGTHS).next_minibatch(9)
-        for _ in range(3):
-            trainer.train_minibatch(one)
-            scheduler.step()
-        trainer.save_checkpoint(tmp_path)
-        again, its_scheduler, its_optimizer = make()
-        again.restore_from_checkpoint(tmp_path)
-        for each, its in ((trainer, scheduler), (again, its_scheduler)):
-            each.train_minibatch(one)
-            its.step()
-        assert its_optimizer.param_groups[0]["lr"] == optimizer.param_groups[0]["lr"] < 0.002

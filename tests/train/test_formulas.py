@@ -124,58 +124,6 @@ def test_a_run_that_goes_on_is_the_unbroken_one_bit_for_bit(tmp_path: Path, stop
     assert model["w"].tobytes() == whole["w"].tobytes()
 
 
-def test_a_restored_trainer_takes_the_same_steps(tmp_path: Path) -> None:
-    def trainer() -> Any:
-        decay = sh.warmup(12).then(sh.linear(60, 0.2))
-        return line_trainer((), sh.learning_parameter_schedule(0.05 * decay, 2))
-
-    first, source = trainer(), source_of_lengths([1, 3, 2, 5] * 10)
-    for _ in range(5):
-        first.train_minibatch(source.next_minibatch(6))
-    first.save_checkpoint(tmp_path / "saved", source.get_checkpoint_state())
-    second, other = trainer(), source_of_lengths([1, 3, 2, 5] * 10)
-    other.restore_from_checkpoint(second.restore_from_checkpoint(tmp_path / "saved"))
-    for _ in range(12):
-        pair = [one.model.learners[0].learning_rate for one in (first, second)]
-        assert pair[0] == pair[1]
-        first.train_minibatch(source.next_minibatch(6))
-        second.train_minibatch(other.next_minibatch(6))
-    assert first.previous_minibatch_loss_average == second.previous_minibatch_loss_average
-
-
-def test_a_torch_learner_follows_it_through_a_restore(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-
-    def learner() -> Any:
-        weights = torch.nn.Parameter(torch.zeros(2))
-        rates = 0.1 * sh.warmup_stable_decay(100, 20, 30)
-        optimizer = torch.optim.SGD([weights], lr=1.0)
-        schedule = sh.learning_parameter_schedule(rates, follows="consumed")
-        net = torch.nn.Module()
-        net.w = weights
-        made = sh.torch.Learner(optimizer, schedule)
-
-        def criterion(model: Any, minibatch: Any) -> Any:
-            return (model.w[0] - minibatch["labels"].torch()).square().sum()
-
-        return made, sh.Trainer(net, criterion, made), net
-
-    corpus = sh.ArrayDeserializer({"labels": np.arange(30, dtype=np.float32) / 30})
-    source = sh.MinibatchSource(corpus)
-    one, trainer, net = learner()
-    for step in range(8):
-        assert one.learning_rate == (0.1 * sh.warmup_stable_decay(100, 20, 30))(10 * step)
-        trainer.train_minibatch(source.next_minibatch(10))
-        if step == 4:
-            trainer.save_checkpoint(tmp_path / "saved", source.get_checkpoint_state())
-    two, resumed, other = learner()
-    source.restore_from_checkpoint(resumed.restore_from_checkpoint(tmp_path / "saved"))
-    for _ in range(3):
-        resumed.train_minibatch(source.next_minibatch(10))
-    assert two.learning_rate == one.learning_rate
-    assert torch.equal(net.w, other.w)
-
-
 def test_control_scales_the_rate_behind_the_end_of_a_formula(tmp_path: Path) -> None:
     calls = []
     control = sh.LearningRateControl(reduce_if_improve_less_than=math.inf, load_best=False)

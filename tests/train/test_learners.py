@@ -1,7 +1,6 @@
 """NumPy learners against the formulas written out in plain NumPy."""
 
 import json
-import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -116,12 +115,6 @@ def test_16_bit_parameters_are_the_rounded_image_of_float32_weights(
         assert np.array_equal(small.view(np.uint16), full.astype(dtype).view(np.uint16))
 
 
-def test_float64_parameters_are_updated_in_float64() -> None:
-    weights = np.array([1.0])
-    sh.numpy.SGD([weights], 1e-12).update([np.array([1.0])], 1)
-    assert weights[0] == 1 - 1e-12
-
-
 def test_bfloat16_and_zero_dimensional_parameters_are_taken() -> None:
     weights = {"a": np.ones((2, 3), ml_dtypes.bfloat16), "b": np.array(1.0, np.float32)}
     learner = sh.numpy.SGD(weights, 0.5)
@@ -183,14 +176,6 @@ def test_the_size_of_minibatches_does_not_change_the_velocity(sizes: list[int]) 
     np.testing.assert_allclose(velocity, gradient * (1 - 0.95**total), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("minibatch_size", "step"), [(32, 0.16), (None, 0.64)])
-def test_the_documented_steps_of_a_rate(minibatch_size: int | None, step: float) -> None:
-    weights = np.zeros(1)
-    learner = sh.numpy.SGD([weights], constant(0.32, minibatch_size))
-    learner.update([np.array([16.0])], num_samples=8)
-    assert weights[0] == pytest.approx(-step)
-
-
 def test_rates_change_at_their_sample_and_count_every_boundary() -> None:
     weights = np.zeros(1)
     schedule = sh.learning_parameter_schedule([1.0, 0.1, 0.01], epoch_size=10)
@@ -210,15 +195,6 @@ def test_several_sweeps_in_a_minibatch_all_count_unless_told_otherwise(
     learner = sh.numpy.SGD([np.zeros(1)], schedule, single_sweep_steps=single)
     learner.update([np.zeros(1)], 30, sweeps_ended=3)
     assert learner.learning_rate == after
-
-
-def test_a_new_schedule_counts_from_where_it_is_set() -> None:
-    learner = sh.numpy.SGD([np.zeros(1)], 1.0)
-    learner.update([np.zeros(1)], 25)
-    learner.reset_learning_rate(sh.learning_parameter_schedule([0.5, 0.25], epoch_size=10))
-    assert learner.learning_rate == 0.5
-    learner.update([np.zeros(1)], 10)
-    assert learner.learning_rate == 0.25
 
 
 def test_a_rate_that_is_set_keeps_its_reference_size() -> None:
@@ -310,22 +286,6 @@ def test_a_learner_continues_from_its_state_to_the_last_bit(
     assert all(np.array_equal(a, b) for a, b in zip(params, other_params, strict=True))
     assert other.learning_rate == learner.learning_rate
     assert other.state_dict()["pace"] == learner.state_dict()["pace"]
-
-
-def test_hyperparameters_of_a_state_win_and_that_is_told(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    momentum = sh.momentum_schedule([0.9, 0.5], epoch_size=10)
-    learner = sh.numpy.MomentumSGD([np.ones(1)], 0.1, momentum, weight_decay=0.5)
-    learner.lr = 0.25
-    state = learner.state_dict()
-    state = json.loads(json.dumps(state | {"arrays": None})) | {"arrays": state["arrays"]}
-    other = sh.numpy.MomentumSGD([np.ones(1)], 0.1, 0.9)
-    with caplog.at_level(logging.WARNING, "sweephand"):
-        other.load_state_dict(state)
-    assert (other.momentum, other.weight_decay, other.lr) == (momentum, 0.5, 0.25)
-    for name in ("momentum", "weight_decay", "learning rate"):
-        assert name in caplog.text
 
 
 def test_a_state_of_something_else_is_refused_by_name() -> None:

@@ -13,65 +13,39 @@ import sweephand as sh
 from sweephand.train.session.learning_rate_control import LearningRateControl, RateController
 
 NAN = math.nan
+# What is decided: rejected or not, the factor of the rate, and whether training ends.
+ON, LESS, BACK = (False, 1.0, False), (False, 0.618, False), (True, 0.618, False)
+BETWEEN = {"reduce_if_improve_less_than": 0.1, "increase_if_improve_more_than": 0.5}
 
 
 class TestControlRule:
-    def run(self, values: list[float], **settings: Any) -> list[tuple[bool, float, bool]]:
+    @pytest.mark.parametrize(
+        ("values", "settings", "decided"),
+        [
+            # A worse epoch is rejected; the next is compared with what it left.
+            ([5.0, 4.0, 4.5, 3.9], {}, [ON, ON, BACK, ON]),
+            ([4.0, 4.5, 4.4], {"load_best": False}, [ON, LESS, ON]),
+            ([4.0, 4.0], {"increase_if_improve_more_than": 0.0}, [ON, LESS]),
+            # The improvement is relative to the previous value.
+            ([10.0, 9.0], BETWEEN, [ON, LESS]),
+            ([10.0, 8.9], BETWEEN, [ON, ON]),
+            ([10.0, 5.0], BETWEEN, [ON, ON]),
+            ([10.0, 4.9], BETWEEN, [ON, (False, 1.382, False)]),
+            # NaN rejects even the first epoch, and is never compared with.
+            ([NAN, 4.0, NAN, 4.0], {}, [BACK, ON, BACK, LESS]),
+            ([4.0, NAN, 3.0], {"load_best": False}, [ON, LESS, ON]),
+            (
+                [5.0, 4.0, 4.0, 3.0, 2.0, 2.5],
+                {"continue_reduce": True},
+                [ON, ON, LESS, LESS, LESS, (True, 0.618, True)],
+            ),
+        ],
+    )
+    def test_an_epoch_is_rejected_and_the_rate_changed_by_its_improvement(
+        self, values: list[float], settings: dict[str, Any], decided: list[Any]
+    ) -> None:
         controller = RateController(LearningRateControl(**settings))
-        return [tuple(controller.decide(value)) for value in values]
-
-    def test_the_first_epoch_changes_nothing(self) -> None:
-        assert self.run([5.0], increase_if_improve_more_than=0.0) == [(False, 1.0, False)]
-
-    def test_a_worse_epoch_is_rejected_and_reduces(self) -> None:
-        assert self.run([5.0, 4.0, 4.5, 3.9]) == [
-            (False, 1.0, False),
-            (False, 1.0, False),
-            (True, 0.618, False),
-            (False, 1.0, False),  # against 4.0, which the rejected epoch left
-        ]
-
-    def test_without_a_best_a_worse_epoch_stays_and_reduces(self) -> None:
-        assert self.run([4.0, 4.5, 4.4], load_best=False) == [
-            (False, 1.0, False),
-            (False, 0.618, False),
-            (False, 1.0, False),  # against 4.5
-        ]
-
-    def test_an_equal_epoch_reduces_and_is_accepted(self) -> None:
-        assert self.run([4.0, 4.0])[1] == (False, 0.618, False)
-
-    def test_the_improvement_is_relative_to_the_previous_value(self) -> None:
-        settings = {"reduce_if_improve_less_than": 0.1, "increase_if_improve_more_than": 0.5}
-        assert self.run([10.0, 9.0], **settings)[1].__getitem__(1) == 0.618
-        assert self.run([10.0, 8.9], **settings)[1].__getitem__(1) == 1.0
-        assert self.run([10.0, 5.0], **settings)[1].__getitem__(1) == 1.0
-        assert self.run([10.0, 4.9], **settings)[1].__getitem__(1) == 1.382
-
-    def test_nan_rejects_even_the_first_epoch(self) -> None:
-        assert self.run([NAN, 4.0, NAN, 4.0]) == [
-            (True, 0.618, False),
-            (False, 1.0, False),
-            (True, 0.618, False),
-            (False, 0.618, False),
-        ]
-
-    def test_nan_without_a_best_reduces_and_is_forgotten(self) -> None:
-        assert self.run([4.0, NAN, 3.0], load_best=False) == [
-            (False, 1.0, False),
-            (False, 0.618, False),
-            (False, 1.0, False),  # against 4.0
-        ]
-
-    def test_continue_reduce_reduces_from_then_on_and_ends_at_the_second_failure(self) -> None:
-        assert self.run([5.0, 4.0, 4.0, 3.0, 2.0, 2.5], continue_reduce=True) == [
-            (False, 1.0, False),
-            (False, 1.0, False),
-            (False, 0.618, False),
-            (False, 0.618, False),
-            (False, 0.618, False),
-            (True, 0.618, True),
-        ]
+        assert [tuple(controller.decide(value)) for value in values] == decided
 
     def test_rejections_in_a_row_multiply(self) -> None:
         controller = RateController(LearningRateControl())

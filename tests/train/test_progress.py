@@ -82,14 +82,6 @@ class TestAverages:
             "waiting": pytest.approx(0.1),
         }
 
-    def test_not_a_number_is_told_as_it_is(self, capsys: pytest.CaptureFixture[str]) -> None:
-        printer = sh.ProgressPrinter(freq=1)
-        printer.update(step(1, math.nan))
-        printer.update(step(2, math.inf))
-        first, second = capsys.readouterr().out.splitlines()
-        assert "loss = nan" in first
-        assert "loss = inf" in second
-
     def test_the_average_is_by_samples_and_not_by_steps(self) -> None:
         window = Averages()
         window.update(step(1, 1.0, size=1))
@@ -193,19 +185,6 @@ class TestNotebook:
         assert '<progress value="4000" max="4000"></progress> 4,000 of' in notebook.shown[-1]
         assert "loss = 0.015" in notebook.shown[-1]
         assert capsys.readouterr() == ("saved <it>\n", "")
-
-    def test_a_bar_without_an_end_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        notebook = Notebook(monkeypatch, kernel=object())
-        ProgressBar(freq=1).update(step(1))
-        assert notebook.shown[-1].startswith("4 samples loss = 1.5")
-
-    def test_a_file_that_is_given_is_written_in_a_notebook_too(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        notebook, file = Notebook(monkeypatch, kernel=object()), io.StringIO()
-        ProgressBar(freq=1, file=file).update(step(1))
-        assert notebook.shown == []
-        assert "Minibatch[    1-    1]" in file.getvalue()
 
     def test_the_shell_of_a_terminal_is_no_notebook(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -322,12 +301,6 @@ class TestEveryWriter:
             for row in rows
         ] == [{name: v for name, v in line.items() if name != "kind"} for line in lines]
 
-    def test_a_table_of_an_older_version_keeps_its_columns(self, tmp_path: Path) -> None:
-        path = tmp_path / "log.csv"
-        path.write_text("kind,step,samples,loss\ntraining,1,4,1.5\n")
-        sh.CSVProgressWriter(path, freq=1).update(step(2))
-        assert path.read_text().splitlines()[1:] == ["training,1,4,1.5", "training,2,8,1.5"]
-
     def test_a_file_that_is_no_table_of_progress_is_left_alone(self, tmp_path: Path) -> None:
         path = tmp_path / "prices.csv"
         path.write_text("item,price\n")
@@ -348,14 +321,6 @@ class TestTrainer:
             trainer.train_minibatch(source.next_minibatch(1))
         names = [name for record in heard.of("change") for name in record.figures]
         assert (names.count("learning_rate"), names.count("momentum"), len(names)) == (4, 3, 7)
-
-    def test_a_writer_needs_two_methods(self) -> None:
-        class HalfAWriter:
-            def update(self, step: sh.train.Step) -> None:
-                pass
-
-        with pytest.raises(TypeError, match="the methods update and write"):
-            line_trainer([HalfAWriter()])  # type: ignore[list-item]
 
     def test_time_outside_of_the_trainer_is_waiting(
         self, monkeypatch: pytest.MonkeyPatch

@@ -75,15 +75,6 @@ class TestRefusal:
         with pytest.raises(sh.StateError, match=r"\['rng'\], here are \[\]"):
             line_trainer().restore_from_checkpoint(tmp_path)
 
-    def test_a_state_that_is_none_is_refused(self, tmp_path: Path) -> None:
-        line_trainer().save_checkpoint(tmp_path)
-        folder = CheckpointStore(tmp_path).path(0)
-        for text in ("{}", '{"trainer": 3}', '{"trainer": {"consumed": {}, "applied": {}}}'):
-            (folder / "state.json").write_text(text)
-            rewrite_manifest(folder)
-            with pytest.raises(sh.StateError):
-                line_trainer().restore_from_checkpoint(tmp_path)
-
 
 class Malice:
     """Unpickled, it makes a file."""

@@ -110,17 +110,6 @@ class TestCheckpoints:
         names = sorted(path.name for path in tmp_path.iterdir())
         assert names == [f"checkpoint-{number:08d}" for number in kept]
 
-    def test_another_corpus_is_refused_with_what_differs(self, tmp_path: Path) -> None:
-        def run(source: sh.MinibatchSource) -> None:
-            config = sh.CheckpointConfig(tmp_path)
-            sh.training_session(
-                line_trainer(), source, 4, max_samples=30, checkpoint_config=config
-            ).train()
-
-        run(source_of_lengths(CNTK_LENGTHS))
-        with pytest.raises(sh.StateError, match="seed is 1 here and 0 in the state"):
-            run(source_of_lengths(CNTK_LENGTHS, randomization_seed=1))
-
     def test_a_refused_checkpoint_changes_neither_model_nor_source(
         self, tmp_path: Path
     ) -> None:

@@ -5,8 +5,6 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import sweephand as sh
 
@@ -15,20 +13,6 @@ torch = pytest.importorskip("torch")
 
 def parameter(*values: float) -> Any:
     return torch.nn.Parameter(torch.tensor(values, dtype=torch.float64))
-
-
-@given(st.lists(st.integers(1, 20), min_size=1, max_size=6))
-def test_the_size_of_minibatches_does_not_change_the_move_per_sample(sizes: list[int]) -> None:
-    total = sum(sizes)
-    per_sample = torch.linspace(-1, 1, total, dtype=torch.float64)
-    weight = parameter(0.0)
-    schedule = sh.learning_parameter_schedule(0.32, minibatch_size=32)
-    learner = sh.torch.Learner(torch.optim.SGD([weight]), schedule)
-    for share in per_sample.split(sizes):
-        learner.update([share.sum(0, keepdim=True)], len(share))
-    expected = -0.32 / 32 * per_sample.sum().item()
-    assert weight.item() == pytest.approx(expected, abs=1e-12)
-    assert learner.pace.applied.samples == total
 
 
 def test_it_moves_as_the_numpy_learner_does() -> None:
@@ -149,16 +133,6 @@ def test_a_learner_continues_from_its_state() -> None:
     assert other.learning_rate == learner.learning_rate == 0.5
     with pytest.raises(sh.StateError, match="lacks pace, proportions"):
         other.load_state_dict({})
-
-
-def test_a_rate_that_is_set_keeps_its_reference_size() -> None:
-    weight = parameter(0.0)
-    learner = sh.torch.Learner(
-        torch.optim.SGD([weight]), sh.learning_parameter_schedule(1.0, minibatch_size=4)
-    )
-    learner.learning_rate = 0.5
-    learner.update([torch.full((1,), 8.0, dtype=torch.float64)], 2)
-    assert weight.item() == -1.0
 
 
 @pytest.mark.parametrize(

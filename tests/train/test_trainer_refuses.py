@@ -9,7 +9,6 @@ import torch
 from tests.train.small import (
     Line,
     line_trainer,
-    squared_error,
 )
 from tests.train.small_torch import minibatch, parameters, torch_error, torch_trainer
 from torch import nn
@@ -43,33 +42,6 @@ class TestBadInput:
             trainer.train_minibatch(one)
         assert caught.value.minibatch_ids == tuple(one.ids)
         assert (trainer.consumed.steps, trainer.applied.steps) == (2, 0)
-
-    def test_a_parameter_without_a_learner_is_named(self) -> None:
-        model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
-        learner = sh.torch.Learner(torch.optim.SGD(model[0].parameters(), 0.1), 0.1)
-        with pytest.raises(
-            ValueError, match=r"no learner has the parameters 1\.weight, 1\.bias"
-        ):
-            sh.Trainer(model, torch_error, learner)
-        arrays = {"w": np.zeros(2), "b": np.zeros(1)}
-        with pytest.raises(ValueError, match="no learner has the parameters b"):
-            sh.Trainer(arrays, squared_error, sh.numpy.SGD([arrays["w"]], 0.1))
-
-    def test_a_parameter_with_two_learners_is_named(self) -> None:
-        model = nn.Linear(2, 1)
-        learners = [
-            sh.torch.Learner(torch.optim.SGD(some, 0.1), 0.1)
-            for some in (list(model.parameters()), [model.bias])
-        ]
-        with pytest.raises(ValueError, match="more than one learner has the parameters bias"):
-            sh.Trainer(model, torch_error, learners)
-
-    def test_a_learner_with_foreign_parameters_is_refused(self) -> None:
-        model = nn.Linear(2, 1)
-        everything = [*model.parameters(), *nn.Linear(2, 1).parameters()]
-        learner = sh.torch.Learner(torch.optim.SGD(everything, 0.1), 0.1)
-        with pytest.raises(ValueError, match="2 parameters that are not the model's"):
-            sh.Trainer(model, torch_error, learner)
 
     def test_a_frozen_parameter_needs_no_learner_and_may_have_one(self) -> None:
         model = nn.Linear(2, 1)
@@ -118,34 +90,46 @@ class TestBadInput:
         with pytest.raises(ValueError, match=text):
             line_trainer(criterion=lambda m, one: returned).train_minibatch(minibatch())
 
-    @pytest.mark.parametrize(
-        ("options", "text"),
-        [
-            ({"criterion": 3}, "criterion must be callable"),
-            ({"writers": ["print"]}, "methods update and write"),
-            ({"sub_minibatches": 0}, "sub_minibatches"),
-            ({"stateful": {"it": 3}}, "stateful"),
-        ],
-    )
-    def test_wrong_arguments_are_refused(self, options: dict[str, Any], text: str) -> None:
-        with pytest.raises(ValueError, match=text):
-            line_trainer(**options)
-
     def test_learners_must_fit_the_model(self) -> None:
-        model = nn.Linear(2, 1)
-        optimizer = torch.optim.SGD(model.parameters(), 0.1)
-        with pytest.raises(ValueError, match="at least one learner"):
-            sh.Trainer(model, torch_error, [])
-        with pytest.raises(TypeError, match=r"must be sweephand\.torch\.Learner"):
-            sh.Trainer(model, torch_error, optimizer)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="must be learners of sweephand"):
-            sh.Trainer(Line(), squared_error, optimizer)  # type: ignore[arg-type]
+        model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+        own, last = list(model.parameters()), model[1].bias
+        arrays = {"w": np.zeros(2), "b": np.zeros(1)}
+        foreign = list(nn.Linear(2, 1).parameters())
 
-    def test_a_loss_scale_must_hold_for_all_learners(self) -> None:
-        model = nn.Linear(2, 1)
-        learners = [
-            sh.torch.Learner(sh.LossScaleOptimizer(torch.optim.SGD([one], 0.1)), 0.1)
-            for one in model.parameters()
+        def learner(some: Any, wrap: Any = lambda optimizer: optimizer) -> Any:
+            return sh.torch.Learner(wrap(torch.optim.SGD(some, 0.1)), 0.1)
+
+        half = [learner(some, sh.LossScaleOptimizer) for some in (own[:2], own[2:])]
+        refused: list[tuple[str, type[Exception], Any, Any]] = [
+            (
+                r"no learner has the parameters 1\.weight, 1\.bias",
+                ValueError,
+                model,
+                learner(own[:2]),
+            ),
+            (
+                "no learner has the parameters b",
+                ValueError,
+                arrays,
+                sh.numpy.SGD([arrays["w"]], 0.1),
+            ),
+            (
+                r"more than one learner has the parameters 1\.bias",
+                ValueError,
+                model,
+                [learner(own), learner([last])],
+            ),
+            (
+                "2 parameters that are not the model's",
+                ValueError,
+                model,
+                learner([*own, *foreign]),
+            ),
+            ("must hold for all parameters", ValueError, model, half),
+            ("at least one learner", ValueError, model, []),
+            (r"must be sweephand\.torch\.Learner", TypeError, model, torch.optim.SGD(own, 0.1)),
+            ("must be learners of sweephand", TypeError, Line(), torch.optim.SGD(own, 0.1)),
         ]
-        with pytest.raises(ValueError, match="must hold for all parameters"):
-            sh.Trainer(model, torch_error, learners)
+        for words, error, of, learners in refused:
+            with pytest.raises(error, match=words):
+                sh.Trainer(of, torch_error, learners)

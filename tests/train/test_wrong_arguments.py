@@ -1,14 +1,13 @@
 """Arguments of wrong types are refused where they are given, naming what is wanted."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.train.small import Heard, Line, in_order, line_trainer, source_of_lengths
-from tests.train.small_torch import torch_error, torch_trainer
-from torch import nn
 
 import sweephand as sh
 from sweephand.errors import ArgumentTypeError
@@ -98,6 +97,35 @@ def test_another_type_is_refused_by_name(name: str, other: Any) -> None:
         CALLS[name](other)
 
 
+REFUSED: dict[str, list[Callable[[], Any]]] = {
+    "never end": [lambda: session(line_trainer(), in_order(), 4)],
+    "validation source never ends": [lambda: sh.CrossValidationConfig(in_order())],
+    "test source never ends": [lambda: sh.TestConfig(in_order())],
+    "minibatch_source or a callback": [sh.CrossValidationConfig],
+    "frequency": [
+        partial(sh.CrossValidationConfig, None, bad, callback=print)  # type: ignore[arg-type]
+        for bad in (-1, (3, "days"), (3,), (-3, "sweep"), (1.5, "sweep"))
+    ],
+    "a size for each epoch": [
+        partial(
+            session,
+            line_trainer(),
+            in_order(max_sweeps=1),
+            size,
+            epoch_size=sh.INFINITELY_REPEAT,
+        )
+        for size in ("4*2 + 10", [4, 10])
+    ],
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_makes_no_sense_is_refused(words: str) -> None:
+    for call in REFUSED[words]:
+        with pytest.raises(ValueError, match=words):
+            call()
+
+
 @pytest.mark.parametrize("other", [3, "x", [1], object()])
 def test_what_is_no_minibatch_is_refused(other: Any) -> None:
     heard = Heard()
@@ -108,19 +136,6 @@ def test_what_is_no_minibatch_is_refused(other: Any) -> None:
 
 class TestNames:
     """Errors and results call parameters as the model does."""
-
-    def test_of_torch_modules(self) -> None:
-        model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
-
-        def infinite(model: nn.Module, minibatch: Any) -> Any:
-            return torch_error(model, minibatch) + model[2].bias.sum() * float("inf")
-
-        _, trainer = torch_trainer(
-            model=model, loss_scale={"max_consecutive_skips": 1}, criterion=infinite
-        )
-        with pytest.raises(sh.LossScaleError, match=r"bad parameters: 2\.bias;") as caught:
-            trainer.train_minibatch(source_of_lengths([3]).next_minibatch(3))
-        assert caught.value.parameters == ("2.bias",)
 
     @pytest.mark.parametrize("value", [np.inf, np.nan])
     def test_of_numpy_models(self, value: float) -> None:
