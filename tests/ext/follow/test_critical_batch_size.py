@@ -37,22 +37,12 @@ class TestBranches:
             "the loss is 2 at 8, 1.9 at 16, 2.02 at 32, 2.03 at 64"
         )
 
-    def test_if_all_are_it_may_be_larger(self) -> None:
-        found = branches({8: 2.0, 16: 2.0})
-        assert (found.critical_batch_size, found.is_lower_bound) == (16, True)
-        assert "it is 16 or more" in str(found)
-
     def test_a_loss_below_zero_has_a_tolerance_above_it(self) -> None:
         assert branches({8: -2.0, 16: -1.99, 32: -1.9}).critical_batch_size == 16
 
     @pytest.mark.parametrize("losses", [{8: 1.0, 16: NAN}, {8: 1.0}])
     def test_a_branch_that_fails_is_beyond_it(self, losses: dict[int, float]) -> None:
         assert branches(losses).critical_batch_size == 8
-
-    def test_if_the_first_fails_there_is_none(self) -> None:
-        found = branches({8: NAN})
-        assert (found.critical_batch_size, found.is_lower_bound) == (None, False)
-        assert "none is found" in str(found)
 
 
 def test_the_loss_is_smoothed_over_samples() -> None:
@@ -141,12 +131,6 @@ class TestMeasure:
         found = measuring.measure(trainer, sh.MinibatchSource(corpus), 4)
         assert (found.critical_batch_size, found.is_lower_bound) == (64, True)
         assert len(found.branches) == 5
-
-    def test_without_data_there_is_none(self) -> None:
-        source = source_of_lengths([1] * 4, max_sweeps=1)
-        source.current_position = 4
-        found = sh.train.CriticalBatchSize(64).measure(line_trainer(), source, 2)
-        assert found.critical_batch_size is None
 
 
 def moment(trainer: sh.Trainer, source: sh.MinibatchSource) -> tuple[str, list[bytes]]:
@@ -284,18 +268,6 @@ class TestSession:
         assert [r.samples for r in later.of("change")] == [160]
         session(Heard(), at_end).train()  # measures at its end
         assert at_end.branches == measuring.branches
-
-    def test_at_the_end_of_data_that_is_said(self) -> None:
-        heard = Heard()
-        one = sh.training_session(
-            line_trainer([heard], RATE),
-            source_of_lengths([1] * 40, max_sweeps=1),
-            8,
-            activities=[sh.train.CriticalBatchSize(128, frequency=None)],
-        )
-        one.train()
-        lines = [r.figures["message"] for r in heard.of("event")]
-        assert "no data are left to measure the critical batch size with" in lines
 
     @pytest.mark.parametrize("mb_size", [20, "8*2 + 20"])
     def test_too_few_samples_are_refused_before_training(self, mb_size: Any) -> None:

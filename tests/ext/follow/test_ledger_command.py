@@ -93,14 +93,6 @@ def test_one_sequence_is_followed(ledger: Path, call: Call) -> None:
     assert "Loss, visit by visit" in shown.out
 
 
-@pytest.mark.parametrize("question", ["top", "by-corpus"])
-def test_a_person_sees_tables(question: str, ledger: Path, call: Call) -> None:
-    shown = call("ledger", question, ledger)
-    assert shown.code == 0
-    for word in ("visits", "per sample", "b.jsonl", "1 to 4"):
-        assert word in shown.out
-
-
 @pytest.mark.parametrize(
     "words", [["top"], ["by-corpus"], ["show", "a.jsonl__2"]], ids=lambda words: words[0]
 )

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.extent import sample
 
 import sweephand as sh
 from sweephand.ext.follow.ledger import ledger_file, step_file
-from sweephand.ext.follow.ledger.blocks import LEDGER, Kind, blocks_of
+from sweephand.ext.follow.ledger.blocks import LEDGER, blocks_of
 
 Row = dict[str, Any]
 
@@ -41,62 +40,6 @@ def folder(tmp_path: Path) -> Path:
             record(ledger, first, last)
             ledger.flush()
     return folder
-
-
-def begins_of(content: bytes, kind: Kind = Kind.VISITS) -> list[int]:
-    found = blocks_of(memoryview(content), "")
-    return [block.frame.begin for block in found if block.kind == kind]
-
-
-def test_a_file_cut_at_any_byte_of_its_last_block_loses_no_more_than_that(folder: Path) -> None:
-    file = folder / "0.losses"
-    content, whole = file.read_bytes(), rows_of(folder)
-    last = begins_of(content)[-1]
-    kept = [row for row in whole if row["step"] <= 5]
-    for end in range(last, len(content)):
-        file.write_bytes(content[:end])
-        assert rows_of(folder) == kept
-    for end in range(last, len(content), 17):  # and goes on
-        file.write_bytes(content[:end])
-        with sh.LossLedger(folder) as ledger:
-            ledger.rewind(5)
-            record(ledger, 6, 8)
-        assert rows_of(folder) == whole
-        assert file.read_bytes() == content
-
-
-def test_a_byte_flipped_in_the_last_block_drops_it_and_elsewhere_is_an_error(
-    folder: Path,
-) -> None:
-    file = folder / "0.losses"
-    content, whole = file.read_bytes(), rows_of(folder)
-    last = begins_of(content)[-1]
-    kept = [row for row in whole if row["step"] <= 5]
-    for place in sample(range(0, len(content), 3), 64):
-        flipped = bytearray(content)
-        flipped[place] ^= 1 << place % 8
-        file.write_bytes(flipped)
-        if place >= last:
-            assert rows_of(folder) == kept
-            continue
-        with pytest.raises(sh.DataError, match="ledger") as caught:
-            rows_of(folder)
-        assert caught.value.file == str(file)
-        assert caught.value.offset is not None
-        assert caught.value.offset <= place
-    assert file.read_bytes() == bytes(flipped), "reading changes nothing"
-
-
-def test_zeros_that_a_power_failure_leaves_are_dropped(folder: Path) -> None:
-    file = folder / "0.losses"
-    content, whole = file.read_bytes(), rows_of(folder)
-    file.write_bytes(content + bytes(5000))
-    assert rows_of(folder) == whole
-    file.write_bytes(content[:-20] + bytes(20))
-    assert {row["step"] for row in rows_of(folder)} == {1, 2, 3, 4, 5}
-    with sh.LossLedger(folder) as ledger:
-        ledger.rewind(5)
-    assert len(file.read_bytes()) <= begins_of(content)[-1]
 
 
 def test_a_file_of_another_version_is_refused(folder: Path) -> None:

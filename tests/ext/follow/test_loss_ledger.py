@@ -5,7 +5,7 @@ import pickle
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +67,6 @@ def ledger(folder: Path) -> Iterator[sh.LossLedger]:
         yield made
 
 
-Make = Callable[..., tuple[sh.Trainer, sh.MinibatchSource]]
-
-
 def make_numpy(*writers: Any, **options: Any) -> tuple[sh.Trainer, sh.MinibatchSource]:
     trainer = line_trainer(writers, 0.05, criterion=squared_errors, **options)
     return trainer, source_of_lengths(LENGTHS)
@@ -101,20 +98,6 @@ class TestTrainer:
         assert [(row["step"], row["nominal_time"], row["id"]) for row in rows] == wanted
         for step in heard.steps:
             assert sums(rows)[step.step] == pytest.approx(step.loss, rel=1e-6)
-
-    def test_losses_train_as_their_sum_does(self) -> None:
-        def sum_of(model: nn.Module, minibatch: sh.Minibatch) -> torch.Tensor:
-            return torch_errors(model, minibatch).sum()
-
-        found = []
-        for criterion in (torch_errors, sum_of):
-            model, trainer = torch_trainer(criterion=criterion, rate=0.01)
-            source = source_of_lengths(LENGTHS, layout=sh.Packed(12))
-            for _ in range(3):
-                trainer.train_minibatch(source.next_minibatch(24))
-            found.append([parameter.detach().clone() for parameter in model.parameters()])
-            assert trainer.test_minibatch(source.next_minibatch(24)) > 0
-        torch.testing.assert_close(*found)
 
     def test_halves_add_up_beyond_the_largest_half(self, ledger: sh.LossLedger) -> None:
         def large(model: nn.Module, minibatch: sh.Minibatch) -> torch.Tensor:
@@ -286,11 +269,6 @@ class TestNames:
                     minibatch = pickle.loads(pickle.dumps(minibatch))
                 ledger.record(minibatch, np.ones(minibatch.num_sequences))
         return rows_of(folder)
-
-    def test_sequences_of_arrays_are_of_their_array(self, folder: Path) -> None:
-        rows = self.rows(folder, sh.ArrayDeserializer({"x": np.arange(6.0)}))
-        assert [row["id"] for row in rows] == [f"array__{i}" for i in range(6)]
-        assert {row["corpus"] for row in rows} == {"array"}
 
     def test_given_ids_are_kept(self, folder: Path) -> None:
         ids = ["one", "two", "dreißig", "a__1", "-"]

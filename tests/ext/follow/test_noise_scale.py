@@ -67,27 +67,6 @@ class TestEstimate:
         found = trained(corpus, size, settings, parts)
         assert found == pytest.approx(true, rel=0.12)
 
-    def test_it_is_that_of_a_linear_regression(self) -> None:
-        rng = np.random.default_rng(0)
-        x = rng.normal(size=(100_000, 10)).astype(np.float32)
-        true = np.full(10, 0.5, np.float32)
-        y = (x @ true + rng.normal(size=len(x))).astype(np.float32)
-        corpus = sh.ArrayDeserializer({"x": x, "labels": y})
-        model = Line()
-        model.w = np.zeros(10, np.float32)
-        trainer = sh.Trainer(
-            model,
-            squared_error,
-            sh.numpy.SGD([model.w], 0.0),
-            noise := sh.train.GradientNoiseScale(decay=0.999),
-            sub_minibatches=4,
-        )
-        for minibatch in sh.MinibatchSource(corpus, max_sweeps=1).minibatches(200):
-            trainer.train_minibatch(minibatch)
-        # A gradient is x (x @ true - e): its mean is true, E |x|^2 (x @ true)^2 = 12 |true|^2.
-        squared = float(true @ true)
-        assert noise.value == pytest.approx((11 * squared + 10) / squared, rel=0.1)
-
     def test_without_any_noise_it_is_nothing(self) -> None:
         corpus = sh.ArrayDeserializer({"labels": np.ones((40, LENGTH), np.float32)})
         assert trained(corpus, 8) == pytest.approx(0, abs=1e-6)
@@ -194,21 +173,6 @@ class TestTold:
         last = json.loads((tmp_path / "run.jsonl").read_text().splitlines()[-1])
         assert last["gradient_noise_scale"] == value
 
-    def test_tensorboard_shows_it(self, tmp_path: Path) -> None:
-        pytest.importorskip("tensorboard")
-        from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-
-        writer = sh.TensorBoardProgressWriter(freq=2, log_dir=tmp_path)
-        noise = sh.train.GradientNoiseScale()
-        trainer = line_trainer([writer, noise], sub_minibatches=2)
-        source = source_of_lengths([1] * 40)
-        for _ in range(2):
-            trainer.train_minibatch(source.next_minibatch(8))
-        writer.close()
-        [file] = tmp_path.iterdir()
-        tags = [v.tag for e in EventFileLoader(str(file)).Load() for v in e.summary.value]
-        assert "minibatch/gradient_noise_scale" in tags
-
 
 def test_a_session_that_goes_on_tells_what_the_unbroken_one_tells(tmp_path: Path) -> None:
     def session(folder: Path, max_samples: int, heard: Heard) -> sh.train.TrainingSession:
@@ -274,23 +238,3 @@ def test_wrong_settings_are_refused(
 ) -> None:
     with pytest.raises(kind, match=message):
         make()
-
-
-def test_the_norm_of_a_step_is_that_of_its_mean_gradient_and_changes_no_noise_scale() -> None:
-    told = []
-    for measures in False, True:
-        heard = Heard()
-        noise = sh.train.GradientNoiseScale(frequency=3)
-        trainer = line_trainer([heard, noise], sub_minibatches=2)
-        if measures:
-            trainer.measure_gradient_norms()
-        source = source_of_lengths([1, 2, 3] * 6)
-        for minibatch in source.minibatches(6):
-            expected = squared_error(Line(), minibatch)[1][0] / minibatch.num_samples
-            trainer.train_minibatch(minibatch)
-            if len(heard.steps) == 1 and measures:
-                assert heard.steps[0].gradient_norm == pytest.approx(np.linalg.norm(expected))
-            if len(heard.steps) == 7:
-                break
-        told.append(str([step[:6] + step[8:9] for step in heard.steps]))
-    assert told[0] == told[1]

@@ -11,7 +11,6 @@ from tests.ext.follow.test_receipts import arrays, receipts_in
 from tests.train.small import LENGTHS, line_trainer, source_of_lengths
 
 import sweephand as sh
-from sweephand.cli import main
 
 
 def forked(work: Callable[[], object]) -> None:
@@ -67,45 +66,6 @@ class TestKilled:
         audit = sh.train.Receipts(folder).audit(source, content=content)
         assert (audit.ok, audit.num_steps, audit.is_sealed) == (True, 5, True)
 
-    def test_a_session_with_no_step_left_is_sealed(self, tmp_path: Path) -> None:
-        folder = tmp_path / "receipts"
-
-        def train() -> sh.train.Receipts:
-            receipts = sh.train.Receipts(folder)
-            sh.training_session(
-                line_trainer([receipts]),
-                source_of_lengths(LENGTHS),
-                12,
-                max_samples=90,
-                checkpoint_config=sh.CheckpointConfig(tmp_path / "saved", frequency=30),
-            ).train()
-            return receipts
-
-        forked(train)
-        assert not is_sealed(folder, source_of_lengths(LENGTHS))
-        train().close()
-        assert is_sealed(folder, source_of_lengths(LENGTHS))
-
-    def test_workers_that_are_no_more_are_sealed(self, tmp_path: Path) -> None:
-        def work() -> list[sh.train.Receipts]:
-            kept = []
-            for rank in range(3):
-                source = sh.MinibatchSource(arrays())
-                receipts = sh.train.Receipts(
-                    tmp_path, content=True, num_data_partitions=3, partition_index=rank
-                )
-                for _ in range(4):
-                    receipts.record(source.next_minibatch(20, None, None, 3, rank))
-                receipts.state_dict()
-                kept.append(receipts)
-            return kept
-
-        forked(work)
-        with sh.train.Receipts(tmp_path, content=True) as receipts:
-            receipts.rewind(4)
-        audit = sh.train.Receipts(tmp_path).audit(sh.MinibatchSource(arrays()), content=True)
-        assert (audit.ok, audit.num_steps, audit.is_sealed) == (True, 4, True)
-
     def test_a_mark_holds_all_that_a_seal_does_and_is_written_over(
         self, tmp_path: Path
     ) -> None:
@@ -154,42 +114,6 @@ class TestHeader:
                     receipts.rewind(3)
             except sh.DataError as error:
                 assert error.file == str(file)  # noqa: PT017
-
-    @pytest.mark.parametrize(
-        ("wanted", "found"),
-        [
-            (b'"step": 1', b'"steq": 1'),
-            (b'"step": 1', b'"step": "1"'),
-            (b'"step": 1', b'"step": true'),
-            (b'"time": 0', b'"time": -1'),
-            (b'"time": 0', b'"time": 9e9'),
-            (b'"progress": []', b'"progress": {}'),
-            (b'"progress": []', b'"progress": [0.5]'),
-            (b'"worker": 0', b'"worker": []'),
-            (b'"streams": null', b'"streams": "x"'),
-            (b'"streams": null', b'"streams": [1]'),
-        ],
-    )
-    def test_a_value_of_another_kind_is_an_error_with_the_file(
-        self, wanted: bytes, found: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        folder, file = tmp_path / "receipts", tmp_path / "receipts" / "0.receipts"
-        source = sh.MinibatchSource(arrays())
-        with sh.train.Receipts(folder) as receipts:
-            receipts.record(source.next_minibatch(20))
-        content = file.read_bytes()
-        assert wanted in content
-        begin = content.index(b"\n")
-        header = content[:begin].replace(wanted, found).rstrip()
-        header += b" " * (-(len(header) + 1) % 64)
-        file.write_bytes(header + content[begin:])
-        with pytest.raises(sh.DataError, match=r"0\.receipts @ 0: this is no file of receipts"):
-            sh.train.Receipts(folder).audit(source)
-        with pytest.raises(sh.DataError, match=r"0\.receipts @ 0: this is no file of receipts"):
-            sh.train.Receipts(folder).rewind(1)
-        (tmp_path / "a.jsonl").write_text('{"x": 1}\n')
-        assert main(["audit", str(folder), str(tmp_path / "a.jsonl")]) != 0
-        assert "this is no file of receipts" in capsys.readouterr().err
 
 
 class TestStates:
@@ -248,11 +172,3 @@ class TestStates:
             pytest.raises(sh.StateError, match="they are of another run"),
         ):
             receipts.load_state_dict(states[2])
-
-    @pytest.mark.parametrize("worker", ["0", -1, None, 0.5])
-    def test_a_state_of_no_worker_is_refused(self, worker: object, tmp_path: Path) -> None:
-        with sh.train.Receipts(tmp_path) as receipts:
-            receipts.record(sh.MinibatchSource(arrays()).next_minibatch(20))
-            state = receipts.state_dict() | {"worker": worker}
-            with pytest.raises(sh.StateError, match="no state of receipts"):
-                receipts.load_state_dict(state)

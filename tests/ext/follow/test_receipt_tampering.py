@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.ext.follow.model_receipts import blake
-from tests.extent import draws, sample
+from tests.extent import draws
 
 import sweephand as sh
 
@@ -201,17 +201,6 @@ def test_a_thousand_tampered_logs_are_found(file: bytes, tmp_path: Path) -> None
         if tampered != file and not is_found(tmp_path, source, tampered, content=content):
             missed.append((number, way.__qualname__))
     assert not missed
-
-
-def test_every_truncation_is_found(file: bytes, tmp_path: Path) -> None:
-    source, begin = make_source(), file.index(b"\n") + 1
-    lengths = [
-        *range(0, begin, 97),
-        *range(begin, len(file), 7),
-        *range(begin, len(file), 64),
-    ]
-    for length in sample(lengths, 64):
-        assert is_found(tmp_path, source, file[:length], content=False), length
 
 
 def test_what_a_forger_seals_again_is_found_by_its_head(file: bytes, tmp_path: Path) -> None:

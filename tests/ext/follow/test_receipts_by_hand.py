@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import strategies
@@ -150,13 +149,6 @@ def test_control_and_parameters_are_told_by_hashlib(tmp_path: Path) -> None:
     for receipt in found:
         wanted = digests[receipt.step] if receipt.step % 3 == 0 else bytes(4)
         assert receipt.parameters == wanted
-
-
-@pytest.mark.parametrize("layout", [sh.Bucketed([2, 5, 9]), sh.TruncatedBPTT(3), sh.Frames()])
-def test_other_layouts_have_a_chain_too(layout: sh.Layout, tmp_path: Path) -> None:
-    arrays, _ = corpus_of(CHUNKS)
-    file = write(tmp_path, sh.MinibatchSource(arrays, layout=layout), [12, 12, 5])
-    assert [one.step for one in model_receipts.receipts_of(file)] == [1, 2, 3]
 
 
 def test_content_of_every_length_and_kind_is_that_of_hashlib(tmp_path: Path) -> None:

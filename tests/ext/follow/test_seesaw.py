@@ -73,40 +73,15 @@ class TestSeesaw:
         assert saved == len(steps_of(old, num_samples)) - len(steps_of(sizes, num_samples))
         assert sum(size for _, size in steps_of(sizes, num_samples)) == num_samples
 
-    @pytest.mark.parametrize("reference", [None, 1, 32])
-    def test_a_half_is_a_root_of_a_half_with_twice_the_minibatch(
-        self, reference: int | None
-    ) -> None:
-        halves = sh.learning_parameter_schedule([0.4, 0.2, 0.1], reference, 1000)
-        rates, sizes, saved = sh.train.seesaw(halves, 10, 3000)
-        assert sizes.steps == ((1000, 10), (1000, 20), (1, 40))
-        assert saved == 300 - 100 - 50 - 25
-        for time, factor in ((0, 1.0), (1000, 0.5**0.5), (2000, 0.5)):
-            rate = mean_gradient_rate(rates[time], sizes[time], reference)
-            assert rate == pytest.approx(factor * mean_gradient_rate(0.4, 10, reference))
-
     def test_rates_that_rise_at_first_keep_their_sizes(self) -> None:
         warm = sh.learning_parameter_schedule([0.1, 0.2, 0.4, 0.1], epoch_size=100)
         rates, sizes, _ = sh.train.seesaw(warm, 8, 1000)
         assert sizes.steps == ((300, 8), (1, 32))
         assert [rates[t] for t in (0, 100, 200, 300)] == [0.1, 0.2, 0.4, 0.2]
 
-    def test_behind_the_largest_size_rates_fall_as_they_did(self) -> None:
-        steep = sh.learning_parameter_schedule([1.0, 0.5, 0.25, 0.0], epoch_size=100)
-        rates, sizes, _ = sh.train.seesaw(steep, 8, 1000, max_size=16)
-        assert sizes.steps == ((100, 8), (1, 16))
-        assert [rates[t] / 2**0.5 for t in (100, 200, 300)] == [0.5, 0.25, 0.0]
-
     def test_what_comes_behind_the_end_is_not_looked_at(self) -> None:
         late = sh.learning_parameter_schedule([1.0, 0.5, 2.0], epoch_size=100)
         assert sh.train.seesaw(late, 8, 200).minibatch_sizes.steps == ((100, 8), (1, 16))
-
-    def test_of_a_cosine_it_saves_half_of_the_steps(self) -> None:
-        """The mean of (1 + cos) / 2 is 1/2: so many steps are left."""
-        cosine = sh.train.cosine_schedule(1.0, 10**7, cut=1.01, num_cuts=500)
-        total = 10**7 // 64
-        saved = sh.train.seesaw(cosine, 64, 10**7).steps_saved
-        assert saved == pytest.approx(total / 2, rel=0.02)
 
     @pytest.mark.parametrize(
         ("steps", "options", "message"),
@@ -173,10 +148,6 @@ class TestCosine:
             if schedule[time] != values[-1]:  # which stays
                 assert schedule[time] <= cosine * cut * (1 + 1e-9) + slope * cut
 
-    def test_it_has_a_reference_size_and_a_clock(self) -> None:
-        schedule = sh.train.cosine_schedule(0.1, 100, 32, follows="consumed")
-        assert (schedule.minibatch_size, schedule.follows) == (32, "consumed")
-
     @pytest.mark.parametrize(
         ("options", "message"),
         [
@@ -221,20 +192,3 @@ class TestTraining:
             self.session(tmp_path / checkpoint.name, rest, restore=checkpoint).train()
             tail = whole.steps[len(whole.steps) - len(rest.steps) :]
             assert [s[:6] for s in rest.steps] == [s[:6] for s in tail]
-
-    def test_the_same_samples_are_trained_in_fewer_steps(self) -> None:
-        counts = {}
-        for name in "plain", "seesaw":
-            rates: Any = sh.learning_parameter_schedule([0.04, 0.02, 0.01], epoch_size=100)
-            sizes: Any = 5
-            saved = 0
-            if name == "seesaw":
-                rates, sizes, saved = sh.train.seesaw(rates, 5, 300)
-            heard = Heard()
-            source = source_of_lengths([1] * 70)
-            sh.training_session(
-                line_trainer([heard], rates), source, sizes, max_samples=300
-            ).train()
-            assert source.current_position == heard.steps[-1].samples == 300
-            counts[name] = len(heard.steps) + saved
-        assert counts["plain"] == counts["seesaw"] == 60

@@ -65,15 +65,6 @@ def test_records_may_be_objects_of_json(path: Path) -> None:
     assert rows(corpus, max_errors=4) == [{"tokens": [1, 2], "text": [b"a\nb"]}]
 
 
-def test_records_may_be_sequence_examples(path: Path) -> None:
-    records = [
-        sh.tfrecord.encode_sequence_example({"label": n}, {"frames": np.full((n, 2), n, "f4")})
-        for n in (1, 3)
-    ]
-    write_array_record(path, records)
-    assert rows(sh.open(path)) == [{"frames": [[n, n]] * n, "label": [n]} for n in (1, 3)]
-
-
 @pytest.mark.parametrize(
     "options", ["group_size:1", "group_size:7", "group_size:4,uncompressed"]
 )
@@ -134,16 +125,6 @@ def test_a_file_that_changed_since_is_stale(path: Path) -> None:
         source.next_minibatch(2)
 
 
-def test_a_map_decodes_records(path: Path) -> None:
-    write_array_record(path, [b"1 2 3", b"4"])
-
-    def parse(row: Any) -> dict[str, Any]:
-        return {"tokens": np.array(row["record"][0].split(), np.int64)}
-
-    corpus = sh.open(path).map(parse, size="measured")
-    assert [row["tokens"] for row in rows(corpus)] == [[1, 2, 3], [4]]
-
-
 def test_what_cannot_be_read_is_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="payload must be one of"):
         sh.ArrayRecordDeserializer(path, payload="pickle")  # type: ignore[arg-type]
@@ -193,25 +174,6 @@ def test_a_tfds_folder_is_the_same_in_both_formats(tmp_path: Path) -> None:
     for options in ({"randomize": False}, {"randomization_seed": 3}, {"num_threads": 0}):
         assert ids("array", **options) == ids("tfrecord", **options)
     assert type(sh.open(folder / "array")) is type(sh.open(folder / "tfrecord"))
-
-
-def test_a_damaged_record_of_a_tfds_folder_is_skipped(tmp_path: Path) -> None:
-    folder = tfds_folder(tmp_path, [6], "group_size:2,uncompressed")
-    (path,) = (folder / "array").glob("*.array_record-*")
-    content = bytearray(path.read_bytes())
-    content[content.index(sh.tfrecord.encode_example({"x": 3}))] ^= 1
-    path.write_bytes(content)
-    dataset = sh.tfds.load(folder / "array", "train")
-    options: dict[str, Any] = {"randomize": False, "max_sweeps": 1}
-    with (
-        sh.MinibatchSource(dataset, **options) as source,
-        pytest.raises(sh.DataError, match="hash mismatch") as caught,
-    ):
-        list(source.minibatches(4))
-    assert caught.value.file == str(path)
-    with sh.MinibatchSource(dataset, max_errors=2, **options) as source:
-        found = [one for batch in source.minibatches(4) for one in batch["x"].values.tolist()]
-    assert found == [0, 1, 4, 5]
 
 
 def test_a_tfds_folder_with_too_few_examples_is_refused(tmp_path: Path) -> None:

@@ -161,12 +161,6 @@ def test_files_of_several_types_are_read_as_a_declared_one(
     assert rows(corpus) == [{"x": [1]}, {"x": [2]}, {"x": [3]}]
 
 
-def test_ids_may_be_an_array(write: Write, tmp_path: Path) -> None:
-    path = write(tmp_path / "a", {"x": [1, 2], "name": np.array([b"one", b"two"])})
-    source = sh.MinibatchSource(made(path, ["x"], ids="name"), randomize=False)
-    assert source.next_minibatch(2).ids == ["one", "two"]
-
-
 def test_rows_of_any_length_are_sequences_or_bytes(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -301,12 +295,6 @@ def test_any_byte_of_a_chunk_with_a_checksum_that_is_flipped_is_an_error(
             rows(sh.open(tmp_path / "a.zarr"))
         found = rows(sh.open(tmp_path / "a.zarr"), max_errors=1)
         assert found == [{"x": [n]} for n in (1, 2, 5, 6)]
-
-
-def test_a_store_that_is_one_array_has_values(tmp_path: Path) -> None:
-    zarr = pytest.importorskip("zarr")
-    zarr.create_array(tmp_path / "a.zarr", data=np.arange(3))
-    assert rows(sh.open(tmp_path / "a.zarr")) == [{"values": [n]} for n in range(3)]
 
 
 def test_texts_of_any_length_of_zarr_are_bytes(tmp_path: Path) -> None:

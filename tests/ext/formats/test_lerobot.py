@@ -164,34 +164,6 @@ def test_streams_are_chosen_and_renamed(made: Made) -> None:
         whole(sh.LeRobotDeserializer(made.folder, ["velocity"]))
 
 
-def test_shuffled_shared_and_resumed_runs_agree(made: Made) -> None:
-    corpus = sh.open(made.folder, streams=[TOP, "action"])
-    clip = corpus.map(sh.decode.video(TOP, 1, beside=["action"], size=8))
-    source = sh.MinibatchSource(clip, randomization_seed=2)
-    source.next_minibatch(2)
-    state = json.loads(json.dumps(source.get_checkpoint_state()))
-    wanted = source.next_minibatch(5)
-    again = sh.MinibatchSource(clip, randomization_seed=2, num_map_workers=0)
-    again.restore_from_checkpoint(state)
-    shares = []
-    for rank in range(2):
-        again.restore_from_checkpoint(state)
-        shares.append(again.next_minibatch(5, num_data_partitions=2, partition_index=rank))
-    found = {
-        name: (clip, action)
-        for share in shares
-        for name, clip, action in zip(
-            share.ids, share[TOP].values, share["action"].values, strict=True
-        )
-    }
-    assert set(found) == set(wanted.ids)
-    for name, clip_, action in zip(
-        wanted.ids, wanted[TOP].values, wanted["action"].values, strict=True
-    ):
-        assert (found[name][0] == clip_).all()
-        assert (found[name][1] == action).all()
-
-
 def edit_info(made: Made, **changes: Any) -> None:
     path = made.folder / "meta/info.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))

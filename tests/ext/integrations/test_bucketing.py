@@ -1,7 +1,6 @@
 """One executor per bucket: common parameters, a bounded cache, static shapes."""
 
 import copy
-import io
 from collections.abc import Callable
 from typing import Any
 
@@ -83,20 +82,6 @@ def test_a_state_is_loaded_into_all_buckets(assign: bool) -> None:
     assert module.current_bucket_key == 8
 
 
-def test_as_a_part_of_a_model_it_is_saved_and_loaded_by_its_name() -> None:
-    model = nn.Sequential(BucketingModule(Net, 8), nn.Linear(3, 1))
-    names = [f"0.{name}" for name in Net(8).state_dict()]
-    assert list(model.state_dict())[: len(names)] == names
-    file = io.BytesIO()
-    torch.save(model.state_dict(), file)
-    file.seek(0)
-    other = nn.Sequential(BucketingModule(Net, 8), nn.Linear(3, 1))
-    other[0].switch_bucket(4)
-    other.load_state_dict(torch.load(file), assign=True)
-    model[0].switch_bucket(4)
-    assert torch.equal(model.eval()(tokens(4)), other.eval()(tokens(4)))
-
-
 def test_converting_converts_every_bucket() -> None:
     module = BucketingModule(Net, 8)
     module.switch_bucket(4)
@@ -139,14 +124,6 @@ def test_the_cache_keeps_what_was_used_last() -> None:
     one.switch_bucket(4)
     one(tokens(4))
     assert one.bucket_keys == [4]
-
-
-def test_one_module_may_serve_all_buckets() -> None:
-    linear = nn.Linear(3, 2)
-    module = BucketingModule(linear, 8)
-    module.switch_bucket(4)
-    assert torch.equal(module(torch.ones(4, 3)), linear(torch.ones(4, 3)))
-    assert module.weight is linear.weight
 
 
 @pytest.mark.parametrize(
@@ -193,20 +170,6 @@ def test_more_than_eight_buckets_stay_compiled() -> None:
             torch.testing.assert_close(module(torch.ones(key, 3)), net(torch.ones(key, 3)))
     assert len(graphs) == len(keys), "each was compiled once, none again and none not at all"
     assert module.executor_info == (12, 13, 0)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_compiled_buckets_have_the_gradients_of_the_plain_module() -> None:
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    module = BucketingModule(Net, 8, backend="aot_eager")
-    plain = Net(4)
-    plain.load_state_dict(module.state_dict())
-    module.switch_bucket(4)
-    module(tokens(4)).square().sum().backward()
-    plain(tokens(4)).square().sum().backward()
-    for ours, wanted in zip(module.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(ours.grad, wanted.grad)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is here")

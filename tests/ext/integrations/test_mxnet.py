@@ -56,13 +56,6 @@ def test_what_is_not_served_is_warned_of_with_its_counts() -> None:
         BucketSentenceIter(SENTENCES, 2, [2, 4])
 
 
-def test_a_bucket_that_never_fills_may_be_the_default_one() -> None:
-    batches = make(SENTENCES, 3, [2, 4, 8], shuffle=False)
-    assert batches.buckets == [2, 4, 8]
-    assert batches.default_bucket_key == 8
-    assert {batch.bucket_key for batch in batches} == {2, 4}
-
-
 def test_buckets_without_a_sentence_are_removed_and_the_rest_sorted() -> None:
     sentences = [[1, 2], [3, 4]]
     batches = make(sentences, 2, [9, 2, 5, 2])
@@ -120,17 +113,6 @@ def test_it_goes_on_from_a_state(
     again.reset()
     batches.reset()
     assert told(again) == told(batches)
-
-
-def test_epochs_and_seeds_differ() -> None:
-    sentences = [[number, number] for number in range(64)]
-    batches = make(sentences, 4, seed=1)
-    first = told(batches)
-    batches.reset()
-    second = told(batches)
-    assert first != second
-    assert told(make(sentences, 4, seed=2)) not in (first, second)
-    assert told(make(sentences, 4, seed=1)) == first
 
 
 def test_a_state_of_other_data_is_refused() -> None:

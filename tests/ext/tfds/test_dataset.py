@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ext.tfds.folders import LABEL, NUMBERED, numbered, tensor, tree, write_folder
+from tests.ext.tfds.folders import NUMBERED, numbered, tensor, tree, write_folder
 
 import sweephand as sh
 from sweephand.ext.tfds import ReadConfig
@@ -61,21 +61,6 @@ def test_ids_are_those_of_tfds(folder: Path) -> None:
     assert [source.find(name, sweep=1) for name in ids] == list(range(11, 22))
     with pytest.raises(KeyError):
         source.find("demo-s.tfrecord-00000-of-00004__2")
-
-
-def test_a_seeded_shuffle_is_another_one_in_every_sweep(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path, {"s": numbered(1, 1, 1, 1, 1)}, NUMBERED)
-    config = ReadConfig(interleave_cycle_length=1, shuffle_seed=7)
-    dataset = sh.tfds.load(folder, "s", True, config)
-    source = serve(dataset, sweeps=3)
-    found = [n // 100 for n in values(source, 4)]
-    assert found == [2, 4, 0, 3, 1, 4, 3, 1, 0, 2, 1, 2, 3, 4, 0]
-    assert dataset.ids(0, 1, number=1) == ["demo-s.tfrecord-00004-of-00005__0"]
-    assert [source.find("demo-s.tfrecord-00003-of-00005__0", sweep=n) for n in range(3)] == [
-        3,
-        5 + 1,
-        10 + 2,
-    ]
 
 
 def test_a_seed_that_was_drawn_is_told_and_repeats_the_order(folder: Path) -> None:
@@ -169,98 +154,6 @@ def test_the_id_can_be_a_stream(folder: Path) -> None:
 
 
 # -- features --
-def test_features_come_out_as_they_are_declared(tmp_path: Path) -> None:
-    example = {
-        "image": b"PNG",
-        "label": 3,
-        "flag": True,
-        "half": [0.5, 1.5],
-        "wide": 0.25,
-        "big": np.array([2**64 - 1, 1], np.uint64),
-        "matrix": np.arange(6),
-        "flat": [1, 2, 3],
-        "rows": np.arange(4.0),
-        "words": ["a", "bc"],
-        "nest/box/0": [0.0, 0.25, 0.5, 1.0],
-        "nest/names/en": "hello",
-        "pairs/x": [1, 2],
-        "pairs/y": ["p", "q"],
-        "raw": np.arange(4, dtype="<u2").tobytes(),
-        "packed": zlib.compress(np.arange(6, dtype="<f4").tobytes()),
-        "deep/ragged_flat_values": [1, 2, 3],
-        "deep/ragged_row_lengths_0": [2, 0, 1],
-        "free/shape": [1, 2],
-        "free/value": b"xy",
-        "sound": [1, -1],
-        "clip": ["frame 0", "frame 1"],
-    }
-    features = tree(
-        image={"image": {"shape": {"dimensions": ["2", "2", "1"]}}},
-        label=LABEL,
-        flag=tensor("bool"),
-        half=tensor("float16", 2),
-        wide=tensor("float64"),
-        big=tensor("uint64", 2),
-        matrix=tensor("uint8", 2, 3),
-        flat=tensor("int32", -1),
-        rows=tensor("float32", -1, 2),
-        words={"sequence": {"feature": {"text": {}}, "length": "-1"}},
-        nest=tree(
-            box=tree(**{"0": {"boundingBox": {}}}), names={"translation": {"languages": ["en"]}}
-        ),
-        pairs={
-            "sequence": {
-                "feature": tree(x=tensor("int64"), y={"text": {}}),
-                "length": "-1",
-            }
-        },
-        raw=tensor("uint16", 2, 2, encoding="bytes"),
-        packed=tensor("float32", -1, 3, encoding="zlib"),
-        deep={
-            "sequence": {
-                "feature": {"sequence": {"feature": tensor("int64"), "length": "-1"}},
-                "length": "-1",
-            }
-        },
-        free=tensor("uint8", -1, -1, encoding="bytes"),
-        sound={"audio": {"dtype": "int64", "shape": {"dimensions": ["-1"]}}},
-        clip={"video": {}},
-    )
-    folder = write_folder(tmp_path, {"s": [[example]]}, features)
-    (folder / "label.labels.txt").write_text("cat\ndog\n")
-    dataset = sh.tfds.load(folder, "s")
-    assert dataset.label_names("label") == ["cat", "dog"]
-    source = serve(dataset)
-    batch = source.next_minibatch(1)
-    assert set(batch) == set(example)
-    found = {name: batch[name].values for name in batch}
-
-    def check(name: str, dtype: str, expected: Any) -> None:
-        assert found[name].dtype == np.dtype(dtype), name
-        assert found[name].tolist() == expected, name
-
-    check("image", "object", [b"PNG"])
-    check("label", "int64", [3])
-    check("flag", "bool", [True])
-    check("half", "float16", [[0.5, 1.5]])
-    check("wide", "float64", [0.25])
-    check("big", "uint64", [[2**64 - 1, 1]])
-    check("matrix", "uint8", [[[0, 1, 2], [3, 4, 5]]])
-    check("flat", "int32", [1, 2, 3])
-    check("rows", "float32", [[0.0, 1.0], [2.0, 3.0]])
-    check("words", "object", [b"a", b"bc"])
-    check("nest/box/0", "float32", [[0.0, 0.25, 0.5, 1.0]])
-    check("nest/names/en", "object", [b"hello"])
-    check("pairs/x", "int64", [1, 2])
-    check("pairs/y", "object", [b"p", b"q"])
-    check("raw", "uint16", [[[0, 1], [2, 3]]])
-    check("packed", "float32", [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
-    check("deep/ragged_flat_values", "int64", [1, 2, 3])
-    check("deep/ragged_row_lengths_0", "int64", [2, 0, 1])
-    check("free/shape", "int64", [[1, 2]])
-    check("free/value", "object", [b"xy"])
-    check("sound", "int64", [1, -1])
-    check("clip", "object", [b"frame 0", b"frame 1"])
 
 
 def test_streams_can_be_chosen_renamed_and_cast(tmp_path: Path) -> None:

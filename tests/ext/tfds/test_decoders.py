@@ -153,19 +153,6 @@ def any_image(folder: Path, *shape: int, **content: bytes) -> sh.tfds.Dataset:
     return sh.tfds.load(folder, "s", streams=streams, decoders={"x": raw_image})
 
 
-def test_a_shape_that_features_do_not_know_is_that_of_the_stream(tmp_path: Path) -> None:
-    dataset = any_image(tmp_path, 2, 3, 3, a=PIXELS.tobytes(), b=(PIXELS + 1).tobytes())
-    source = serve(dataset)
-    assert source.streams["pixels"].shape == (2, 3, 3)
-    assert np.array_equal(source.next_minibatch(2)["pixels"].values, [PIXELS, PIXELS + 1])
-
-
-def test_an_image_of_another_shape_than_the_stream_has_is_an_error(tmp_path: Path) -> None:
-    dataset = any_image(tmp_path, 4, 5, 3, a=PIXELS.tobytes())
-    with pytest.raises(sh.DataError, match=r"gave uint8 of shape \(2, 3, 3\), not .*4, 5"):
-        serve(dataset).next_minibatch(1)
-
-
 @pytest.mark.parametrize("shape", [(2, 3, 1), (2, 3)])
 def test_a_shape_that_contradicts_the_feature_is_refused(
     tmp_path: Path, shape: tuple[int, ...]
@@ -188,12 +175,6 @@ def test_an_absent_pillow_is_an_error_that_says_what_to_install(
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ImportError, match=r"'nest/image' needs Pillow: pip install"):
         load(tmp_path, example(0, b""), decoders={"nest/image": True})
-
-
-def test_pillow_decodes_images(tmp_path: Path) -> None:
-    dataset = load(tmp_path, example(0, png(PIXELS)), decoders={"nest/image": True})
-    batch = serve(dataset).next_minibatch(1)
-    assert np.array_equal(batch["nest/image"].values, [PIXELS])
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])

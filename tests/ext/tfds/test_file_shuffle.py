@@ -26,21 +26,6 @@ def test_numbers_from_the_middle_are_those_of_the_whole() -> None:
             assert philox(1, 2**40 + 3, first, count).tolist() == whole[first : first + count]
 
 
-def test_the_files_come_in_the_published_order() -> None:
-    shuffle = FileShuffle(7)
-    assert [shuffle.order(5, number).tolist() for number in range(3)] == [
-        [2, 4, 0, 3, 1],
-        [4, 3, 1, 0, 2],
-        [1, 2, 3, 4, 0],
-    ]
-    alike = FileShuffle(7, reshuffle=False)
-    assert [alike.order(5, number).tolist() for number in range(2)] == [[2, 4, 3, 0, 1]] * 2
-
-
-def test_every_file_comes_once() -> None:
-    assert sorted(FileShuffle(3).order(1024, 5).tolist()) == list(range(1024))
-
-
 def test_seeds_that_are_equal_modulo_the_prime_collide() -> None:
     def orders(seed: int, global_seed: int | None = None) -> list[list[int]]:
         shuffle = FileShuffle(seed, global_seed=global_seed)

@@ -1,7 +1,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from sweephand import DataError
@@ -50,21 +49,6 @@ def test_a_folder_says_what_it_holds(tmp_path: Path) -> None:
         f"demo-s.tfrecord-0000{shard}-of-00004" for shard in range(4)
     ]
     assert info.stored_splits["test"].files[0].name == "demo-test-00000_00001.tfrecord"
-
-
-def test_a_selection_is_runs_of_examples_in_files(tmp_path: Path) -> None:
-    splits = builder_info(make_folder(tmp_path)).splits
-    names = [f"{tmp_path}/demo-s.tfrecord-0000{shard}-of-00004" for shard in range(4)]
-    part = splits["s[3:9]"]
-    assert part.file_instructions == (
-        FileInstruction(names[0], 3, 1, 4),
-        FileInstruction(names[2], 0, 5, 7),
-    )
-    assert (part.num_examples, part.num_shards, part.shard_lengths) == (6, 2, (1, 5))
-    whole = splits["s"]
-    assert [(row.skip, row.take) for row in whole.file_instructions] == [(0, 4), (0, 7), (0, 3)]
-    twice = splits["s[:2]+test+s[:2]"]
-    assert [row.take for row in twice.file_instructions] == [2, 10, 2]
 
 
 def test_numbers_of_shards_have_as_many_digits_as_their_count(tmp_path: Path) -> None:
@@ -134,45 +118,6 @@ def test_an_absent_folder_is_not_found(tmp_path: Path) -> None:
 
 
 # -- the order --
-def test_the_order_is_the_interleaved_one() -> None:
-    order = ReadOrder(
-        rows(4, 7, 3), ReadConfig(interleave_cycle_length=2, interleave_block_length=2)
-    )
-    files, places = order.take(0, 14)
-    assert "".join(map(str, files)) == "00110011112212"
-    assert places.tolist() == [0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 0, 1, 6, 2]
-    assert [order.find(int(f), int(p)) for f, p in zip(files, places, strict=True)] == list(
-        range(14)
-    )
-
-
-def test_every_pass_shuffles_the_files_anew() -> None:
-    config = ReadConfig(interleave_cycle_length=1, shuffle_seed=7)
-    order = ReadOrder(rows(1, 1, 1, 1, 1), config, shuffle_files=True)
-    assert order.shuffle_seed == 7
-    passes = [order.take(0, 5, number=number)[0].tolist() for number in range(3)]
-    assert passes == [[2, 4, 0, 3, 1], [4, 3, 1, 0, 2], [1, 2, 3, 4, 0]]
-    assert [order.find(3, 0, number=number) for number in range(3)] == [3, 1, 2]
-
-
-def test_a_seed_that_was_not_given_is_drawn_and_told() -> None:
-    drawn = ReadOrder(rows(*[1] * 50), ReadConfig(), shuffle_files=True)
-    assert drawn.shuffle_seed is not None
-    again = ReadOrder(
-        rows(*[1] * 50), ReadConfig(shuffle_seed=drawn.shuffle_seed), shuffle_files=True
-    )
-    np.testing.assert_array_equal(drawn.take(0, 50)[0], again.take(0, 50)[0])
-
-
-@pytest.mark.parametrize("name", ["interleave_sort_fn", "experimental_interleave_sort_fn"])
-def test_files_may_be_sorted_and_then_shared(name: str) -> None:
-    config = ReadConfig(
-        interleave_cycle_length=1,
-        input_context=InputContext(num_input_pipelines=2, input_pipeline_id=1),
-        **{name: lambda files: files[::-1]},
-    )
-    order = ReadOrder(rows(1, 2, 3, 4), config)
-    assert [row.take for row in order.rows] == [3, 1]
 
 
 def test_a_written_order_is_guarded() -> None:
@@ -204,14 +149,6 @@ def test_wrong_options_are_refused() -> None:
 
 
 # -- ids --
-def test_an_id_counts_from_the_beginning_of_the_file() -> None:
-    name = "demo-train.tfrecord-00003-of-00010"
-    ids = ExampleIds([FileInstruction(f"/data/{name}", 15, 10, 40)])
-    assert ids.of(0, 2) == f"{name}__17"
-    assert list(ids.find(f"{name}__17")) == [(0, 2)]
-    for absent in (f"{name}__14", f"{name}__25", f"{name}__x", "other__17", name, "__17"):
-        with pytest.raises(KeyError):
-            list(ids.find(absent))
 
 
 def test_an_example_may_be_selected_twice() -> None:

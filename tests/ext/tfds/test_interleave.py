@@ -30,32 +30,6 @@ def visit_by_visit(lengths: list[int], cycle: int, block: int) -> list[tuple[int
     return order
 
 
-def spell(order: Interleave, names: str = "abcd") -> str:
-    return " ".join(
-        names[file] + str(index) for file, index in map(order.at, range(len(order)))
-    )
-
-
-def test_a_file_keeps_its_slot_for_one_more_visit() -> None:
-    order = Interleave([5, 2, 4, 3], cycle_length=2, block_length=2)
-    assert spell(order) == "a0 a1 b0 b1 a2 a3 a4 c0 c1 d0 d1 c2 c3 d2"
-
-
-def test_a_split_is_interleaved_as_published() -> None:
-    order = Interleave([4, 7, 3], cycle_length=2, block_length=2)  # shards 0, 2, 3
-    expected = "00 01 20 21 02 03 22 23 24 25 30 31 26 32"
-    assert spell(order, "023") == expected
-
-
-def test_positions_are_found_in_the_table() -> None:
-    order = Interleave([20, 13, 16, 9], cycle_length=2, block_length=3)
-    assert len(order) == 58
-    assert order.at(20) == (0, 11)
-    assert order.at(50) == (2, 11)
-    assert order.find(0, 11) == 20
-    assert order.find(2, 11) == 50
-
-
 @given(
     lengths=st.lists(st.integers(1, 40), max_size=12),
     cycle=st.integers(1, 8),
@@ -94,10 +68,6 @@ def test_a_place_in_a_hundred_million_examples_is_found_at_once() -> None:
 def test_positions_outside_are_refused(first: int, count: int) -> None:
     with pytest.raises(IndexError, match=r"positions must be in \[0, 7\)"):
         Interleave([4, 3], cycle_length=2, block_length=2).take(first, count)
-
-
-def test_no_files_have_no_order() -> None:
-    assert len(Interleave([], cycle_length=16, block_length=16)) == 0
 
 
 @pytest.mark.parametrize("cycle", [0, -1, 2.0, None])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -176,12 +175,6 @@ def test_a_shard_that_was_replaced_stops_the_run(url: str) -> None:
         store.pipe(shard, store.cat(shard))
         with pytest.raises(sh.StaleError, match=r"memory:.*00004-of-00008.*replaced"):
             list(source.minibatches(sum(SHARDS)))
-
-
-def test_a_selection_goes_to_other_processes(url: str) -> None:
-    corpus = sh.tfds.load(url, "s", True)
-    again = pickle.loads(pickle.dumps(corpus))
-    assert delivered(again, randomize=False) == delivered(corpus, randomize=False)
 
 
 def test_a_url_of_this_machine_is_a_path(folder: Path) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweephand.ext.tfds import ReadInstruction, even_splits
-from sweephand.ext.tfds.splits import Interval, as_split
+from sweephand.ext.tfds.splits import as_split
 
 LENGTHS = {"s": [4, 0, 7, 3], "test": [10], "h": [100], "g": [50, 100], "t-1_x": [5]}
 
@@ -13,69 +13,6 @@ LENGTHS = {"s": [4, 0, 7, 3], "test": [10], "h": [100], "g": [50, 100], "t-1_x":
 def interval(spec: str, lengths: dict[str, list[int]] = LENGTHS) -> tuple[int, int]:
     (found,) = as_split(spec).resolve(lengths)
     return found.begin, found.end
-
-
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        ("s", (0, 14)),
-        ("s[3:9]", (3, 9)),
-        ("s[-5:]", (9, 14)),
-        ("s[:-5]", (0, 9)),
-        ("s[:50%]", (0, 7)),
-        ("s[25%:75%]", (4, 10)),
-        ("s[1shard:3shard]", (4, 11)),
-        ("s[2shard]", (4, 11)),
-        ("s[-1shard]", (11, 14)),
-        ("s[0shard]", (0, 4)),
-        ("s[:-1shard]", (0, 11)),
-        ("s[-99shard:2shard]", (0, 4)),
-        ("s[10%:]", (1, 14)),
-        ("s[1_0:]", (10, 14)),
-        ("s[14:]", (14, 14)),
-        ("t-1_x", (0, 5)),
-    ],
-)
-def test_a_slice_selects_examples(spec: str, expected: tuple[int, int]) -> None:
-    assert interval(spec) == expected
-
-
-@pytest.mark.parametrize(
-    ("percent", "num_examples", "expected"),
-    [
-        ("50", 5, 2),
-        ("50", 7, 4),
-        ("37.5", 4, 2),
-        ("12.5", 4, 0),
-        ("75", 14, 10),
-        ("-10", 15, 13),
-    ],
-)
-def test_halves_are_rounded_to_the_even_example(
-    percent: str, num_examples: int, expected: int
-) -> None:
-    assert interval(f"x[{percent}%:]", {"x": [num_examples]}) == (expected, num_examples)
-
-
-@pytest.mark.parametrize(
-    ("from_", "to", "expected"),
-    [
-        (None, 50, (0, 50)),
-        (50, None, (50, 150)),
-        (50, 100, (50, 100)),
-        (-10, None, (140, 150)),
-    ],
-)
-def test_steps_of_one_percent_leave_a_remainder(
-    from_: int | None, to: int | None, expected: tuple[int, int]
-) -> None:
-    split = ReadInstruction("g", from_, to, unit="%", rounding="pct1_dropremainder")
-    assert split.resolve(LENGTHS) == [Interval("g", *expected)]
-
-
-def test_the_nearest_example_is_the_default() -> None:
-    assert interval("g[50%:]") == (75, 150)
-    assert interval("g[-10%:]") == (135, 150)
 
 
 @pytest.mark.parametrize(
@@ -128,12 +65,6 @@ def test_a_negative_percentage_that_rounds_to_nothing_warns(
         assert interval(spec) == expected
 
 
-def test_parts_are_read_one_after_the_other() -> None:
-    parts = as_split("s[:3] + test+s[:2]").resolve(LENGTHS)
-    assert parts == [Interval("s", 0, 3), Interval("test", 0, 10), Interval("s", 0, 2)]
-    assert [part.split for part in as_split("all").resolve(LENGTHS)] == list(LENGTHS)
-
-
 def test_instructions_and_text_can_be_added() -> None:
     instruction = ReadInstruction("s", to=3)
     for split in (instruction + "test", "s[:3]" + ReadInstruction("test")):
@@ -174,27 +105,6 @@ def test_a_fraction_of_a_step_of_one_percent_is_whole_examples(
             split.resolve({"s": [200]})
     else:
         assert split.resolve({"s": [200]}) == [("s", 0, end)]
-
-
-def test_a_split_is_cut_evenly() -> None:
-    def sizes(**options: bool) -> list[tuple[int, int]]:
-        parts = even_splits("test", 4, **options)
-        return [(one.begin, one.end) for part in parts for one in part.resolve(LENGTHS)]
-
-    assert sizes() == [(0, 3), (3, 6), (6, 8), (8, 10)]
-    assert sizes(drop_remainder=True) == [(0, 2), (2, 4), (4, 6), (6, 8)]
-
-
-def test_every_summand_is_cut_on_its_own() -> None:
-    first, second = even_splits("test[:3]+s[:5]", 2)
-    assert first.resolve(LENGTHS) == [Interval("test", 0, 2), Interval("s", 0, 3)]
-    assert second.resolve(LENGTHS) == [Interval("test", 2, 3), Interval("s", 3, 5)]
-    nested = even_splits(first + "h", 2)[1]
-    assert nested.resolve(LENGTHS) == [
-        Interval("test", 1, 2),
-        Interval("s", 2, 3),
-        Interval("h", 50, 100),
-    ]
 
 
 @given(size=st.integers(0, 1000), count=st.integers(1, 50))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -57,14 +56,6 @@ def test_a_page_is_written_that_is_what_the_run_sees(
     assert all(name in page.text for name in minibatch.ids)
     assert not page.named("nav")
     assert "t.npz step 2" in " ".join(page.text.split())
-
-
-def test_the_answer_as_json_names_the_page(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = call(capsys, "t.npz", "--size", 200, "--html", "out.html", "--json")
-    assert code == 0
-    assert json.loads(out) == {"ok": True, "html": "out.html", "title": "t.npz: step 0"}
 
 
 def test_a_source_of_a_script_is_taken_as_it_is_with_its_decoder(

@@ -65,26 +65,6 @@ def test_the_cells_are_those_of_the_array_with_their_labels(
     assert page.texts("cell")[: len(expected)] == expected
 
 
-def test_gaps_are_seen_on_the_side_where_they_are(tokens: sh.ArrayDeserializer) -> None:
-    for side in ("left", "right"):
-        page = shown(sh.Padded(side=side), tokens)  # type: ignore[arg-type]
-        gaps = [found["title"] for found in page.of_class("gap")]
-        assert gaps
-        assert all(title.startswith("cells 0 to ") for title in gaps) is (side == "left")
-        assert page.named("svg", "gaps")
-    assert not shown(sh.Ragged(), tokens).of_class("gap")
-
-
-def test_a_sequence_that_goes_on_is_marked_on_both_sides() -> None:
-    corpus = sh.ArrayDeserializer({"tokens": [np.arange(40), np.arange(40)]})
-    source = sh.MinibatchSource(corpus, layout=sh.TruncatedBPTT(16), randomize=False)
-    first, second = read(source.show(16, 0)), read(source.show(16, 1))
-    assert "▸" in first.text
-    assert "◂ array__0" not in first.text.replace("  ", " ")
-    assert "◂" in second.text
-    assert "16 samples of 40, from 16" in second.text
-
-
 def test_packed_rows_name_the_position_of_each_token_in_its_sequence() -> None:
     corpus = sh.ArrayDeserializer({"tokens": [np.arange(5), np.arange(3)]})
     source = sh.MinibatchSource(corpus, layout=sh.Packed(10), randomize=False)
@@ -93,23 +73,6 @@ def test_packed_rows_name_the_position_of_each_token_in_its_sequence() -> None:
     assert titles[5] == "tokens, cell 5, position 0 of array__1"
     starts = [found["title"] for found in read(source.show(10)).of_class("start")]
     assert [title.split(",")[1] for title in starts] == [" cell 0", " cell 5"]
-
-
-def test_a_bucket_and_its_width_are_named(tokens: sh.ArrayDeserializer) -> None:
-    page = shown(sh.Bucketed([8, 16, 40]), tokens)
-    assert re.search(r"bucket +up to (8|16|40) samples", page.text)
-
-
-def test_frames_name_the_utterance_of_each() -> None:
-    corpus = sh.ArrayDeserializer(
-        {
-            "x": [np.ones((length, 3), np.float32) for length in (4, 2)],
-            "state": [np.arange(4), np.arange(2)],
-        }
-    )
-    source = sh.MinibatchSource(corpus, layout=sh.Frames(), randomize=False)
-    page = read(source.show(6))
-    assert all(name in page.text for name in source.next_minibatch(6).ids)
 
 
 def test_a_mixture_shows_which_corpus_each_sequence_is_of() -> None:
@@ -162,15 +125,6 @@ def test_events_are_marked_where_they_are_and_banned_ids_named() -> None:
     assert len(page.named("g", "event")) == 2
     assert "ban at 0: ids ['array__5']" in page.text
     assert "1 left out by events: array__5" in page.text
-
-
-def test_to_look_moves_nothing_and_starts_no_thread(tokens: sh.ArrayDeserializer) -> None:
-    source = sh.MinibatchSource(tokens, randomization_seed=4)
-    source.next_minibatch(100)
-    before = source.get_checkpoint_state()
-    page = source.show(100)
-    assert source.get_checkpoint_state() == before
-    assert source.next_minibatch(100).ids[0] in page.html
 
 
 def test_a_minibatch_shows_itself_in_a_notebook_and_decoded(

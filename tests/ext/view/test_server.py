@@ -88,15 +88,6 @@ def test_nothing_can_be_changed(server: ViewServer, method: str) -> None:
     assert answer.headers["Allow"] == "GET, HEAD"
 
 
-def test_an_unknown_method_is_refused(server: ViewServer) -> None:
-    assert ask(server, method="BREW")[0].status == 501
-
-
-def test_a_head_has_no_body(server: ViewServer) -> None:
-    answer, body = ask(server, method="HEAD")
-    assert (answer.status, body) == (200, b"")
-
-
 def test_a_wrong_question_is_a_bad_request_in_a_page(server: ViewServer) -> None:
     answer, body = ask(server, f"/{server.token}/?step=%3Cscript%3E")
     assert answer.status == 400

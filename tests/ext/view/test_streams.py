@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import sys
 from io import BytesIO
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from tests.ext.view.pages import Read, read
 
 import sweephand as sh
 from sweephand.ext.view.objects import tile_of
-from sweephand.ext.view.png import encode, heat, shrunk
+from sweephand.ext.view.png import heat, shrunk
 
 NASTY = "<script>alert('&')<br>"
 
@@ -68,12 +67,6 @@ def test_pictures_are_thumbnails_with_their_labels(shape: tuple[int, ...]) -> No
     )
 
 
-def test_pictures_of_floats_are_scaled_and_it_is_said() -> None:
-    page = shown(x=np.random.default_rng(0).normal(size=(60, 3, 16, 16)).astype(np.float32))
-    assert "Scaled: from -" in page.text
-    assert len(page.named("img")) == 12
-
-
 def stored(kind: str, number: int) -> bytes:
     if kind in ("JPEG", "PNG", "GIF", "WEBP"):
         image, made = pytest.importorskip("PIL.Image"), BytesIO()
@@ -111,15 +104,6 @@ def test_what_is_damaged_or_unknown_is_said_and_the_others_are_shown() -> None:
     page = shown(x=np.array(found * 12, object))
     assert page.text.count("cannot be decoded: ") == 8
     assert "00 ff 00 ff" in page.text
-
-
-def test_a_package_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sweephand.base import pictures
-
-    found = np.array([stored("JPEG", 1)] * 60, object)
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    monkeypatch.setattr(pictures, "Image", type(pictures.Image)("PIL.Image", extra="image"))
-    assert "pip install 'sweephand[image]'" in shown(x=found).text
 
 
 def test_texts_are_escaped_and_keep_their_lines() -> None:
@@ -163,14 +147,6 @@ def test_numbers_that_are_none_are_counted_and_break_the_wave() -> None:
     assert "no finite number" in shown(x=np.full((60, 12), np.nan)).text
 
 
-def test_short_vectors_and_matrices_are_lines_of_numbers() -> None:
-    page = shown(
-        small=np.arange(180.0).reshape(60, 3), matrix=np.arange(1200.0).reshape(60, 4, 5)
-    )
-    assert "array__2 6 7 8" in page.text
-    assert "and 52 more samples" in page.text
-
-
 def test_sparse_samples_are_columns_and_values(tmp_path: Path) -> None:
     pytest.importorskip("scipy")
     path = tmp_path / "x.ctf"
@@ -206,19 +182,6 @@ def test_names_ids_and_decoded_text_may_be_anything() -> None:
         page = read(source.show(200, decode=decode))
         assert NASTY in page.text
         page.text.encode()
-
-
-def test_a_decoder_that_fails_is_said_below_its_tokens(tokens: sh.ArrayDeserializer) -> None:
-    page = read(sh.MinibatchSource(tokens).show(100, decode={3: "a"}))
-    assert "decode has failed for 1" in page.text
-
-
-def test_a_png_is_that_of_pillow() -> None:
-    image = pytest.importorskip("PIL.Image")
-    for channels in (1, 3, 4):
-        pixels = np.random.default_rng(0).integers(0, 256, (5, 7, channels)).astype(np.uint8)
-        found = np.asarray(image.open(BytesIO(encode(pixels)))).reshape(pixels.shape)
-        np.testing.assert_array_equal(found, pixels)
 
 
 def test_a_picture_is_shrunk_by_means() -> None:

@@ -10,13 +10,12 @@ from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
-from tests.ext.view.conftest import LENGTHS, words
+from tests.ext.view.conftest import words
 from tests.ext.view.pages import Read
 
 import sweephand as sh
 from sweephand.ext.view import steps
 from sweephand.ext.view.question import Question
-from sweephand.ext.view.timeline import LossCurve
 from sweephand.ext.view.viewer import Viewer
 from sweephand.layouts.by_name import layout_names
 from sweephand.source.twin import twin_of
@@ -120,17 +119,6 @@ def test_an_id_leads_to_the_worker_who_gets_it(
                 assert page.of_class("here")
 
 
-def test_a_banned_sequence_is_found_where_it_would_have_been(
-    source: sh.MinibatchSource,
-) -> None:
-    source.events.ban(["array__5"], at=0)
-    viewer = Viewer(partial(twin_of, source.timeline), "x", Question(size=SIZE))
-    page = asked(viewer, "search=array__5")
-    assert "array__5  begins at nominal time" in page.text
-    assert "1 left out by events: array__5" in page.text
-    viewer.close()
-
-
 def test_wrong_places_are_said_and_the_controls_stay(viewer: Viewer) -> None:
     for query, words_of_it in {
         "time=999999": "the data end before nominal time 999,999",
@@ -149,27 +137,6 @@ def test_wrong_places_are_said_and_the_controls_stay(viewer: Viewer) -> None:
 def test_an_address_that_makes_no_sense_is_an_error(viewer: Viewer, query: str) -> None:
     with pytest.raises(ValueError, match=query.partition("=")[0]):
         viewer.first.asked(query)
-
-
-def test_settings_stay_at_the_nominal_time(viewer: Viewer) -> None:
-    page = asked(viewer, "step=5")
-    hidden = [found for found in page.named("input") if found.get("name") == "time"]
-    assert [found["value"] for found in hidden if found["type"] == "hidden"] == [
-        str(time_of(page))
-    ]
-
-
-def test_every_worker_is_a_link_away(viewer: Viewer, source: sh.MinibatchSource) -> None:
-    page = asked(viewer, "workers=3&rank=1")
-    ranks = [
-        parse_qs(found["href"][1:])["rank"]
-        for found in page.named("a")
-        if "rank=" in found["href"]
-    ]
-    assert ["0"] in ranks
-    assert ["2"] in ranks
-    share = source.next_minibatch(SIZE, num_data_partitions=3, partition_index=1)
-    assert all(name in page.text for name in share.ids[:5])
 
 
 def test_far_away_steps_are_counted_from_there(
@@ -199,32 +166,6 @@ def test_damaged_data_are_said_and_can_be_left() -> None:
     with pytest.raises(sh.DataError):
         viewer.page_alone(viewer.first)
     viewer.close()
-
-
-def test_a_ledger_is_drawn_over_the_timeline_and_its_last_losses_listed(
-    source: sh.MinibatchSource,
-) -> None:
-    ids = source.next_minibatch(SIZE).ids
-    curve = LossCurve(
-        np.arange(1000) * 3, np.append(np.linspace(4, 1, 999), np.nan), {ids[0]: 1.25}
-    )
-    viewer = Viewer(partial(twin_of, source.timeline), "x", Question(size=SIZE), curve=curve)
-    page = asked(viewer)
-    points = page.named("polyline")[0]["points"].split()
-    assert len(points) == 400
-    assert points[0].endswith(",6.0") or float(points[0].partition(",")[2]) < 7
-    assert "last loss" in page.text
-    assert re.search(rf"{ids[0]} +\d+ +1\.25", page.text)
-    assert "mean loss of steps, from 1.0" in page.text
-    viewer.close()
-
-
-def test_a_source_of_sweeps_shows_them_and_one_that_ends_its_end(
-    source: sh.MinibatchSource,
-) -> None:
-    page = Read(source.show(SIZE).html)
-    assert len(page.named("rect", "sweep0")) + len(page.named("rect", "sweep1")) == 3
-    assert f"{3 * sum(LENGTHS):,}" in page.text
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 20, 500])

@@ -160,11 +160,6 @@ def test_a_rule_of_one_s_own_may_make_several_pictures() -> None:
     assert minibatch["grid"].values.tolist() == [[1, 4, 4], [1, 2, 2]]
 
 
-def test_one_tile_of_a_picture_is_llava_s_way() -> None:
-    rule = sh.images.Tiles(size=336, merge=1, most=1)
-    assert rule.num_placeholders(100, 900) == 576
-
-
 def test_patches_are_the_pixels_block_by_block() -> None:
     file = stored(16, 24)
     pixels = np.asarray(Image.open(io.BytesIO(file)))
@@ -206,18 +201,6 @@ def test_tiles_are_parts_of_the_resized_picture() -> None:
     of_second = made["patches"][4].reshape(3, 8, 8).transpose(1, 2, 0)
     assert np.array_equal(first, pixels[:8, :8])
     assert np.array_equal(of_second, pixels[:8, 16:24])
-
-
-def test_a_picture_on_its_side_is_turned_before_it_is_measured() -> None:
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    file = stored(16, 48, "JPEG", exif=exif)
-    sequence = {"image": [file], "tokens": np.array([1])}
-    assert PATCHIFY(sequence)["grid"].tolist() == [[1, 12, 4]]
-    lengths = sh.images.patches("image", RULE)
-    assert lengths(sequence)["patches"] == 48
-    lying = sh.images.patchify("image", RULE, placeholder=1, upright=False)
-    assert lying(sequence)["grid"].tolist() == [[1, 4, 12]]
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"])
@@ -368,35 +351,6 @@ def sequences(data: sh.MinibatchData) -> list[Any]:
     if data.asarray().ndim == 2:
         return [row[:n] for row, n in zip(data.asarray(), data.lengths, strict=True)]
     return np.split(data.values, data.offsets[1:-1])
-
-
-@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded(), sh.Bucketed([64, 200])])
-def test_every_layout_has_the_pictures_of_itssequences(layout: sh.Layout) -> None:
-    with sh.MinibatchSource(corpus().map(PATCHIFY), layout=layout, max_sweeps=1) as source:
-        total = 0
-        for minibatch in source.minibatches(300):
-            placeholders = [
-                int((tokens == PLACEHOLDER).sum()) for tokens in sequences(minibatch["tokens"])
-            ]
-            assert (np.diff(minibatch["patches"].offsets) // 4).tolist() == placeholders
-            total += minibatch["grid"].num_samples
-    assert total == sum(map(len, DOCUMENTS["image"]))
-
-
-def test_processes_and_workers_share_the_plan() -> None:
-    mapped = corpus().map(PATCHIFY)
-    with sh.MinibatchSource(mapped, **LIMITED) as source:
-        wanted = delivered(source, 3)
-    options = {**LIMITED, "num_map_workers": 2, "map_executor": "processes"}
-    with sh.MinibatchSource(mapped, **options) as source:
-        assert delivered(source, 3) == wanted
-    ids: list[list[str]] = [[] for _ in wanted]
-    for rank in range(2):
-        with sh.MinibatchSource(mapped, **LIMITED) as source:
-            for own in ids:
-                share = source.next_minibatch(512, num_data_partitions=2, partition_index=rank)
-                own += share.ids
-    assert [sorted(own) for own in ids] == [sorted(one["ids"]) for one in wanted]
 
 
 def test_the_second_start_reads_no_header(tmp_path: Path, calls: dict[str, int]) -> None:

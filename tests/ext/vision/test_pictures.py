@@ -69,16 +69,6 @@ def test_a_palette_with_transparency_needs_no_warning() -> None:
     assert decoded(content).shape == (3, 12, 10)
 
 
-def test_a_picture_stands_upright_unless_that_is_not_wanted() -> None:
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    for kind in ("PNG", "JPEG", "TIFF"):
-        content = stored(PIXELS, kind, exif=exif)
-        assert decoded(content).shape == (3, 10, 12)
-        stored_so = (3, 10, 12) if kind == "TIFF" else (3, 12, 10)  # Pillow turns all TIFFs
-        assert decoded(content, upright=False).shape == stored_so
-
-
 def test_a_stream_says_that_it_is_of_pictures() -> None:
     contents = [stored(PIXELS[: 5 + n]) for n in range(4)]
     shape = (3, 8, 6)
@@ -158,19 +148,6 @@ def test_pictures_of_any_size_come_as_pixels() -> None:
         zip(minibatch["x"].as_sequences(), minibatch["x_size"].values, strict=True)
     ):
         assert (pixels.reshape(*size, 3) == PIXELS[: 3 + n]).all()
-
-
-@pytest.mark.parametrize("workers", [0, 3])
-def test_draws_do_not_depend_on_workers_and_sizes(workers: int) -> None:
-    contents = [stored(PIXELS + n) for n in range(9)]
-    steps = [sh.images.RandomResizedCrop(6), sh.images.RandomHorizontalFlip()]
-    corpus = sh.ArrayDeserializer({"x": contents}).map(sh.decode.image("x", transforms=steps))
-
-    def all_by(size: int, workers: int) -> np.ndarray:
-        with sh.MinibatchSource(corpus, max_sweeps=2, num_map_workers=workers) as source:
-            return np.concatenate([one["x"].values for one in source.minibatches(size)])
-
-    assert (all_by(9, 1) == all_by(4, workers)).all()
 
 
 def test_arguments_are_checked() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-import wave
 from pathlib import Path
 from typing import Any
 
@@ -97,17 +96,6 @@ def test_damage_is_told_with_the_sequence_and_counted() -> None:
         with sh.MinibatchSource(corpus, max_sweeps=1, max_errors=1) as source:
             assert source.next_minibatch(200).num_sequences == 1
             assert len(source.errors) == 1
-
-
-def test_a_wav_of_another_writer_is_read() -> None:
-    file = io.BytesIO()
-    with wave.open(file, "wb") as out:
-        out.setnchannels(1)
-        out.setsampwidth(2)
-        out.setframerate(8000)
-        out.writeframes(tone(5).tobytes())
-    corpus = sh.ArrayDeserializer({"x": [file.getvalue()]})
-    assert (sequences(corpus.map(sh.decode.audio("x", dtype="int16")))[0] == tone(5)).all()
 
 
 def test_a_missing_library_is_named_with_what_brings_it(

@@ -228,16 +228,6 @@ def test_scaled_is_part_of_a_states_fingerprint() -> None:
         source().restore_from_checkpoint(state)
 
 
-def test_damage_is_named_by_its_sequence() -> None:
-    corpus = sh.ArrayDeserializer({"x": [PHOTO, PHOTO[:5000]]})
-    pictures = corpus.map(sh.decode.image("x", 64, scaled=True))
-    with (
-        sh.MinibatchSource(pictures, randomize=False) as source,
-        pytest.raises(sh.DataError, match="5000 bytes are no picture that can be decoded"),
-    ):
-        source.next_minibatch(2)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

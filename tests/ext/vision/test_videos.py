@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -382,20 +381,6 @@ def test_wrong_arguments_are_refused() -> None:
     arrays = sh.ArrayDeserializer({"x": np.zeros((2, 3))})
     with pytest.raises(sh.DataError, match="a video is stored bytes, or a dict"):
         first_minibatch(arrays.map(sh.decode.video("x", 1)))
-
-
-def test_a_run_resumes_into_the_same_clips() -> None:
-    contents = [video(15, first=number) for number in range(9)]
-    corpus = sh.ArrayDeserializer({"x": contents}).map(sh.decode.video("x", 3, stride=2))
-    source = sh.MinibatchSource(corpus, randomization_seed=5)
-    source.next_minibatch(4)
-    state = json.loads(json.dumps(source.get_checkpoint_state()))
-    wanted = source.next_minibatch(8)
-    again = sh.MinibatchSource(corpus, randomization_seed=5)
-    again.restore_from_checkpoint(state)
-    found = again.next_minibatch(8)
-    assert found.ids == wanted.ids
-    assert (found["x"].values == wanted["x"].values).all()
 
 
 def scripts(folder: Path) -> dict[str, bytes]:
