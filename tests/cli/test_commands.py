@@ -40,18 +40,6 @@ def test_info_tells_streams_and_lengths(tokens: Path, call: Call, tmp_path: Path
     assert is_png(png)
 
 
-def test_info_shows_a_table_and_a_histogram(tokens: Path, call: Call) -> None:
-    shown = call("info", tokens).out
-    assert "tokens   uint16" in shown
-    assert "32 - 63" in shown
-
-
-def test_index_says_that_arrays_need_none(tokens: Path, rows: Path, call: Call) -> None:
-    for path in (tokens, rows):
-        assert call("index", path, "--json").facts["index"] is None
-        assert "needs no index" in call("index", path).out
-
-
 @pytest.mark.parametrize("workers", [1, 3])
 def test_plan_foretells_what_is_delivered(tokens: Path, workers: int, call: Call) -> None:
     options = ["--size", 200, "--seed", 4, "--workers", workers, "--json"]
@@ -121,14 +109,6 @@ def test_plan_compares_layouts_as_sources_deliver_them(tmp_path: Path, call: Cal
         assert found["imbalance"] == pytest.approx(worst)
 
 
-def test_plan_packs_into_rows_of_the_length_that_is_asked_for(tokens: Path, call: Call) -> None:
-    short = call("plan", tokens, "--row-length", 40, "--lanes", 1).out
-    assert 'Packed(40, "split")' in short
-    long = call("plan", tokens, "--row-length", 256, "--lanes", 1, "--json").facts
-    assert long["layouts"]["packed"]["layout"] == "Packed(256)"
-    assert long["layouts"]["packed"]["shapes"] <= 2
-
-
 def test_plan_recommends_what_pads_least_and_says_why(
     tokens: Path, rows: Path, call: Call
 ) -> None:
@@ -182,23 +162,6 @@ def test_a_plan_by_score_is_no_shuffle(tokens: Path, call: Call, tmp_path: Path)
         assert found.facts["nominal_time"] == source.find("tokens.npz__0")
 
 
-def test_plan_and_bench_draw(tokens: Path, call: Call, tmp_path: Path) -> None:
-    plan, bench = tmp_path / "plan.png", tmp_path / "bench.png"
-    assert call("plan", tokens, "--workers", 2, "--png", plan).code == 0
-    assert call("bench", tokens, "--rounds", 2, "--seconds", 0.01, "--png", bench).code == 0
-    assert is_png(plan)
-    assert is_png(bench)
-
-
-def test_without_matplotlib_the_error_says_how_to_get_it(
-    tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    answer = call("plan", tokens, "--png", tmp_path / "plan.png")
-    assert answer.code == 1
-    assert answer.err.endswith("figures need matplotlib: pip install 'sweephand[plot]'\n")
-
-
 @pytest.mark.parametrize("step", [0, 7, 41])
 def test_trace_tells_what_a_step_saw(tokens: Path, step: int, call: Call) -> None:
     facts = call("trace", tokens, "--step", step, "--size", 300, "--seed", 2, "--json").facts
@@ -249,15 +212,6 @@ def test_find_is_the_inverse_of_trace(tokens: Path, sweep: int, call: Call) -> N
     place = traced["ids"].index("tokens.npz__123")
     assert found["nominal_time"] == traced["nominal_time"] + sum(traced["sizes"][:place])
     assert found["sweep"] == sweep
-
-
-def test_find_names_an_id_that_is_not_there(tokens: Path, call: Call) -> None:
-    answer = call("find", tokens, "tokens.npz__300")
-    assert answer.code == 1
-    assert answer.err == (
-        "sweephand find: no sequence has the id 'tokens.npz__300'; here ids look like "
-        "'tokens.npz__0'\n"
-    )
 
 
 def test_find_says_how_ids_look(tokens: Path, call: Call) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,14 +187,6 @@ def test_a_store_is_looked_at_as_a_disk_is(
         store.rm(at, recursive=True)
 
 
-def test_one_file_is_told_too(tmp_path: Path, call: Call) -> None:
-    corpus = corpus_for(format_corpora.megatron)
-    format_corpora.megatron(tmp_path, corpus)
-    for suffix in (".idx", ".bin"):
-        facts = call("info", tmp_path / f"part-0{suffix}", "--json").facts
-        assert (facts["format"], facts["num_sequences"]) == ("Megatron", 13)
-
-
 def test_damage_is_listed_by_index(tmp_path: Path, call: Call) -> None:
     path = tmp_path / "x.tfrecord"
     sh.tfrecord.write(path, [{"x": n} for n in range(5)])
@@ -218,16 +209,3 @@ def test_what_the_files_do_not_say_is_asked_for(tmp_path: Path, call: Call) -> N
     assert (
         "a chunk size is for arrays" in call("info", tmp_path / "y.ctf", "--chunk-size", 3).err
     )
-
-
-def test_without_pyarrow_the_error_says_how_to_get_it(
-    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    format_corpora.parquet(tmp_path, corpus_for(format_corpora.parquet))
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "sweephand.deserializers.parquet", raising=False)
-    monkeypatch.delitem(sys.modules, "sweephand.deserializers.units.arrow_units", raising=False)
-    monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
-    outcome = call("info", tmp_path / "a.parquet")
-    assert outcome.code == 1
-    assert "pip install 'sweephand[parquet]'" in outcome.err

@@ -28,13 +28,6 @@ def test_a_wrong_usage_says_where_and_what_to_do(tokens: Path, call: Call) -> No
     }
 
 
-def test_a_command_that_is_none_is_json_too(call: Call) -> None:
-    answer = call("plam", "--json")
-    assert answer.code == 2
-    assert answer.facts["where"] == {"command": None}
-    assert answer.facts["hint"] == "sweephand --help"
-
-
 def test_an_error_of_the_data_has_its_place(tmp_path: Path, call: Call) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": [1, 2]}\n{"a": [1, 2\n{"a": [1, 2]}\n')
@@ -77,13 +70,6 @@ def test_figures_that_json_lacks_are_null(
     )
     answer = call("info", tokens, "--json")
     assert strict(answer.out) == {"ok": True, "a": [None, {"b": [None, 1.5]}]}
-
-
-def test_a_seed_that_is_too_large_is_a_line(tokens: Path, call: Call) -> None:
-    answer = call("plan", tokens, "--seed", 2**64)
-    assert answer.code == 1
-    assert answer.err.count("\n") == 1
-    assert "randomization_seed" in answer.err
 
 
 def test_warnings_are_a_line_on_standard_error(

@@ -66,22 +66,6 @@ def test_an_absent_file_is_one_line_on_standard_error(name: str, call: Call) -> 
     assert answer.err.count("\n") == 1
 
 
-def test_wrong_usage_has_its_own_exit_code(tokens: Path, call: Call) -> None:
-    for words in (
-        [],
-        ["plam", tokens],
-        ["plan"],
-        ["plan", tokens, "--size", 0],
-        ["plan", tokens, "--size", "1.5"],
-        ["plan", tokens, "--window-chunks", 3, "--window-samples", 50],
-        ["trace", tokens, "--size", 8],
-        ["bench", tokens, "--seconds", "nan"],
-    ):
-        answer = call(*words)
-        assert answer.code == 2
-        assert "usage: sweephand" in answer.err
-
-
 def test_a_bug_is_not_dressed_up_as_an_error_of_the_user(
     tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

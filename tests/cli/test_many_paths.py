@@ -7,7 +7,6 @@ import os
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.cli.conftest import Call
 from tests.ext.tfds.folders import NUMBERED, numbered, write_folder
@@ -107,17 +106,6 @@ def test_a_tfds_dataset_has_a_default_configuration(tmp_path: Path) -> None:
     assert len(sizes(sh.open(tmp_path / "de"))) == 3
 
 
-def test_a_saved_dataset_of_splits_is_opened_by_one(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    datasets.disable_progress_bars()
-    splits = {name: datasets.Dataset.from_dict({"a": [1, 2]}) for name in ("train", "test")}
-    datasets.DatasetDict(splits).save_to_disk(tmp_path / "saved")
-    assert len(sizes(sh.open(tmp_path / "saved" / "train"))) == 2
-    assert len(sizes(sh.ArrowDeserializer(tmp_path / "saved" / "train"))) == 2
-    with pytest.raises(ValueError, match=r"the splits train, test: give the folder of one"):
-        sh.open(tmp_path / "saved")
-
-
 def test_a_home_folder_is_found(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,28 +118,6 @@ def test_a_home_folder_is_found(
 def test_json_lines_have_several_suffixes(tmp_path: Path) -> None:
     for suffix in (".json", ".jsonl", ".ndjson"):
         assert len(sizes(sh.open(lines(tmp_path, f"x{suffix}", 2)))) == 2
-
-
-def test_info_prints_what_reads_the_same_streams(tmp_path: Path, call: Call) -> None:
-    path = tmp_path / "train.jsonl"
-    path.write_text('{"tokens": [1, 2], "a b": [[0.5, 1.5]], "text": "hi"}\n')
-    ctf = tmp_path / "train.ctf"
-    ctf.write_text("0 |words 3:1 |label 0 1\n1 |words 9:1 |label 1 0\n")
-    np.savez(tmp_path / "x.npz", x=np.ones((3, 4), np.float32), y=np.arange(3))
-    for place in (path, ctf, tmp_path / "x.npz"):
-        code = call("info", place, "--json").facts["stream_defs"]
-        assert code in call("info", place).out
-        definitions = eval(code, {"sh": sh})  # what a user pastes
-        told, declared = (
-            sh.MinibatchSource(sh.open(place, streams), randomize=False)
-            for streams in (None, definitions)
-        )
-        assert declared.streams == told.streams
-        first, second = (source.next_minibatch(3) for source in (told, declared))
-        assert list(first) == list(second) == list(definitions)
-        for name in first:
-            one, other = first[name].as_sequences(), second[name].as_sequences()
-            assert str(one) == str(other)
 
 
 def test_folders_of_a_store_are_found_as_those_of_a_disk(tmp_path: Path) -> None:

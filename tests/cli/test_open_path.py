@@ -60,18 +60,6 @@ def test_chunks_can_be_made_smaller(tokens: Path, rows: Path) -> None:
         assert source.chunk_sequences.max() == 7
 
 
-def test_what_is_no_data_is_refused(tmp_path: Path, call: Call) -> None:
-    (tmp_path / "text.npy").write_text("not an array")
-    (tmp_path / "empty").mkdir()
-    for name, told in (
-        ("text.npy", "holds text: write sh.TextDeserializer"),
-        ("empty", "is empty"),
-    ):
-        answer = call("info", tmp_path / name)
-        assert answer.code == 1
-        assert told in answer.err
-
-
 def test_pickled_objects_are_never_loaded(tmp_path: Path, call: Call) -> None:
     np.savez(tmp_path / "x.npz", x=np.array([{}], object))
     np.save(tmp_path / "x.npy", np.array([{}], object))

@@ -37,26 +37,6 @@ def test_a_picture_is_kept_as_png_and_as_a_page_that_stands_alone(
     assert "figure:" in shown
 
 
-@pytest.mark.parametrize("kind", ["png", "html"])
-@pytest.mark.parametrize(
-    ("name", "more"),
-    [
-        ("verify", []),
-        ("index", []),
-        ("trace", ["--size", 8, "--step", 1]),
-        ("find", ["tokens.npz__3"]),
-    ],
-)
-def test_a_command_without_a_picture_says_so(
-    name: str, more: list[object], kind: str, tokens: Path, call: Call, tmp_path: Path
-) -> None:
-    answer = call(name, tokens, *more, f"--{kind}", tmp_path / "x")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"sweephand {name}: --{kind}: {name} has no picture; info,")
-    assert not (tmp_path / "x").exists()
-    assert f"--{kind}" not in call(name, "--help").out
-
-
 def test_a_place_that_cannot_be_written_is_said_before_the_work(
     tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

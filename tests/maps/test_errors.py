@@ -114,22 +114,6 @@ def test_arguments_are_checked() -> None:
         sh.MinibatchSource(corpus(), map_executor="fibers")  # type: ignore[arg-type]
 
 
-def test_a_state_of_another_map_is_refused() -> None:
-    def state_of(mapped: sh.Deserializer) -> dict[str, Any]:
-        with sh.MinibatchSource(mapped) as source:
-            return source.get_checkpoint_state()
-
-    state = state_of(corpus().map(functions.negate))
-    for other in (
-        corpus(),
-        corpus().map(functions.negate, version=2),
-        corpus().map(functions.negate, name="other"),
-    ):
-        with sh.MinibatchSource(other) as source, pytest.raises(sh.StateError, match="names"):
-            source.restore_from_checkpoint(state)
-    assert len(str(state)) < 1000
-
-
 def test_a_damaged_sequence_is_not_mapped() -> None:
     class Chunks(sh.UserDeserializer):
         def stream_infos(self) -> sh.StreamDefs:

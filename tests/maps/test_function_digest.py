@@ -210,33 +210,6 @@ def test_options_of_maps_of_ours_are_in_their_digests() -> None:
     assert len(digests) == 5
 
 
-def chat_file(folder: Path) -> Path:
-    path = folder / "chat.jsonl"
-    messages = [{"role": role, "content": "yes"} for role in ("user", "assistant")]
-    path.write_text("".join(json.dumps({"messages": messages}) + "\n" for _ in range(9)))
-    return path
-
-
-@pytest.mark.parametrize("cache", [True, False])
-def test_conversations_are_encoded_by_the_function_that_is_given(
-    cache: bool, tmp_path: Path
-) -> None:
-    masks, states = [], []
-    for encode in (
-        sh.chat.encode(lambda messages: ([1, 2, 3], [1, 0, 1])),
-        sh.chat.encode(lambda messages: ([1, 2, 3], [1, 1, 1])),
-        sh.chat.encode(lambda messages: ([1, 2, 3, 4], [1, 1, 1, 1])),
-    ):
-        corpus = sh.open(chat_file(tmp_path)).map(encode, cache=cache)
-        with sh.MinibatchSource(corpus, max_sweeps=1) as source:
-            masks.append(source.next_minibatch(4)["loss_mask"].values.tolist())
-            states.append(source.state_dict())
-            if len(states) > 1:
-                with pytest.raises(sh.StateError):
-                    source.load_state_dict(states[0])
-    assert [sum(mask) for mask in masks] == [2, 3, 4]
-
-
 LOCK = threading.Lock()
 
 

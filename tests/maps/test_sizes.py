@@ -37,15 +37,6 @@ def test_a_filter_is_asked_before_a_map_or_behind_it() -> None:
         assert (np.frombuffer(one["x"], np.int64) == np.repeat(x, 2)).all()
 
 
-def test_a_measured_size_is_planned() -> None:
-    mapped = corpus().map(functions.twice, size="measured")
-    with sh.MinibatchSource(mapped, layout=sh.Packed(64), max_sweeps=1) as source:
-        assert source.num_samples_per_sweep == 2 * sum(map(len, X))
-        assert sum(minibatch.num_samples for minibatch in source.minibatches(640)) == 2 * sum(
-            map(len, X)
-        )
-
-
 def test_what_is_empty_is_left_out() -> None:
     def no_short_ones(sequence: dict[str, Any]) -> dict[str, Any]:
         return {"x": sequence["x"][10:]}

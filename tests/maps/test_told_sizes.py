@@ -58,47 +58,6 @@ def test_lengths_of_items_are_integers_that_fit(lengths: Any) -> None:
         sh.MinibatchSource(sh.MapDeserializer(items, lengths=lengths))
 
 
-class Telling(sh.UserDeserializer):
-    """One chunk, of which the given things are told."""
-
-    def __init__(self, infos: Any, lengths: Any) -> None:
-        self.infos, self.lengths = infos, lengths
-
-    def stream_infos(self) -> Any:
-        return ["x"]
-
-    def num_chunks(self) -> int:
-        return 1
-
-    def chunk_infos(self) -> object:
-        return self.infos
-
-    def sequence_lengths(self, chunk_id: int) -> object:
-        return self.lengths
-
-    def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
-        return {"x": [np.arange(2), np.arange(3)]}
-
-
-@pytest.mark.parametrize(
-    ("infos", "lengths"),
-    [
-        ([(2, 5.5)], [2, 3]),
-        ([(True, 5)], [2, 3]),
-        ([(2, None)], [2, 3]),
-        (np.array([[2, 2**63 + 5]], np.uint64), [2, 3]),
-        ([(2, 5)], [True, 3]),
-        ([(2, 5)], [2.5, 2.5]),
-        ([(2, 5)], [None, 5]),
-        ([(2, 2**32 + 5)], [2, 2**32 + 3]),
-    ],
-    ids=repr,
-)
-def test_what_a_user_tells_of_chunks_is_integers_that_fit(infos: Any, lengths: Any) -> None:
-    with pytest.raises((sh.DataError, ValueError, TypeError), match=r"chunk_infos|lengths"):
-        sh.MinibatchSource(Telling(infos, lengths)).next_minibatch(5)
-
-
 @pytest.mark.parametrize(
     "scores",
     [[True, 2, 3, 4], [1, None, 2, 3], [2**53 + 1, 0.5, 1, 2], ["1", "2", "3", "4"],

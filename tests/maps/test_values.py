@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -118,35 +117,6 @@ def test_neither_size_nor_threads_nor_window_change_a_value(
     assert found == expected
 
 
-@given(data=st.data(), workers=st.integers(1, 7), size=st.integers(1, 400))
-def test_shares_are_parts_of_the_whole(data: st.DataObject, workers: int, size: int) -> None:
-    mapped = corpus().map(functions.stamp, random=True)
-    whole = all_of(mapped, size, sweeps=2)
-    shares = []
-    for rank in range(workers):
-        with sh.MinibatchSource(mapped, max_sweeps=2, randomization_seed=9) as source:
-            shares += delivered(
-                source.minibatches(size, num_data_partitions=workers, partition_index=rank)
-            )
-    key = repr
-    assert sorted(shares, key=key) == sorted(whole, key=key)
-
-
-@given(stop=st.integers(0, 40), size=st.integers(1, 200))
-def test_a_run_that_is_resumed_gives_the_same(stop: int, size: int) -> None:
-    mapped = corpus().map(functions.stamp, random=True).map(functions.flip, random=True)
-    options: Any = {"max_sweeps": 2, "randomization_seed": 9}
-    with sh.MinibatchSource(mapped, **options) as source:
-        loop = source.minibatches(size)
-        first = delivered(list(islice(loop, stop)))
-        state = source.get_checkpoint_state()
-        rest = delivered(loop)
-    with sh.MinibatchSource(mapped, **options) as source:
-        source.restore_from_checkpoint(state)
-        assert delivered(source.minibatches(size)) == rest
-    assert first + rest == all_of(mapped, size, 2)
-
-
 def test_another_map_changes_no_value() -> None:
     alone = all_of(corpus().map(functions.stamp, random=True))
     beside = all_of(
@@ -167,30 +137,6 @@ def test_the_order_is_that_of_the_corpus() -> None:
     ):
         assert one.find("array__17", 3) == other.find("array__17", 3)
         assert one.sequence_ids(50, 300) == other.sequence_ids(50, 300)
-
-
-LAYOUTS = {
-    "padded": sh.Padded(),
-    "packed": sh.Packed(40, split_long="split"),
-    "cut rows": sh.Packed(8, split_long="split"),
-    "bucketed": sh.Bucketed([8, 16, 30]),
-    "bptt": sh.TruncatedBPTT(5),
-}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_in_every_layout_the_samples_are_those_of_the_map(layout: str) -> None:
-    mapped = corpus().map(functions.stamp, random=True)
-    expected: Counter[int] = Counter()
-    for _, one in all_of(mapped, sweeps=2):
-        expected.update(np.frombuffer(one["x"], np.int64).tolist())
-    found: Counter[int] = Counter()
-    with sh.MinibatchSource(
-        mapped, layout=LAYOUTS[layout], max_sweeps=2, randomization_seed=9
-    ) as source:
-        for minibatch in source.minibatches(130):
-            found.update(minibatch["x"].values.tolist())
-    assert found == expected
 
 
 def test_a_minibatch_of_many_sweeps_tells_each() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +20,6 @@ def tokens(folder: Path) -> None:
 
 def nothing(folder: Path) -> None:
     pass
-
-
-def text(name: str, content: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_text(content) and None  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -138,13 +133,3 @@ def test_help_of_a_command_is_asked_for_either_way(capsys: pytest.CaptureFixture
         helped.append(capsys.readouterr().out)
     assert helped[0] == helped[1] != helped[2] == helped[3]
     assert "Describe the data at a path" in helped[2]
-
-
-def test_a_missing_package_is_answered_by_what_brings_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tokens(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert run(["info", "train.npz", "--png", "x.png"]) == 1
-    assert "pip install 'sweephand[plot]'" in capsys.readouterr().err

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,33 +123,3 @@ def test_a_session_writes_strict_json_and_goes_on(control: Any, tmp_path: Path) 
     trainer = train(again, 90)
     assert repr(again.state) == repr(ODD)
     assert trainer.consumed.samples >= 90
-
-
-def test_a_state_of_an_earlier_version_is_read(tmp_path: Path) -> None:
-    """It held Infinity as Python writes it."""
-    odd = Odd()
-    odd.state = dict(ODD)
-    trainer = line_trainer(stateful={"odd": odd})
-    state = trainer.state_dict()
-    strict(state["state"])
-    state["state"] = json.dumps(of_json(json.loads(state["state"])))
-    assert "Infinity" in state["state"]
-    again = Odd()
-    line_trainer(stateful={"odd": again}).load_state_dict(state)
-    assert again.state["best"] == math.inf
-
-
-def test_progress_that_is_not_finite_is_strict(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    writer = sh.JSONLProgressWriter(path)
-    figures = {"loss": math.nan, "metric": -math.inf, "num_samples": 3}
-    writer.write(sh.train.Record("training", 1, 3, figures))
-    assert strict(path.read_text())["loss"] == "nan"
-
-
-def test_receipts_of_a_rate_that_is_not_finite_are_hashed(tmp_path: Path) -> None:
-    source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(8.0)}))
-    with sh.train.Receipts(tmp_path) as receipts:
-        receipts.record(source.next_minibatch(4), control={"loss": math.inf})
-        receipts.record(source.next_minibatch(4), control={"loss": math.nan})
-    assert sh.train.Receipts(tmp_path).audit(source).ok

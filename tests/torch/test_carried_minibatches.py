@@ -94,17 +94,6 @@ def test_a_loader_of_torchs_with_its_defaults_adds_no_axis(num_workers: int) -> 
     assert item["label"].shape == (3,)
 
 
-def as_it_is(minibatch: sh.Minibatch) -> sh.Minibatch:
-    return minibatch
-
-
-def test_a_whole_minibatch_goes_through_a_loader_with_its_defaults() -> None:
-    dataset = sh.torch.IterableDataset(make_source(), 10, to_item=as_it_is)
-    (item,) = DataLoader(dataset)
-    assert isinstance(item, sh.Minibatch)
-    assert item.ids == ["array__0", "array__1", "array__2"]
-
-
 def test_it_goes_through_the_functions_of_accelerate() -> None:
     operations = pytest.importorskip("accelerate.utils.operations")
     for carried in (minibatch := make_source().next_minibatch(10), minibatch.torch()):

@@ -2,7 +2,6 @@
 
 import pickle
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
-from torchdata.stateful_dataloader import StatefulDataLoader
 
 import sweephand as sh
 import sweephand.torch
@@ -65,23 +63,6 @@ def test_a_loader_that_forks_a_source_in_use_goes_on_from_there() -> None:
     assert first + [values(item) for item in loader] == expected(16)
 
 
-@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")  # torchdata's
-@pytest.mark.parametrize("stop", [0, 1, 2, 5])
-@pytest.mark.parametrize("num_workers", [0, 1, 2])
-def test_a_stateful_loader_resumes_exactly(num_workers: int, stop: int) -> None:
-    def loader() -> StatefulDataLoader:
-        return StatefulDataLoader(
-            everything(source()), batch_size=None, num_workers=num_workers
-        )
-
-    first = loader()
-    seen = [values(item) for item in islice(iter(first), stop)]
-    state = first.state_dict()
-    second = loader()
-    second.load_state_dict(state)
-    assert seen + [values(item) for item in second] == expected(16)
-
-
 def test_ranks_share_every_minibatch() -> None:
     shares = [
         [
@@ -99,20 +80,6 @@ def test_ranks_share_every_minibatch() -> None:
         assert sorted(one + two) == sorted(both)
 
 
-def test_tensors_share_the_memory_of_arrays() -> None:
-    data = source().next_minibatch(16)["x"]
-    tensor = data.torch()
-    assert tensor.data_ptr() == data.values.ctypes.data
-    assert tensor.dtype == torch.int64
-
-
-def test_padded_minibatches_come_with_their_mask() -> None:
-    padded = source(layout=sh.Padded(pad_value=-1))
-    item = sh.torch.tensors_of(padded.next_minibatch(16))
-    assert item["x"].shape == item["x_mask"].shape
-    assert ((item["x"] == -1) == (item["x_mask"] == 0)).all()
-
-
 def test_bfloat16_becomes_a_tensor_of_it() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     array = np.array([1.0, -2.5, 3.0], dtype=ml_dtypes.bfloat16)
@@ -120,14 +87,6 @@ def test_bfloat16_becomes_a_tensor_of_it() -> None:
     assert tensor.dtype == torch.bfloat16
     assert tensor.tolist() == [1.0, -2.5, 3.0]
     assert tensor.data_ptr() == array.ctypes.data
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is here")
-def test_a_copy_to_a_device_goes_through_pinned_memory() -> None:
-    data = source().next_minibatch(16)["x"]
-    tensor = data.torch("cuda", non_blocking=True)
-    torch.cuda.synchronize()
-    assert tensor.cpu().tolist() == data.values.tolist()
 
 
 def npy_source(folder: Path) -> sh.MinibatchSource:
@@ -164,12 +123,3 @@ def test_packed_rows_come_with_segments_and_positions(num_workers: int) -> None:
         assert np.array_equal(item["x"], minibatch["x"].asarray())
         assert np.array_equal(item["segment_ids"], minibatch.segment_ids)
         assert np.array_equal(item["position_ids"], minibatch.position_ids)
-
-
-@pytest.mark.parametrize("layout", [sh.Bucketed([4, 9]), sh.TruncatedBPTT(4)])
-def test_layouts_with_progress_go_through_worker_processes(layout: sh.Layout) -> None:
-    loader = DataLoader(everything(source(layout=layout)), batch_size=None, num_workers=2)
-    wanted = [minibatch["x"].asarray() for minibatch in source(layout=layout).minibatches(16)]
-    found = [item["x"].numpy() for item in loader]
-    assert len(found) == len(wanted)
-    assert all(map(np.array_equal, found, wanted))

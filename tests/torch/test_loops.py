@@ -94,14 +94,6 @@ def test_a_loop_goes_on_behind_what_a_break_left(
     assert seen == sweeps_of(make_source())
 
 
-def test_spawned_processes_that_persist_go_on_behind_a_break() -> None:
-    loader = make_loader(make_source(), (2, True, "spawn"))
-    seen = list(islice(loader, 3))
-    seen += loader
-    seen += loader
-    assert seen == sweeps_of(make_source())[: len(seen)]
-
-
 @pytest.mark.parametrize("processes", PROCESSES)
 def test_a_state_beside_processes_is_of_what_was_handed_out(
     processes: tuple[int, bool, str | None],
@@ -337,21 +329,6 @@ def test_a_stateful_loader_resumes_the_rest_of_a_sweep(num_workers: int) -> None
         assert seen + list(second) == sweep
 
 
-def test_a_stateful_loader_that_had_finished_never_starts_over() -> None:
-    def loader(num_workers: int) -> StatefulDataLoader:
-        dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
-        return StatefulDataLoader(dataset, batch_size=None, num_workers=num_workers)
-
-    for num_workers in (0, 2):
-        first = loader(num_workers)
-        seen = list(first)
-        second = loader(num_workers)
-        second.load_state_dict(first.state_dict())
-        seen += second
-        assert seen == sweeps_of(make_source())[: len(seen)]
-        assert len(seen) > len(sweeps_of(make_source())) // 2
-
-
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 def test_a_state_of_processes_that_all_delivered_is_refused_by_name(num_workers: int) -> None:
     def loader() -> StatefulDataLoader:
@@ -439,19 +416,6 @@ def fails_at_the_third(minibatch: sh.Minibatch) -> list[int]:
     return values_of(minibatch)
 
 
-@pytest.mark.parametrize("prefetch_factor", [1, 5])
-@pytest.mark.parametrize("num_workers", [1, 3])
-def test_what_is_read_ahead_changes_nothing(num_workers: int, prefetch_factor: int) -> None:
-    options: Any = {"num_workers": num_workers, "prefetch_factor": prefetch_factor}
-    wanted = sweeps_of(make_source())
-    ours = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
-    loader = sh.torch.DataLoader(ours, **options)
-    assert [item for _ in range(3) for item in loader] == wanted
-    theirs = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
-    other = DataLoader(theirs, batch_size=None, **options)
-    assert [item for _ in range(3) for item in other] == wanted
-
-
 def test_no_more_than_one_process_reads() -> None:
     dataset = sh.torch.IterableDataset(make_source(), 16, to_item=pid_of)
     assert len(set(sh.torch.DataLoader(dataset, num_workers=3))) == 1
@@ -518,16 +482,6 @@ def test_a_length_beside_processes_that_nobody_counts_is_none_or_right(
         assert lengths(max_samples=50) == [10, None, 9]
     else:
         assert lengths(max_samples=50) == [13, 13, 12]
-
-
-@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
-def test_a_list_of_another_loader_is_a_sweep_each_time(kind: type[DataLoader[Any]]) -> None:
-    for limits in ({"max_sweeps": 3}, {"max_samples": 50}):
-        source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(20)}), **limits)  # type: ignore[arg-type]
-        dataset = sh.torch.IterableDataset(source, 4)
-        loader = kind(dataset, batch_size=None, num_workers=2)
-        found = [len(list(loader)) for _ in range(3)]
-        assert found == [5, 5, 5 if "max_sweeps" in limits else 3]
 
 
 def test_options_that_make_minibatches_are_refused() -> None:
