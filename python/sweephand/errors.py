@@ -114,11 +114,24 @@ class DataError(Exception):
         self.sequence = sequence
         self.line = line
 
-    def within(self, *, file: str | None = None, offset: int | None = None) -> Self:
+    def within(
+        self,
+        *,
+        file: str | None = None,
+        offset: int | None = None,
+        sequence: int | None = None,
+    ) -> Self:
         """Return the same error with facts of the caller added where they are unknown."""
-        reason, own_file, own_offset, *rest = self.args
-        file = file if own_file is None else own_file
-        return type(self)(reason, file, offset if own_offset is None else own_offset, *rest)
+        reason, own_file, own_offset, chunk, stream, own_sequence, line = self.args
+        return type(self)(
+            reason,
+            file if own_file is None else own_file,
+            offset if own_offset is None else own_offset,
+            chunk,
+            stream,
+            sequence if own_sequence is None else own_sequence,
+            line,
+        )
 
     def __str__(self) -> str:
         """Return place and reason as the C++ core writes them, with nothing unprintable."""

@@ -1,0 +1,1 @@
+"""Logs of waves, for sweephand."""
