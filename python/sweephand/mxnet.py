@@ -3,8 +3,7 @@
 New code takes ``MinibatchSource(..., layout=Bucketed(...))``, which serves every sentence.
 """
 
-from sweephand.ext.integrations.sentence_buckets import encode_sentences
-from sweephand.ext.integrations.sentences import BucketSentenceIter, DataBatch
+from sweephand.ext.integrations.sentences import BucketSentenceIter, DataBatch, encode_sentences
 
 __all__ = ["BucketSentenceIter", "DataBatch", "encode_sentences"]
 

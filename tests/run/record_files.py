@@ -14,10 +14,8 @@ import sweephand as sh
 from sweephand.corpus.columns import ColumnData
 from sweephand.errors import DataError
 from sweephand.ext.follow.ledger.read_ledger import read_ledger
-from sweephand.ext.follow.receipts.header import Header
-from sweephand.ext.follow.receipts.read_receipts import read_file
-from sweephand.ext.follow.receipts.receipt import Receipt
-from sweephand.ext.follow.receipts.receipt_file import ReceiptFile
+from sweephand.ext.follow.receipts.receipt import Header, Receipt, read_file
+from sweephand.ext.follow.receipts.receipts import ReceiptFile
 from sweephand.files.index_content import IndexContent, read_index, write_index
 from sweephand.files.node_cache.entries import Entries
 from sweephand.files.node_cache.folder import Journal, JournalRecord

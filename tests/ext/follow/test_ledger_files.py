@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.ext.follow.ledger import ledger_file, step_file
-from sweephand.ext.follow.ledger.blocks import LEDGER, blocks_of
+from sweephand.ext.follow.ledger import loss_ledger, step_log
+from sweephand.ext.follow.ledger.read_ledger import LEDGER, blocks_of
 
 Row = dict[str, Any]
 
@@ -85,11 +85,11 @@ def test_rows_are_written_when_they_are_many_or_old(
     with sh.LossLedger(tmp_path) as ledger:
         record(ledger, 1, 1)
         assert rows_of(tmp_path) == []
-        monkeypatch.setattr(step_file, "_MOST_SECONDS", 0.0)
+        monkeypatch.setattr(step_log, "_MOST_SECONDS", 0.0)
         record(ledger, 2, 2)
         assert len(rows_of(tmp_path)) == 6
         monkeypatch.undo()
-        monkeypatch.setattr(ledger_file, "_MOST_ROWS", 5)
+        monkeypatch.setattr(loss_ledger, "_MOST_ROWS", 5)
         record(ledger, 3, 3)
         assert len(rows_of(tmp_path)) == 6
         record(ledger, 4, 4)
@@ -106,7 +106,7 @@ def test_two_writers_of_one_file_are_refused(folder: Path) -> None:
 
 
 def test_numbers_beyond_32_bits_are_kept(tmp_path: Path) -> None:
-    from sweephand.ext.follow.ledger.loss_rows import StepRows, pack_rows, unpack_rows
+    from sweephand.ext.follow.ledger.read_ledger import StepRows, pack_rows, unpack_rows
 
     numbers = np.array([3, 2**40], np.uint64)
     step = StepRows(7, 2**50, numbers, np.array([1, 2], np.uint32), np.float32([0.5, 2]))

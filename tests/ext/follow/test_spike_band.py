@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.ext.follow.spikes.band import LEAST_FIGURES, Band, median_and_deviation
-from sweephand.ext.follow.spikes.bisection import TrialResult, find_spiking
-from sweephand.ext.follow.spikes.spike_watch import SpikeWatch
+from sweephand.ext.follow.spikes.spike_trials import TrialResult, find_spiking
+from sweephand.ext.follow.spikes.spike_watch import (
+    LEAST_FIGURES,
+    Band,
+    SpikeWatch,
+    median_and_deviation,
+)
 
 
 def highest(figures: Sequence[float], window: int = 64) -> float:

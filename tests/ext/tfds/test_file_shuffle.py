@@ -1,6 +1,6 @@
 import pytest
 
-from sweephand.ext.tfds.file_shuffle import FileShuffle, philox
+from sweephand.ext.tfds.read_order import FileShuffle, philox
 
 
 def test_the_generator_is_the_published_one() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.sanitized import unmeasured
 
-from sweephand.ext.tfds.interleave import Interleave
+from sweephand.ext.tfds.read_order import Interleave
 
 
 def visit_by_visit(lengths: list[int], cycle: int, block: int) -> list[tuple[int, int]]:

@@ -14,9 +14,8 @@ import pytest
 from tests.ext.view.conftest import words
 
 import sweephand as sh
-from sweephand.ext.view.question import Question
 from sweephand.ext.view.server import ViewServer
-from sweephand.ext.view.viewer import Viewer
+from sweephand.ext.view.viewer import Question, Viewer
 from sweephand.source.twin import twin_of
 
 sync_api = pytest.importorskip("playwright.sync_api")

@@ -13,9 +13,8 @@ import pytest
 
 import sweephand as sh
 from sweephand.ext.view.page import policy
-from sweephand.ext.view.question import Question
 from sweephand.ext.view.server import ViewServer
-from sweephand.ext.view.viewer import Viewer
+from sweephand.ext.view.viewer import Question, Viewer
 from sweephand.source.twin import twin_of
 
 

@@ -14,7 +14,7 @@ from tests.ext.view.pages import Read, read
 
 import sweephand as sh
 from sweephand.ext.view.objects import tile_of
-from sweephand.ext.view.png import heat, shrunk
+from sweephand.ext.view.pictures import heat, shrunk
 
 NASTY = "<script>alert('&')<br>"
 

@@ -14,9 +14,8 @@ from tests.ext.view.conftest import words
 from tests.ext.view.pages import Read
 
 import sweephand as sh
-from sweephand.ext.view import steps
-from sweephand.ext.view.question import Question
-from sweephand.ext.view.viewer import Viewer
+from sweephand.ext.view import source_view
+from sweephand.ext.view.viewer import Question, Viewer
 from sweephand.layouts.by_name import layout_names
 from sweephand.source.twin import twin_of
 
@@ -142,7 +141,7 @@ def test_an_address_that_makes_no_sense_is_an_error(viewer: Viewer, query: str) 
 def test_far_away_steps_are_counted_from_there(
     viewer: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps.clock, "monotonic", iter(range(10**6)).__next__)
+    monkeypatch.setattr(source_view.clock, "monotonic", iter(range(10**6)).__next__)
     page = asked(viewer, "size=1&time=3400")
     assert "So far away steps are counted from there" in page.text
     assert "from nominal time 3,4" in page.text
@@ -177,8 +176,8 @@ def test_steps_of_equal_sequences_are_computed_and_those_of_the_plan(
     corpus = sh.ArrayDeserializer({"x": [np.arange(length)] * 43})
     source = sh.MinibatchSource(corpus, **limit)  # type: ignore[arg-type]
     planned = [one.nominal_time for one, _ in zip(source.plan(size), range(340), strict=False)]
-    found = steps.Steps(source.cursor, size)
-    monkeypatch.delattr(steps.Steps, "_plan_one")
+    found = source_view.Steps(source.cursor, size)
+    monkeypatch.delattr(source_view.Steps, "_plan_one")
     assert [
         position and position.time for position in map(found.begin_of, range(len(planned)))
     ] == planned

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.ext.vision.images import turbo
-from sweephand.ext.vision.images.stored import picture_of
-from sweephand.ext.vision.images.turbo import SCALES, decoded, plain_frame, scaled
+from sweephand.ext.vision.images import stored as decoders
+from sweephand.ext.vision.images.stored import SCALES, decoded, picture_of, plain_frame, scaled
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("simplejpeg")
@@ -125,7 +124,7 @@ def test_a_cut_or_flipped_jpeg_is_what_it_is_by_pillow(
                 yield str(error)
 
     ours = list(found())
-    monkeypatch.setattr(turbo, "_is_same", lambda: False)
+    monkeypatch.setattr(decoders, "_is_same", lambda: False)
     assert ours == list(found())
 
 
@@ -144,22 +143,22 @@ def test_without_simplejpeg_pillow_decodes_the_same(monkeypatch: pytest.MonkeyPa
     frame = plain_frame(content, upright=True)
     assert frame is not None
     half = scaled(content, frame, 2)
-    monkeypatch.setattr(turbo, "_simplejpeg", lambda: None)
-    monkeypatch.setattr(turbo, "_is_same", cache(turbo._is_same.__wrapped__))
+    monkeypatch.setattr(decoders, "_simplejpeg", lambda: None)
+    monkeypatch.setattr(decoders, "_is_same", cache(decoders._is_same.__wrapped__))
     assert decoded(content, upright=True) is None
     assert np.array_equal(picture_of(content, "RGB", upright=True), wanted)
     assert np.array_equal(scaled(content, frame, 2), half)
 
 
 def test_a_library_of_other_bits_is_not_used_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = turbo._by_turbo
+    right = decoders._by_turbo
 
     def wrong(*arguments: Any) -> Any:
         found = right(*arguments)
         return None if found is None else found ^ 1
 
-    monkeypatch.setattr(turbo, "_by_turbo", wrong)
-    monkeypatch.setattr(turbo, "_is_same", cache(turbo._is_same.__wrapped__))
+    monkeypatch.setattr(decoders, "_by_turbo", wrong)
+    monkeypatch.setattr(decoders, "_is_same", cache(decoders._is_same.__wrapped__))
     with pytest.warns(sh.SweephandHint, match="to different bits here, so Pillow decodes"):
         assert decoded(stored(), upright=True) is None
     assert np.array_equal(picture_of(stored(), "RGB", upright=True), by_pillow(stored()))

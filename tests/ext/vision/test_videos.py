@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from tests.ext.vision.made_videos import X264, all_frames, av, video
 
 import sweephand as sh
-from sweephand.ext.vision.decode.video_file import VideoFile
-from sweephand.ext.vision.decode.video_parts import part_of
+from sweephand.ext.vision.decode.video_file import VideoFile, part_of
 
 UNEVEN = [0, 7, 40, 41, 90, 91, 92, 200, 333, 334, 400, 480, 481, 600, 601, 650, 660, 900, 1000]
 UNEVEN = [1500 * sweep + one for sweep in range(3) for one in UNEVEN]

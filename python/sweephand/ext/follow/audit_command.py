@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from sweephand import ByScore, MinibatchSource
-from sweephand.ext.follow.receipts.audit import audit
-from sweephand.ext.follow.receipts.header import Header, source_of
-from sweephand.ext.follow.receipts.read_receipts import read_receipts
-from sweephand.ext.follow.receipts.report import ReceiptAudit
+from sweephand.ext.follow.receipts.audit import ReceiptAudit, audit
+from sweephand.ext.follow.receipts.receipt import Header, read_receipts, source_of
 from sweephand.extend import (
     Answer,
     Screen,

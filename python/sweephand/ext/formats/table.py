@@ -43,7 +43,7 @@ TFDS = Format(
     "TFDS folder",
     "sweephand.ext.tfds.builder:open_folders",
     holds=r"dataset_info\.json/?|\.config/?|\d+\.\d+\.\d+/",
-    confirm="sweephand.ext.tfds.versions:is_dataset",
+    confirm="sweephand.ext.tfds.builder:is_dataset",
     before="pictures",
 )
 CBF = Format(

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sweephand import DataError
+from sweephand.ext.tfds.features import JsonFields, read_json
 from sweephand.ext.tfds.file_instructions import FileInstruction, make_file_instructions
-from sweephand.ext.tfds.json_fields import JsonFields, read_json
 from sweephand.ext.tfds.splits import Interval, SplitLike, as_split
 from sweephand.extend import AnyPath, as_path
 

@@ -7,15 +7,158 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand import DataError
-from sweephand.ext.tfds.json_fields import JsonFields
-from sweephand.ext.tfds.old_features import modernize
-from sweephand.extend import AnyPath
+from sweephand.extend import AnyPath, read_file
+
+Value = TypeVar("Value", str, bool, list[object], dict[str, object])
+
+
+class JsonFields:
+    """The fields of one JSON object. Absent fields have their default values."""
+
+    def __init__(self, file: AnyPath, values: object) -> None:
+        if not isinstance(values, dict):
+            raise DataError(f"expected a JSON object, found {values!r:.80}", str(file))
+        self._file = file
+        self._values: dict[str, object] = values
+
+    def damaged(self, reason: str) -> DataError:
+        """Return the error for what the file says."""
+        return DataError(reason, str(self._file))
+
+    def _get(self, name: str, default: Value) -> Value:
+        value = self._values.get(name, default)
+        if not isinstance(value, type(default)):
+            wanted = type(default).__name__
+            raise self.damaged(f"field {name!r} must be a {wanted}, got {value!r:.80}")
+        return value
+
+    def text(self, name: str) -> str:
+        """Return a string."""
+        return self._get(name, "")
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean."""
+        return self._get(name, False)
+
+    def nested(self, name: str) -> JsonFields:
+        """Return an object."""
+        return JsonFields(self._file, self._get(name, {}))
+
+    def nested_list(self, name: str) -> list[JsonFields]:
+        """Return a list of objects."""
+        return [JsonFields(self._file, value) for value in self._get(name, [])]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names that are there."""
+        return iter(self._values)
+
+    def has(self, name: str) -> bool:
+        """Return True if a field is there."""
+        return name in self._values
+
+    def texts(self, name: str) -> list[str]:
+        """Return a list of strings."""
+        values = self._get(name, [])
+        if not all(isinstance(value, str) for value in values):
+            raise self.damaged(f"field {name!r} must hold strings")
+        return [str(value) for value in values]
+
+    def integer(self, name: str, default: int = 0, *, least: int = 0) -> int:
+        """Return an integer in ``[least, 2^63)``."""
+        return self._to_integer(name, self._values.get(name, default), least)
+
+    def integers(self, name: str, *, least: int = 0) -> tuple[int, ...]:
+        """Return a list of integers in ``[least, 2^63)``."""
+        return tuple(self._to_integer(name, value, least) for value in self._get(name, []))
+
+    def _to_integer(self, name: str, value: object, least: int) -> int:
+        # 64-bit integers are text in the JSON form of Protocol Buffers.
+        if isinstance(value, str) and value.isascii() and value.removeprefix("-").isdigit():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
+            raise self.damaged(
+                f"field {name!r} must hold integers in [{least}, 2^63), got {value!r:.80}"
+            )
+        return value
+
+
+def read_json(file: AnyPath) -> object:
+    """Return the content of a JSON file.
+
+    FileNotFoundError if there is no such file; DataError if it is not valid JSON.
+    """
+    try:
+        content: object = json.loads(read_file(file))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not valid JSON: {error}", str(file)) from error
+    return content
+
+
+_OLD_CONTENTS = {
+    "FeaturesDict": "featuresDict",
+    "Tensor": "tensor",
+    "Scalar": "tensor",
+    "ClassLabel": "classLabel",
+    "Image": "image",
+    "LabeledImage": "image",
+    "Video": "video",
+    "Audio": "audio",
+    "BBoxFeature": "boundingBox",
+    "Text": "text",
+    "Translation": "translation",
+    "TranslationVariableLanguages": "translation",
+    "Sequence": "sequence",
+    "Dataset": "sequence",
+}
+
+
+def modernize(node: Any) -> Any:
+    """Return a tree as it is written today.
+
+    Parameters
+    ----------
+    node : object
+        What JSON holds: an old tree is a dict of "type" and "content"; others are returned as
+        they are.
+
+    Examples
+    --------
+    >>> modernize({"type": "a.Tensor", "content": {"shape": [None, 2]}})
+    {'pythonClassName': 'a.Tensor', 'tensor': {'shape': {'dimensions': [-1, 2]}}}
+    """
+    if not isinstance(node, dict) or not {"type", "content"} <= node.keys():
+        return node
+    kind = str(node["type"]).rpartition(".")[2]
+    key, content = _OLD_CONTENTS.get(kind, kind), node["content"]
+    if node.get("proto_cls"):  # it was half way
+        content = json.loads(content) if isinstance(content, str) else content
+    elif isinstance(content, dict):
+        if content.get("use_encoder") is True:
+            key = "encoded"  # texts that were stored as numbers of words: unknown today
+        content = _modernize_content(kind, content)
+    return {"pythonClassName": node["type"], key: content}
+
+
+def _modernize_content(kind: str, content: dict[str, Any]) -> dict[str, Any]:
+    if kind == "FeaturesDict":
+        return {"features": {name: modernize(one) for name, one in content.items()}}
+    modern = dict(content)
+    if "feature" in content:
+        modern["feature"] = modernize(content["feature"])
+    if "lazy_decode" in content:
+        modern["lazyDecode"] = content["lazy_decode"]
+    if kind == "TranslationVariableLanguages":
+        modern["variableLanguagesPerExample"] = True
+    if isinstance(content.get("shape"), list):
+        modern["shape"] = {"dimensions": [-1 if n is None else n for n in content["shape"]]}
+    return {name: one for name, one in modern.items() if one is not None}
+
 
 BYTES = np.dtype(object)
 

@@ -2,17 +2,250 @@
 
 import secrets
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from heapq import heapreplace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.ext.tfds.file_instructions import FileInstruction, name_files
-from sweephand.ext.tfds.file_shuffle import FileShuffle
-from sweephand.ext.tfds.interleave import Interleave
 from sweephand.ext.tfds.read_config import ReadConfig
-from sweephand.extend import SequenceIds, offsets_of
+from sweephand.extend import SequenceIds, check_int, offsets_of
+
+_PRIME = 2**31 - 1
+_DEFAULT_GLOBAL_SEED = 87654321
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+def philox(seed: int, seed2: int, first: int, count: int) -> NDArray[np.uint64]:
+    """Return numbers of the generator Philox4x32-10 that TensorFlow seeds with two integers.
+
+    Parameters
+    ----------
+    seed, seed2 : int
+        64-bit words: the key, and the upper half of the counter.
+    first, count : int
+        The numbers ``[first, first + count)`` of the stream are returned.
+
+    Returns
+    -------
+    ndarray of uint64, shape (count,)
+        Numbers below 2^32.
+
+    References
+    ----------
+    Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
+
+    Examples
+    --------
+    >>> [f"{number:08x}" for number in philox(0, 0, 0, 4)]
+    ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
+    """
+    half = np.uint64(32)
+    blocks = np.arange(first // 4, (first + count + 3) // 4, dtype=np.uint64)
+    c0, c1 = blocks & _LOW, blocks >> half
+    c2 = np.full_like(blocks, seed2 & 0xFFFFFFFF)
+    c3 = np.full_like(blocks, seed2 >> 32)
+    k0, k1 = seed & 0xFFFFFFFF, seed >> 32
+    for _ in range(10):
+        from_c2 = np.uint64(0xCD9E8D57) * c2
+        from_c0 = np.uint64(0xD2511F53) * c0
+        c0 = from_c2 >> half ^ c1 ^ np.uint64(k0)
+        c1 = from_c2 & _LOW
+        c2 = from_c0 >> half ^ c3 ^ np.uint64(k1)
+        c3 = from_c0 & _LOW
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    numbers = np.stack([c0, c1, c2, c3], axis=1).reshape(-1)
+    begin = first - first // 4 * 4
+    return numbers[begin : begin + count]
+
+
+class FileShuffle:
+    """A seeded shuffle of files, different in every pass.
+
+    Parameters
+    ----------
+    seed : int
+        ``shuffle_seed`` of the read options.
+    global_seed : int, optional
+        The argument of ``tf.random.set_seed``.
+    reshuffle : bool
+        True if passes differ. Otherwise all are as a single pass, which is not the first of
+        differing passes.
+
+    Examples
+    --------
+    >>> shuffle = FileShuffle(7)
+    >>> [shuffle.order(5, number).tolist() for number in range(3)]
+    [[2, 4, 0, 3, 1], [4, 3, 1, 0, 2], [1, 2, 3, 4, 0]]
+    >>> FileShuffle(7, reshuffle=False).order(5, 0).tolist()
+    [2, 4, 3, 0, 1]
+    """
+
+    def __init__(
+        self, seed: int, *, global_seed: int | None = None, reshuffle: bool = True
+    ) -> None:
+        check_int("shuffle_seed", seed, -(2**63), 2**63)
+        if global_seed is not None:
+            check_int("global_seed", global_seed, -(2**63), 2**63)
+        self._seed = (_DEFAULT_GLOBAL_SEED if global_seed is None else global_seed) % _PRIME
+        self._seed2 = seed % _PRIME
+        if self._seed == 0 and self._seed2 == 0:
+            self._seed2 = _PRIME
+        self._reshuffle = reshuffle
+
+    def order(self, num_files: int, number: int) -> NDArray[np.int64]:
+        """Return the files in the order in which pass ``number`` opens them."""
+        seeds = self._seed, self._seed2
+        if self._reshuffle:
+            first, second = philox(self._seed, self._seed2, 2 * number, 2).tolist()
+            seeds = first, second
+        files = list(range(num_files))
+        for place, draw in enumerate(philox(*seeds, 0, num_files).tolist()):
+            other = place + draw % (num_files - place)
+            files[place], files[other] = files[other], files[place]
+        return np.array(files, np.int64)
+
+
+class Interleave:
+    """The examples of several files, interleaved as ``tf.data`` does it.
+
+    In every round each of ``cycle_length`` slots is visited in turn. A visit opens the next
+    file if the slot is empty, and reads up to ``block_length`` examples; a file that runs out
+    in a visit leaves the slot, which is empty until the next round.
+
+    Parameters
+    ----------
+    lengths : sequence of int
+        Examples in every file, in the order in which the files are opened.
+    cycle_length, block_length : int
+        At least 1.
+
+    Notes
+    -----
+    A file of n examples is open for n div block_length + 1 rounds, so that the round in which
+    each is opened follows from the lengths alone. Between two rounds in which something changes
+    all rounds are alike, and a position in them is arithmetic: it is found by binary search
+    among the changes, of which every file makes at most three.
+
+    Examples
+    --------
+    >>> order = Interleave([5, 2, 4, 3], cycle_length=2, block_length=2)
+    >>> "".join("abcd"[file] + str(index) + " " for file, index in map(order.at, range(14)))
+    'a0 a1 b0 b1 a2 a3 a4 c0 c1 d0 d1 c2 c3 d2 '
+    """
+
+    def __init__(self, lengths: Sequence[int], *, cycle_length: int, block_length: int) -> None:
+        check_int("interleave_cycle_length", cycle_length, 1, 2**31)
+        check_int("interleave_block_length", block_length, 1, 2**31)
+        cycle_length = min(cycle_length, max(len(lengths), 1))  # more slots stay empty
+        self._lengths = list(lengths)
+        self._block_length = block_length
+        self._slot_of: list[int] = []
+        self._opening: list[int] = []  # the round in which a file is opened
+        # Of every slot, one after the other.
+        self._files: list[list[int]] = [[] for _ in range(cycle_length)]
+        self._openings: list[list[int]] = [[] for _ in range(cycle_length)]
+        empty = [(0, slot) for slot in range(cycle_length)]  # when each slot is empty next
+        for file, length in enumerate(lengths):
+            opening, slot = empty[0]
+            heapreplace(empty, (opening + length // block_length + 1, slot))
+            self._slot_of.append(slot)
+            self._opening.append(opening)
+            self._files[slot].append(file)
+            self._openings[slot].append(opening)
+        self._find_changes()
+
+    def _find_changes(self) -> None:
+        """Make the table of the rounds in which something changes, and where they begin."""
+        openings = np.array(self._opening, np.int64)
+        whole, rest = np.divmod(np.array(self._lengths, np.int64), self._block_length)
+        leaving = openings + whole  # with a visit that is not whole
+        changes = np.unique(np.concatenate([openings, leaving, leaving + 1]))
+        whole_visits = np.zeros(len(changes) + 1, np.int64)
+        np.add.at(whole_visits, np.searchsorted(changes, openings), 1)
+        np.add.at(whole_visits, np.searchsorted(changes, leaving), -1)
+        whole_visits = np.cumsum(whole_visits)[:-1]
+        given = np.diff(changes, append=changes[-1:]) * whole_visits * self._block_length
+        np.add.at(given, np.searchsorted(changes, leaving), rest)
+        self._rounds: list[int] = changes.tolist()
+        self._starts: list[int] = (np.cumsum(given) - given).tolist()  # their positions
+
+    def __len__(self) -> int:
+        """Return the number of examples."""
+        return sum(self._lengths)
+
+    def _visit(self, slot: int, number: int) -> tuple[int, int, int]:
+        """Return the file that a slot reads in a round, from which example on, and how many."""
+        place = bisect_right(self._openings[slot], number) - 1
+        if place < 0:
+            return 0, 0, 0
+        file = self._files[slot][place]
+        first = (number - self._openings[slot][place]) * self._block_length
+        return file, first, max(0, min(self._block_length, self._lengths[file] - first))
+
+    def _round_at(self, change: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the files and examples of the round in which something changes.
+
+        Those that follow until the next change are like it, ``block_length`` examples further
+        in every file.
+        """
+        visits = [self._visit(slot, self._rounds[change]) for slot in range(len(self._files))]
+        files = np.repeat([file for file, _, _ in visits], [count for _, _, count in visits])
+        examples = [np.arange(first, first + count) for _, first, count in visits]
+        return files, np.concatenate(examples)
+
+    def take(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the files and the examples in them at positions ``[first, first + count)``.
+
+        IndexError if the positions reach past the end.
+        """
+        if first < 0 or count < 0 or first + count > len(self):
+            raise IndexError(
+                f"positions must be in [0, {len(self)}), got [{first}, {first + count})"
+            )
+        files = np.empty(count, np.int64)
+        examples = np.empty(count, np.int64)
+        change = bisect_right(self._starts, first) - 1
+        position = first
+        while position < first + count:
+            start = self._starts[change]
+            end = first + count
+            if change + 1 < len(self._starts):
+                end = min(end, self._starts[change + 1])
+            if position < end:
+                round_files, round_examples = self._round_at(change)
+                turns, places = np.divmod(
+                    np.arange(position - start, end - start), len(round_files)
+                )
+                part = slice(position - first, end - first)
+                files[part] = round_files[places]
+                examples[part] = round_examples[places] + turns * self._block_length
+            position = end
+            change += 1
+        return files, examples
+
+    def at(self, position: int) -> tuple[int, int]:
+        """Return the file and the example in it that come at a position."""
+        files, examples = self.take(position, 1)
+        return int(files[0]), int(examples[0])
+
+    def find(self, file: int, example: int) -> int:
+        """Return the position of an example of a file: the inverse of `at`."""
+        check_int("file", file, 0, len(self._lengths))
+        check_int("example", example, 0, self._lengths[file])
+        turn, within = divmod(example, self._block_length)
+        number = self._opening[file] + turn
+        change = bisect_right(self._rounds, number) - 1
+        before = [self._visit(slot, number)[2] for slot in range(self._slot_of[file])]
+        size = 0
+        if number > self._rounds[change]:
+            size = len(self._round_at(change)[0])
+        start = self._starts[change] + (number - self._rounds[change]) * size
+        return start + sum(before) + within
+
 
 Pass = tuple[NDArray[np.int64], Interleave]
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sweephand import Minibatch
-from sweephand.ext.view.figures import (
+from sweephand.ext.view.markup import (
+    Markup,
     and_more,
     corpora_of,
     first_rows,
     in_count,
+    joined,
     short,
     short_ids,
+    tag,
 )
-from sweephand.ext.view.markup import Markup, joined, tag
 from sweephand.extend import _core
 
 _ROWS = 24

@@ -24,10 +24,9 @@ from threading import Thread
 import numpy as np
 
 from sweephand import INFINITELY_REPEAT, Layout, LossLedger, MinibatchSource
-from sweephand.ext.view.question import Question
 from sweephand.ext.view.server import ViewServer
-from sweephand.ext.view.timeline import LossCurve
-from sweephand.ext.view.viewer import Viewer
+from sweephand.ext.view.source_view import LossCurve
+from sweephand.ext.view.viewer import Question, Viewer
 from sweephand.extend import (
     Answer,
     Cursor,

@@ -1,10 +1,15 @@
-"""HTML that is built of parts: all text in it is escaped."""
+"""HTML that is built of parts, with names, numbers and counts as people read them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import Minibatch, StreamInfo
 from sweephand.extend import printable
 
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
@@ -76,3 +81,92 @@ def _attribute(key: str, value: object) -> str:
         return ""
     name = key.rstrip("_").replace("_", "-")
     return f" {name}" if value is True else f' {name}="{text(value)}"'
+
+
+def in_count(number: int) -> str:
+    """Return a count with its thousands set off."""
+    return f"{number:,}"
+
+
+def in_number(value: Any) -> str:
+    """Return an element of an array in few characters.
+
+    Examples
+    --------
+    >>> in_number(np.float32(0.1)), in_number(np.uint8(7)), in_number(np.bool_(True))
+    ('0.1', '7', '1')
+    """
+    kind = np.asarray(value).dtype.kind
+    if kind in "iub":
+        return str(int(value))
+    return f"{value:.4g}" if kind == "c" else f"{float(value):.4g}"
+
+
+def as_floats(values: Any) -> NDArray[np.float64]:
+    """Return numbers of any type as floats, complex numbers by their absolute value."""
+    array = np.asarray(values)
+    return np.abs(array) if array.dtype.kind == "c" else array.astype(np.float64)
+
+
+def spread_of(values: Any) -> str:
+    """Describe numbers by their least, mean and greatest, and count NaN and infinity."""
+    floats = as_floats(values)
+    finite = floats[np.isfinite(floats)]
+    if not finite.size:
+        return "no finite number" if floats.size else "empty"
+    shown = f"from {finite.min():.4g} to {finite.max():.4g}, mean {finite.mean():.4g}"
+    odd = floats.size - finite.size
+    return f"{shown}; {in_count(odd)} not finite" if odd else shown
+
+
+def and_more(shown: int, there: int, things: str) -> str | None:
+    """Return a note on those that are not shown; None if all are."""
+    return f"and {in_count(there - shown)} more {things}" if there > shown else None
+
+
+def first_rows(minibatch: Minibatch, most: int) -> Minibatch:
+    """Return the first rows of a minibatch, over the same memory."""
+    return minibatch.rows(0, most) if minibatch.num_rows > most else minibatch
+
+
+_LONGEST = 80
+_LOOKED_AT = 20_000  # rows whose corpora are counted
+
+
+def short(name: str, longest: int = _LONGEST) -> str:
+    """Return a name, without its middle if it is long.
+
+    Examples
+    --------
+    >>> short("abc"), short("a" * 50 + "b" * 50, 12)
+    ('abc', 'aaaaaa…bbbbb')
+    """
+    if len(name) <= longest:
+        return name
+    half = longest // 2
+    return f"{name[:half]}…{name[half - longest + 1 :]}"
+
+
+def short_ids(minibatch: Minibatch) -> list[str]:
+    """Return the ids of a minibatch."""
+    return [short(name) for name in minibatch.ids]
+
+
+def corpora_of(minibatch: Minibatch) -> dict[str, int]:
+    """Return the samples of each corpus, or file, in the first rows of a minibatch, by name."""
+    return dict(sorted(first_rows(minibatch, _LOOKED_AT).num_samples_by().items()))
+
+
+def ids_of_samples(minibatch: Minibatch, key: Any, most: int) -> list[str]:
+    """Return the ids of the first samples of a stream."""
+    ids = np.array(short_ids(minibatch), object)
+    found: list[str] = np.repeat(ids, minibatch[key].lengths)[:most].tolist()
+    return found
+
+
+def class_name(info: StreamInfo, value: Any) -> str:
+    """Return the name of a class with its number; of other values the number."""
+    number = in_number(value)
+    if info.classes and 0 <= value < len(info.classes):
+        return f"{short(info.classes[int(value)])} ({number})"
+    return number

@@ -8,19 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import Minibatch
-from sweephand.ext.view.figures import (
+from sweephand.ext.view.markup import (
+    Markup,
     and_more,
     as_floats,
     first_rows,
     ids_of_samples,
     in_count,
     in_number,
+    joined,
     short_ids,
     spread_of,
+    tag,
+    wide_table,
 )
-from sweephand.ext.view.markup import Markup, joined, tag, wide_table
-from sweephand.ext.view.pictures import captioned, patches_figure
-from sweephand.ext.view.png import heat, image
+from sweephand.ext.view.pictures import captioned, heat, image, patches_figure
 
 _SHOWN = 8
 _COLUMNS = 400

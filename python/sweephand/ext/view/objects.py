@@ -11,11 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import Minibatch
-from sweephand.ext.view.figures import and_more, first_rows, ids_of_samples, in_count
-from sweephand.ext.view.markup import Markup, figure, note, prose, tag
+from sweephand.ext.view.markup import (
+    Markup,
+    and_more,
+    figure,
+    first_rows,
+    ids_of_samples,
+    in_count,
+    note,
+    prose,
+    tag,
+)
 from sweephand.ext.view.numbers import wave
-from sweephand.ext.view.pictures import SIDE, captioned
-from sweephand.ext.view.png import image
+from sweephand.ext.view.pictures import SIDE, captioned, image
 from sweephand.extend import OptionalModule, open_picture
 
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")

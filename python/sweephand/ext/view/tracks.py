@@ -14,16 +14,20 @@ from numpy.typing import NDArray
 from sweephand import Minibatch, MinibatchData
 from sweephand.ext.view.bars import Bar, bars_of, colours_of, width_of
 from sweephand.ext.view.decoder import Decoder
-from sweephand.ext.view.figures import (
+from sweephand.ext.view.markup import (
+    Markup,
     and_more,
     corpora_of,
+    figure,
     first_rows,
     in_count,
     in_number,
+    joined,
+    prose,
     short,
     short_ids,
+    tag,
 )
-from sweephand.ext.view.markup import Markup, figure, joined, prose, tag
 
 _ROWS = 6
 _FIRST, _LAST = 48, 12  # cells of a row

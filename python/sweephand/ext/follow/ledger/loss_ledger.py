@@ -2,21 +2,182 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweephand import Minibatch
-from sweephand.ext.follow.ledger.ledger_file import LedgerFile
-from sweephand.ext.follow.ledger.loss_rows import StepRows
-from sweephand.ext.follow.ledger.read_ledger import SUFFIX, read_ledger, to_table
-from sweephand.ext.follow.ledger.sequence_losses import sequence_losses
-from sweephand.ext.follow.ledger.step_log import StepLog
-from sweephand.extend import OptionalModule, Step, TakenStep, check_path
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import Minibatch, MinibatchData
+from sweephand.ext.follow.ledger.read_ledger import (
+    LEDGER,
+    SUFFIX,
+    Kind,
+    LedgerBlock,
+    MetNames,
+    StepRows,
+    blocks_of,
+    pack_block,
+    pack_rows,
+    read_ledger,
+    to_table,
+)
+from sweephand.ext.follow.ledger.step_log import StepFile, StepLog
+from sweephand.extend import (
+    OptionalModule,
+    SequenceIds,
+    Step,
+    TakenStep,
+    _core,
+    check_path,
+    find_losses,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_MOST_ROWS = 1 << 16  # that wait to be written
+
+
+class LedgerFile(StepFile):
+    """A file of blocks with the rows of steps."""
+
+    def __init__(self, path: Path) -> None:
+        self._waiting: list[StepRows] = []
+        self._num_waiting = 0
+        self._new_names = b""
+        super().__init__(path, "LossLedger", "ledger")
+
+    def _find_end(self, step: int | None) -> None:
+        content = self._file.content()
+        blocks = blocks_of(content, str(self.path))
+        names = MetNames()
+        for block in blocks:
+            if block.kind in (Kind.NAMES, Kind.SHARDS):
+                names.read(block, block.frame.payload(content), str(self.path))
+        self._names = names
+        self._file.end = blocks[-1].frame.end if blocks else 0
+        self.last_step = last_step(blocks)
+
+    def add(self, visits: StepRows, ids: SequenceIds) -> None:
+        """Add the visits of a step, at least one sequence; they are written soon."""
+        self._new_names += self._names.meet(ids, visits.numbers, self.last_step)
+        self._waiting.append(visits)
+        self._num_waiting += len(visits.numbers)
+        self.last_step = visits.step
+        self._flush_if_due(is_full=self._num_waiting >= _MOST_ROWS)
+
+    def _write_waiting(self) -> None:
+        if self._waiting or self._new_names:
+            blocks = self._new_names if self._file.end else LEDGER.head + self._new_names
+            if self._waiting:
+                blocks += pack_rows(self._waiting)
+            self._file.append(blocks)
+            self._waiting, self._num_waiting, self._new_names = [], 0, b""
+
+    def _mark_end(self, *, is_closed: bool) -> None:
+        """Do nothing: a ledger ends with any block."""
+
+    def rewind(self, step: int) -> None:
+        """Drop all rows after a step; after step 0 all rows."""
+        self.flush()
+        blocks = blocks_of(self._file.content(), str(self.path))
+        kept = list(_until(blocks, step)) if step else []
+        self._file.cut(kept[-1].frame.end if kept else 0)
+        self._find_end(step)
+        if self.last_step > step:  # the last block goes on after the step
+            self._file.append(pack_block(Kind.REWIND, step, step))
+            self.last_step = step
+        self.flush(to_disk=True)
+
+
+def last_step(blocks: list[LedgerBlock]) -> int:
+    """Return the last step that blocks leave rows of; 0 if there is none."""
+    last = 0
+    for block in blocks:
+        if block.kind == Kind.VISITS:
+            last = block.last_step
+        elif block.kind == Kind.REWIND:
+            last = min(last, block.last_step)
+    return last
+
+
+def _until(blocks: list[LedgerBlock], step: int) -> Iterator[LedgerBlock]:
+    """Yield the blocks before the first whose rows are all of later steps."""
+    for block in blocks:
+        if block.kind == Kind.VISITS and block.first_step > step:
+            return
+        yield block
+
+
+_TOLERANCE = 1e-6  # of the sum of magnitudes, that may be in gaps
+
+
+def sequence_losses(minibatch: Minibatch, losses: Any) -> NDArray[np.float32]:
+    """Return the loss of each sequence of a minibatch, or of each piece in its rows.
+
+    Losses are those of `LossLedger.record`. Streams are tried in turn, ``labels`` first; a
+    single number is the loss of a share of one sequence. Sums are made in float64. ValueError
+    is raised if losses have another shape, or those in the gaps of a dense array are not 0.
+    """
+    values = _as_array(losses)
+    wanted = "a ledger needs a loss for each sequence of the minibatch"
+    data, width = find_losses(minibatch, values.shape, wanted)
+    if data is None:
+        return values.reshape(-1)[: minibatch.num_sequences].copy()  # the caller's may change
+    if width is None:
+        return _sums(values, data.offsets[:-1], data.lengths).astype(np.float32)
+    sums = _sums_of_cells(minibatch, data, values, width)
+    _refuse_gaps(sums[:-1], float(sums[-1]))
+    return sums[:-1].astype(np.float32)
+
+
+def _as_array(losses: Any) -> NDArray[np.float32]:
+    if hasattr(losses, "detach"):  # a tensor, which may be of a type that NumPy lacks
+        losses = losses.detach().float().cpu().numpy()
+    return np.ascontiguousarray(losses, np.float32)
+
+
+def _sums_of_cells(
+    minibatch: Minibatch, data: MinibatchData, values: NDArray[np.float32], width: int
+) -> NDArray[np.float64]:
+    """Return the sum of each sequence in rows of `width` columns, and of all cells."""
+    plan = minibatch.planned
+    if minibatch.layout.has_rows:
+        cells, sizes = plan.cells(), plan.sizes()
+    else:
+        sizes = data.lengths.astype(np.uint32)
+        cells = np.zeros((len(sizes), 4), np.uint32)
+        cells[:, 0] = np.arange(len(sizes))
+        if minibatch.layout.assemble_options.pad_left:
+            cells[:, 1] = data.dense_shape[1] - sizes
+    return _core.train.row_sums(values.reshape(-1), cells, sizes, width)
+
+
+def _sums(
+    values: NDArray[np.float32], begins: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    begins, sizes = np.ascontiguousarray(begins), np.ascontiguousarray(sizes)
+    return _core.train.segment_sums(
+        values.reshape(-1), begins.view(np.uint64), sizes.view(np.uint64)
+    )
+
+
+def _refuse_gaps(sums: NDArray[np.float64], total: float) -> None:
+    """Raise if gaps have losses: the sums would not add up to that of the step."""
+    missing = total - float(sums.sum())
+    if not math.isfinite(missing) or abs(missing) <= _TOLERANCE * abs(total):
+        return
+    if abs(missing) > _TOLERANCE * float(np.abs(sums).sum()):
+        raise ValueError(
+            f"losses in gaps between sequences add up to {missing:.6g}: they must be 0 where "
+            "minibatch[...].mask is 0"
+        )
+
 
 pq = OptionalModule("pyarrow.parquet", extra="parquet")
 

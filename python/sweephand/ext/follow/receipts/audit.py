@@ -2,17 +2,164 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any
 
 from sweephand import MinibatchSource
-from sweephand.ext.follow.receipts.hashes import hash_events, hash_ids, sum_contents
-from sweephand.ext.follow.receipts.header import order_of
-from sweephand.ext.follow.receipts.read_receipts import Link, ReceiptsOfWorker, read_receipts
-from sweephand.ext.follow.receipts.receipt import BYTES, NO_CONTENT, TO_SWEEP_END, Receipt
-from sweephand.ext.follow.receipts.replay import Replay
-from sweephand.ext.follow.receipts.report import ReceiptAudit, ReceiptMismatch, wrong
-from sweephand.extend import Plan, Position, _core
+from sweephand.ext.follow.receipts.receipt import (
+    BYTES,
+    NO_CONTENT,
+    TO_SWEEP_END,
+    Link,
+    Receipt,
+    ReceiptsOfWorker,
+    hash_content,
+    hash_events,
+    hash_ids,
+    order_of,
+    read_receipts,
+    sum_contents,
+)
+from sweephand.extend import Plan, Position, WholePlans, _core
+
+
+class Replay:
+    """Deriver of the minibatches of steps: by their plans alone, or with their content."""
+
+    def __init__(self, source: MinibatchSource, streams: list[str] | None) -> None:
+        # At a place of its own.
+        self._source = source if streams is None else copy.copy(source)
+        self._plans = WholePlans(source.timeline)
+        self.streams = streams
+
+    def at(
+        self, position: Position, receipt: Receipt
+    ) -> tuple[_core.compose.Plan | _core.engine.Batch, bytes]:
+        """Return the plan of the minibatch that begins at a place, and the hash of its content.
+
+        ValueError is raised for an invalid request.
+        """
+        samples, crosses_sweeps = receipt.asked
+        if self.streams is None:
+            self._plans.go_to(position)
+            return self._plans.next(samples, crosses_sweeps=crosses_sweeps), NO_CONTENT
+        source = self._source
+        if source.position != position:
+            source.position = position
+        request = source.timeline.whole_request(samples, crosses_sweeps=crosses_sweeps)
+        minibatch = source.cursor.next(request)
+        content = hash_content(minibatch, self.streams) if minibatch else NO_CONTENT
+        return minibatch.planned, content
+
+
+@dataclass(frozen=True)
+class ReceiptMismatch:
+    """First mismatch of an audit.
+
+    Attributes
+    ----------
+    step : int or None
+        The first bad step; None for the header, the seal and the head.
+    part : str
+        Its part: "header", "chain", "step", "begin", "request", "ids", "content", "events",
+        "control", "parameters", "seal" or "head"; the first of them that differs.
+    expected, found : str
+        The derived value, and that of the receipt.
+    parts : tuple of str
+        All differing parts of this step.
+    ids : list of str
+        The first sequences that the step should have, if known.
+    worker : int
+        The worker of the file.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> str(sh.train.ReceiptMismatch(7, "ids", "0a", "0b"))
+    'step 7: ids should be 0a, and are 0b in the receipt'
+    """
+
+    step: int | None
+    part: str
+    expected: str
+    found: str
+    parts: tuple[str, ...] = ()
+    ids: list[str] = field(default_factory=list)
+    worker: int = 0
+
+    def __str__(self) -> str:
+        if self.part == "header":
+            return f"{self.expected}: {self.found}"
+        where = "" if self.step is None else f"step {self.step}: "
+        whose = f" of worker {self.worker}" if self.worker else ""
+        verb = "are" if self.part in ("ids", "events", "parameters") else "is"
+        return (
+            f"{where}{self.part} should be {self.expected}, and {verb} {self.found} in the "
+            f"receipt{whose}"
+        )
+
+
+@dataclass(frozen=True)
+class ReceiptAudit:
+    """Findings of an audit.
+
+    Attributes
+    ----------
+    mismatch : ReceiptMismatch or None
+        The first mismatch; later steps were not checked.
+    num_steps, num_sequences, num_samples : int
+        Number of derived and matching ones.
+    first_step, last_step : int or None
+        Of them.
+    jumps : list of (int, int, int)
+        Steps whose minibatch does not begin where the one before ended: the step, where it
+        should begin, and where it does. Only if they are allowed.
+    head : str
+        The last link of the chain.
+    is_sealed : bool
+        True if the file was closed.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> sh.train.ReceiptAudit(None, 3, 12, 12, 1, 3, [], "00", True).ok
+    True
+    """
+
+    mismatch: ReceiptMismatch | None
+    num_steps: int
+    num_sequences: int
+    num_samples: int
+    first_step: int | None
+    last_step: int | None
+    jumps: list[tuple[int, int, int]]
+    head: str
+    is_sealed: bool
+
+    @property
+    def ok(self) -> bool:
+        """True if all is well."""
+        return self.mismatch is None
+
+
+def wrong(
+    step: int | None,
+    part: str,
+    expected: Any,
+    found: Any,
+    parts: tuple[str, ...] = (),
+    ids: list[str] | None = None,
+    worker: int = 0,
+) -> ReceiptMismatch:
+    """Return a mismatch of numbers or bytes."""
+    expected, found = (
+        one.hex() if isinstance(one, bytes) else str(one) for one in (expected, found)
+    )
+    return ReceiptMismatch(step, part, expected, found, parts or (part,), ids or [], worker)
+
 
 _IDS_SHOWN = 5
 # Requests above these limits, absolute and relative to the result, are refused.

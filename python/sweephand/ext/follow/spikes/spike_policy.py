@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from sweephand import LossScaleError
-from sweephand.ext.follow.spikes.moments import Moment, Moments, StepPlace
-from sweephand.ext.follow.spikes.spike import Spike, SpikeError, SpikeOutcome
-from sweephand.ext.follow.spikes.spike_report import SpikeReport
-from sweephand.ext.follow.spikes.spike_settings import SpikeAction, SpikeSettings
-from sweephand.ext.follow.spikes.spike_trials import SpikeTrials, Suspicion
-from sweephand.ext.follow.spikes.spike_watch import Seen, SpikeWatch
+from sweephand.ext.follow.spikes.spike import Spike, SpikeError, SpikeOutcome, SpikeReport
+from sweephand.ext.follow.spikes.spike_trials import (
+    Moment,
+    Moments,
+    SpikeTrials,
+    StepPlace,
+    Suspicion,
+)
+from sweephand.ext.follow.spikes.spike_watch import Seen, SpikeAction, SpikeSettings, SpikeWatch
 from sweephand.extend import (
     Activity,
     Data,

@@ -3,16 +3,169 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from sweephand import LossScaleError
-from sweephand.ext.follow.spikes.bisection import TrialResult, find_spiking
-from sweephand.ext.follow.spikes.moments import StepPlace
-from sweephand.ext.follow.spikes.spike_settings import SpikeSettings
-from sweephand.ext.follow.spikes.spike_watch import Seen, SpikeWatch
-from sweephand.extend import Ban, Step, TrainingRun
+from sweephand.ext.follow.spikes.spike_watch import Seen, SpikeSettings, SpikeWatch
+from sweephand.extend import Ban, Position, Snapshot, Step, TrainingRun
+
+
+class Moment(NamedTuple):
+    """Moment that training can go back to, after `step` steps.
+
+    `accepted` is what a rejected epoch goes back to from there.
+    """
+
+    step: int
+    snapshot: Snapshot
+    accepted: int | Snapshot | None
+
+
+class StepPlace(NamedTuple):
+    """Place of a step's minibatch in the source."""
+
+    step: int  # from 1
+    # of the source before it and after it
+    begin: Position
+    size: int  # requested samples
+    nominal_time: int
+    end: Position
+    num_samples: int  # label samples over all workers
+
+
+class Moments:
+    """The last two moments that were kept, and the places of all steps since the first."""
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._kept: list[Moment] = []
+        self.places: list[StepPlace] = []
+
+    def is_due(self, step: int) -> bool:
+        """Return True if a moment is due: at multiples, which a resumed run shares."""
+        return not self._kept or step // self._every != self._kept[-1].step // self._every
+
+    def keep(self, moment: Moment) -> None:
+        """Keep a moment to go back to."""
+        earlier = [one for one in self._kept if one.step < moment.step]
+        self._kept = [*earlier[-1:], moment]
+        self._forget(self._kept[0].step + 1, moment.step)
+
+    @property
+    def last(self) -> Moment:
+        """The last kept moment. REQUIRES: a moment was kept."""
+        return self._kept[-1]
+
+    def note(self, place: StepPlace) -> None:
+        """Note the place of the next step's minibatch."""
+        while self.places and self.places[-1].step >= place.step:  # training went back
+            self.places.pop()
+        self.places.append(place)
+
+    def go_back(self, step: int, reach: int) -> tuple[Moment, list[StepPlace]] | None:
+        """Return the moment to go back to, and the places of a step and `reach` before it.
+
+        Later ones are forgotten. None if it is not known.
+        """
+        found = [place for place in self.places if place.step <= step][-1 - reach :]
+        kept = [one for one in self._kept if found and one.step < found[0].step]
+        if not kept:
+            return None
+        self._kept = kept
+        self._forget(0, kept[-1].step)
+        return kept[-1], found
+
+    def _forget(self, first: int, last: int) -> None:
+        """Forget all places except those of a range of steps."""
+        self.places = [place for place in self.places if first <= place.step <= last]
+
+
+ALONE = 0.5  # of the threshold: one of several that spike together is beyond it
+
+
+class TrialResult(NamedTuple):
+    """Result of a trial minibatch."""
+
+    z_score: float  # the highest one; infinite if training failed
+    # its sum, NaN if it does not say all: then that of the rest does not follow from it
+    loss: float = math.nan
+    num_samples: int = 0  # its label samples
+    is_trained: bool = True  # true if it was trained; else it follows from others
+
+    def without(self, part: TrialResult) -> tuple[float, int]:
+        """Return the loss sum and label samples of the rest."""
+        return self.loss - part.loss, self.num_samples - part.num_samples
+
+
+def find_spiking(
+    ids: Sequence[str],
+    whole: TrialResult,
+    look: Callable[[Sequence[str]], TrialResult],
+    score: Callable[[float, int], float],
+    threshold: float,
+) -> list[str]:
+    """Return the sequences of a minibatch that spike alone, or none if the rest spikes too.
+
+    One after the other is found by halving what is left: log2 n looks lead to the worst
+    sequence, one more may be needed to see it alone, and one shows what the rest does. If there
+    are several, each is put back in once. `look` trains some of the sequences without trace,
+    `score` returns the z-score of a loss sum over label samples.
+    """
+    rest = list(ids)
+    found: list[str] = []
+    while whole.z_score > threshold:
+        worst = None
+        if len(found) <= len(ids) // 2:
+            worst = _worst(rest, whole, look, score, ALONE * threshold)
+        if worst is None:
+            return []
+        found.append(worst)
+        rest.remove(worst)
+        whole = look(rest) if rest else TrialResult(-math.inf)
+    if len(found) > 1:
+        for one in list(found):  # it may spike alone, and yet not in a group
+            if look([*rest, one]).z_score <= threshold:
+                found.remove(one)
+                rest.append(one)
+    return found
+
+
+def _worst(
+    ids: Sequence[str],
+    whole: TrialResult,
+    look: Callable[[Sequence[str]], TrialResult],
+    score: Callable[[float, int], float],
+    threshold: float,
+) -> str | None:
+    """Return the sequence that is worst, or None if alone it is not beyond the threshold."""
+    seen: TrialResult | None = whole  # of the ids; None if nothing is known
+    while len(ids) > 1:
+        half = len(ids) // 2
+        left = look(ids[:half])
+        right = _rest(seen, left, score)
+        if left.z_score > (threshold if right is None else right.z_score):
+            ids, seen = ids[:half], left
+        else:
+            ids, seen = ids[half:], right
+    if seen is None or not seen.is_trained:
+        seen = look(ids)
+    return ids[0] if seen.z_score > threshold else None
+
+
+def _rest(
+    whole: TrialResult | None, part: TrialResult, score: Callable[[float, int], float]
+) -> TrialResult | None:
+    """Return the result for the rest, if it follows from the sums."""
+    if whole is None or not math.isfinite(part.loss):
+        return None
+    loss, num_samples = whole.without(part)
+    if math.isnan(loss):
+        return None
+    z_score = score(loss, num_samples) if num_samples else -math.inf
+    return TrialResult(z_score, loss, num_samples, is_trained=False)
+
 
 # A model is healthy if this many of the next minibatches are: a few may be damaged themselves.
 HEALTHY, NEXT = 2, 5

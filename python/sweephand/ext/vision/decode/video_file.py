@@ -15,19 +15,226 @@ is presented no later: the frames in between refer to nothing before that one.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
+from math import isfinite
+from numbers import Real
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.ext.vision.decode.containers import container_of
-from sweephand.ext.vision.decode.video_parts import VideoPart
 from sweephand.ext.vision.images.steps import Picture
-from sweephand.extend import OptionalModule, check_memory
+from sweephand.extend import OptionalModule, check_memory, open_regular, shown
+
+_EBML = b"\x1a\x45\xdf\xa3"
+_SEGMENT = 0x18538067
+_LONG_SIZE = 1
+_BOX_HEADER = 8  # bytes
+_BOXES = (b"ftyp", b"styp", b"moov", b"mdat", b"moof", b"free", b"skip", b"wide", b"sidx")
+_PACKET = 188  # bytes of MPEG's transport stream, which has this between them
+_SYNC = b"G"
+_OTHERS = {
+    b"\0\0\1\xba": "mpeg",
+    b"FLV\1": "flv",
+    b"0&\xb2u\x8ef\xcf\x11": "asf",
+    b"OggS": "ogg",
+    b"GIF8": "gif",
+}
+# Boxes that state a number of samples, and how far behind their names.
+_COUNTED = re.compile(rb"stsz.{8}(.{4})|trun.{4}(.{4})|(cmov)", re.DOTALL)
+_COUNTED_BYTES = 16
+_PIECE = 1 << 20  # bytes
+
+
+def container_of(file: BinaryIO, num_bytes: int) -> str:
+    """Return the name of FFmpeg's demuxer for a file, all of which is there."""
+    file.seek(0)
+    head = file.read(2 * _PACKET)
+    end = num_bytes
+    if head[:4] == _EBML:
+        name, end = "matroska", _matroska_end(file, num_bytes)
+    elif head[4:8] in _BOXES:
+        name, end = "mov", _boxes_end(file, num_bytes)
+    elif head[:4] == b"RIFF" and head[8:12] == b"AVI ":
+        name = "avi"
+    elif head[:1] == _SYNC and head[_PACKET : _PACKET + 1] == _SYNC:
+        name = "mpegts"
+    else:
+        found = (one for first, one in _OTHERS.items() if head.startswith(first))
+        name = next(found, "")
+    if not name:
+        raise ValueError(
+            f"{num_bytes} bytes are no video that can be decoded: they are none of MP4, "
+            "Matroska, AVI, MPEG, FLV, ASF, Ogg and GIF"
+        )
+    if end > num_bytes:
+        raise ValueError(f"the video is cut short: {num_bytes} of {end} bytes are there")
+    return name
+
+
+def _boxes_end(file: BinaryIO, num_bytes: int) -> int:
+    """Return where the last box ends; zeros may follow."""
+    at = num_samples = 0
+    while at + _BOX_HEADER <= num_bytes:
+        file.seek(at)
+        head = file.read(2 * _BOX_HEADER)
+        size, name = int.from_bytes(head[:4]), head[4:8]
+        if size == _LONG_SIZE:
+            size = int.from_bytes(head[8:16])
+        elif size == 0 and (name.isalnum() or not any(name)):
+            return num_bytes
+        if size < _BOX_HEADER or not name.isalnum():
+            raise ValueError(f"the video is damaged: no box of MP4 begins at byte {at}")
+        if name != b"mdat":
+            num_samples += _stated_samples(file, at, min(at + size, num_bytes))
+            if num_samples > num_bytes:  # of which FFmpeg would make a list
+                raise ValueError(
+                    f"the video is damaged: {num_samples} samples in {num_bytes} bytes"
+                )
+        at += size
+    return at
+
+
+def _stated_samples(file: BinaryIO, begin: int, end: int) -> int:
+    """Return the number of samples that the boxes in a range of a file state."""
+    total = 0
+    for at in range(begin, end, _PIECE):
+        file.seek(at)
+        piece = file.read(min(_PIECE + _COUNTED_BYTES - 1, end - at))
+        for sizes, run, compressed in _COUNTED.findall(piece):
+            if compressed:
+                raise ValueError("the header of the video is compressed, which is not read")
+            total += int.from_bytes(sizes or run)
+    return total
+
+
+def _matroska_end(file: BinaryIO, num_bytes: int) -> int:
+    """Return the end of the segment, if it is stored."""
+    at = 0
+    while at < num_bytes:
+        file.seek(at)
+        head = file.read(12)
+        id_bytes = _width(head[:1])
+        size_bytes = _width(head[id_bytes : id_bytes + 1])
+        begin = id_bytes + size_bytes
+        if not id_bytes or not size_bytes or len(head) < begin:
+            return num_bytes
+        ones = (1 << 7 * size_bytes) - 1
+        size = int.from_bytes(head[id_bytes:begin]) & ones
+        if size == ones:  # written as it was recorded
+            return num_bytes
+        at += begin + size
+        if int.from_bytes(head[:id_bytes]) == _SEGMENT:
+            return at
+    return at
+
+
+def _width(first: bytes) -> int:
+    """Return the bytes of an id or size by its first byte; 0 if it is invalid."""
+    return 9 - first[0].bit_length() if first and first[0] else 0
+
+
+_KEYS = ("path", "begin", "end", "num_frames", "frames")
+
+
+@dataclass(frozen=True)
+class VideoPart:
+    """A video, or the frames of it in a range of time."""
+
+    content: bytes | str  # stored bytes, or the path of a file
+    # Seconds; frames of `begin <= time < end`. None: from its first, to its last one.
+    begin: float | None = None
+    end: float | None = None
+    num_frames: int | None = None  # how many those are, if it is known; else it is not compared
+    frames: tuple[int, int] | None = None  # first of them, and the end; None: all
+
+    def open(self) -> tuple[BinaryIO, int]:
+        """Return the open file, and how many bytes it has."""
+        if isinstance(self.content, bytes):
+            return BytesIO(self.content), len(self.content)
+        file = open_regular(Path(self.content))
+        return file, file.seek(0, 2)
+
+    def chosen(self, num_frames: int) -> range:
+        """Return the numbers of the frames to read, of those in the range of time.
+
+        ValueError if there are not as many as there should be.
+        """
+        if self.num_frames is not None and num_frames != self.num_frames:
+            raise ValueError(
+                f"the video has {num_frames} frames {self._when()}, {self.num_frames} should "
+                "be there"
+            )
+        begin, end = (0, num_frames) if self.frames is None else self.frames
+        if end > num_frames:
+            raise ValueError(
+                f"the video has {num_frames} frames {self._when()}, of which frames {begin} to "
+                f"{end - 1} are asked for"
+            )
+        return range(begin, end)
+
+    def _when(self) -> str:
+        if self.begin is None and self.end is None:
+            return "in all"
+        end = "its end" if self.end is None else f"{self.end:.6g} s"
+        return f"from {self.begin or 0:.6g} s to {end}"
+
+
+def part_of(sample: object) -> VideoPart:
+    """Return a sample of a stream as a part of a video."""
+    if isinstance(sample, bytes):
+        return VideoPart(sample)
+    if not isinstance(sample, Mapping):
+        raise ValueError(
+            "a video is stored bytes, or a dict such as {'path': 'a.mp4', 'begin': 0.0, 'end': "
+            f"2.5}}, got {shown(sample)}"
+        )
+    unknown = [key for key in sample if key not in _KEYS]
+    if unknown or "path" not in sample:
+        found = f"unknown is {unknown[0]!r}" if unknown else "'path' is not there"
+        raise ValueError(f"a part of a video has the keys {', '.join(_KEYS)}; {found}")
+    path, count = sample["path"], sample.get("num_frames")
+    if not isinstance(path, str):
+        raise ValueError(f"the path of a video is text, got {shown(path)}")
+    if count is not None and not _is_count(count):
+        raise ValueError(f"num_frames of a video is a count, got {shown(count)}")
+    begin, end = (_seconds(name, sample.get(name)) for name in ("begin", "end"))
+    return VideoPart(path, begin, end, count, _frames(sample.get("frames")))
+
+
+def _seconds(name: str, given: object) -> float | None:
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, Real) or not isfinite(given):
+        raise ValueError(f"{name} of a part of a video is in seconds, got {shown(given)}")
+    return float(given)
+
+
+def _frames(given: object) -> tuple[int, int] | None:
+    if given is None:
+        return None
+    if (
+        not isinstance(given, list | tuple)
+        or len(given) != 2
+        or not all(_is_count(one) for one in given)
+        or given[0] >= given[1]
+    ):
+        raise ValueError(
+            f"frames of a part of a video are [first, end], such as [0, 16], got {shown(given)}"
+        )
+    return given[0], given[1]
+
+
+def _is_count(given: object) -> bool:
+    return type(given) is int and given >= 0
+
 
 av: Any = OptionalModule("av", extra="video")
 reformatter: Any = OptionalModule("av.video.reformatter", extra="video")

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import Key
-from sweephand.ext.vision.decode.video_file import VideoFile, av
-from sweephand.ext.vision.decode.video_parts import part_of
+from sweephand.ext.vision.decode.video_file import VideoFile, av, part_of
 from sweephand.ext.vision.images.crops import Size, check_size
 from sweephand.ext.vision.images.picture_map import Steps, samples_of
 from sweephand.ext.vision.images.steps import Compose, Picture

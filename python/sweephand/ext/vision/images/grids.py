@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sweephand.ext.vision.images.resizing import resized
+from sweephand.ext.vision.images.crops import resized
 from sweephand.ext.vision.images.steps import Picture
 from sweephand.extend import check_int
 

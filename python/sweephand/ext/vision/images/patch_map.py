@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import Key
+from sweephand.ext.vision.images.crops import check_filter
 from sweephand.ext.vision.images.grids import NativeResolution, PatchRule
 from sweephand.ext.vision.images.headers import HEAD_BYTES, jpeg_extent
 from sweephand.ext.vision.images.picture_map import samples_of
-from sweephand.ext.vision.images.resizing import check_filter
 from sweephand.ext.vision.images.steps import Picture
 from sweephand.ext.vision.images.stored import check_pillow, extent_of, picture_of
 from sweephand.extend import KnownMap, Lengths, check_int
