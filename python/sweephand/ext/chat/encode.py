@@ -26,15 +26,7 @@ _MOST_CHECKED = 16  # conversations of a process that are compared with the toke
 
 
 class ConversationEncoder:
-    """Encode conversations by a tokenizer, or by a function; the arguments are `encode`'s.
-
-    Attributes
-    ----------
-    digest : str
-        Of all that decides what is made of a conversation, but for functions.
-    functions : tuple of callable
-        Those of the user that do.
-    """
+    """Encode conversations by a tokenizer, or by a function; the arguments are `encode`'s."""
 
     def __init__(
         self,

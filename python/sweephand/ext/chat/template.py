@@ -254,12 +254,6 @@ class TextTokens:
 
     TypeError if it is none; ValueError if there is no template, or it writes special tokens
     that neither the tokenizer nor `special_tokens` names.
-
-    Attributes
-    ----------
-    template : ChatTemplate
-    digest : str
-        Of all that decides the ids and the template.
     """
 
     def __init__(

@@ -78,21 +78,7 @@ class Totals:
 
 
 class LedgerRows:
-    """The rows of a ledger from a step to another.
-
-    Attributes
-    ----------
-    visits : LossRows
-    numbers : ndarray of uint64, shape (sequences,)
-        The sequences that were visited.
-    ids, corpora : list of str
-        Of each of them.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-    """
+    """The rows of a ledger from a step to another."""
 
     def __init__(self, folder: Path, first: int = 0, last: int | None = None) -> None:
         visits, names = read_ledger(folder)

@@ -119,19 +119,7 @@ _OLD_CONTENTS = {
 
 
 def modernize(node: Any) -> Any:
-    """Return a tree as it is written today.
-
-    Parameters
-    ----------
-    node : object
-        What JSON holds: an old tree is a dict of "type" and "content"; others are returned as
-        they are.
-
-    Examples
-    --------
-    >>> modernize({"type": "a.Tensor", "content": {"shape": [None, 2]}})
-    {'pythonClassName': 'a.Tensor', 'tensor': {'shape': {'dimensions': [-1, 2]}}}
-    """
+    """Return a tree as it is written today."""
     if not isinstance(node, dict) or not {"type", "content"} <= node.keys():
         return node
     kind = str(node["type"]).rpartition(".")[2]

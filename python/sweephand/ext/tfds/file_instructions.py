@@ -38,15 +38,7 @@ class FileInstruction:
 def make_file_instructions(
     files: Sequence[PathLike[str]], shard_lengths: Sequence[int], begin: int, end: int
 ) -> list[FileInstruction]:
-    """Return the runs that make up the examples ``[begin, end)`` of a split.
-
-    Examples
-    --------
-    >>> for row in make_file_instructions(list(map(Path, "abcd")), [4, 0, 7, 3], 3, 9):
-    ...     print(row.filename, row.skip, row.take, row.examples_in_shard)
-    a 3 1 4
-    c 0 5 7
-    """
+    """Return the runs that make up the examples ``[begin, end)`` of a split."""
     rows = []
     start = 0
     for file, length in zip(files, shard_lengths, strict=True):
@@ -64,11 +56,6 @@ def name_files(files: Sequence[str]) -> list[str]:
 
     The name is that of the file; of files in several folders it starts at the deepest part of
     the path that differs between the folders.
-
-    Examples
-    --------
-    >>> name_files(["/a/b/f", "/a/b/g"]), name_files(["/a/b/f", "/x/y/f"])
-    (['f', 'g'], ['b/f', 'y/f'])
     """
     paths = [Path(file) for file in files]
     folders = {path.parent.parts[::-1] for path in paths}

@@ -22,26 +22,8 @@ _LOW = np.uint64(0xFFFFFFFF)
 def philox(seed: int, seed2: int, first: int, count: int) -> NDArray[np.uint64]:
     """Return numbers of the generator Philox4x32-10 that TensorFlow seeds with two integers.
 
-    Parameters
-    ----------
-    seed, seed2 : int
-        64-bit words: the key, and the upper half of the counter.
-    first, count : int
-        The numbers ``[first, first + count)`` of the stream are returned.
-
-    Returns
-    -------
-    ndarray of uint64, shape (count,)
-        Numbers below 2^32.
-
-    References
-    ----------
-    Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
-
-    Examples
-    --------
-    >>> [f"{number:08x}" for number in philox(0, 0, 0, 4)]
-    ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
+    They are those of ``[first, first + count)``, of Salmon et al. 2011, "Parallel random
+    numbers: as easy as 1, 2, 3".
     """
     half = np.uint64(32)
     blocks = np.arange(first // 4, (first + count + 3) // 4, dtype=np.uint64)
@@ -65,23 +47,7 @@ def philox(seed: int, seed2: int, first: int, count: int) -> NDArray[np.uint64]:
 class FileShuffle:
     """A seeded shuffle of files, different in every pass.
 
-    Parameters
-    ----------
-    seed : int
-        ``shuffle_seed`` of the read options.
-    global_seed : int, optional
-        The argument of ``tf.random.set_seed``.
-    reshuffle : bool
-        True if passes differ. Otherwise all are as a single pass, which is not the first of
-        differing passes.
-
-    Examples
-    --------
-    >>> shuffle = FileShuffle(7)
-    >>> [shuffle.order(5, number).tolist() for number in range(3)]
-    [[2, 4, 0, 3, 1], [4, 3, 1, 0, 2], [1, 2, 3, 4, 0]]
-    >>> FileShuffle(7, reshuffle=False).order(5, 0).tolist()
-    [2, 4, 3, 0, 1]
+    Without `reshuffle` all passes are as a single one: not as the first of differing ones.
     """
 
     def __init__(
@@ -116,25 +82,10 @@ class Interleave:
     file if the slot is empty, and reads up to ``block_length`` examples; a file that runs out
     in a visit leaves the slot, which is empty until the next round.
 
-    Parameters
-    ----------
-    lengths : sequence of int
-        Examples in every file, in the order in which the files are opened.
-    cycle_length, block_length : int
-        At least 1.
-
-    Notes
-    -----
     A file of n examples is open for n div block_length + 1 rounds, so that the round in which
     each is opened follows from the lengths alone. Between two rounds in which something changes
     all rounds are alike, and a position in them is arithmetic: it is found by binary search
     among the changes, of which every file makes at most three.
-
-    Examples
-    --------
-    >>> order = Interleave([5, 2, 4, 3], cycle_length=2, block_length=2)
-    >>> "".join("abcd"[file] + str(index) + " " for file, index in map(order.at, range(14)))
-    'a0 a1 b0 b1 a2 a3 a4 c0 c1 d0 d1 c2 c3 d2 '
     """
 
     def __init__(self, lengths: Sequence[int], *, cycle_length: int, block_length: int) -> None:
@@ -280,32 +231,8 @@ class ReadOrder:
     `FileInstruction` in `rows`, and by its place in the row; or by its id. Numbers count the
     examples row by row.
 
-    Parameters
-    ----------
-    rows : sequence of FileInstruction
-        What a split selects, in storage order.
-    config : ReadConfig
-    shuffle_files : bool
-        Shuffle the files, again in every pass.
-    is_ordered : bool
-        Whether the data set asks for its written order.
-
-    Attributes
-    ----------
-    rows : list of FileInstruction
-    shuffle_seed : int or None
-        The seed that is used: the given one, or one that was drawn.
-
-    Raises
-    ------
-    ValueError
-        If nothing is selected, or the written order was to be kept and the options would not.
-
-    Examples
-    --------
-    >>> rows = [FileInstruction(name, 0, 3, 3) for name in "ab"]
-    >>> ReadOrder(rows, ReadConfig(interleave_block_length=2)).take(0, 6)
-    (array([0, 0, 1, 1, 0, 1]), array([0, 1, 0, 1, 2, 2]))
+    ValueError if nothing is selected, or the written order was to be kept and the options would
+    not.
     """
 
     def __init__(
@@ -412,14 +339,7 @@ class ReadOrder:
 
 
 class ExampleIds(SequenceIds):
-    """The ids that TFDS gives to examples: the file's name and the place in the file.
-
-    Examples
-    --------
-    >>> ids = ExampleIds([FileInstruction("/data/demo-00000-of-00001", 10, 5, 40)])
-    >>> ids.of(0, 2), list(ids.find("demo-00000-of-00001__12"))
-    ('demo-00000-of-00001__12', [(0, 2)])
-    """
+    """The ids that TFDS gives to examples: the file's name and the place in the file."""
 
     def __init__(self, rows: Sequence[FileInstruction]) -> None:
         self._rows = rows

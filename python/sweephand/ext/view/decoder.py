@@ -19,13 +19,6 @@ class Decoder:
 
     A function is called with a list of ids, or with one id where it refuses a list, and returns
     text or UTF-8 bytes. Its first error is in `failure`.
-
-    Examples
-    --------
-    >>> Decoder(chr).whole([72, 105]), Decoder(bytes).each([72, 105])
-    ('Hi', ['H', 'i'])
-    >>> Decoder({0: "no", 1: "yes"}).each([1, 0, 2])
-    ['yes', 'no', '']
     """
 
     def __init__(self, decode: object) -> None:

@@ -43,17 +43,11 @@ class StepFile(ABC):
 
     OSError is raised if it cannot be written to, or another process does so; DataError if it is
     damaged. `kind` is the class that users know, and `what` its content, for errors.
-
-    Attributes
-    ----------
-    path : Path
-    last_step : int
-        The last step that it has, those that wait to be written included; 0 if none.
     """
 
     def __init__(self, path: Path, kind: str, what: str) -> None:
         self.path = path
-        self.last_step = 0
+        self.last_step = 0  # also of those that wait to be written; 0 if there is none
         self._since: float | None = None  # when the first waiting record came
         self._file = _open_alone(path, kind, what)
         try:

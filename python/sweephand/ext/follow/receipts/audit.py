@@ -26,35 +26,6 @@ from sweephand.ext.follow.receipts.receipt import (
 from sweephand.extend import Plan, Position, WholePlans, _core
 
 
-class Replay:
-    """Deriver of the minibatches of steps: by their plans alone, or with their content."""
-
-    def __init__(self, source: MinibatchSource, streams: list[str] | None) -> None:
-        # At a place of its own.
-        self._source = source if streams is None else copy.copy(source)
-        self._plans = WholePlans(source.timeline)
-        self.streams = streams
-
-    def at(
-        self, position: Position, receipt: Receipt
-    ) -> tuple[_core.compose.Plan | _core.engine.Batch, bytes]:
-        """Return the plan of the minibatch that begins at a place, and the hash of its content.
-
-        ValueError is raised for an invalid request.
-        """
-        samples, crosses_sweeps = receipt.asked
-        if self.streams is None:
-            self._plans.go_to(position)
-            return self._plans.next(samples, crosses_sweeps=crosses_sweeps), NO_CONTENT
-        source = self._source
-        if source.position != position:
-            source.position = position
-        request = source.timeline.whole_request(samples, crosses_sweeps=crosses_sweeps)
-        minibatch = source.cursor.next(request)
-        content = hash_content(minibatch, self.streams) if minibatch else NO_CONTENT
-        return minibatch.planned, content
-
-
 @dataclass(frozen=True)
 class ReceiptMismatch:
     """First mismatch of an audit.
@@ -184,12 +155,16 @@ def audit(
         raise ValueError(
             "these receipts have no content: they were not written with content=True"
         )
-    replay = Replay(source, first.header.streams if content else None)
-    auditor = _Auditor(first, others, source, replay)
-    auditor.only, auditor.allow_jumps = step, allow_jumps
-    auditor.allow_unsealed = allow_unsealed
-    if against is not None:
-        auditor.replayed = read_receipts(against)[0]
+    auditor = _Auditor(
+        first,
+        others,
+        source,
+        first.header.streams if content else None,
+        step,
+        None if against is None else read_receipts(against)[0],
+        allow_unsealed,
+        allow_jumps,
+    )
     mismatch = auditor.look()
     if mismatch is None and head is not None and head != first.head.hex():
         mismatch = wrong(None, "head", head, first.head)
@@ -208,29 +183,33 @@ def audit(
     )
 
 
+@dataclass
 class _Auditor:
     """Goes through receipts, and stops where something is wrong."""
 
-    def __init__(
-        self,
-        file: ReceiptsOfWorker,
-        others: list[ReceiptsOfWorker],
-        source: MinibatchSource,
-        replay: Replay,
-    ) -> None:
-        self._file, self._others = file, others
-        self._plan: Plan = source.timeline
-        self._replay = replay
+    _file: ReceiptsOfWorker
+    _others: list[ReceiptsOfWorker]
+    _source: MinibatchSource
+    _streams: list[str] | None  # whose content is read
+    _only: int | None  # the step that is derived again
+    _replayed: ReceiptsOfWorker | None
+    _allow_unsealed: bool
+    _allow_jumps: bool
+    first_step: int | None = None
+    last_step: int | None = None
+    num_steps: int = 0
+    num_sequences: int = 0
+    num_samples: int = 0
+    is_sealed: bool = False
+
+    def __post_init__(self) -> None:
+        self._plan: Plan = self._source.timeline
+        self._plans = WholePlans(self._plan)
         # A step may depend on those before it, and not on its place alone.
-        self._walks = source.layout.depends_on_size
-        self.only: int | None = None
-        self.allow_jumps = self.allow_unsealed = False
-        self.replayed: ReceiptsOfWorker | None = None
-        self.first_step: int | None = None
-        self.last_step: int | None = None
-        self.num_steps = self.num_sequences = self.num_samples = 0
+        self._walks = self._source.layout.depends_on_size
+        if self._streams is not None:
+            self._source = copy.copy(self._source)  # at a place of its own
         self.jumps: list[tuple[int, int, int]] = []
-        self.is_sealed = False
 
     def look(self) -> ReceiptMismatch | None:
         """Return the first mismatch."""
@@ -267,7 +246,7 @@ class _Auditor:
         return None
 
     def _look_at_end_of(self, link: Link, position: Position) -> ReceiptMismatch | None:
-        time = position.time if self.only is None else link.receipt.begin
+        time = position.time if self._only is None else link.receipt.begin
         wanted = Receipt.end(time, link.number, is_mark=not link.receipt.is_seal)
         if link.receipt != wanted:
             return wrong(None, "seal", str(wanted), str(link.receipt))
@@ -277,9 +256,9 @@ class _Auditor:
         self, receipt: Receipt, step: int, position: Position, end: int | None
     ) -> tuple[ReceiptMismatch | None, Position]:
         """Check a receipt; return its mismatch, and the place where the next one begins."""
-        if receipt.step != step and not (self.allow_jumps and receipt.step > step):
+        if receipt.step != step and not (self._allow_jumps and receipt.step > step):
             return wrong(step, "step", step, receipt.step), position
-        is_wanted = self.only in (None, receipt.step)
+        is_wanted = self._only in (None, receipt.step)
         if not is_wanted and not self._walks:
             return None, position
         if not self._can_serve(receipt, end):
@@ -287,11 +266,11 @@ class _Auditor:
             return wrong(receipt.step, "request", "one that was served", asked), position
         there = Position(receipt.begin)
         try:
-            walks = self.only is None or self._walks
-            plan, content = self._replay.at(position if walks else there, receipt)
-            if plan.nominal_time != receipt.begin and walks and self.allow_jumps:
+            walks = self._only is None or self._walks
+            plan, content = self._derive(position if walks else there, receipt)
+            if plan.nominal_time != receipt.begin and walks and self._allow_jumps:
                 self.jumps.append((receipt.step, plan.nominal_time, receipt.begin))
-                plan, content = self._replay.at(there, receipt)
+                plan, content = self._derive(there, receipt)
         except (ValueError, OverflowError) as error:
             found = wrong(receipt.step, "request", "one that can be served", str(error))
             return found, position
@@ -300,8 +279,30 @@ class _Auditor:
             return found, position
         mismatch = self._compare(receipt, plan, content) if is_wanted else None
         if is_wanted and mismatch is None:
-            self._count(receipt, plan)
+            self.first_step = self.first_step or receipt.step
+            self.last_step = receipt.step
+            self.num_steps += 1
+            self.num_sequences += plan.num_sequences
+            self.num_samples += plan.num_samples
         return mismatch, Position.of(plan.next)
+
+    def _derive(
+        self, position: Position, receipt: Receipt
+    ) -> tuple[_core.compose.Plan | _core.engine.Batch, bytes]:
+        """Return the plan of the minibatch that begins at a place, and the hash of its content.
+
+        ValueError is raised for an invalid request.
+        """
+        samples, crosses_sweeps = receipt.asked
+        if self._streams is None:
+            self._plans.go_to(position)
+            return self._plans.next(samples, crosses_sweeps=crosses_sweeps), NO_CONTENT
+        if self._source.position != position:
+            self._source.position = position
+        request = self._plan.whole_request(samples, crosses_sweeps=crosses_sweeps)
+        minibatch = self._source.cursor.next(request)
+        content = hash_content(minibatch, self._streams) if minibatch else NO_CONTENT
+        return minibatch.planned, content
 
     def _can_serve(self, receipt: Receipt, end: int | None) -> bool:
         """Return False for a request far beyond its samples, whose plan would take for ever."""
@@ -314,14 +315,6 @@ class _Auditor:
         at_most = min(samples, plan.limit - receipt.begin)  # the data may end before
         return at_most <= max(_MANY_SAMPLES, _MOST_PER_SAMPLE * least)
 
-    def _count(self, receipt: Receipt, plan: _core.compose.Plan | _core.engine.Batch) -> None:
-        if self.first_step is None:
-            self.first_step = receipt.step
-        self.last_step = receipt.step
-        self.num_steps += 1
-        self.num_sequences += plan.num_sequences
-        self.num_samples += plan.num_samples
-
     def _compare(
         self, receipt: Receipt, plan: _core.compose.Plan | _core.engine.Batch, content: bytes
     ) -> ReceiptMismatch | None:
@@ -332,10 +325,10 @@ class _Auditor:
         }
         if self._file.header.streams is None:
             pairs["content"] = NO_CONTENT, receipt.content
-        elif self._replay.streams is not None:
+        elif self._streams is not None:
             pairs["content"] = content, self._content_of(receipt)
-        if self.replayed is not None:
-            other = self.replayed.by_step.get(receipt.step)
+        if self._replayed is not None:
+            other = self._replayed.by_step.get(receipt.step)
             for name in ("control", "parameters"):
                 mine = getattr(receipt, name)
                 theirs = getattr(other, name) if other else "of no step of the other run"
@@ -356,7 +349,7 @@ class _Auditor:
 
     def _look_at_end(self, file: ReceiptsOfWorker, is_sealed: bool) -> ReceiptMismatch | None:
         torn, worker = (len(file.content) - file.begin) % BYTES, file.header.worker
-        if self.allow_unsealed or (is_sealed and not torn):
+        if self._allow_unsealed or (is_sealed and not torn):
             return None
         found = f"behind or before {torn} bytes of a receipt" if torn else (
             "missing: the file was cut, or its run was killed or goes on")  # fmt: skip

@@ -49,20 +49,11 @@ _MOST_WAITING = 64 * BYTES
 
 
 class ReceiptFile(StepFile):
-    """A file of receipts that is open to be written to.
+    """A file of receipts that is open to be written to."""
 
-    Attributes
-    ----------
-    header : Header or None
-        None while it is empty.
-    chain : bytes
-        Of the last receipt.
-    position : int or None
-        Nominal time after the last minibatch; None if that is not known.
-    """
-
-    header: Header | None
-    position: int | None
+    header: Header | None  # None while it is empty
+    chain: bytes  # of the last receipt
+    position: int | None  # nominal time after the last minibatch, if that is known
     _damaged: int | None  # where the chain breaks
 
     def __init__(self, path: Path) -> None:
@@ -292,34 +283,22 @@ class Receipts(StepLog[ReceiptFile]):
             file = self._ready(step - 1)
             plan = self._plan_of(minibatch)
             header = self._header(file, plan, minibatch, step)
-            file.add(
-                self._receipt(minibatch, plan, header, step, control, parameters),
-                minibatch.next_position.time,
+            planned = minibatch.planned
+            asked = planned.request
+            whole = planned if asked.num_workers == 1 else self._whole(minibatch, plan)
+            streams = header.streams
+            receipt = Receipt(
+                step,
+                planned.nominal_time,
+                request_of(asked.num_samples, crosses_sweeps=asked.crosses_sweeps),
+                hash_ids(whole),
+                NO_CONTENT if streams is None else hash_content(minibatch, streams),
+                hash_events(plan, planned.nominal_time),
+                control,
+                parameters,
             )
+            file.add(receipt, minibatch.next_position.time)
         self._step = step
-
-    def _receipt(
-        self,
-        minibatch: Minibatch,
-        plan: Plan,
-        header: Header,
-        step: int,
-        control: bytes,
-        parameters: bytes,
-    ) -> Receipt:
-        planned = minibatch.planned
-        asked = planned.request
-        whole = planned if asked.num_workers == 1 else self._whole(minibatch, plan)
-        return Receipt(
-            step,
-            planned.nominal_time,
-            request_of(asked.num_samples, crosses_sweeps=asked.crosses_sweeps),
-            hash_ids(whole),
-            NO_CONTENT if header.streams is None else hash_content(minibatch, header.streams),
-            hash_events(plan, planned.nominal_time),
-            control,
-            parameters,
-        )
 
     def _whole(self, minibatch: Minibatch, plan: Plan) -> Any:
         """Return the plan for all workers of a minibatch that is this one's share."""

@@ -219,25 +219,16 @@ class Seen(NamedTuple):
 
 
 class SpikeWatch:
-    """Compares every step with the band of healthy steps.
-
-    Attributes
-    ----------
-    alarm : Seen or None
-        Where a spike begins, once there is one.
-    last_applied : int
-        The last step that changed the parameters.
-    judged : dict from int to str
-        What became of spikes, by their step: what was ignored or accepted is none again.
-    """
+    """Compares every step with the band of healthy steps."""
 
     def __init__(self, policy: SpikeSettings) -> None:
         self._policy = policy
         self._bands: dict[str, Band] = defaultdict(lambda: Band(policy.window))
         self._run: list[Seen] = []  # the last steps, if they are out of the band
         self._is_skipping = False
-        self.alarm: Seen | None = None
-        self.last_applied = 0
+        self.alarm: Seen | None = None  # where a spike begins
+        self.last_applied = 0  # the last step that changed the parameters
+        # by step: a spike that was ignored or accepted is none again
         self.judged: dict[int, SpikeOutcome] = {}
 
     @property
