@@ -1,4 +1,13 @@
-"""Opens prepared folders as TFDS does."""
+"""Opens prepared folders as TFDS does.
+
+The default version of a data set is chosen as TFDS does:
+
+::
+
+    mnist/3.0.1/dataset_info.json                      NAME / VERSION
+    wikipedia/20230601.en/1.0.0/dataset_info.json      NAME / CONFIG / VERSION
+    wikipedia/.config/metadata.json                    says which CONFIG is the default
+"""
 
 from __future__ import annotations
 

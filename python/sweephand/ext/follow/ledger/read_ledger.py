@@ -1,4 +1,21 @@
-"""Content of a ledger, of all its workers, and the same as an Arrow table."""
+"""Content of a ledger, of all its workers, and the same as an Arrow table.
+
+It is a file of records (`run/records.py`), of blocks:
+
+::
+
+    label    u8 kind | u8 bytes of a number | u16 0 | u32 steps | u32 rows | u64 first step
+             | u64 last step
+    payload by kind:
+    VISITS   u64 step | ... | u64 nominal time | ... | u32 rows | ...      one for each step
+             number | ... | u32 samples | ... | f32 loss | ...             one for each row
+    NAMES    JSON: lists "numbers", "names" and "corpora" of sequences
+    SHARDS   JSON: lists "shards" and "starts" of a corpus whose ids are numbers in its shards
+    REWIND   nothing: rows of this file before it, after its last step, are dropped
+
+All is little endian. A number is that of a sequence in its corpus, in 4 bytes or, where one of
+a block is too large for them, in 8.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +115,11 @@ def _parse(block: Block, path: str) -> LedgerBlock:
 
 
 class MetNames:
-    """Names that a file of a ledger already holds, for its writer."""
+    """Names that a file of a ledger already holds, for its writer.
+
+    Ids that are numbers in shards are stored once, by the shards; all others when they are met
+    for the first time.
+    """
 
     def __init__(self) -> None:
         self._shards: ShardIds | None = None

@@ -1,4 +1,20 @@
-"""Stored sounds as arrays."""
+"""Stored sounds as arrays.
+
+Files of sound state the size of their samples; those of pipes state none:
+
+::
+
+    RIFF   | id | size: 4 bytes | WAVE |        chunks | id | size: 4 bytes | content |
+    FORM   | id | size: 4 bytes | AIFF |               | id | size: 4 bytes | content |
+    CAF    | id | version: 4 bytes |                   | id | size: 8 bytes | content |
+    W64    | 16 bytes | size: 8 bytes | 16 bytes |    | id: 16 bytes | size: 8 bytes | content |
+    AU     | id | begin of samples: 4 bytes | size: 4 bytes | ...
+
+RF64 has sizes of 8 bytes in its first chunk, ``ds64``, and those of W64 count the chunk's head.
+What writes into a pipe, or was killed, leaves a size of 0, of all ones, or of 2 GiB and more.
+
+https://www.rfc-editor.org/rfc/rfc2361, https://tech.ebu.ch/docs/tech/tech3306.pdf (RF64)
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,20 @@
 The packets of the container are listed without decoding any of them. The list gives the time
 stamp of every frame, and so the number of each. A frame is decoded from the last key frame that
 is presented no later: the frames in between refer to nothing before that one.
+
+Containers are known by their bytes, with the number of bytes that they should have.
+
+::
+
+    MP4       | size: 4 bytes | name: 4 bytes | [size: 8 bytes, if the first is 1] | content |
+    Matroska  | id: 1 to 4 bytes | size: 1 to 8 bytes | content |
+
+Both are big-endian. A size of 0 in MP4, and one of all ones in Matroska, is "to the end". The
+first bits of an id or size of Matroska say how many bytes it has.
+
+FFmpeg itself would go by names too, and read scripts that name other files and addresses.
+
+https://www.iso.org/standard/83102.html (ISO/IEC 14496-12), https://www.rfc-editor.org/rfc/rfc8794
 """
 
 from __future__ import annotations

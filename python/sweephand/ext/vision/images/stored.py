@@ -1,4 +1,8 @@
-"""Stored pictures by Pillow and libjpeg-turbo, which let other threads go on meanwhile."""
+"""Stored pictures by Pillow and libjpeg-turbo, which let other threads go on meanwhile.
+
+JPEGs are decoded by libjpeg-turbo alone, to the bits that Pillow gives: Pillow decodes by it
+too, and takes a tenth to a fifth of the time for the rest.
+"""
 
 from __future__ import annotations
 
