@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
     "core": (52_510, 380),
-    "extensions": (20_250, 142),
+    "extensions": (19_750, 102),
     "a source over arrays": (12_650, 96),
     "C++": (31_310, 321),
     "tests": (72_410, None),

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,26 +85,13 @@ class LedgerRows:
         if last is not None:
             chosen &= visits.steps <= last
         self.visits = visits.where(chosen)
+        self.num_visits = len(self.visits.steps)
         if not self.num_visits:
             between = " between these steps" if chosen.size else ""
             raise ValueError(f"the ledger {folder} has no visits{between}")
-        self.numbers, self._places = np.unique(self.visits.numbers, return_inverse=True)
-        self.ids, self.corpora = names.of(self.numbers)
-
-    @property
-    def num_visits(self) -> int:
-        """Rows."""
-        return len(self.visits.steps)
-
-    @property
-    def first_step(self) -> int:
-        """The first step that has a row."""
-        return int(self.visits.steps[0])
-
-    @property
-    def last_step(self) -> int:
-        """The last step that has a row."""
-        return int(self.visits.steps[-1])
+        self.first_step, self.last_step = self.visits.steps[[0, -1]].tolist()
+        numbers, self._places = np.unique(self.visits.numbers, return_inverse=True)
+        self.ids, self.corpora = names.of(numbers)
 
     def of_sequences(self) -> Totals:
         """Sum up by sequence."""
@@ -120,15 +106,15 @@ class LedgerRows:
         names, groups = np.unique(np.array(self.corpora, object), return_inverse=True)
         return Totals([{"corpus": name} for name in names], groups[self._places], self.visits)
 
-    def corpus_of(self, name: str) -> str:
-        """Return the corpus of a sequence."""
-        return self.corpora[self._place_of(name)]
-
-    def visits_of(self, name: str) -> list[dict[str, Any]]:
-        """Return the visits of a sequence, or raise KeyError with ids that are like its own."""
-        chosen = np.flatnonzero(self._places == self._place_of(name))
-        its = self.visits.where(chosen)
-        return [
+    def visits_of(self, name: str) -> tuple[str, list[dict[str, Any]]]:
+        """Return the corpus of a sequence and its visits; KeyError shows an id like its own."""
+        if name not in self.ids:
+            raise KeyError(
+                f"no sequence here has the id {name!r}; ids look like {self.ids[0]!r}"
+            )
+        place = self.ids.index(name)
+        its = self.visits.where(np.flatnonzero(self._places == place))
+        visits = [
             {
                 "step": step,
                 "nominal_time": time,
@@ -138,25 +124,17 @@ class LedgerRows:
             }
             for step, time, _, samples, loss, mean in zip(
                 *(column.tolist() for column in its.columns()),
-                self._means_of_steps[its.steps - self.first_step].tolist(),
+                self._means_of_steps()[its.steps - self.first_step].tolist(),
                 strict=True,
             )
         ]
+        return self.corpora[place], visits
 
-    @cached_property
     def _means_of_steps(self) -> NDArray[np.float64]:
         steps = self.visits.steps - self.first_step
         counts = np.bincount(steps)
         sums = np.bincount(steps, self.visits.losses.astype(np.float64))
         return sums / np.maximum(counts, 1)
-
-    def _place_of(self, name: str) -> int:
-        try:
-            return self.ids.index(name)
-        except ValueError:
-            raise KeyError(
-                f"no sequence here has the id {name!r}; ids look like {self.ids[0]!r}"
-            ) from None
 
 
 PICTURE = "the losses that are shown"
@@ -246,13 +224,13 @@ def _rank(
 def _show(
     rows: LedgerRows, arguments: argparse.Namespace, facts: Answer, screen: Screen
 ) -> Answer:
-    visits = rows.visits_of(arguments.id)
+    corpus, visits = rows.visits_of(arguments.id)
     losses = [one["loss"] for one in visits]
-    facts |= {"id": arguments.id, "corpus": rows.corpus_of(arguments.id), "visits": visits}
+    facts |= {"id": arguments.id, "corpus": corpus, "visits": visits}
     screen.facts(
         {
             "id": arguments.id,
-            "corpus": facts["corpus"] or _NO_CORPUS,
+            "corpus": corpus or _NO_CORPUS,
             "visits": in_count(len(visits)),
             "loss": f"from {_in_digits(losses[0])} to {_in_digits(losses[-1])}",
         }
