@@ -6,8 +6,9 @@ import os
 import random
 import subprocess
 import sys
+import tarfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -120,11 +121,33 @@ print([len(mb[next(iter(mb))].values) for mb in source.minibatches(1)])
 print(source.errors[0].reason)
 """
 
-LARGE = {
+LARGE: dict[str, Callable[[str], sh.Deserializer]] = {
     "raw tokens": lambda path: sh.RawTokensDeserializer(path, "uint8", 2**30),
     "npy": lambda path: sh.NpyDeserializer({"x": path}),
+    "tar": lambda path: sh.WebDatasetDeserializer(path),
+    "pictures": lambda path: sh.ImageFolder(path),
 }
 """A sequence of 1 GiB, and a shorter one where the format has such."""
+
+
+def write_large(kind: str, path: Path) -> None:
+    if kind == "npy":
+        np.lib.format.open_memmap(path, "w+", np.uint8, (1, 2**30)).flush()
+    elif kind == "raw tokens":
+        path.touch()
+        os.truncate(path, 2**30 + 5)
+    elif kind == "tar":
+        large, small = tarfile.TarInfo("0.txt"), tarfile.TarInfo("1.txt")
+        large.size, small.size = 2**30, 5
+        with path.open("wb") as file:
+            file.write(large.tobuf())
+            file.seek(512 + 2**30)
+            file.write(small.tobuf() + bytes(512 + 1024))
+    else:
+        for name, size in (("a", 2**30), ("b", 5)):
+            (path / name).mkdir(parents=True)
+            (path / name / "x.jpg").touch()
+            os.truncate(path / name / "x.jpg", size)
 
 
 @pytest.mark.parametrize("kind", LARGE)
@@ -132,11 +155,7 @@ def test_a_sequence_for_which_there_is_no_memory_is_a_damaged_item(
     kind: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "large.npy"
-    if kind == "npy":
-        np.lib.format.open_memmap(path, "w+", np.uint8, (1, 2**30)).flush()
-    else:
-        with path.open("wb") as file:
-            file.truncate(2**30 + 5)
+    write_large(kind, path)
     done = subprocess.run(
         [sys.executable, "-c", _LIMITED, kind, str(path)],
         capture_output=True,
@@ -146,5 +165,21 @@ def test_a_sequence_for_which_there_is_no_memory_is_a_damaged_item(
     )
     assert done.returncode == 0, done.stderr
     lengths, reason = done.stdout.splitlines()
-    assert lengths == ("[0]" if kind == "npy" else "[0, 5]")  # of minibatches
+    wanted = {"npy": "[0]", "raw tokens": "[0, 5]"}
+    assert lengths == wanted.get(kind, "[0, 1]")  # of minibatches
     assert "memory" in reason
+
+
+def test_texts_that_a_dictionary_repeats_are_no_more_than_is_read_at_once(
+    tmp_path: Path,
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    path = tmp_path / "a.arrow"
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 1025, pa.int16()), [bytes(2**20)])
+    packed = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(path, pa.schema({"x": texts.type}), options=packed) as writer:
+        writer.write_batch(pa.record_batch({"x": texts}))
+    assert path.stat().st_size < 4096
+    with pytest.raises(sh.DataError, match="read at once") as caught:
+        sh.MinibatchSource(sh.ArrowDeserializer(path))
+    assert caught.value.file == str(path)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.base.checks import OptionalModule
 from sweephand.corpus.stream_defs import StreamDefs
+from sweephand.deserializers.units.arrow_columns import repeated_bytes
 from sweephand.deserializers.units.arrow_units import (
     MAX_UNIT_BYTES,
     ArrowUnits,
@@ -154,15 +155,12 @@ class ArrowFiles(ArrowUnits):
         num_rows = 0
         try:
             with data_errors(file.path, f"record batch {number}"):
-                if num_bytes > MAX_UNIT_BYTES:
-                    raise DataError(
-                        f"record batch {number} has {num_bytes} bytes; at most "
-                        f"{MAX_UNIT_BYTES} are read at once: write smaller ones",
-                        file.path,
-                        place[0],
-                    )
+                _check_bytes(number, num_bytes, file.path)
                 (batch,) = self._decode(b"".join([*prefix, message.serialize()]))
                 num_rows = batch.num_rows
+                wanted = {*self.fields.values()}.intersection(batch.schema.names)
+                num_bytes += sum(repeated_bytes(batch.column(name)) for name in wanted)
+                _check_bytes(number, num_bytes, file.path)
                 self.add_rows(scan, [batch], list(self.definitions), file.path)
         except DataError as error:
             self.add_lost_rows(scan, num_rows, error.within(offset=place[0]))
@@ -176,6 +174,15 @@ class ArrowFiles(ArrowUnits):
             batch.validate()
             batches.append(batch)
         return batches
+
+
+def _check_bytes(number: int, num_bytes: int, path: str) -> None:
+    if num_bytes > MAX_UNIT_BYTES:
+        raise DataError(
+            f"record batch {number} has {num_bytes} bytes; at most {MAX_UNIT_BYTES} are read "
+            "at once: write smaller ones",
+            path,
+        )
 
 
 @lru_cache(_PREFIXES)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ids import SequenceIds
+from sweephand.deserializers.units.guard import guarded
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep
@@ -56,7 +57,7 @@ class PictureFiles:
         """Return the bytes of a file, or why it cannot be read."""
         path = self.folder / self.name(number)
         try:
-            with open_regular(path) as file:
+            with guarded(str(path)), open_regular(path) as file:
                 return file.read()
         except DataError as error:
             return error

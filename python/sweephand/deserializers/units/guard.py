@@ -30,7 +30,8 @@ def guarded(path: str) -> Iterator[None]:
     except DataError:
         raise
     except MemoryError as error:
-        raise DataError(f"it takes more memory than there is: {error}", path) from error
+        reason = f"it takes more memory than there is: {error}".removesuffix(": ")
+        raise DataError(reason, path) from error
     except Exception as error:
         is_of_arrow = type(error).__module__.startswith("pyarrow")
         is_name = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG

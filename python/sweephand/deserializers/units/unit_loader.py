@@ -44,6 +44,10 @@ class UnitLoader:
     def load(self, number: int) -> _core.read.Chunk:
         """Return a chunk or a unit; newly found damage is skipped."""
         first, end = self.rows.load_units[number : number + 2].tolist()
+        with guarded(self._place(first, end)[0].path):  # memory may lack for blank rows too
+            return self._load(first, end)
+
+    def _load(self, first: int, end: int) -> _core.read.Chunk:
         parts: list[list[ColumnData]] = []
         skipped: list[int] = []  # rows
         pieces = list(self._pieces(first, end))
