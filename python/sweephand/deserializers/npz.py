@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.memory import check_memory
+from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.wanted_streams import only_chosen
 from sweephand.deserializers.array import ArrayDeserializer
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer
 from sweephand.deserializers.foreign import holds_zarr
 from sweephand.deserializers.formats import Wanted, the_only
 from sweephand.deserializers.npy import with_offsets
@@ -21,7 +27,46 @@ from sweephand.files.local import open_regular
 from sweephand.files.paths import AnyPath, begins_with
 from sweephand.files.remote_path import RemotePath
 
+if TYPE_CHECKING:
+    from sweephand.maps.open_context import OpenContext
+
 _ZIP = b"PK\x03\x04"
+_FREE_BYTES = 64 << 20  # are unpacked at once, whatever a source's limit will be
+
+
+@dataclass(frozen=True, repr=False)
+class _LargeArchive(DerivedDeserializer):
+    """An archive that is unpacked when a source opens it, which knows its limit of memory."""
+
+    path: Path
+    wanted: Wanted
+    num_bytes: int  # of its members, as the directory of the archive says
+
+    def open_for(self, opening: OpenContext) -> Corpus:
+        """Return the corpus as a source asks for it; DataError if memory does not hold it."""
+        try:
+            check_memory("unpacking it", self.num_bytes, opening.memory_limit)
+        except ValueError as error:
+            raise DataError(str(error), str(self.path)) from None
+        return self._unpacked.open_for(opening)
+
+    @cached_property
+    def _unpacked(self) -> Deserializer:
+        return _unpack(self.path, self.wanted)
+
+    def _description(self) -> str:
+        return self.path.name
+
+
+def _size_of(path: Path) -> int:
+    """Return the bytes of all members; no more of a member are unpacked than are said."""
+    try:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+            return sum(one.file_size for one in archive.infolist())
+    except Exception as error:  # damaged bytes make zipfile raise a dozen kinds
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise DataError(f"the archive cannot be read: {error}", str(path)) from error
 
 
 def _load(path: Path) -> dict[str, NDArray[np.generic]]:
@@ -42,6 +87,13 @@ def open_archive(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     path = the_only(files)
     if isinstance(path, RemotePath):
         raise ValueError(f"{path}: archives are read from local disks only")
+    num_bytes = _size_of(path)
+    if num_bytes > _FREE_BYTES:
+        return _LargeArchive(path, wanted, num_bytes)
+    return _unpack(path, wanted)
+
+
+def _unpack(path: Path, wanted: Wanted) -> Deserializer:
     arrays = _load(path)
     if wanted.are_documents:
         return _open_documents(arrays, path, wanted)
