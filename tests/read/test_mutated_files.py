@@ -18,6 +18,8 @@ from tests.read.format_corpora import OPEN, Make, hdf5_in_vlen, htk
 from tests.read.test_damage import SLOW, delivered, write, written
 
 import sweephand as sh
+from sweephand import _core
+from sweephand.deserializers.units.guard import guarded
 
 INPUTS = 100_000 if extent.exhaustive else 300
 """Of a format; a tenth of those whose libraries take long to open a file."""
@@ -81,6 +83,71 @@ def test_mutated_files_are_data_errors_with_their_file_or_sequences(
         for path in sorted(folder.rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()
         folder.rmdir()
+
+
+def arrow_bytes(folder: Path) -> bytes:
+    pa = pytest.importorskip("pyarrow")
+    batch = pa.record_batch({"tokens": pa.array([1, 2], pa.int32())})
+    with (
+        pa.OSFile(str(folder / "good"), "wb") as file,
+        pa.ipc.new_stream(file, batch.schema) as out,
+    ):
+        out.write_batch(batch)
+    return (folder / "good").read_bytes()
+
+
+def test_a_name_of_arrow_that_is_no_text_is_of_a_damaged_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    path.write_bytes(arrow_bytes(tmp_path).replace(b"tokens", b"\xff\xffkens"))
+    with pytest.raises(sh.DataError, match="UnicodeDecodeError") as caught:
+        sh.ArrowDeserializer(path)
+    assert caught.value.file == str(path)
+
+
+def test_a_type_of_arrow_that_no_reader_knows_is_of_a_damaged_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    content = arrow_bytes(tmp_path)
+    refusals = []
+    for at in (at for at, byte in enumerate(content) if byte == 32):  # bits of an integer
+        path.write_bytes(content[:at] + b"\x60" + content[at + 1 :])
+        try:
+            sh.MinibatchSource(sh.ArrowDeserializer(path, index=None))
+        except sh.DataError as error:
+            refusals.append(error)
+    assert {error.file for error in refusals} == {str(path)}
+    assert any("ArrowNotImplementedError" in error.reason for error in refusals)
+
+
+def test_a_record_without_a_key_tells_no_streams_and_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord"
+    good = sh.tfrecord.encode_example({"tokens": [1, 2]})
+    bad = good.replace(b"\x0a\x06tokens", b"\x1a\x06tokens")
+    assert bad != good
+    frames = b""
+    for record in (bad, good):
+        head = len(record).to_bytes(8, "little")
+        sums = [_core.formats.mask_crc(_core.formats.crc32c(one)) for one in (head, record)]
+        head_sum, record_sum = (one.to_bytes(4, "little") for one in sums)
+        frames += head + head_sum + record + record_sum
+    path.write_bytes(frames)
+    corpus = sh.TFRecordDeserializer(path)
+    with sh.MinibatchSource(corpus, max_sweeps=1, max_errors=5, randomize=False) as source:
+        assert source.next_minibatch(9)["tokens"].as_sequences()[-1].tolist() == [1, 2]
+        assert {error.file for error in source.errors} == {str(path)}
+    path.write_bytes(frames[: len(frames) // 2])
+    with pytest.raises(sh.DataError, match=r"no tf\.train\.Example") as caught:
+        sh.TFRecordDeserializer(path)
+    assert caught.value.file == str(path)
+
+
+@pytest.mark.parametrize(
+    "error", [IndexError(3), KeyError("x"), MemoryError(), RecursionError()]
+)
+def test_what_escapes_a_format_names_the_file(error: Exception) -> None:
+    with pytest.raises(sh.DataError) as caught, guarded("a.csv"):
+        raise error
+    assert caught.value.file == "a.csv"
+    assert caught.value.__cause__ is error
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])

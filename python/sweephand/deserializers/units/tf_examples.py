@@ -241,7 +241,7 @@ def keys_of_records(records: Iterable[bytes]) -> list[str]:
     context: set[str] = set()
     lists: set[str] = set()
     for record in islice(records, _MOST_LOOKED_AT):
-        with suppress(ValueError, IndexError):  # reported when all are read
+        with suppress(ValueError, LookupError):  # reported when all are read
             message = _fields(record)
             found = _keys(message.get(1, [])), _keys(message.get(2, []))
             context.update(found[0])
