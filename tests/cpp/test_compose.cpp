@@ -198,18 +198,6 @@ void sizes_that_do_not_sum_to_the_table_are_an_error() {
   }
 }
 
-void sizes_that_are_too_few_are_refused() {
-  auto sizes = honest_sizes();
-  const ChunkTable table = table_of(sizes);
-  sizes.pop_back();
-  const Corpus corpus{table, std::make_shared<StoredSizes>(sizes), nullptr};
-  CHECK_THROWS(std::invalid_argument, check(corpus));
-  CHECK_THROWS(std::invalid_argument,
-               SweepTimeline(std::make_shared<const Corpus>(corpus), OrderSettings{}));
-  const Corpus common{table, std::make_shared<CommonSize>(4), nullptr};
-  CHECK_THROWS(std::invalid_argument, check(common));
-}
-
 void sizes_that_change_between_two_looks_end_in_a_plan_or_an_error() {
   const ChunkTable table = table_of(honest_sizes());
   for (std::uint64_t honest = 0; honest < 24; ++honest) {
@@ -229,20 +217,6 @@ void an_order_that_is_none_ends_in_a_plan_or_an_error() {
     if (kind != 2) CHECK(errors > 0);
     use_all({ChunkTable(ones, ones), std::make_shared<CommonSize>(1), order});
   }
-}
-
-void totals_that_pass_what_integers_hold_are_refused() {
-  constexpr auto kHuge = std::uint64_t{1} << 62;
-  using Counts = std::vector<std::uint64_t>;
-  CHECK_THROWS(std::invalid_argument, ChunkTable(Counts{1, 1, 1}, Counts{kHuge, kHuge, kHuge}));
-  CHECK_THROWS(std::invalid_argument,
-               ChunkTable(Counts{kHuge, kHuge, kHuge}, Counts{kHuge, kHuge, kHuge}));
-  CHECK_THROWS(std::invalid_argument, ChunkTable(Counts{2}, Counts{1}));
-  CHECK_THROWS(std::invalid_argument, ChunkTable(Counts{0}, Counts{1}));
-  CHECK_THROWS(std::invalid_argument, ChunkTable(Counts{~std::uint64_t{0}}, Counts{1}));
-  const Corpus corpus{ChunkTable(Counts{1}, Counts{kHuge}), std::make_shared<CommonSize>(1)};
-  CHECK_THROWS(std::invalid_argument,
-               SweepTimeline(std::make_shared<const Corpus>(corpus), OrderSettings{}));
 }
 
 void a_sequence_of_too_many_pieces_is_refused_before_they_are_made() {
@@ -307,32 +281,10 @@ void lanes_are_merged_in_the_order_of_offset_and_lane() {
   }
 }
 
-std::vector<PlannedSequence> numbered(std::uint64_t count) {
-  std::vector<PlannedSequence> sequences(count);
-  for (std::uint64_t s = 0; s < count; ++s)
-    sequences[s] = {.sequence = s, .size = 1, .lane = 0, .sweep = 0};
-  return sequences;
-}
-
 std::vector<std::uint64_t> every_third(std::uint64_t end) {
   std::vector<std::uint64_t> thirds((end + 2) / 3);
   for (std::uint64_t i = 0; i < thirds.size(); ++i) thirds[i] = 3 * i;
   return thirds;
-}
-
-// Whether they fill the table or leave room, and whatever else is in it.
-void bans_hold_from_their_first_time_on() {
-  for (const std::uint64_t most : {1U, 7U, 1'000U}) {
-    const std::vector<std::uint64_t> thirds = every_third(most);
-    Bans bans(2 * thirds.size());
-    bans.add(10, thirds);
-    bans.add(20, thirds);
-    const auto among = [&](std::uint64_t time) { return bans.among(numbered(2 * most), time); };
-    CHECK(among(9).empty());
-    CHECK(std::ranges::equal(among(10), thirds));
-    CHECK(std::ranges::equal(among(20), thirds));
-  }
-  CHECK(Bans(0).among(numbered(3), 0).empty());
 }
 
 void bans_that_do_not_ascend_or_find_no_room_are_refused() {
@@ -365,41 +317,17 @@ void events_that_do_not_ascend_are_refused() {
   CHECK_THROWS(std::invalid_argument, make({.skips = {}, .cuts = {5, 4}, .bans = {}}));
 }
 
-// One behind the other, beyond the end of a sweep and of the data.
-void what_is_skipped_is_never_planned() {
-  const Events events{.skips = {{3, 40}, {41, 700}, {900, 1'000'000}}, .cuts = {}, .bans = {}};
-  const auto timeline = honest_timeline();
-  EventPlanner changed(timeline, std::make_unique<FitPlanner>(timeline, Fitting{}, 1'000'000),
-                       events);
-  std::uint64_t minibatches = 0;
-  while (true) {
-    const Plan plan = plan_only(changed, {.num_samples = 17});
-    if (plan.end_of_data) break;
-    ++minibatches;
-    const auto holds = [&](const Skip& skip) {
-      return skip.begin <= plan.nominal_time && plan.nominal_time < skip.end;
-    };
-    CHECK(std::ranges::none_of(events.skips, holds));
-  }
-  CHECK(minibatches > 10);
-  CHECK(changed.time() >= 1'000'000);
-}
-
 }  // namespace
 }  // namespace sweephand
 
 int main() {
-  sweephand::bans_hold_from_their_first_time_on();
   sweephand::bans_that_do_not_ascend_or_find_no_room_are_refused();
   sweephand::events_that_do_not_ascend_are_refused();
-  sweephand::what_is_skipped_is_never_planned();
   sweephand::lanes_are_merged_in_the_order_of_offset_and_lane();
   sweephand::honest_sizes_are_planned_without_an_error();
   sweephand::sizes_that_do_not_sum_to_the_table_are_an_error();
-  sweephand::sizes_that_are_too_few_are_refused();
   sweephand::sizes_that_change_between_two_looks_end_in_a_plan_or_an_error();
   sweephand::an_order_that_is_none_ends_in_a_plan_or_an_error();
-  sweephand::totals_that_pass_what_integers_hold_are_refused();
   sweephand::a_sequence_of_too_many_pieces_is_refused_before_they_are_made();
   return 0;
 }

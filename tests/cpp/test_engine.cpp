@@ -306,21 +306,6 @@ void a_loop_with_pauses_is_served_ahead() {
   CHECK(engine->stats().made_ahead >= 60);
 }
 
-void seeking_in_between_finds_the_same() {
-  const auto engine = make_engine({.num_threads = 2, .prefetch = 3, .load_threads = 1});
-  std::vector<std::uint64_t> times;
-  std::vector<std::vector<std::uint64_t>> found;
-  for (int i = 0; i < 30; ++i) {
-    times.push_back(engine->time());
-    found.push_back(values_of(*engine->next({.num_samples = 25}, kPatient)));
-  }
-  for (const std::size_t i : {7U, 0U, 29U, 28U, 3U, 3U}) {
-    engine->seek(times[i], kPatient);
-    CHECK(engine->time() == times[i]);
-    CHECK(values_of(*engine->next({.num_samples = 25}, kPatient)) == found[i]);
-  }
-}
-
 void several_callers_get_every_minibatch_once() {
   const auto engine = make_engine({.num_threads = 2, .prefetch = 2, .load_threads = 1});
   std::vector<std::vector<std::uint64_t>> times(4);
@@ -348,19 +333,6 @@ void several_callers_get_every_minibatch_once() {
     CHECK(alone->next({.num_samples = 30}, kPatient)->nominal_time == time);
   }
   CHECK(count == all.size());
-}
-
-void what_is_held_stays_as_it_was() {
-  const auto engine = make_engine({.num_threads = 2, .prefetch = 4});
-  std::vector<std::shared_ptr<const Batch>> held;
-  std::vector<std::vector<std::uint64_t>> copies;
-  for (int i = 0; i < 60; ++i) {
-    const auto batch = engine->next({.num_samples = 40}, kPatient);
-    if (i % 3 != 0) continue;
-    held.push_back(batch);
-    copies.push_back(values_of(*batch));
-  }
-  for (std::size_t i = 0; i < held.size(); ++i) CHECK(values_of(*held[i]) == copies[i]);
 }
 
 void closing_ends_callers_and_threads(std::uint32_t num_threads) {
@@ -453,9 +425,7 @@ int main() {
   sweephand::changing_who_makes_them_changes_nothing(true);
   sweephand::what_is_ready_is_given_at_once();
   sweephand::a_loop_with_pauses_is_served_ahead();
-  sweephand::seeking_in_between_finds_the_same();
   sweephand::several_callers_get_every_minibatch_once();
-  sweephand::what_is_held_stays_as_it_was();
   for (const std::uint32_t num_threads : {0U, 2U}) {
     sweephand::closing_ends_callers_and_threads(num_threads);
   }
