@@ -1,7 +1,6 @@
 """Whose turn it is in the user's code: one thread at a time, over all sources of an object."""
 
 import os
-import pickle
 import threading
 import time
 from collections.abc import Iterator
@@ -321,28 +320,6 @@ def test_a_dataset_that_asks_its_own_source_is_told_at_once(engine: dict[str, in
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_sizes_that_ask_their_own_source_are_told_at_once(engine: dict[str, int]) -> None:
-    class Sizes(Asking):
-        def chunk_infos(self) -> object:
-            return [(4, 8)] * 3
-
-        def sequence_lengths(self, chunk_id: int) -> object:
-            if chunk_id == 2 and self.ask is not None:
-                self.ask()
-            return [2] * 4
-
-        def get_chunk(self, chunk_id: int) -> dict[str, object]:
-            return {"x": (np.arange(8), [0, 2, 4, 6, 8])}
-
-    deserializer = Sizes()
-    with sh.MinibatchSource(deserializer, randomize=False, **engine) as source:
-        deserializer.ask = lambda: source.next_minibatch(8)
-        source.next_minibatch(4)
-        with pytest.raises(RuntimeError, match="wait for itself"):
-            list(source.minibatches(4))
-
-
-@pytest.mark.parametrize("engine", ENGINES)
 def test_another_source_of_the_same_object_is_refused_and_one_of_another_serves(
     engine: dict[str, int],
 ) -> None:
@@ -358,14 +335,6 @@ def test_another_source_of_the_same_object_is_refused_and_one_of_another_serves(
             source.next_minibatch(4)
         deserializer.ask = lambda: other.next_minibatch(4)
         assert source.next_minibatch(4)["x"].values.tolist() == [8, 9, 10, 11]
-
-
-def test_a_user_deserializer_can_be_pickled_though_it_takes_turns() -> None:
-    with sh.MinibatchSource(Asking(), randomize=False) as source:
-        source.next_minibatch(4)
-        copied = pickle.loads(pickle.dumps(source))
-        assert copied.next_minibatch(4)["x"].values.tolist() == [4, 5, 6, 7]
-        copied.close()
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")

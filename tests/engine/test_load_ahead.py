@@ -95,24 +95,6 @@ def test_blocks_that_lanes_will_enter_are_told(num_lanes: int, window_chunks: in
         assert ahead.chunks_at(time, request) is None, "it was told"
 
 
-def test_a_worker_loads_the_chunks_of_its_lanes() -> None:
-    corpus = ModelCorpus.of([[1] * 60] * 40)
-    settings = ModelSettings(seed=5, num_lanes=4, window_chunks=4, window_samples=None)
-    order = core_timeline(corpus, settings)
-    every = _core.engine.LookAhead(order, NO_END, True, True).chunks_at(100, core_request(1))
-    of_workers = [
-        set(
-            _core.engine.LookAhead(order, NO_END, True, True).chunks_at(
-                100, core_request(1, 2, rank)
-            )
-            or []
-        )
-        for rank in range(2)
-    ]
-    assert set.union(*of_workers) == set(every or [])
-    assert all(len(own) < len(set(every or [])) for own in of_workers)
-
-
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_store_is_asked_for_chunks_as_they_are_due(rank: int) -> None:
     corpus = ModelCorpus.of([[1] * 60] * 40)

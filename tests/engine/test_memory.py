@@ -157,42 +157,6 @@ def test_memory_does_not_grow_over_many_minibatches() -> None:
     assert last - first < 2**20
 
 
-def test_bytes_held_follow_the_window() -> None:
-    chunks = Chunks(ModelCorpus.of([[1] * 8] * 64), told=True)
-    with sh.MinibatchSource(
-        chunks, randomization_window_in_chunks=8, num_lanes=4, num_threads=0
-    ) as source:
-        held = []
-        for _ in range(64):
-            source.next_minibatch(8)
-            held.append(source.stats()["bytes_held"])
-    chunk = held[0] / source.num_lanes
-    assert max(held) <= 16 * chunk
-    assert np.median(held) <= 8 * chunk
-
-
-@pytest.mark.parametrize(
-    ("dtype", "layout", "wanted"),
-    [
-        (np.uint8, sh.Ragged(), 4 * 1000),
-        (np.float64, sh.Ragged(), 4 * 8 * 1000),
-        (np.float64, sh.Padded(), 4 * 9 * 1000),
-        (np.uint8, sh.Packed(500), 4 * 10 * 1000),
-    ],
-)
-def test_the_bound_counts_casts_masks_and_marks(
-    dtype: type[np.generic], layout: sh.Layout, wanted: int
-) -> None:
-    x = np.zeros(100_000, np.uint8)
-    corpus = sh.ArrayDeserializer(
-        {"x": (x, np.arange(0, 100_001, 500))}, sh.StreamDefs(x=sh.StreamDef(dtype=dtype))
-    )
-    with sh.MinibatchSource(corpus, layout=layout, num_threads=1, prefetch=2) as source:
-        assert source.memory_bound(1000) == pytest.approx(
-            wanted, rel=0.85 if wanted < 5000 else 0.25
-        )
-
-
 def test_the_bound_of_padded_rows_counts_the_gaps() -> None:
     lengths = np.array([10] * 99 + [100])
     corpus = sh.ArrayDeserializer(

@@ -81,25 +81,6 @@ def test_several_threads_get_every_minibatch_exactly_once(engine: dict[str, int]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_threads_with_requests_of_their_own_get_what_they_ask_for(
-    engine: dict[str, int],
-) -> None:
-    with sh.MinibatchSource(rows(500), max_sweeps=2, **engine) as source:
-
-        def take(size: int) -> list[tuple[int, int]]:
-            taken = []
-            while minibatch := source.next_minibatch(size + 1):
-                taken.append((minibatch.nominal_time, minibatch.num_samples))
-                assert minibatch.num_samples == min(size + 1, 1000 - minibatch.nominal_time)
-            return taken
-
-        taken = sorted(itertools.chain(*in_threads(take)))
-        times = [time for time, _ in taken]
-        assert times == [0, *itertools.accumulate(size for _, size in taken)][:-1]
-        assert sum(size for _, size in taken) == 1000
-
-
-@pytest.mark.parametrize("engine", ENGINES)
 def test_a_source_may_be_moved_and_asked_while_others_take_from_it(
     engine: dict[str, int],
 ) -> None:
@@ -244,24 +225,6 @@ def test_a_size_callback_that_raises_while_planning_is_an_error_of_that_call() -
                 assert source.current_position == 20
             deserializer.calls = -1000
             assert source.next_minibatch(2).nominal_time == 20
-
-
-def test_closing_ends_the_waits_of_other_threads() -> None:
-    deserializer = Gated(closed=(1, 2, 3))
-    source = sh.MinibatchSource(deserializer, randomize=False, num_threads=1, prefetch=1)
-    source.next_minibatch(4)
-    with ThreadPoolExecutor(4) as pool:
-        waiting = [pool.submit(source.next_minibatch, 4) for _ in range(3)]
-        assert deserializer.entered.wait(TIMEOUT)
-        closing = pool.submit(source.close)
-        for gate in deserializer.gates.values():
-            gate.set()
-        closing.result(TIMEOUT)
-        for waiter in waiting:
-            error = waiter.exception(TIMEOUT)
-            assert error is None or "the source is closed" in str(error)
-    with pytest.raises(RuntimeError, match="the source is closed"):
-        source.next_minibatch(4)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
