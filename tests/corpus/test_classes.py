@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.corpus.test_split import word_of
-from tests.read.format_corpora import EVERY_FORMAT
+from tests.read.format_corpora import corpus_for, jsonl, megatron, parquet, raw_tokens
 
 import sweephand as sh
 from sweephand.maps import sequence_classes
@@ -194,10 +194,10 @@ def test_labels_of_pictures_are_known_without_pictures(
     assert sh.Mixture.by(corpus, "label").names == ["0", "1"]
 
 
-@pytest.mark.parametrize("make", EVERY_FORMAT[:4], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [megatron, raw_tokens, jsonl, parquet], ids=lambda make: make.__name__
+)
 def test_parts_by_a_function_of_a_map_unite(make: Any, tmp_path: Path) -> None:
-    from tests.read.format_corpora import corpus_for
-
     corpus = make(tmp_path, corpus_for(make)).map(with_label, streams=None)
     parts = [ids_and_labels(part) for part in sh.split(corpus, validation=0.4, by="label")]
     assert ids_and_labels(corpus) == parts[0] | parts[1]

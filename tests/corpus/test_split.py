@@ -69,7 +69,9 @@ def test_a_part_is_what_the_definition_says() -> None:
 
 
 @pytest.mark.parametrize("make", EVERY_FORMAT, ids=lambda make: make.__name__)
-def test_a_part_delivers_the_values_of_its_ids(make: Make, tmp_path: Path) -> None:
+def test_parts_deliver_the_values_of_their_ids_and_unite_to_the_corpus(
+    make: Make, tmp_path: Path
+) -> None:
     corpus = make(tmp_path, corpus_for(make))
 
     def by_id(corpus: sh.Deserializer) -> dict[str, str]:
@@ -84,8 +86,10 @@ def test_a_part_delivers_the_values_of_its_ids(make: Make, tmp_path: Path) -> No
         return found
 
     whole = by_id(corpus)
-    for part in sh.split(corpus, validation=0.4):
-        assert by_id(part).items() <= whole.items()
+    parts = [by_id(part) for part in sh.split(corpus, validation=0.4)]
+    assert all(parts)
+    assert parts[0] | parts[1] == whole
+    assert not parts[0].keys() & parts[1].keys()
 
 
 def test_files_that_are_added_move_no_sequence(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.read.http_store import HttpStore, serve
-from tests.read.node_cache import make_source, write_tokens
+from tests.read.node_cache import write_tokens
 
 from sweephand.files.node_cache import folder, reads
 
@@ -26,17 +26,6 @@ def tokens(
 ) -> Iterator[HttpStore]:
     """A store with tokens of as many chunks as the module says."""
     with serve_tokens(tmp_path, monkeypatch, request.module.NUM_CHUNKS) as found:
-        yield found
-
-
-@pytest.fixture(name="web")
-def indexed_tokens(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[HttpStore]:
-    """The same, and their index is built."""
-    with serve_tokens(tmp_path, monkeypatch, request.module.NUM_CHUNKS) as found:
-        make_source(found.url, None).close()
-        found.fetched.clear()
         yield found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,20 +88,6 @@ def test_text_cannot_become_numbers(form: Any, tmp_path: Path) -> None:
         sh.MinibatchSource(make(str(tmp_path / "a"), streams))
 
 
-def test_names_may_hold_any_bytes(form: Any, tmp_path: Path) -> None:
-    write, make = form
-    odd = tmp_path / os.fsdecode(b"odd \xff\n name")
-    write(tmp_path / "even", 5)
-    (tmp_path / "even").rename(odd)
-    for _ in range(2):  # without an index, and with one
-        source = sh.MinibatchSource(
-            make(str(odd), sh.StreamDefs(x=sh.StreamDef())), randomize=False
-        )
-        minibatch = source.next_minibatch(1)
-        assert minibatch["x"].values.tolist() == [5]
-        assert minibatch.ids == [f"{odd.name}__0"]
-
-
 def test_a_ctf_stream_that_never_appears_is_an_error_at_its_first_sequence(
     tmp_path: Path,
 ) -> None:
@@ -114,11 +99,3 @@ def test_a_ctf_stream_that_never_appears_is_an_error_at_its_first_sequence(
     with pytest.raises(sh.DataError, match="the sequence") as caught:
         sh.MinibatchSource(corpus)
     assert (caught.value.stream, caught.value.sequence, caught.value.line) == ("B", 5, 1)
-
-
-def test_a_file_given_twice_is_refused(form: Any, tmp_path: Path) -> None:
-    write, make = form
-    write(tmp_path / "a", 1)
-    (tmp_path / "link").symlink_to(tmp_path / "a")
-    with pytest.raises(ValueError, match="given twice"):
-        make([str(tmp_path / "a"), str(tmp_path / "link")], sh.StreamDefs(x=sh.StreamDef()))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from tests import extent
 from tests.ext.tfds.folders import tensor, tree, write_folder
-from tests.read.format_corpora import npy_bytes, write_mds, write_megatron, write_tar
+from tests.read.written import npy_bytes, write_mds, write_megatron, write_tar
 
 import sweephand as sh
 

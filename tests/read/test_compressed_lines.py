@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.cli.conftest import Call, call  # noqa: F401 - a fixture
 import sweephand as sh
 from sweephand.deserializers.units import line_scan
 from sweephand.files import inflate
-from sweephand.files.inflate import InflatedFile, InflatedStream, ZstdFrame, begins_zstd
+from sweephand.files.inflate import InflatedFile, InflatedStream, ZstdFrame
 from sweephand.files.local import stat_file
 
 Pack = Callable[[bytes], bytes]
@@ -79,15 +78,6 @@ def test_a_part_is_read_without_what_lies_before_it(
         source.current_position = 15_000
         assert source.next_minibatch(1)["n"].values.tolist() == [15_000]
     assert sum(unpacked) < 500_000 < len(text)
-
-
-def test_shuffled_sweeps_are_those_of_the_plain_file(pack: Pack, tmp_path: Path) -> None:
-    plain, packed = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    plain.write_bytes(lines(0, 3000))
-    packed.write_bytes(pack(lines(0, 1234)) + pack(lines(1234, 1766)))
-    options: dict[str, Any] = {"randomize": True, "max_sweeps": 2, "randomization_seed": 3}
-    expected = numbers(sh.JSONLDeserializer(plain), **options)
-    assert numbers(sh.JSONLDeserializer(packed), **options) == expected
 
 
 def test_a_cut_file_is_an_error_and_its_whole_members_are_left(
@@ -161,12 +151,6 @@ def test_frames_come_in_pieces_of_any_size(
     assert state.eof
 
 
-@given(head=st.binary(max_size=8))
-def test_few_bytes_begin_a_frame(head: bytes) -> None:
-    if begins_zstd(head):
-        assert head[1:4] in (b"\xb5\x2f\xfd", b"\x2a\x4d\x18")
-
-
 def test_any_range_of_frames_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inflate, "LEAST_MEMBER", 1000)
     random = np.random.default_rng(0)
@@ -182,32 +166,6 @@ def test_any_range_of_frames_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     members = [(one.unpacked, one.packed) for one in file._places]
     again = InflatedFile(stat_file(path), "zstd", 200, members)
     assert again.read(len(content) - 5, 9).tobytes() == content[-5:]
-
-
-def test_what_lines_hold_is_guessed_in_compressed_files(pack: Pack, tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl.zst"
-    path.write_bytes(pack(json.dumps({"a": [1, 2], "b": None}).encode()))
-    with pytest.warns(UserWarning, match="what cannot be served"):
-        corpus = sh.open(path)
-    assert isinstance(corpus, sh.JSONLDeserializer)
-    assert list(corpus.definitions) == ["a"]
-
-
-def test_cntk_text_is_read_in_chunks_of_its_members(pack: Pack, tmp_path: Path) -> None:
-    text = b"".join(b"%d |x %d\n" % (n, n) for n in range(5000))
-    path = tmp_path / "a.ctf"
-    path.write_bytes(pack(text[:7001]) + pack(text[7001:]))
-    streams = {"x": sh.StreamDef(shape=1)}
-    corpus = sh.CTFDeserializer(path, streams, chunk_size_in_bytes=5000)
-    for _ in range(2):  # without an index, and with one
-        with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
-            found = [
-                n for one in source.minibatches(64) for n in one["x"].values[:, 0].tolist()
-            ]
-        assert found == list(range(5000))
-    path.write_bytes(pack(text)[:-9])
-    with pytest.raises(sh.DataError, match="was cut, or is still being written"):
-        sh.MinibatchSource(corpus)
 
 
 def test_a_frame_of_cntk_text_is_unpacked_once_in_a_sweep(

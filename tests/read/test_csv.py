@@ -8,11 +8,9 @@ import io
 import os
 import subprocess
 import sys
-import warnings
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -72,15 +70,6 @@ def test_columns_are_what_the_first_rows_tell(tmp_path: Path) -> None:
         kinds = [info.dtype.name for info in source.streams.values()]
     assert kinds == ["int64", "float64", "bool", "object", "object"]
     assert rows(corpus) == [(1, 1.5, True, b"x", b"2026-01-02"), (2, 2.0, False, b"", b"-")]
-
-
-def test_a_dtype_says_how_a_column_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("a,b\n0.1,007\n")
-    streams = {"a": sh.StreamDef(dtype="float32"), "b": sh.StreamDef(dtype=object)}
-    ((a, b),) = rows(sh.CSVDeserializer(path, streams))
-    assert np.float32(a) == np.float32(0.1)
-    assert b == b"007"
 
 
 @pytest.mark.parametrize(
@@ -159,83 +148,6 @@ def test_a_file_without_a_table_is_refused(tmp_path: Path, content: bytes, reaso
     with pytest.raises(sh.DataError, match=reason) as caught:
         rows(sh.CSVDeserializer(path))
     assert caught.value.file == str(path)
-
-
-def test_a_misspelt_column_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("a,b\n1,2\n")
-    with pytest.raises(sh.DataError, match=r"no field 'c', there are: a, b"):
-        sh.CSVDeserializer(path, {"x": sh.StreamDef(field="c")})
-    with pytest.raises(ValueError, match="delimiter must be one character"):
-        sh.CSVDeserializer(path, delimiter="ab")
-
-
-def test_objects_of_a_store_are_served_as_files_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fsspec = pytest.importorskip("fsspec")
-    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
-    store = fsspec.filesystem("memory")
-    for name in ("a", "b"):
-        store.pipe(f"/tables/{name}.csv", b"n\n" + b"".join(b"%d\n" % n for n in range(300)))
-    try:
-        found = rows(sh.CSVDeserializer("memory://tables/*.csv"))
-    finally:
-        store.rm("/tables", recursive=True)
-    assert found == [(n,) for n in range(300)] * 2
-
-
-def test_a_file_that_is_cut_or_flipped_is_an_error_or_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    whole = b'n,t\n1,"a, b"\n22,"c\nd"\n3,e\n'
-    path = tmp_path / "a.csv"
-    variants = [whole[:size] for size in range(1, len(whole))]
-    variants += [
-        whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :]
-        for at in range(len(whole))
-        for bit in (0x11, 0x80)
-    ]
-    named: set[str | None] = set()
-    for one in variants:
-        path.write_bytes(one)
-        for budget in (0, 9):
-            try:
-                with warnings.catch_warnings(action="ignore"):  # of a column without a name
-                    corpus = sh.CSVDeserializer(path, index=None)
-                rows(corpus, max_errors=budget)
-            except sh.DataError as error:
-                named.add(error.file)
-    assert named == {str(path)}
-
-
-@given(st.lists(st.sampled_from(["1,a", "22,", "", "x,b", "3,c,4", '5,"d\ne"', "6,f\r"])))
-def test_what_is_parsed_piece_by_piece_is_what_is_parsed_at_once(lines: list[str]) -> None:
-    text = "".join(f"{line}\n" for line in lines).encode()
-    found = []
-    for piece_bytes in (1 << 20, 8):
-        with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
-            patch.setattr(csv_files, "_PIECE_BYTES", piece_bytes)
-            path = Path(folder) / "a.csv"
-            path.write_bytes(b"n,t\n1,a\n")
-            corpus = sh.CSVDeserializer(
-                path, sh.StreamDefs(n=sh.StreamDef(dtype="int64"), t=sh.StreamDef()), index=None
-            )
-            place = line_scan.LinePlace(4, 4 + len(text), 2, 0)
-            columns, wrong = corpus.converter().convert(
-                np.frombuffer(text, np.uint8), corpus.first_file, place
-            )
-        numbers, texts = columns
-        found.append(
-            (
-                numbers.values.tolist(),
-                bytes(texts.values),
-                texts.element_offsets.tolist(),
-                {row: (one.reason, one.line, one.sequence) for row, one in wrong.items()},
-            )
-        )
-    assert found[0] == found[1]
 
 
 def test_tables_need_no_package(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.extent import draws, sample
+from tests.extent import draws
 from tests.read.ctf_core import build_index, make_format, open_ctf, places_of, read_ctf
 from tests.read.ctf_model import FatalError, Reader, Stream
 
@@ -105,15 +105,6 @@ ABSENT = "the sequence has no sample of this stream"
 def test_every_rule_has_its_item(path: Path, lines: bytes, reasons: list[str]) -> None:
     assert_items(path, lines, reasons)
     assert_as_the_model(path, b"1 |A 1 |B 1:1\n" + lines, [A, B])
-
-
-@pytest.mark.parametrize(
-    "text", ["5.", "02.0", "+3", "-0", "1E-3", "1e5", "1e+2", "0.1000000000000000055"]
-)
-def test_a_number_is_read(path: Path, text: str) -> None:
-    path.write_text(f"1 |A {text}\n")
-    stream = Stream("A", 1, dtype="float64")
-    assert read_ctf(path, [stream], max_errors=0).sequences[0].samples == [[[float(text)]]]
 
 
 @pytest.mark.parametrize(
@@ -241,15 +232,6 @@ def test_a_file_cut_anywhere_is_as_the_model_says(
         )
 
 
-def test_a_file_with_any_bit_flipped_is_as_the_model_says(path: Path) -> None:
-    for place in sample(range(len(GOOD)), 24):
-        for bit in range(8):
-            data = bytearray(GOOD)
-            data[place] ^= 1 << bit
-            for streams in ([A, B], [B]):
-                assert_as_the_model(path, bytes(data), streams)
-
-
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
     data = bytearray(GOOD * draw(st.integers(1, 3)))
@@ -294,30 +276,7 @@ def test_chunks_and_parts_change_nothing(
     assert found == expected
 
 
-@pytest.mark.parametrize(
-    ("data", "sizes", "sized"),
-    [
-        # Where CNTK's index goes wrong: a blank line, a line without the size-defining stream,
-        # an id that touches the pipe.
-        (b"1 |A 1 |B\n\n2 |A 1 |B\n3 |A 1 |B\n", [1, 1, 1], [1, 1, 1]),
-        (b"1 |A 1 |B\n1 |B 2:1\n1 |A 1\n2 |A 1 |B\n", [2, 1], [2, 1]),
-        (b"5|A 1|B\n5|A 2|B\n6|A 1|B\n", [2, 1], [2, 1]),
-    ],
-)
-def test_the_size_is_what_is_delivered(
-    path: Path, data: bytes, sizes: list[int], sized: list[int]
-) -> None:
-    path.write_bytes(data)
-    for defines, expected in ((False, sizes), (True, sized)):
-        streams = [Stream("A", 1, defines_mb_size=defines), B]
-        corpus = read_ctf(path, streams, allow_blank_lines=True)
-        assert [sequence.size for sequence in corpus.sequences] == expected
-        if defines:
-            assert [len(sequence.samples[0]) for sequence in corpus.sequences] == expected
-
-
 L = Stream("L", 1)
-SUBSET = b"1 |A 1 |L 5\n1 |A 2\n2 |A 4 |L 6\n2 |A 5\n"
 
 
 def samples(path: Path, data: bytes, streams: list[Stream], **options: Any) -> list[Any]:
@@ -331,26 +290,6 @@ def samples(path: Path, data: bytes, streams: list[Stream], **options: Any) -> l
         None if one.is_skipped else [value for [value] in one.samples[0]]
         for one in corpus.sequences
     ]
-
-
-@pytest.mark.parametrize("max_errors", [0, 9])
-@pytest.mark.parametrize(
-    ("data", "streams", "values"),
-    [
-        (SUBSET, [L], [[5.0], [6.0]]),
-        (SUBSET, [A], [[1.0, 2.0], [4.0, 5.0]]),
-        (SUBSET, [A, L], [[1.0, 2.0], [4.0, 5.0]]),
-        (b"1 |X 9\n1 |A 1\n1 |X 8\n2 |A 2\n", [A], [[1.0], [2.0]]),
-        (b"1 |A 1 |X 1\n1 |L 2 |X 2\n", [A, L], [[1.0]]),  # |X is as long as its lines
-        (b"1 |A 1\n|X 9\n1 |A 2\n", [A], [[1.0, 2.0]]),
-    ],
-)
-def test_a_part_of_the_streams_is_served_as_it_is(
-    path: Path, data: bytes, streams: list[Stream], values: list[Any], max_errors: int
-) -> None:
-    assert samples(path, data, streams, max_errors=max_errors) == values
-    sizes = [sequence.size for sequence in read_ctf(path, streams, chunk_bytes=1).sequences]
-    assert sizes == list(map(len, values))
 
 
 @pytest.mark.parametrize(
@@ -405,12 +344,6 @@ def test_a_byte_order_mark_is_passed_over(path: Path) -> None:
     assert_as_the_model(path, b"\xef\xbb\xbf|A 1 |B\n5 |A 1 |B\n", [A, B])
 
 
-@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf"])
-def test_an_empty_file_has_no_sequences(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
-    assert read_ctf(path, [A, B]).sequences == []
-
-
 def test_utf_16_is_named(path: Path) -> None:
     path.write_text("1 |A 1\n", encoding="utf-16")
     with pytest.raises(DataError, match="UTF-16"):
@@ -451,15 +384,6 @@ def test_a_chunk_of_many_lines_is_read_whole(path: Path) -> None:
     np.testing.assert_array_equal(sparse[0], sparse[3])
 
 
-def test_a_changed_file_is_stale(path: Path) -> None:
-    path.write_bytes(GOOD)
-    form = make_format([A, B])
-    deserializer, _ = open_ctf(path, form, build_index(path, form, [], 0), 2**25)
-    path.write_bytes(GOOD + b"9 |A 1 |B\n")
-    with pytest.raises(StaleError, match=r"the file changed: expected 60 bytes.*found 70"):
-        deserializer.load(0)
-
-
 def test_an_index_that_lies_is_stale(path: Path) -> None:
     path.write_bytes(GOOD)
     file = _core.read.File(str(path))
@@ -473,14 +397,6 @@ def test_an_index_that_lies_is_stale(path: Path) -> None:
         with pytest.raises(StaleError, match="the index says") as caught:
             deserializer.load(0)
         assert (caught.value.file, caught.value.offset) == (str(path), 0)
-
-
-def test_a_chunk_beyond_the_last_is_an_index_error(path: Path) -> None:
-    path.write_bytes(GOOD)
-    form = make_format([A, B])
-    deserializer, _ = open_ctf(path, form, build_index(path, form, [], 0), 2**25)
-    with pytest.raises(IndexError):
-        deserializer.load(1)
 
 
 @pytest.mark.parametrize(

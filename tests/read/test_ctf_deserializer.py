@@ -33,20 +33,6 @@ def labels(source: sh.MinibatchSource, size: int = 10) -> list[tuple[str, list[l
     return found
 
 
-@pytest.mark.parametrize("chunk_bytes", [1, 200, 1 << 20])
-def test_every_sequence_is_delivered_once_with_its_values(
-    tmp_path: Path, chunk_bytes: int
-) -> None:
-    path = write(tmp_path / "train.ctf", 57)
-    corpus = sh.CTFDeserializer(path, STREAMS, chunk_size_in_bytes=chunk_bytes)
-    source = sh.MinibatchSource(corpus, max_sweeps=1)
-    found = dict(labels(source))
-    assert sorted(found) == sorted(f"train.ctf__{n}" for n in range(57))
-    for name, values in found.items():
-        number = int(name.rpartition("__")[2])
-        assert values == [[number, line] for line in range(1 + number % 4)]
-
-
 def test_sparse_samples_are_rows_of_a_matrix(tmp_path: Path) -> None:
     source = sh.MinibatchSource(
         sh.CTFDeserializer(write(tmp_path / "a.ctf", 3), STREAMS), randomize=False
@@ -69,18 +55,6 @@ def test_a_chunk_without_a_sparse_value_is_sparse_too(tmp_path: Path) -> None:
         dense = source.next_minibatch(size)["query"].asarray()
         assert dense.shape == (size, 20)
         assert dense.sum(axis=1).tolist() == sums
-
-
-def test_shards_follow_one_another(tmp_path: Path) -> None:
-    write(tmp_path / "b-0.ctf", 5)
-    write(tmp_path / "b-1.ctf", 4, first_id=5)
-    corpus = sh.CTFDeserializer(tmp_path / "b-*.ctf", STREAMS)
-    source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
-    found = labels(source)
-    assert [name for name, _ in found] == [f"b-0.ctf__{n}" for n in range(5)] + [
-        f"b-1.ctf__{n}" for n in range(4)
-    ]
-    assert [values[0][0] for _, values in found] == list(range(9))
 
 
 def test_small_files_share_a_chunk_and_large_ones_are_cut(tmp_path: Path) -> None:
@@ -106,73 +80,6 @@ def test_small_files_share_a_chunk_and_large_ones_are_cut(tmp_path: Path) -> Non
     source.current_position = 0
     with pytest.raises(sh.StaleError, match=r"3\.ctf"):
         labels(source)
-
-
-def test_a_state_moves_to_another_source(tmp_path: Path) -> None:
-    path = write(tmp_path / "train.ctf", 200)
-
-    def source(**options: int) -> sh.MinibatchSource:
-        corpus = sh.CTFDeserializer(path, STREAMS, chunk_size_in_bytes=300)
-        return sh.MinibatchSource(
-            corpus, randomization_window_in_chunks=8, num_lanes=4, max_sweeps=3, **options
-        )
-
-    one = source()
-    for _ in range(21):
-        one.next_minibatch(13)
-    two = source(num_threads=0)
-    two.restore_from_checkpoint(one.get_checkpoint_state())
-    assert labels(two, 17) == labels(one, 17)
-
-
-def test_a_damaged_line_is_an_error_with_its_place(tmp_path: Path) -> None:
-    path = tmp_path / "bad.ctf"
-    path.write_text("0 |Q 1:1 |L 1 2\n1 |Q 1:x |L 1 2\n2 |Q 3:1 |L 5 6\n")
-    with pytest.raises(sh.DataError, match="line 2") as caught:
-        sh.MinibatchSource(sh.CTFDeserializer(path, STREAMS))
-    assert (caught.value.file, caught.value.line, caught.value.offset) == (str(path), 2, 23)
-    assert (caught.value.stream, caught.value.sequence) == ("Q", 1)
-
-
-def test_a_budget_skips_it_and_keeps_its_place(tmp_path: Path) -> None:
-    path = tmp_path / "bad.ctf"
-    path.write_text("0 |Q 1:1 |L 1 2\n1 |Q 1:x |L 1 2\n2 |Q 3:1 |L 5 6\n")
-    source = sh.MinibatchSource(
-        sh.CTFDeserializer(path, STREAMS), max_errors=1, randomize=False, max_sweeps=1
-    )
-    assert len(source.errors) == 2  # the second follows from the first and is free
-    assert "line 2" in str(source.errors[0])
-    minibatch = source.next_minibatch(10)
-    assert minibatch.global_num_samples == 3
-    assert minibatch.ids == ["bad.ctf__0", "bad.ctf__2"]
-    assert minibatch["label"].as_sequences()[1].tolist() == [[5, 6]]
-    assert minibatch["label"].num_samples == minibatch.num_samples == 2
-
-
-def test_an_index_is_kept_unless_it_is_not_wanted(tmp_path: Path) -> None:
-    path = write(tmp_path / "train.ctf", 3)
-    kept = list(tmp_path.glob(".sweephand/*.sweephand-index"))
-    found = []
-    for index in (None, "auto"):
-        assert list(tmp_path.glob(".sweephand/*.sweephand-index")) == kept
-        source = sh.MinibatchSource(sh.CTFDeserializer(path, STREAMS, index=index))
-        found.append(source.num_samples_per_sweep)
-    assert found[0] == found[1]
-    assert len(list(tmp_path.glob(".sweephand/*.sweephand-index"))) == 1
-    with pytest.raises(ValueError, match="index must be 'auto', 'cache' or None, got 'no'"):
-        sh.CTFDeserializer(path, STREAMS, index="no")
-
-
-def test_frames_are_the_lines(tmp_path: Path) -> None:
-    path = write(tmp_path / "train.ctf", 9)
-    source = sh.MinibatchSource(
-        sh.CTFDeserializer(path, STREAMS, chunk_size_in_bytes=100),
-        frame_mode=True,
-        max_sweeps=1,
-    )
-    found = labels(source, 4)
-    assert len(found) == sum(1 + n % 4 for n in range(9))
-    assert len({name for name, _ in found}) == len(found)
 
 
 def test_ids_join_files(tmp_path: Path) -> None:
@@ -230,14 +137,6 @@ def test_a_large_file_is_told_in_parts_as_in_one(
     monkeypatch.setattr("os.cpu_count", lambda: 7)
     source = sh.MinibatchSource(sh.CTFDeserializer(path))
     assert source.streams.S.shape == (1013,)
-
-
-def test_absent_and_empty_files_are_told(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        sh.CTFDeserializer(tmp_path / "none.ctf", STREAMS)
-    (tmp_path / "empty.ctf").write_bytes(b"")
-    with pytest.raises(sh.DataError, match="empty"):
-        sh.MinibatchSource(sh.CTFDeserializer(tmp_path / "empty.ctf", STREAMS))
 
 
 @pytest.mark.parametrize("index", ["auto", None])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,14 +15,10 @@ from tests.read.format_corpora import (
     OPEN,
     Corpus,
     Make,
-    arrow_files,
     csv_rows,
     hdf5,
     hdf5_in_place,
     hdf5_in_vlen,
-    mds,
-    mds_in_zstd,
-    megatron,
     npy,
     parquet,
     raw_tokens,
@@ -49,7 +44,6 @@ UNFRAMED = (raw_tokens, text_lines, csv_rows)
 PADDED = ("array_records", "array_records_of_json")
 """Those whose files have hashes, and are mostly blank."""
 
-NAMED = (megatron, npy, arrow_files, mds, mds_in_zstd)
 """Formats whose files are not found by a pattern."""
 
 _MOST_VARIANTS = 250  # of a file; of larger files not every byte
@@ -167,30 +161,3 @@ def test_a_file_with_any_byte_flipped_is_an_error_or_sequences(
             verdicts.append(check(folder, make, whole))
     if make.__name__ in VERIFIED:
         assert verdicts.count("refused") >= 0.9 * len(verdicts)
-
-
-def test_a_file_that_cannot_be_read_is_named(make: Make, tmp_path: Path) -> None:
-    files = written(tmp_path, make)
-    folder = tmp_path / "odd"
-    write(folder, files)
-    name = min(files, key=lambda one: (one.count("/"), one))
-    (folder / name).unlink()
-    (folder / name).mkdir()
-    if make not in NAMED:  # a glob passes folders
-        assert len(delivered(folder, make)[0]) < 5
-    else:
-        with pytest.raises((sh.DataError, OSError), match=r".") as caught:
-            delivered(folder, make)
-        assert name.partition(".")[0] in str(caught.value)
-    for path in folder.iterdir():
-        path.unlink() if path.is_file() else shutil.rmtree(path)
-    with pytest.raises(FileNotFoundError):
-        delivered(folder, make)
-
-
-def test_empty_files_are_an_empty_corpus(make: Make, tmp_path: Path) -> None:
-    folder = tmp_path / "empty"
-    write(folder, dict.fromkeys(written(tmp_path, make), b""))
-    with pytest.raises((sh.DataError, ValueError)) as caught:
-        delivered(folder, make)
-    assert str(folder) in str(caught.value)

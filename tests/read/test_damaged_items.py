@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.read.format_corpora import CTF_STREAMS, TOKENS, Corpus, write_megatron
+from tests.read.format_corpora import CTF_STREAMS, TOKENS, Corpus
+from tests.read.written import write_megatron
 
 import sweephand as sh
 
@@ -245,28 +246,6 @@ def test_damage_that_the_index_does_not_know_keeps_its_size(
             return
         assert delivered(source) == without(whole, [bad])
         assert len(source.errors) == 1
-
-
-@pytest.mark.parametrize("budget", [0, 5, 1000])
-@pytest.mark.parametrize("make", [jsonl, tfrecord, ctf], ids=lambda make: make.__name__)
-def test_a_field_that_is_nowhere_is_an_error_whatever_the_budget(
-    make: Damage, budget: int, tmp_path: Path
-) -> None:
-    make(tmp_path, None)
-    opened: dict[Damage, Callable[[], sh.Deserializer]] = {
-        jsonl: lambda: sh.JSONLDeserializer(
-            tmp_path / "x.jsonl",
-            sh.StreamDefs(tokens=sh.StreamDef(field="tokns", dtype="int32")),
-        ),
-        tfrecord: lambda: sh.TFRecordDeserializer(
-            tmp_path / "x.tfrecord", sh.StreamDefs(tokens=sh.StreamDef(field="tokns"))
-        ),
-        ctf: lambda: sh.CTFDeserializer(
-            tmp_path / "x.ctf", sh.StreamDefs(tokens=sh.StreamDef(field="Tok", shape=1))
-        ),
-    }
-    with pytest.raises(sh.DataError, match=r"Tok|tokns"):
-        sh.MinibatchSource(opened[make](), max_errors=budget)
 
 
 @pytest.mark.parametrize("budget", [0, 1])

@@ -19,8 +19,7 @@ import numpy as np
 import pytest
 from tests.extent import sample
 from tests.read.format_corpora import (
-    ALL,
-    CTF_STREAMS,
+    OPEN,
     corpus_for,
     ctf,
     jsonl,
@@ -38,11 +37,7 @@ from sweephand.files.node_cache import decoded, fetch_lock
 from sweephand.files.node_cache.decoded import DecodedChunks
 
 FILES: dict[Any, Callable[[Path], sh.Deserializer]] = {
-    ctf: lambda at: sh.CTFDeserializer(f"{at}/*.ctf", CTF_STREAMS, chunk_size_in_bytes=200),
-    jsonl: lambda at: sh.JSONLDeserializer(f"{at}/*.jsonl", ALL),
-    parquet: lambda at: sh.ParquetDeserializer(f"{at}/*.parquet", ALL),
-    tfrecords: lambda at: sh.TFRecordDeserializer(f"{at}/*.tfrecord", ALL),
-    tfrecords_in_gzip: lambda at: sh.TFRecordDeserializer(f"{at}/*.tfrecord", ALL),
+    make: OPEN[make] for make in (ctf, jsonl, parquet, tfrecords, tfrecords_in_gzip)
 }
 KEY = b"0123456789abcdef"
 LIMIT = 60.0  # seconds, of waits that end at once unless something is wrong
@@ -340,13 +335,6 @@ def test_a_chunk_that_cannot_be_decoded_is_tried_by_the_next(tmp_path: Path) -> 
     for _ in range(2):
         with pytest.raises(sh.DataError, match="it is damaged"):
             mine.load(KEY, fail)
-    assert values_of(mine.load(KEY, lambda: chunk_of([1, 2]))) == [1, 2]
-
-
-@pytest.mark.parametrize("note", ["", "1", "x y", "1 0", f"{2**31} 5", "-1 -1", "0 0"])
-def test_a_note_is_believed_only_if_the_memory_says_so(note: str, tmp_path: Path) -> None:
-    mine = DecodedChunks(tmp_path / "node", 1000)
-    (tmp_path / "node" / "decoded" / KEY.hex()).write_text(note)
     assert values_of(mine.load(KEY, lambda: chunk_of([1, 2]))) == [1, 2]
 
 

@@ -59,16 +59,6 @@ def test_files_that_share_a_name_are_told_apart_by_their_folders(tmp_path: Path)
     assert names(str(tmp_path / "*" / "*.bin")) == ["x/part-0.bin", "y/part-0.bin"]
 
 
-def test_a_name_may_hold_any_bytes(tmp_path: Path) -> None:
-    odd = os.fsdecode(b"odd \xff\n name.bin")
-    np.arange(6, dtype=np.uint16).tofile(tmp_path / odd)
-    deserializer = sh.RawTokensDeserializer(tmp_path / odd, "uint16", 4)
-    source = sh.MinibatchSource(deserializer, randomize=False, max_sweeps=1)
-    minibatch = source.next_minibatch(10)
-    assert minibatch.ids == [f"{odd}__0", f"{odd}__1"]
-    assert source.get_checkpoint_state()
-
-
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nothing\.bin"):
         find_files(tmp_path / "nothing.bin")

@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.extent import sample
 from tests.read.format_corpora import ALL, varied, write_jsonl
@@ -161,32 +160,6 @@ def test_start_up_with_an_index_reads_no_data(
     source.current_position = source.num_samples_per_sweep // 2
 
 
-def same_but_garbage(path: Path) -> None:
-    """Damage all of a file in a way that nothing but its bytes tells."""
-    status = path.stat()
-    with path.open("r+b") as file:
-        file.write(b"\0" * status.st_size)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def test_the_index_of_text_and_records_is_kept_too(tmp_path: Path) -> None:
-    (tmp_path / "a.ctf").write_text("0 |A 1 2\n1 |A 3 4\n1 |A 5 6\n")
-    sh.tfrecord.write(tmp_path / "a.tfrecord", [{"A": [1, 2]}, {"A": 3}])
-    ctf = sh.CTFDeserializer(
-        tmp_path / "a.ctf", sh.StreamDefs(A=sh.StreamDef(field="A", shape=2))
-    )
-    records = sh.TFRecordDeserializer(tmp_path / "a.tfrecord", sh.StreamDefs(A=sh.StreamDef()))
-    for deserializer in (ctf, records):
-        assert sh.MinibatchSource(deserializer).num_samples_per_sweep == 3
-    for name in ("a.ctf", "a.tfrecord"):
-        same_but_garbage(tmp_path / name)
-    for deserializer in (ctf, records):
-        source = sh.MinibatchSource(deserializer, num_threads=0)
-        assert source.num_samples_per_sweep == 3
-        with pytest.raises(sh.DataError):
-            source.next_minibatch(3)
-
-
 def test_the_errors_of_an_index_are_told_again(tmp_path: Path) -> None:
     path = tmp_path / "a.ctf"
     path.write_text("0 |A 1\n1 |A x\n2 |A 2\n3 |A y\n4 |A 3\n")
@@ -262,25 +235,3 @@ def test_the_bar_moves_to_its_end(folder: Path, monkeypatch: pytest.MonkeyPatch)
     tokens(every(folder))
     sizes = [path.stat().st_size for path in folder.glob("*.jsonl")]
     assert sum(moved) == sum(sizes) == totals[0]
-
-
-def test_numbers_keep_their_types(tmp_path: Path) -> None:
-    path = tmp_path / "x.npy"
-    np.save(path, np.arange(3))
-    from sweephand.files.find import find_files
-
-    arrays = {
-        "a": np.arange(5, dtype=np.uint16),
-        "b": np.zeros((0, 3), np.float32),
-        "c": np.array([[True, False]]),
-    }
-    files = find_files(path).files
-    for _ in range(2):
-        index = index_file.load_index(
-            files, {"format": "test"}, lambda file, advance: index_file.Scan(arrays, {"n": 1})
-        )
-        for name, array in arrays.items():
-            np.testing.assert_array_equal(index.arrays[name], array)
-            assert index.arrays[name].dtype == array.dtype
-            assert index.arrays[name].shape == array.shape
-        assert index.facts == [{"n": 1}]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.read.format_corpora import (
     ALL,
-    CTF_STREAMS,
+    OPEN_FILES,
     Make,
     arrow_files,
     corpus_for,
@@ -27,23 +28,9 @@ from sweephand.cli import main
 from sweephand.files.find import find_files
 from sweephand.files.paths import bytes_at
 
-KINDS = Path(__file__).parents[1] / "golden" / "tfds" / "kinds"
-
 INDEXED: dict[Make, tuple[str, Callable[..., Any]]] = {
-    ctf: ("*.ctf", lambda files, **options: sh.CTFDeserializer(files, CTF_STREAMS, **options)),
-    jsonl: ("*.jsonl", lambda files, **options: sh.JSONLDeserializer(files, ALL, **options)),
-    tfrecords: (
-        "*.tfrecord",
-        lambda files, **options: sh.TFRecordDeserializer(files, ALL, **options),
-    ),
-    parquet: (
-        "*.parquet",
-        lambda files, **options: sh.ParquetDeserializer(files, ALL, **options),
-    ),
-    arrow_files: (
-        "*.arrow",
-        lambda files, **options: sh.ArrowDeserializer(files, ALL, **options),
-    ),
+    **{make: OPEN_FILES[make] for make in (ctf, jsonl, tfrecords, parquet)},
+    arrow_files: ("*.arrow", partial(sh.ArrowDeserializer, streams=ALL)),
 }
 
 each_format = pytest.mark.parametrize("make", INDEXED, ids=lambda make: make.__name__)
@@ -103,20 +90,6 @@ def test_another_place_is_refused(make: Make, data: Path) -> None:
     make(data, corpus_for(make))
     with pytest.raises(ValueError, match="index must be 'auto', 'cache' or None, got 'here'"):
         open_it(make, data, index="here")
-
-
-def test_tfds_folders_have_the_same_choice(data: Path, cache: Path) -> None:
-    folder = data / "kinds"
-    shutil.copytree(KINDS, folder)
-    before = names_in(folder)
-    num_examples = {count(sh.tfds.load(folder, "train", index=one)) for one in (None, "cache")}
-    assert names_in(folder) == before
-    assert len(names_in(cache)) == 1
-    shutil.rmtree(cache)
-    assert num_examples == {count(sh.tfds.load(folder, "train"))}
-    assert len(names_in(folder)) == len(before) + 1
-    with pytest.raises(ValueError, match="index must be"):
-        sh.tfds.load(folder, "train", index="here")  # type: ignore[call-overload]
 
 
 def test_the_command_line_has_the_choice_too(data: Path, cache: Path) -> None:
@@ -185,14 +158,6 @@ def test_our_own_patterns_pass_it_over_in_a_store(data: Path) -> None:
     asked = find_files("memory://hidden-and-not/.hid*")
     assert [file.name for file in asked.files] == [".hidden.bin"]
     store.rm("/hidden-and-not", recursive=True)
-
-
-def test_hidden_files_are_found_by_a_pattern_that_asks_for_them(data: Path) -> None:
-    for name in ("a.bin", ".b.bin", ".c.bin"):
-        (data / name).write_bytes(b"12")
-    assert [file.name for file in find_files(str(data / "*")).files] == ["a.bin"]
-    asked = find_files(str(data / ".*.bin")).files
-    assert [file.name for file in asked] == [".b.bin", ".c.bin"]
 
 
 # -- cleaning --

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.read.format_corpora import (
     OPEN,
@@ -25,8 +24,6 @@ from tests.read.format_corpora import (
 )
 
 import sweephand as sh
-from sweephand.cli import main
-from sweephand.files.local import open_regular
 
 # Not folders whose files are opened by the libraries of their formats.
 FORMATS = [make for make in OPEN if make not in (ctf_in_store, lance_dataset, zarr)]
@@ -169,36 +166,6 @@ def test_under_the_name_of_what_describes_a_folder_it_is_an_error(
         is_tfds = name == "dataset_info.json"
         with pytest.raises((sh.DataError, OSError), match=name):
             sh.tfds.load(place) if is_tfds else sh.ArrowDeserializer(place, TOKENS)
-
-
-@each_kind
-def test_under_the_name_of_lengths_it_is_an_error(
-    put: Callable[[Path], None], tmp_path: Path
-) -> None:
-    put(tmp_path / "lengths.npy")
-    items = [{"tokens": [1, 2]}]
-    corpus = sh.MapDeserializer(items, TOKENS, lengths=tmp_path / "lengths.npy")
-    with pytest.raises((sh.DataError, OSError), match=r"lengths\.npy"):
-        sh.MinibatchSource(corpus)
-
-
-@each_kind
-def test_the_command_line_says_what_it_is(
-    put: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("a.jsonl", "a.parquet", "a.npz", "a.bin", "a.npy"):
-        put(tmp_path / name)
-        assert main(["info", str(tmp_path / name)]) == 1
-        assert name in capsys.readouterr().err
-
-
-def test_a_regular_file_is_opened(tmp_path: Path) -> None:
-    path = tmp_path / "a.npy"
-    np.save(path, np.arange(3))
-    with open_regular(path) as file:
-        assert np.load(file).tolist() == [0, 1, 2]
-    with pytest.raises(FileNotFoundError, match=r"none\.npy"):
-        open_regular(tmp_path / "none.npy")
 
 
 def dangling(path: Path) -> None:

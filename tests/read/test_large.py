@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 from tests.ext.tfds.folders import NUMBERED, write_folder
-from tests.read.format_corpora import write_megatron
+from tests.read.written import write_megatron
 from tests.sanitized import unmeasured
 
 import sweephand as sh

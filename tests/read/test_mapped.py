@@ -10,21 +10,28 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.read.format_corpora import TOKENS, varied, write_megatron
 from tests.sanitized import no_other_handler
 
 import sweephand as sh
 from sweephand import _core
+from sweephand.deserializers import npy_columns
 from sweephand.files.local import stat_file
 
 PAGE = 4096
 NUMBERS = 20_000
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets are mapped however few they are."""
+    monkeypatch.setattr(npy_columns, "_MANY_OFFSETS", 0)
 
 
 def tokens(deserializer: sh.Deserializer) -> dict[str, list[int]]:
@@ -61,48 +68,17 @@ def array_of_sequences(folder: Path) -> sh.Deserializer:
     return sh.NpyDeserializer({"x": (folder / "a.bin", folder / "offsets.npy")}, definitions)
 
 
+def offsets_of_sequences(folder: Path) -> sh.Deserializer:
+    np.save(folder / "values.npy", np.arange(NUMBERS, dtype=np.uint16))
+    np.save(folder / "a.bin.npy", np.arange(0, NUMBERS + 1, 10))
+    (folder / "a.bin.npy").rename(folder / "a.bin")
+    return sh.NpyDeserializer({"x": (folder / "values.npy", folder / "a.bin")})
+
+
 FIELD = sh.StreamDef(field="tokens")
 KINDS = [raw_tokens, raw_tokens_of_two_files, array_of_rows, array_of_sequences]
+KINDS += [offsets_of_sequences]
 each_kind = pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
-
-
-@pytest.mark.parametrize("dtype", ["uint16", "int64"])
-def test_what_is_mapped_is_what_was_written(tmp_path: Path, dtype: str) -> None:
-    parts = varied().parts(3)
-    for number, part in enumerate(parts):
-        write_megatron(tmp_path / f"part-{number}", part.tokens)
-    assert tokens(sh.MegatronDeserializer(str(tmp_path / "part-*"), TOKENS)) == {
-        f"part-{number}.bin__{i}": list(sequence)
-        for number, part in enumerate(parts)
-        for i, sequence in enumerate(part.tokens)
-    }
-    np.arange(4003).astype(dtype).tofile(tmp_path / "raw.bin")
-    (tmp_path / "empty.bin").touch()
-    raw = sh.RawTokensDeserializer([tmp_path / "raw.bin", tmp_path / "empty.bin"], dtype, 7)
-    assert tokens(raw) == {
-        f"raw.bin__{i}": list(range(7 * i, min(4003, 7 * i + 7))) for i in range(572)
-    }
-
-
-def test_a_file_that_was_replaced_is_stale(tmp_path: Path) -> None:
-    corpus = raw_tokens(tmp_path)
-    np.arange(1000, dtype=np.uint16).tofile(tmp_path / "new.bin")
-    (tmp_path / "new.bin").replace(tmp_path / "a.bin")
-    with pytest.raises(sh.StaleError, match=r"a\.bin"):
-        sh.MinibatchSource(corpus).next_minibatch(10)
-
-
-def test_more_files_than_may_be_open_are_read(tmp_path: Path) -> None:
-    for number in range(300):
-        np.full(4, number, np.uint16).tofile(tmp_path / f"{number:03}.bin")
-    corpus = sh.RawTokensDeserializer(str(tmp_path / "*.bin"), "uint16", 4)
-    assert sorted(tokens(corpus).values()) == [[n] * 4 for n in range(300)]
-    last = tmp_path / "299.bin"  # it was opened beyond those that keep a descriptor
-    with sh.MinibatchSource(corpus, randomize=False, num_threads=0) as source:
-        source.next_minibatch(1200)
-        os.truncate(last, 2)
-        with pytest.raises(sh.StaleError, match=r"299\.bin"):
-            source.next_minibatch(1200)
 
 
 MANY = 1030  # files: of so many small ones are held
@@ -179,16 +155,6 @@ def test_files_that_are_all_held_are_served_as_they_are(
             ]
         assert {own.dtype for own in found} == {np.dtype(dtype)}
         assert sorted(own.tolist() for own in found) == sorted(2 * expected)
-
-
-def test_a_file_that_changed_before_it_was_held_is_stale(tmp_path: Path) -> None:
-    corpus = many_small_files(tmp_path)
-    os.truncate(tmp_path / "0007.bin", 10)
-    with sh.MinibatchSource(corpus, num_threads=0) as source:
-        for _ in range(2):
-            source.current_position = 0
-            with pytest.raises(sh.StaleError, match=r"0007\.bin"):
-                list(islice(source.minibatches(1 << 20), 1))
 
 
 def test_a_piece_beyond_one_of_many_files_is_refused(tmp_path: Path) -> None:
@@ -308,29 +274,12 @@ def test_a_file_that_is_touched_and_keeps_its_bytes_ends_no_run(
             touch(tmp_path / "a.bin")
 
 
-@pytest.mark.parametrize("make", [raw_tokens, raw_tokens_of_two_files])
-def test_a_file_that_failed_and_is_whole_again_is_read_by_a_new_source(
-    tmp_path: Path, make: Callable[[Path], sh.Deserializer]
-) -> None:
-    corpus = make(tmp_path)
-    content, status = (tmp_path / "a.bin").read_bytes(), (tmp_path / "a.bin").stat()
-    source = sh.MinibatchSource(corpus, randomize=False, num_threads=0)
-    source.next_minibatch(10)
-    os.truncate(tmp_path / "a.bin", PAGE)
-    with pytest.raises(sh.StaleError):
-        source.next_minibatch(NUMBERS)
-    (tmp_path / "a.bin").write_bytes(content)
-    os.utime(tmp_path / "a.bin", ns=(status.st_atime_ns, status.st_mtime_ns))
-    new = sh.MinibatchSource(corpus, randomize=False, num_threads=0)
-    rows = new.next_minibatch(NUMBERS)["x"].values.reshape(-1, 10)
-    assert rows.tolist() == np.arange(NUMBERS, dtype=np.uint16).reshape(-1, 10).tolist()
-
-
 OTHER_MAPPING = """
 import faulthandler, mmap, os, sys
 import numpy as np
 import sweephand as sh
 from sweephand import _core
+from sweephand.deserializers import npy_columns
 from sweephand.files.local import stat_file
 {before}
 sh.MinibatchSource(sh.RawTokensDeserializer("a.bin", "uint16", 10)).next_minibatch(10)
@@ -382,3 +331,129 @@ def test_the_handler_of_faults_that_python_installed_is_not_called_for_a_cut_fil
     with pytest.raises(sh.StaleError):
         source.next_minibatch(100)
     assert "Bus error" not in capfd.readouterr().err
+
+
+# -- many offsets --
+LENGTHS = 5 + np.arange(2000) * 7 % 11
+OFFSETS = np.concatenate([[0], np.cumsum(LENGTHS)])
+VALUES = np.arange(len(LENGTHS)).repeat(LENGTHS)  # each is the number of its sequence
+SIZE = 128 + OFFSETS.nbytes
+
+
+@pytest.fixture
+def offsets(tmp_path: Path) -> Path:
+    np.save(tmp_path / "x.npy", VALUES)
+    np.save(tmp_path / "x_offsets.npy", OFFSETS)
+    assert (tmp_path / "x_offsets.npy").stat().st_size == SIZE
+    return tmp_path / "x_offsets.npy"
+
+
+def corpus_of(offsets: Path, chunk_size: int | None = None) -> sh.Deserializer:
+    return sh.NpyDeserializer(offsets.with_name("x.npy"), chunk_size=chunk_size)
+
+
+def assert_whole(sequences: list[np.ndarray]) -> None:
+    for row in sequences:
+        assert row.tolist() == [row[0]] * LENGTHS[row[0]]
+
+
+def column_of(values: Path, offsets: Path) -> npy_columns.FileColumn:
+    return npy_columns.open_column("x", (values, offsets), sh.StreamDef())
+
+
+@pytest.mark.parametrize("window", [{}, {"randomization_window_in_chunks": 4}], ids=repr)
+def test_what_is_mapped_is_served_as_what_is_copied(
+    offsets: Path, window: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = []
+    for most in (0, 10**6):
+        monkeypatch.setattr(npy_columns, "_MANY_OFFSETS", most)
+        column = column_of(offsets.with_name("x.npy"), offsets).column
+        assert (column.mapped_offsets is not None) == (most == 0)
+        with sh.MinibatchSource(corpus_of(offsets, 100), **window, max_sweeps=2) as source:
+            batches = [(mb.ids, mb["x"].values.tolist()) for mb in source.minibatches(100)]
+            served.append((batches, source.get_checkpoint_state()))
+    assert served[0] == served[1]
+
+
+def as_other_type(offsets: Path) -> None:
+    np.save(offsets, OFFSETS.astype(np.int32))
+
+
+def as_other_order(offsets: Path) -> None:
+    np.save(offsets, OFFSETS.astype(">i8"))
+
+
+def as_unaligned(offsets: Path) -> None:
+    content = offsets.read_bytes()
+    header = content[10:126].rstrip() + b"\n"
+    header = header.replace(b"{", b"{" + b" " * (1 - len(header) % 2))  # to an odd offset
+    offsets.write_bytes(
+        content[:8] + len(header).to_bytes(2, "little") + header + OFFSETS.tobytes()
+    )
+
+
+@pytest.mark.parametrize("write", [as_other_type, as_other_order, as_unaligned])
+def test_offsets_that_are_not_stored_as_they_are_used_are_copied(
+    offsets: Path, write: Callable[[Path], None]
+) -> None:
+    write(offsets)
+    column = column_of(offsets.with_name("x.npy"), offsets).column
+    assert column.mapped_offsets is None
+    assert np.array_equal(column.sample_offsets, OFFSETS)
+
+
+WRONG = [
+    np.full(len(OFFSETS), -1),
+    np.full(len(OFFSETS), 2**62),
+    np.random.default_rng(0).integers(-(2**63), 2**63 - 1, len(OFFSETS)),
+    OFFSETS[::-1],
+]
+
+
+@pytest.mark.parametrize("window", [{}, {"randomization_window_in_chunks": 4}], ids=repr)
+@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded(), sh.Packed(64)], ids=repr)
+def test_nothing_wrong_comes_while_offsets_are_written(
+    offsets: Path, window: dict[str, int], layout: sh.Layout
+) -> None:
+    content, status, done = offsets.read_bytes(), offsets.stat(), threading.Event()
+    right = np.frombuffer(content, np.uint8)[128:].tobytes()
+
+    def write() -> None:
+        with offsets.open("r+b") as file:
+            while not done.is_set():
+                for wrong in (*(one.tobytes() for one in WRONG), right):
+                    file.seek(128)
+                    file.write(wrong)
+                    file.flush()
+                    os.utime(offsets, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    thread = threading.Thread(target=write)
+    corpus = corpus_of(offsets, 100)
+    thread.start()
+    try:
+        for _ in range(60):
+            with (
+                suppress(sh.DataError, ValueError, OSError),
+                sh.MinibatchSource(
+                    corpus,
+                    layout=layout,
+                    max_sweeps=1,
+                    num_threads=0,
+                    **window,
+                ) as source,
+            ):
+                for batch in source.minibatches(2000):
+                    if isinstance(layout, sh.Ragged):
+                        assert_whole(batch["x"].as_sequences())
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_an_offset_that_descends_is_found_where_it_is_used(offsets: Path) -> None:
+    wrong = OFFSETS.copy()
+    wrong[1000] = 3
+    np.save(offsets, wrong)
+    with pytest.raises(sh.DataError, match=r"x_offsets\.npy.*sequence 999.*must not descend"):
+        npy_columns.open_column("x", (offsets.with_name("x.npy"), offsets), sh.StreamDef())

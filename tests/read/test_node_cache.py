@@ -147,36 +147,6 @@ def bytes_kept(tmp_path: Path) -> int:
 
 
 @pytest.mark.parametrize("mixed", [False, True])
-def test_joined_corpora_share_it(mixed: bool, store: Any, tmp_path: Path) -> None:
-    tokens = np.arange(400, dtype=np.uint16)
-    store.pipe("/corpus/a.bin", tokens.tobytes())
-    store.pipe("/corpus/b.bin", tokens[::-1].tobytes())
-    both = [
-        sh.RawTokensDeserializer(
-            f"memory://corpus/{name}.bin",
-            "uint16",
-            4,
-            {name: sh.StreamDef(field="tokens")},
-            chunk_size_in_bytes=80,
-        )
-        for name in "ab"
-    ]
-    cache = sh.NodeCache(tmp_path / "node", 1 << 20)
-    options = {"max_sweeps": 2, "num_lanes": 2, "randomization_window_in_chunks": 4}
-    corpus: Any = both
-    if mixed:
-        corpus = sh.Mixture({"x": both, "y": both}, {"x": 1, "y": 1}, at_end="stop")
-    with (
-        sh.MinibatchSource(corpus, **options) as plain,
-        sh.MinibatchSource(corpus, **options, node_cache=cache) as cached,
-    ):
-        for want, got in zip(plain.minibatches(16), cached.minibatches(16), strict=True):
-            assert want["a"].values.tolist() == got["a"].values.tolist()
-            assert want["b"].values.tolist() == got["b"].values.tolist()
-        assert cached.stats()["cache_bytes_fetched"] == 1600
-
-
-@pytest.mark.parametrize("mixed", [False, True])
 def test_what_maps_are_made_of_is_read_through_it(
     mixed: bool, store: Any, tmp_path: Path
 ) -> None:

@@ -228,8 +228,3 @@ def test_corpora_of_a_mixture_and_parts_of_a_split_have_them(tmp_path: Path) -> 
         found = source.next_minibatch(20)
         for n, value in zip(found["n"].values, found["messages"].values, strict=True):
             assert value == SMALL[n]["messages"]
-
-
-def test_a_page_shows_them(tmp_path: Path) -> None:
-    with sh.MinibatchSource(in_jsonl(tmp_path, SMALL)) as source:
-        assert "assistant" in source.show(4).html

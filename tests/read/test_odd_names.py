@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.read.format_corpora import (
     ALL,
-    CTF_STREAMS,
+    OPEN_FILES,
     TOKENS,
     Make,
     arrow_files,
@@ -28,7 +29,6 @@ from tests.read.format_corpora import (
 
 import sweephand as sh
 from sweephand.cli import main
-from sweephand.corpus.ledger import Ledger
 from sweephand.errors import printable
 
 ESCAPE = "\x1b]0;owned\x07\x1b[31m"
@@ -38,20 +38,14 @@ ODD = os.fsdecode(b"odd \xff\xe9 \x1b]0;owned\x07\n\xe2\x80\xae")
 SHOWN = r"odd \xff\xe9 \x1b]0;owned\x07\n\u202e"
 
 OPEN: dict[Make, tuple[str, Any]] = {
-    ctf: (".ctf", lambda path, **how: sh.CTFDeserializer(path, CTF_STREAMS, **how)),
-    jsonl: (".jsonl", lambda path, **how: sh.JSONLDeserializer(path, ALL, **how)),
-    tfrecords: (".tfrecord", lambda path, **how: sh.TFRecordDeserializer(path, ALL, **how)),
-    tfrecords_in_gzip: (
-        ".tfrecord",
-        lambda path, **how: sh.TFRecordDeserializer(path, ALL, **how),
-    ),
-    parquet: (".parquet", lambda path, **how: sh.ParquetDeserializer(path, ALL, **how)),
-    arrow_files: (".arrow", lambda path, **how: sh.ArrowDeserializer(path, ALL, **how)),
-    megatron: (".idx", lambda path: sh.MegatronDeserializer(path, TOKENS)),
-    raw_tokens: (".bin", lambda path: sh.RawTokensDeserializer(path, "uint16", 5, TOKENS)),
+    **{
+        make: (Path(pattern).suffix or ".idx", opener)
+        for make in (ctf, jsonl, tfrecords, tfrecords_in_gzip, parquet, megatron, raw_tokens)
+        for pattern, opener in [OPEN_FILES[make]]
+    },
+    arrow_files: (".arrow", partial(sh.ArrowDeserializer, streams=ALL)),
     npy: (".npy", lambda path: sh.NpyDeserializer({"tokens": path}, TOKENS)),
 }
-INDEXED = [ctf, jsonl, tfrecords, tfrecords_in_gzip, parquet, arrow_files]
 
 
 def place(make: Make, folder: Path) -> Path:
@@ -86,20 +80,6 @@ def test_a_file_of_any_name_is_served_resumed_and_found(make: Make, tmp_path: Pa
         assert source.find(first.ids[0]) == 0
     again = pickle.loads(pickle.dumps(open_it(path)))
     sh.MinibatchSource(again, num_threads=0).close()
-
-
-@pytest.mark.parametrize("make", INDEXED, ids=lambda make: make.__name__)
-@pytest.mark.parametrize("keep", ["auto", "cache", None])
-def test_an_index_of_any_name_is_kept(
-    make: Make, keep: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
-    path = place(make, tmp_path)
-    _, open_it = OPEN[make]
-    for _ in range(2):
-        opened = open_it(path, index=keep).open(Ledger())
-        assert opened.index is None or opened.index.is_file()
-        assert (opened.index is None) == (keep is None)
 
 
 @pytest.mark.parametrize("make", OPEN, ids=lambda make: make.__name__)

@@ -51,34 +51,6 @@ def test_row_groups_are_those_that_pyarrow_tells(tmp_path: Path) -> None:
     assert by_path["flag"] == 16
 
 
-def test_a_null_is_told_by_statistics_or_by_reading(tmp_path: Path) -> None:
-    write(tmp_path / "a.parquet")
-    streams = sh.StreamDefs(label=sh.StreamDef())
-    with pytest.raises(sh.DataError, match="is null") as caught:
-        sh.MinibatchSource(sh.ParquetDeserializer(tmp_path / "a.parquet", streams))
-    assert caught.value.sequence == 7
-
-
-def test_a_flipped_footer_is_an_error_or_a_corpus(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    write(path, 5)
-    content = path.read_bytes()
-    size = int.from_bytes(content[-8:-4], "little")
-    begin = len(content) - 8 - size
-    verdicts = []
-    for place in range(begin, len(content) - 4, 2):
-        damaged = bytearray(content)
-        damaged[place] ^= 1
-        other = tmp_path / f"{place}.parquet"
-        other.write_bytes(damaged)
-        try:
-            verdicts.append(len(read_row_groups(stat_file(other))))
-        except sh.DataError as error:
-            verdicts.append(-1)
-            assert error.file == str(other)  # noqa: PT017 - one of two good ends
-    assert verdicts.count(-1) > len(verdicts) // 10
-
-
 def write_wide(path: Path, **options: Any) -> None:
     """Rows of every kind that can be served, in two row groups, the last one shorter."""
     numbers = np.arange(41)

@@ -8,77 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.read.format_corpora import (
-    ALL,
-    ARRAY_STREAMS,
-    BARE_STREAMS,
-    CBF_STREAMS,
-    CTF_STREAMS,
-    TAR_STREAMS,
-    TOKENS,
-    cbf,
-    corpus_for,
-    ctf,
-    ctf_in_gzip,
-    datatrove,
-    hdf5,
-    hdf5_in_place,
-    htk,
-    htk_archives,
-    jsonl,
-    jsonl_in_gzip,
-    jsonl_in_zstd,
-    mds,
-    mds_in_zstd,
-    megatron,
-    mlf,
-    npy,
-    parquet,
-    raw_tokens,
-    tfrecords,
-    tfrecords_in_gzip,
-    webdataset,
-    zarr,
-)
+from tests.read import format_corpora as formats
+from tests.read.format_corpora import corpus_for, ctf, jsonl, tfrecords, webdataset, zarr
 
 import sweephand as sh
 from sweephand.files import range_reader, remote
 
 fsspec = pytest.importorskip("fsspec")
 
+LOCAL = (formats.ctf_in_store, formats.array_records, formats.array_records_of_json)
 OPEN: dict[Any, Any] = {
-    ctf: lambda at: sh.CTFDeserializer(f"{at}/*.ctf", CTF_STREAMS, chunk_size_in_bytes=200),
-    megatron: lambda at: sh.MegatronDeserializer(f"{at}/part-*", TOKENS),
-    raw_tokens: lambda at: sh.RawTokensDeserializer(f"{at}/*.bin", "uint16", 5, TOKENS),
-    ctf_in_gzip: lambda at: sh.CTFDeserializer(f"{at}/*.packed", CTF_STREAMS),
-    datatrove: lambda at: sh.RawTokensDeserializer(
-        f"{at}/*.ds", "uint16", streams=TOKENS, offsets=".index"
-    ),
-    htk: lambda at: sh.HTKFeatureDeserializer({"tokens": sh.io.StreamDef(scp=f"{at}/*.mfc")}),
-    htk_archives: lambda at: sh.HTKFeatureDeserializer(
-        {"tokens": sh.io.StreamDef(scp=f"{at}/train.scp")}
-    ),
-    mlf: lambda at: sh.HTKMLFDeserializer(
-        None, {"tokens": sh.io.StreamDef(mlf=f"{at}/*.mlf", dtype="int32")}
-    ),
-    cbf: lambda at: sh.CBFDeserializer(f"{at}/*.cbf", CBF_STREAMS),
-    mds: lambda at: sh.MDSDeserializer(at, ALL),
-    mds_in_zstd: lambda at: sh.MDSDeserializer(at, ALL),
-    npy: lambda at: sh.NpyDeserializer(
-        {"tokens": (f"{at}/tokens.npy", f"{at}/offsets.npy")}, TOKENS, chunk_size=9
-    ),
-    jsonl: lambda at: sh.JSONLDeserializer(f"{at}/*.jsonl", ALL),
-    jsonl_in_gzip: lambda at: sh.JSONLDeserializer(f"{at}/*.packed", ALL),
-    jsonl_in_zstd: lambda at: sh.JSONLDeserializer(f"{at}/*.packed", ALL),
-    parquet: lambda at: sh.ParquetDeserializer(f"{at}/*.parquet", ALL),
-    tfrecords: lambda at: sh.TFRecordDeserializer(f"{at}/*.tfrecord", ALL),
-    webdataset: lambda at: sh.WebDatasetDeserializer(f"{at}/*.tar", TAR_STREAMS),
-    hdf5: lambda at: sh.HDF5Deserializer(f"{at}/*.h5", ARRAY_STREAMS),
-    hdf5_in_place: lambda at: sh.HDF5Deserializer(f"{at}/*.h5", BARE_STREAMS),
+    **{make: opened for make, opened in formats.OPEN.items() if make not in LOCAL},
+    formats.htk_archives: formats.open_archives,
     zarr: lambda at: sh.ZarrDeserializer(
-        [f"{at}/part-{number}.zarr" for number in range(3)], ARRAY_STREAMS
+        [f"{at}/part-{number}.zarr" for number in range(3)], formats.ARRAY_STREAMS
     ),
-    tfrecords_in_gzip: lambda at: sh.TFRecordDeserializer(f"{at}/*.tfrecord", ALL),
 }
 
 
@@ -104,7 +48,7 @@ def upload(store: Any, make: Any, folder: Path) -> str:
 def tokens(deserializer: sh.Deserializer, **options: Any) -> list[list[int]]:
     with sh.MinibatchSource(deserializer, randomize=False, max_sweeps=1, **options) as source:
         return [
-            one.reshape(-1).tolist()
+            list(map(int, one.reshape(-1)))
             for batch in source.minibatches(20)
             for one in batch["tokens"].as_sequences()
         ]
@@ -201,4 +145,4 @@ def test_an_absent_object_is_told_at_once(store: Any, tmp_path: Path) -> None:
     upload(store, jsonl, tmp_path / "data")
     for url in ("memory://corpus/none.jsonl", "memory://corpus/*.none"):
         with pytest.raises(FileNotFoundError):
-            sh.JSONLDeserializer(url, ALL)
+            sh.JSONLDeserializer(url, formats.ALL)

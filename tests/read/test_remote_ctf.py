@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.read.http_store import CLIENTS, HttpStore, serve_to
 from tests.read.test_ctf_deserializer import STREAMS, labels, write
 
 import sweephand as sh
-from sweephand.files import range_reader, remote
+from sweephand.files import remote
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -44,33 +44,6 @@ def in_order(corpus: sh.Deserializer, **options: Any) -> list[Any]:
         return labels(source)
 
 
-@pytest.mark.parametrize("buffer", [40, 1000, 8 << 20])
-def test_an_object_is_indexed_in_one_pass_whatever_is_fetched_at_a_time(
-    store: Any, tmp_path: Path, buffer: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(range_reader, "_SCAN_BLOCK", buffer)
-    path = write(tmp_path / "a.ctf", 50)
-    upload(store, path)
-    there = sh.CTFDeserializer("memory://ctf/a.ctf", STREAMS, chunk_size_in_bytes=200)
-    assert in_order(there) == in_order(sh.CTFDeserializer(path, STREAMS))
-
-
-def test_names_are_in_order_and_a_list_keeps_its_own(store: Any, tmp_path: Path) -> None:
-    paths = [write(tmp_path / f"{name}.ctf", 2) for name in "cab"]
-    upload(store, *paths)
-    urls = [f"memory://ctf/{path.name}" for path in paths]
-
-    def files(given: str | Sequence[str | Path]) -> list[str]:
-        found = in_order(sh.CTFDeserializer(given, STREAMS))
-        return [name.partition(".")[0] for name, _ in found[::2]]
-
-    assert files("memory://ctf/*.ctf") == ["a", "b", "c"]
-    assert files(urls) == ["c", "a", "b"]
-    assert files([urls[2], paths[0]]) == ["b", "c"]  # one of them lies here
-    with pytest.raises(FileNotFoundError, match=r"memory:.*none\.ctf"):
-        sh.CTFDeserializer("memory://ctf/none.ctf", STREAMS)
-
-
 def test_damage_is_the_same_with_the_url_as_its_place(store: Any, tmp_path: Path) -> None:
     path = tmp_path / "bad.ctf"
     path.write_text(DAMAGED)
@@ -87,17 +60,6 @@ def test_damage_is_the_same_with_the_url_as_its_place(store: Any, tmp_path: Path
             found.append((delivered, [(e.reason, *e.args[2:]) for e in source.errors]))
     assert found[0] == found[1]
     assert len(found[0][1]) > 4
-
-
-def test_an_object_that_changed_stops_the_run(store: Any, tmp_path: Path) -> None:
-    upload(store, write(tmp_path / "a.ctf", 50))
-    corpus = sh.CTFDeserializer("memory://ctf/a.ctf", STREAMS, chunk_size_in_bytes=200)
-    with sh.MinibatchSource(corpus, num_threads=0) as source:
-        source.next_minibatch(1)
-        store.pipe("/ctf/a.ctf", store.cat("/ctf/a.ctf"))
-        with pytest.raises(sh.StaleError, match=r"memory:.*a\.ctf.*replaced") as caught:
-            list(source.minibatches(10))
-        assert caught.value.file == "memory:///ctf/a.ctf"
 
 
 @pytest.fixture(params=CLIENTS)

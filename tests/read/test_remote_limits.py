@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from tests.read.format_corpora import (
     ALL,
-    CTF_STREAMS,
+    OPEN_FILES,
     TOKENS,
     ctf,
     jsonl,
@@ -46,13 +46,11 @@ PASSWORD = "hunter2hunter2"
 QUERY = f"X-Amz-Credential=AKIA%2F2026&X-Amz-Signature={SECRET}"
 
 OPEN: dict[Any, tuple[str, Any]] = {
-    jsonl: ("part-0.jsonl", lambda url: sh.JSONLDeserializer(url, ALL)),
-    records: ("part-0.tfrecord", lambda url: sh.TFRecordDeserializer(url, ALL)),
-    ctf: ("part-0.ctf", lambda url: sh.CTFDeserializer(url, CTF_STREAMS)),
-    raw_tokens: (
-        "part-0.bin",
-        lambda url: sh.RawTokensDeserializer(url, "uint16", 5, TOKENS),
-    ),
+    **{
+        make: (pattern.replace("*", "part-0"), opener)
+        for make in (jsonl, records, ctf, raw_tokens)
+        for pattern, opener in [OPEN_FILES[make]]
+    },
     npy: ("tokens.npy", lambda url: sh.NpyDeserializer({"tokens": url}, TOKENS)),
 }
 
@@ -110,17 +108,6 @@ def test_a_folder_of_a_silent_server_is_an_error_in_time(
         with pytest.raises(TimeoutError, match=r"within 0\.4 seconds"):
             attempt()
     assert time.monotonic() - begin < IN_TIME
-
-
-def test_the_command_line_waits_no_longer_than_the_limit(
-    silent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", "0.4")
-    begin = time.monotonic()
-    assert main(["info", f"{silent}/a.jsonl?sig={SECRET}"]) == 1
-    assert time.monotonic() - begin < IN_TIME
-    assert "within 0.4 seconds" in (told := capsys.readouterr().err)
-    assert SECRET not in told
 
 
 def test_a_server_that_falls_silent_stops_the_run(

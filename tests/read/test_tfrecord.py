@@ -1,6 +1,4 @@
-import gzip
 import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,6 @@ from tests.read.tfrecord_core import (
     decode_records,
     find_offsets,
     read_records,
-    to_samples,
 )
 
 from sweephand import DataError, StaleError, _core, tfrecord
@@ -87,12 +84,6 @@ def test_tables_and_instruction_agree(size: int, begin: int, seed: int) -> None:
     assert _core.formats.crc32c(data) == _core.testing.crc32c_portable(data)
 
 
-def test_tables_and_instruction_agree_for_every_short_size() -> None:
-    data = np.random.default_rng(1).integers(0, 256, 700, np.uint8)
-    for size in range(len(data)):
-        assert _core.formats.crc32c(data[:size]) == _core.testing.crc32c_portable(data[:size])
-
-
 # -- frames --
 def test_a_frame_is_the_published_one() -> None:
     assert (
@@ -117,26 +108,10 @@ def test_what_is_written_is_read(path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("compression", ["gzip", "zlib"])
-def test_a_compressed_file_holds_the_same_records(path: Path, compression: str) -> None:
-    tfrecord.write(path, EXAMPLES)
-    plain = path.read_bytes()
-    tfrecord.write(path, EXAMPLES, compression=compression)  # type: ignore[arg-type]
-    decompress = gzip.decompress if compression == "gzip" else zlib.decompress
-    assert decompress(path.read_bytes()) == plain
-    with pytest.raises(DataError, match=f"say compression=.{compression}."):
-        read_records(path, STREAMS)
-
-
 def test_an_interrupted_writer_leaves_nothing(path: Path) -> None:
     with pytest.raises(ValueError, match="mixes bytes"):
         tfrecord.write(path, [{"a": 1}, {"a": [1, "x"]}])
     assert list(path.parent.iterdir()) == []
-
-
-def test_an_empty_file_has_no_records(path: Path) -> None:
-    path.write_bytes(b"")
-    assert read_records(path, STREAMS) == []
 
 
 def test_a_file_cut_anywhere_but_between_records_is_an_error(path: Path) -> None:
@@ -181,50 +156,12 @@ def test_a_length_that_lies_under_a_right_checksum_takes_no_memory(
         read_records(path, STREAMS)
 
 
-def test_unmasked_checksums_are_wrong(path: Path) -> None:
-    head = struct.pack("<Q", 3)
-    path.write_bytes(head + struct.pack("<I", _core.formats.crc32c(head)) + b"abc" + b"\0" * 4)
-    with pytest.raises(DataError, match="is it a TFRecord file"):
-        read_records(path, STREAMS)
-
-
-def test_lost_framing_is_one_error_and_ends_the_file(path: Path) -> None:
-    tfrecord.write(path, EXAMPLES)
-    data = bytearray(path.read_bytes())
-    offsets = find_offsets(path).tolist()
-    data[offsets[1]] ^= 1
-    path.write_bytes(data)
-    finder = _core.formats.FrameFinder("f")
-    with pytest.raises(DataError, match="the rest of the file cannot be read") as caught:
-        finder.feed(0, np.frombuffer(data, np.uint8))
-    assert (caught.value.sequence, caught.value.offset) == (1, offsets[1])
-    assert finder.offsets.tolist() == offsets[:2]
-
-
 @pytest.mark.parametrize("piece", [1, 7, 12, 13, 65536])
 def test_heads_are_found_over_large_and_many_records(path: Path, piece: int) -> None:
     sizes = [0, 1, 65535, 65536, 65537, 200000, *[5] * 2000, 300000, 0]
     tfrecord.write(path, [bytes(size) for size in sizes])
     offsets = find_offsets(path, piece)
     assert (np.diff(offsets) - 16).tolist() == sizes
-
-
-# -- damaged records within a budget --
-def test_a_damaged_record_has_no_samples_and_is_listed(path: Path) -> None:
-    tfrecord.write(path, [*EXAMPLES, {"tokens": [1]}])
-    data = bytearray(path.read_bytes())
-    offsets = find_offsets(path)
-    data[int(offsets[1]) + 20] ^= 1
-    path.write_bytes(data)
-    ledger = _core.formats.Ledger(2)
-    columns = decode_records(path, STREAMS, ledger)
-    assert [len(samples) for samples in to_samples(columns[1], 1)] == [1, 0, 1, 0]
-    assert [len(samples) for samples in to_samples(columns[0], 1)] == [4, 0, 1, 0]
-    assert [(item.sequence, item.offset, item.stream) for item in ledger.items] == [
-        (1, offsets[1], None),
-        (3, offsets[3], "label"),
-    ]
-    ledger.check()
 
 
 @pytest.mark.parametrize("damaged", [None, 3, 700, 1999])
@@ -286,46 +223,6 @@ def test_records_that_end_too_early_are_stale(path: Path) -> None:
     with pytest.raises(StaleError, match="more than its index says") as caught:
         decode_records(path, STREAMS, _core.formats.Ledger(0))
     assert caught.value.sequence == 2
-
-
-def test_what_a_feature_holds_is_told_by_its_first_values(path: Path) -> None:
-    tfrecord.write(path, [{"a": []}, {"b": [1.5]}, {"a": [7], "b": 2}, {"a": "x"}])
-    records = np.frombuffer(path.read_bytes() + bytes(_core.formats.EXAMPLE_PADDING), np.uint8)
-    kinds = _core.formats.find_kinds(["a", "b", "c"], records, True, None)
-    assert [found.kind.name for found in kinds] == ["int64", "float", "none"]
-    assert [found.step_values for found in kinds] == [0, 0, 0]
-
-
-def test_what_a_feature_list_holds_is_told_by_its_first_step_with_values(path: Path) -> None:
-    lists = {"a": [[], [1.5, 2.5]], "b": [b"x"], "c": []}
-    tfrecord.write(path, [tfrecord.encode_sequence_example({}, lists)])
-    records = np.frombuffer(path.read_bytes() + bytes(_core.formats.EXAMPLE_PADDING), np.uint8)
-    kinds = _core.formats.find_kinds(["a", "b", "c"], records, True, None)
-    told = [(found.kind.name, found.step_values) for found in kinds]
-    assert told == [("float", 2), ("bytes", 1), ("none", 0)]
-
-
-def test_bare_records_are_those_in_frames(path: Path) -> None:
-    tfrecord.write(path, EXAMPLES)
-    messages = [tfrecord.encode_example(one) for one in EXAMPLES]
-    padded = b"".join(messages) + bytes(_core.formats.EXAMPLE_PADDING)
-    offsets = np.cumsum([0, *map(len, messages)])
-    ledger = _core.formats.Ledger(0)
-
-    def decode_bare(offsets: np.ndarray) -> list:
-        records = np.frombuffer(padded, np.uint8)
-        return _core.formats.decode_records(
-            declare(STREAMS[:2]), records, "x", 0, 0, True, ledger, offsets
-        )
-
-    for bare, framed in zip(
-        decode_bare(offsets), decode_records(path, STREAMS[:2], ledger), strict=True
-    ):
-        for one, other in zip(bare, framed, strict=True):
-            np.testing.assert_array_equal(one, other)
-    for wrong in ([], [1, 2], [0, 5, 4], [0, len(padded)]):
-        with pytest.raises(ValueError, match="the offsets must rise"):
-            decode_bare(np.array(wrong, np.int64))
 
 
 # -- messages --
@@ -408,12 +305,6 @@ def test_a_damaged_message_is_an_error_with_its_stream(
     assert (caught.value.stream, caught.value.sequence, caught.value.offset) == ("tokens", 0, 0)
 
 
-def test_packed_floats_that_are_not_whole_are_refused(path: Path) -> None:
-    message = example((b"box", field(2, field(1, bytes(5)))))
-    with pytest.raises(DataError, match="5 bytes, which is no multiple of 4"):
-        read_message(path, message, [BOX])
-
-
 @pytest.mark.parametrize(
     ("stream", "reason"),
     [
@@ -471,18 +362,6 @@ SEQUENCE_STREAMS = [
     Stream("box", "float", sample_elements=2, is_sequence=True),
     TEXT,
 ]
-
-
-def test_steps_of_feature_lists_are_samples(path: Path) -> None:
-    found = read_message(path, SEQUENCE_MESSAGE, SEQUENCE_STREAMS)
-    assert found == [
-        [[1], [-1], [300]],
-        [[3]],
-        [[7]],
-        [[0.5, -2.0], [1.0, 3.0]],
-        [[b"ab"], [b""]],
-    ]
-    assert_as_the_model(path, SEQUENCE_MESSAGE, SEQUENCE_STREAMS)
 
 
 @pytest.mark.parametrize(

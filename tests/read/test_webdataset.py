@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.read.format_corpora import npy_bytes, write_tar
+from tests.read.written import npy_bytes, write_tar
 
 import sweephand as sh
 from sweephand import _core
@@ -377,44 +377,6 @@ def test_a_size_beyond_twelve_digits_is_read(tmp_path: Path) -> None:
     content[148:156] = b"%06o\0 " % (sum(content[:148]) + sum(content[156:512]) + 8 * 32)
     path.write_bytes(content)
     assert rows(open_tar(path, "txt")) == [{"txt": [b"abc"]}]
-
-
-@pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_compressed_archives_are_as_plain_ones(tmp_path: Path, suffix: str) -> None:
-    if suffix == ".zst":
-        pack = pytest.importorskip("zstandard").ZstdCompressor().compress
-    else:
-        pack = gzip.compress
-    random = np.random.default_rng(0)
-    (tmp_path / "plain").mkdir()
-    (tmp_path / "packed").mkdir()
-    for shard in range(2):
-        members = [
-            (f"{shard}-{n}.{field}", random.integers(0, 256, 50_000, np.uint8).tobytes())
-            for n in range(60)
-            for field in ("jpg", "txt")
-        ]
-        path = tmp_path / "plain" / f"{shard:06}.tar"
-        write_tar(path, members)
-        packed = tmp_path / "packed" / f"{shard:06}.tar{suffix}"
-        packed.write_bytes(pack(path.read_bytes()))
-    wanted = rows(sh.open(f"{tmp_path}/plain/{{000000..000001}}.tar"))
-    for _ in range(2):  # also by the index that was kept
-        corpus = sh.open(f"{tmp_path}/packed/{{000000..000001}}.tar{suffix}")
-        assert rows(corpus) == wanted
-    assert rows(sh.open(tmp_path / "packed")) == wanted
-    shuffled = [
-        sh.MinibatchSource(sh.open(tmp_path / one), randomization_seed=3, max_sweeps=1)
-        for one in ("plain", "packed")
-    ]
-    ids = [[name for one in source.minibatches(7) for name in one.ids] for source in shuffled]
-    ids[1] = [name.replace(suffix, "") for name in ids[1]]
-    assert sorted(ids[0]) == sorted(ids[1])
-    assert len(ids[0]) == 120
-    store = pytest.importorskip("fsspec").filesystem("memory")
-    for path in (tmp_path / "packed").glob("*.tar*"):
-        store.put(str(path), f"/packed-tar/{path.name}")
-    assert rows(sh.open(f"memory://packed-tar/00000{{0..1}}.tar{suffix}", index=None)) == wanted
 
 
 @pytest.mark.parametrize("sizes", [(5 << 20, 1), (3 << 20, 3 << 20)])

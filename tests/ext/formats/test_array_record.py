@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.ext.tfds.folders import NUMBERED, numbered, write_folder
-from tests.read.format_corpora import write_array_record
 from tests.read.rows import rows
+from tests.read.written import write_array_record
 
 import sweephand as sh
 

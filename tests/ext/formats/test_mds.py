@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.read.format_corpora import write_mds
 from tests.read.rows import rows_of as rows
+from tests.read.written import write_mds
 
 import sweephand as sh
 
