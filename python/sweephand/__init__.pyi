@@ -84,6 +84,8 @@ from .source.window import (
     DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS as DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
 )
 from .train.loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
+from .train.loss_scale.outliers import Outliers as Outliers
+from .train.loss_scale.step_guard import StepGuard as StepGuard
 from .train.loss_scale.step_result import StepResult as StepResult
 from .train.progress.file_writers import CSVProgressWriter as CSVProgressWriter
 from .train.progress.file_writers import JSONLProgressWriter as JSONLProgressWriter

@@ -86,8 +86,8 @@ class TestExactResume:
         for name, wanted in model.state_dict().items():
             assert torch.equal(other.state_dict()[name], wanted), name
         assert again.previous_minibatch_loss_average == trainer.previous_minibatch_loss_average
-        assert [s.state_dict() for s in again.model.loss_scales] == [
-            s.state_dict() for s in trainer.model.loss_scales
+        assert [s.state_dict() for s in again.model.guards] == [
+            s.state_dict() for s in trainer.model.guards
         ]
 
     def test_a_checkpoint_before_the_first_step_loads(self, tmp_path: Path) -> None:

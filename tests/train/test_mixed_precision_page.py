@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "mixed_precision.md"
 
 def test_the_examples_of_the_page_run() -> None:
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(examples) == 4, "torch, a learner, NumPy, Keras"
+    assert len(examples) == 5, "a guard, torch, a learner, NumPy, Keras"
     names: dict[str, Any] = {}
     for example in examples:
         exec(compile(example, str(PAGE), "exec"), names)

@@ -72,7 +72,7 @@ def overflow(rank: int) -> list[Any]:
         module.weight.register_hook(lambda gradient: gradient * float("inf"))
     trainer.train_minibatch(minibatch)
     trainer.await_step()
-    return [trainer.model.loss_scales[0].loss_scale, [step.applied for step in heard.steps]]
+    return [trainer.model.guards[0].loss_scale, [step.applied for step in heard.steps]]
 
 
 def preempted(folder: Path, rank: int) -> int:

@@ -448,7 +448,7 @@ class TestLossScale:
 
         def scaled(model: Any, minibatch: sh.Minibatch) -> Any:
             loss, [gradient] = squared_error(model, minibatch)
-            factor = run.trainer.model.loss_scales[0].get_scaled_loss(1.0)
+            factor = run.trainer.model.guards[0].get_scaled_loss(1.0)
             if ids.intersection(minibatch.ids):
                 gradient = gradient + bad
             return loss, [gradient * np.float32(factor)]

@@ -4,9 +4,10 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import TypeGuard, cast
+from typing import Any, TypeGuard, cast
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from sweephand import _core
@@ -144,13 +145,14 @@ class DeviceFindings(Findings):
         self._gradients: Sequence[Tensor] | None = gradients  # until the cause is known
         self.num_elements = sum(gradient.numel() for gradient in gradients)
         alike = defaultdict(list)
-        for gradient in gradients:
-            alike[gradient.device, gradient.dtype].append(gradient.detach())
-        self._found = [_divide_alike(group, divisor) for group in alike.values()]
-        self._norms = [
-            torch.stack(torch._foreach_norm(group, 2, _norm_dtype(group))).norm()
-            for group in alike.values()
-        ]
+        for i, gradient in enumerate(gradients):
+            alike[gradient.device, gradient.dtype].append(i)
+        self._found: list[Tensor] = []
+        self._norms: list[tuple[list[int], Tensor]] = []
+        for numbers in alike.values():
+            group = [gradients[i].detach() for i in numbers]
+            self._found.append(_divide_alike(group, divisor))
+            self._norms.append((numbers, norms_of(group)))
         self._small: list[Tensor] | None = None
         if measure_underflow:
             limit = SMALLEST_NORMAL_FLOAT16 / divisor
@@ -168,9 +170,13 @@ class DeviceFindings(Findings):
         return super().cause
 
     @property
-    def gradient_norm(self) -> float:
-        """The Euclidean norm of all gradients together."""
-        return math.hypot(*(float(norm) for norm in self._norms))
+    def norms(self) -> list[float]:
+        """The Euclidean norm of each gradient."""
+        norms = [0.0] * len(self.names)
+        for numbers, found in self._norms:
+            for i, norm in zip(numbers, found.tolist(), strict=True):
+                norms[i] = norm
+        return norms
 
     @property
     def underflow(self) -> float:
@@ -195,5 +201,24 @@ def _divide_alike(gradients: list[Tensor], divisor: float) -> Tensor:
     return found
 
 
-def _norm_dtype(gradients: list[Tensor]) -> torch.dtype:
-    return torch.float64 if gradients[0].dtype is torch.float64 else torch.float32
+def norms_of(gradients: list[Tensor]) -> Tensor:
+    """Return the norm of each, of one device: wide, as squares of large float32 overflow."""
+    wide = torch.float32 if gradients[0].device.type == "mps" else torch.float64
+    return torch.stack(list(torch._foreach_norm(gradients, 2, wide)))
+
+
+def norm_of_shards(gradients: Sequence[Tensor], norms: Sequence[float]) -> float:
+    """Return the norm of gradients of which each worker has shards, by the norms of these."""
+    squares: defaultdict[Any, float] = defaultdict(float)  # by how gradients are sharded
+    for gradient, norm in zip(gradients, norms, strict=True):
+        mesh, placements = (
+            getattr(gradient, name, ()) for name in ("device_mesh", "placements")
+        )
+        squares[mesh, tuple(placements)] += norm * norm
+    for (mesh, placements), square in squares.items():
+        for dim, placement in enumerate(placements):
+            if not placement.is_replicate():
+                total = torch.tensor(square, dtype=torch.float64, device=mesh.device_type)
+                dist.all_reduce(total, group=mesh.get_group(dim))
+                squares[mesh, placements] = square = total.item()
+    return math.sqrt(sum(squares.values()))

@@ -41,7 +41,7 @@ class LearnedModule:
 
     def __init__(self, module: nn.Module, learners: Sequence[TorchLearner]) -> None:
         self.learners = learners
-        self.loss_scales = [one.loss_scale for one in learners if one.loss_scale is not None]
+        self.guards = [one.guard for one in learners if one.guard is not None]
         self._module = module
         self._optimizers = [optimizer for one in learners for optimizer in one.optimizers]
         self._learned = self._check_coverage()
@@ -66,7 +66,7 @@ class LearnedModule:
         return {
             "optimizers": [_describe(optimizer) for optimizer in self._optimizers],
             "learners": [learner.state_dict() for learner in self.learners],
-            "loss_scales": [scale.state_dict() for scale in self.loss_scales],
+            "loss_scales": [guard.state_dict() for guard in self.guards],
         }
 
     def tensors(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class LearnedModule:
         count, found = len(self.learners), len(state["learners"])
         if count != found:
             raise StateError(f"the checkpoint is of {found} learners, here are {count}")
-        check_scales(self.loss_scales, state["loss_scales"])
+        check_scales(self.guards, state["loss_scales"])
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state."""
@@ -153,13 +153,13 @@ class LearnedModule:
                 report_restored(name + place, theirs.get(name), value)
         for learner, one in zip(self.learners, state["learners"], strict=True):
             learner.load_state_dict(one)
-        restore_scales(self.loss_scales, state["loss_scales"])
+        restore_scales(self.guards, state["loss_scales"])
 
     def _clear(self) -> None:
         for parameter in self._learned.values():
             parameter.grad = None
-        for scale in self.loss_scales:
-            scale.discard()
+        for guard in self.guards:
+            guard.discard()
 
     def _tensors(self) -> dict[str, Tensor]:
         """Return the saved tensors of the module, by name, or raise TypeError."""

@@ -15,7 +15,7 @@ from sweephand.torch.train.optimizers import are_optimizers
 from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.learners.hyperparameters import report_restored
 from sweephand.train.learners.learner import Learner, check_counts
-from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
+from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed
 
@@ -25,7 +25,7 @@ class TorchLearner(Learner):
 
     Parameters
     ----------
-    optimizer : torch.optim.Optimizer or LossScaleOptimizer around one or several
+    optimizer : torch.optim.Optimizer, or LossScaleOptimizer or StepGuard around one or several
         The optimizer of the steps.
     lr_schedule : float, Schedule or None
         The learning rate of the mean gradient of n samples is ``x * n / M`` for a scheduled
@@ -63,20 +63,21 @@ class TorchLearner(Learner):
 
     def __init__(
         self,
-        optimizer: torch.optim.Optimizer | LossScaleOptimizer[Any],
+        optimizer: torch.optim.Optimizer | StepGuard[Any],
         lr_schedule: float | Schedule[float] | None,
         *,
         clip_norm_per_sample: float | None = None,
         clip_norm_per_minibatch: float | None = None,
         single_sweep_steps: bool = False,
     ) -> None:
-        self._loss_scale = optimizer if isinstance(optimizer, LossScaleOptimizer) else None
-        inner = optimizer if self._loss_scale is None else self._loss_scale.inner_optimizer
+        self._guard = optimizer if isinstance(optimizer, StepGuard) else None
+        inner = optimizer if self._guard is None else self._guard.inner_optimizer
         optimizers = listed(inner)
         if not are_optimizers(optimizers):
             raise ArgumentTypeError(
-                "optimizer must be a torch optimizer or a LossScaleOptimizer around one, such "
-                f"as torch.optim.Adam(model.parameters()), got {shown(optimizer)}"
+                "optimizer must be a torch optimizer, or a LossScaleOptimizer or StepGuard "
+                "around one, such as torch.optim.Adam(model.parameters()), got "
+                f"{shown(optimizer)}"
             )
         if isinstance(lr_schedule, torch.optim.lr_scheduler.LRScheduler):
             raise ArgumentTypeError(
@@ -102,9 +103,9 @@ class TorchLearner(Learner):
         return self._optimizers
 
     @property
-    def loss_scale(self) -> LossScaleOptimizer[Any] | None:
-        """The loss scale around them, or None."""
-        return self._loss_scale
+    def guard(self) -> StepGuard[Any] | None:
+        """The guard around them, which may be a loss scale, or None."""
+        return self._guard
 
     def update(
         self,
@@ -132,7 +133,7 @@ class TorchLearner(Learner):
         Returns
         -------
         StepResult or None
-            The outcome of the step under a loss scale; None without a loss scale.
+            The outcome of a guarded step; None without a guard.
 
         Raises
         ------
@@ -147,8 +148,8 @@ class TorchLearner(Learner):
         self._prepare(num_samples, sweeps_ended)
         if gradient_sums is not None:
             self._hold(gradient_sums)
-        if self._loss_scale is not None:
-            self._loss_scale.unscale_(num_samples)
+        if self._guard is not None:
+            self._guard.unscale_(num_samples)
         else:
             held = [one for one in self.parameters if one.grad is not None]
             owned = in_own_memory([one.grad for one in held if one.grad is not None])
@@ -169,14 +170,14 @@ class TorchLearner(Learner):
         results and errors are those of `update`.
         """
         self._prepare(num_samples, sweeps_ended)
-        if self._loss_scale is not None and not self._loss_scale.is_unscaled:
-            self._loss_scale.unscale_()
+        if self._guard is not None and not self._guard.is_unscaled:
+            self._guard.unscale_()
         return self._finish(num_samples, sweeps_ended, minibatch_ids)
 
     def state_dict(self) -> dict[str, Any]:
         """Return clocks and rates as JSON can hold them.
 
-        The states of the optimizer and of the loss scale are their own.
+        The states of the optimizer and of its guard are their own.
         """
         return super().state_dict() | {"proportions": list(self._proportions)}
 
@@ -236,9 +237,9 @@ class TorchLearner(Learner):
     def _finish(
         self, num_samples: int, sweeps_ended: int, minibatch_ids: Sequence[str]
     ) -> StepResult | None:
-        """Take the step with mean gradients, or skip it under the loss scale."""
-        if self._loss_scale is not None:
-            return self._loss_scale.finish(self, num_samples, sweeps_ended, minibatch_ids)
+        """Take the step with mean gradients, or skip it as the guard says."""
+        if self._guard is not None:
+            return self._guard.finish(self, num_samples, sweeps_ended, minibatch_ids)
         self.take(num_samples, sweeps_ended)
         return None
 

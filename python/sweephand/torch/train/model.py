@@ -19,7 +19,7 @@ from sweephand.torch.train.learner import TorchLearner
 from sweephand.torch.train.part_norms import PartNormMeter, check_gathered, part_norms
 from sweephand.torch.train.random_state import capture_random_state, restore_random_state
 from sweephand.torch.train.sharded_state import whole
-from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
+from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.trainer.trained_model import Data, Outcome
 
 
@@ -29,7 +29,7 @@ class TorchModel(LearnedModule):
     Several workers have it in a `DistributedDataParallel`, or sharded by ``fully_shard``. Its
     criterion returns the sum of the loss, or that and the sum of a metric. ArgumentTypeError is
     raised for learners that are not of torch, ValueError if a parameter has no learner or
-    several, a learner has others, a loss scale does not hold for all learners, or workers would
+    several, a learner has others, a guard does not hold for all learners, or workers would
     train apart.
     """
 
@@ -54,10 +54,10 @@ class TorchModel(LearnedModule):
                     "the learners of a torch module must be sweephand.torch.Learner, got "
                     f"{shown(learner)}{_to_write(learner)}"
                 )
-        if len(learners) > 1 and any(one.loss_scale is not None for one in learners):
+        if len(learners) > 1 and any(one.guard is not None for one in learners):
             raise ValueError(
-                "a loss scale must hold for all parameters: give one learner with a "
-                "LossScaleOptimizer around a list of optimizers"
+                "a loss scale or guard must hold for all parameters: give one learner with a "
+                "LossScaleOptimizer or StepGuard around a list of optimizers"
             )
         module, self._engine = unwrapped(model)
         self.workers = self._engine.workers()
@@ -66,9 +66,9 @@ class TorchModel(LearnedModule):
         )
         super().__init__(module, learners)
         names = {id(parameter): name for name, parameter in self._learned.items()}
-        for scale in self.loss_scales:
-            scale.name_parameters(names)
-            scale.agree_by(self.workers.maximum)
+        for guard in self.guards:
+            guard.name_parameters(names)
+            guard.agree_by(self.workers.maximum)
         self._was_differentiated = False
 
     @property
@@ -92,10 +92,13 @@ class TorchModel(LearnedModule):
         losses: list[tuple[Data, Any]] = []
         meter = None if part_sizes is None else self._meter(part_sizes, num_samples)
         loss, metric, *sums = self._differentiate(parts, num_samples, losses, meter)
-        if isinstance(loss, float) and not math.isfinite(loss) and not self.loss_scales:
+        if isinstance(loss, float) and not math.isfinite(loss) and not self.guards:
             raise FloatingPointError(f"the loss is {loss}")
         if not self._was_differentiated:
             self._check_gradients()
+        for guard in self.guards:
+            if guard.wants_loss:
+                guard.observe(float(loss) / num_samples)
         norms = part_norms(sums, self._gradients(), self._scale) if meter else None
         return Outcome(
             loss,
@@ -139,7 +142,7 @@ class TorchModel(LearnedModule):
 
     @property
     def _scale(self) -> float:
-        return self.loss_scales[0].loss_scale if self.loss_scales else 1.0
+        return self.guards[0].loss_scale if self.guards else 1.0
 
     def _gradients(self) -> list[Tensor]:
         return [one.grad for one in self._learned.values() if one.grad is not None]
@@ -165,16 +168,16 @@ class TorchModel(LearnedModule):
         self._clear()
         sums: list[Tensor] = []
         with ExitStack() as stack:
-            if self.loss_scales and len(parts) > 1:
-                stack.enter_context(self.loss_scales[0].accumulate())
+            if self.guards and len(parts) > 1:
+                stack.enter_context(self.guards[0].accumulate())
             for i, part in enumerate(parts):
                 with self._engine.syncing(is_last=i == len(parts) - 1):
                     loss, metric, part_losses, weight = self._criterion(part)
                     if part_losses is not None:
                         losses.append((part, array_of(part_losses)))
                     mean = loss * (weight / num_samples)
-                    for scale in self.loss_scales:
-                        mean = scale.get_scaled_loss(mean)
+                    for guard in self.guards:
+                        mean = guard.get_scaled_loss(mean)
                     with meter.part(i) if meter else nullcontext():
                         mean.backward()  # type: ignore[no-untyped-call]
                 part_sums = [one.detach() for one in (loss, metric) if one is not None]
@@ -207,7 +210,7 @@ class TorchModel(LearnedModule):
 
 
 def _to_write(learner: object) -> str:
-    if isinstance(learner, torch.optim.Optimizer | LossScaleOptimizer):
+    if isinstance(learner, torch.optim.Optimizer | StepGuard):
         return "; write sh.torch.Learner(optimizer, lr_schedule) around it"
     return "; write sh.torch.Learner(torch.optim.Adam(model.parameters()), lr_schedule)"
 

@@ -17,6 +17,7 @@ from sweephand.errors import ArgumentTypeError
 from sweephand.torch.train.gradients import (
     divide,
     in_own_memory,
+    norm_of_shards,
     plain_memory,
     values_of,
 )
@@ -161,6 +162,18 @@ class TorchOptimizers(Optimizers):
             measure_underflow=self._measure_underflow,
         )
         return gradients, findings
+
+    def norm(self, findings: Findings | None) -> float | None:
+        """Return the norm of all gradients together, those of other shards included."""
+        gradients = [one.grad for one in self.parameters() if one.grad is not None]
+        if findings is None or not any(hasattr(one, "device_mesh") for one in gradients):
+            return super().norm(findings)
+        return norm_of_shards(gradients, findings.norms)
+
+    def clip(self, divisor: float) -> None:
+        """Divide the gradients that the parameters hold."""
+        gradients = [one.grad for one in self.parameters() if one.grad is not None]
+        torch._foreach_div_([values_of(one) for one in gradients], divisor)
 
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that the parameters hold."""

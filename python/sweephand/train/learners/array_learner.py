@@ -136,7 +136,7 @@ class ArrayLearner(Learner):
 
     @classmethod
     def hyperparameter_names(cls) -> set[str]:
-        """Return the names under which a `LossScaleOptimizer` reads and sets them."""
+        """Return the names under which a `StepGuard` reads and sets them."""
         own = {field.name for field in fields(cls)} & HYPERPARAMETERS
         return {"learning_rate", "lr"} | own | set(_names_of(cls))
 
@@ -184,6 +184,12 @@ class ArrayLearner(Learner):
         """Keep the sums of gradients, as `update` takes them, for the next step."""
         # Past __setattr__, which looks at every name: this happens in every step.
         self.__dict__["_held"] = HeldGradients(gradient_sums, scale, norm)
+
+    def clip(self, divisor: float) -> None:
+        """Divide the gradients that were given to `hold`, on their way into the step."""
+        assert self._held is not None
+        sums, scale, norm = self._held
+        self.hold(sums, scale * divisor, None if norm is None else norm / divisor)
 
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that were given to `hold`, and count it."""

@@ -35,12 +35,16 @@ def core_array(array: object, name: str) -> Array:
 
 
 class Cause(IntEnum):
-    """Why a step is applied or skipped; the largest over all workers decides."""
+    """Why a step is applied or skipped; the largest over all workers decides.
+
+    Whether finite gradients are an outlier is decided after that.
+    """
 
     OK = 0
     INF = 1
     NAN = 2
     NAN_LOSS = 3
+    OUTLIER = 4
 
 
 class Findings(ABC):
@@ -53,6 +57,11 @@ class Findings(ABC):
     inf: Sequence[int] | NDArray[np.uint64]
 
     @property
+    @abstractmethod
+    def norms(self) -> Sequence[float]:
+        """The Euclidean norm of each gradient."""
+
+    @property
     def cause(self) -> Cause:
         """The worst that was found."""
         if _is_there_any(self.nan):
@@ -60,9 +69,9 @@ class Findings(ABC):
         return Cause.INF if _is_there_any(self.inf) else Cause.OK
 
     @property
-    @abstractmethod
     def gradient_norm(self) -> float:
         """The Euclidean norm of all gradients together."""
+        return math.hypot(*self.norms)
 
     @property
     def num_nan(self) -> int:
@@ -100,9 +109,9 @@ class ArrayFindings(Findings):
     sum_of_squares: NDArray[np.float64]  # of the unscaled elements
 
     @property
-    def gradient_norm(self) -> float:
-        """The Euclidean norm of all gradients together."""
-        return math.hypot(*np.sqrt(self.sum_of_squares))
+    def norms(self) -> Sequence[float]:
+        """The Euclidean norm of each gradient."""
+        return list(np.sqrt(self.sum_of_squares))
 
     @property
     def underflow(self) -> float:

@@ -13,7 +13,7 @@ from sweephand.train.learners.learning_rate import Pace
 class Learner(ABC):
     """Takes steps with the mean gradients of minibatches, at scheduled learning rates.
 
-    The loss scale around a learner, of NumPy or of torch, decides whether a step is taken or
+    The guard around a learner, of NumPy or of torch, decides whether a step is taken or
     skipped, and then calls one of these two methods.
 
     Attributes

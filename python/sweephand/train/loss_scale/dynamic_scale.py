@@ -33,8 +33,8 @@ class DynamicScale:
 
     def advance(self, cause: Cause) -> Change:
         """Count one step, and return how the scale moved."""
-        if not self.settings.dynamic:
-            return "none"
+        if not self.settings.dynamic or cause is Cause.OUTLIER:
+            return "none"  # the gradients of an outlier are finite: the scale is right
         if cause is Cause.OK:
             return self._clean()
         self.counter = 0

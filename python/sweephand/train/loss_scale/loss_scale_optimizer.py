@@ -1,25 +1,19 @@
 """A loss scale around an optimizer, by which small gradients survive in 16 bits."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from sweephand.base.checks import check_flag, check_function, check_int
+from sweephand.base.checks import check_flag
 from sweephand.train.learners.finite_check import Cause
-from sweephand.train.learners.learner import Learner
-from sweephand.train.loss_scale.forwarded_hyperparameters import ForwardsHyperparameters
-from sweephand.train.loss_scale.loss_scale import LossScale, Stage
-from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
+from sweephand.train.loss_scale.outliers import Outliers
 from sweephand.train.loss_scale.scale_settings import OnNan, Refill, check_settings
-from sweephand.train.loss_scale.step_log import Hook, ScaleLog
-from sweephand.train.loss_scale.step_result import StepResult
+from sweephand.train.loss_scale.step_guard import Optimizer, Stage, StepGuard
+from sweephand.train.loss_scale.step_log import GuardLog, Hook
 from sweephand.train.loss_scale.worker_agreement import Reduce
-from sweephand.train.loss_scale.wrap_optimizers import listed, mark_wrapped, optimizers_of
 
-Optimizer = TypeVar("Optimizer")
 T = TypeVar("T")
 
 
-class LossScaleOptimizer(ForwardsHyperparameters, LossScale, Generic[Optimizer]):
+class LossScaleOptimizer(StepGuard[Optimizer]):
     """An optimizer of gradients from a loss that was multiplied by a scale.
 
     Small gradients vanish in float16. So the loss is multiplied by a scale, and the gradients
@@ -30,17 +24,12 @@ class LossScaleOptimizer(ForwardsHyperparameters, LossScale, Generic[Optimizer])
     Each step passes through three stages: `get_scaled_loss`; then `unscale_` or
     `get_unscaled_gradients`, after which gradients may be clipped; then `step` or
     `apply_gradients`. Out of order they raise RuntimeError. `step` unscales if that was not
-    done; `minimize` does all three.
-
-    The hyperparameters of the inner optimizer are read and set as attributes, in every
-    parameter group: under their own names (``betas``, ``eps``, ``weight_decay``) and those of
-    Keras (``learning_rate`` or ``lr``, ``beta_1``, ``beta_2``, ``epsilon``). Where the groups
-    differ, a tuple with the value of each is read.
+    done; `minimize` does all three. All else is as for `StepGuard`.
 
     Parameters
     ----------
     inner_optimizer : torch.optim.Optimizer or a learner of sweephand.numpy, or a list of them
-        The optimizer of the steps. Several take or skip each step together.
+        The optimizer of the steps.
     dynamic : bool
         Let the scale change. A fixed one also checks gradients and skips steps.
     initial_scale : float, optional
@@ -58,21 +47,15 @@ class LossScaleOptimizer(ForwardsHyperparameters, LossScale, Generic[Optimizer])
     nan : {"back off", "report"}
         Back off after NaN gradients as after infinite ones, or leave the scale alone and log
         them at once. A NaN loss is always skipped and logged, and leaves the scale alone.
-    max_consecutive_skips : int, optional
-        The skipped step in a row that raises `LossScaleError`; None: never.
     check_finite : bool
         False applies every step; only for a fixed scale.
     measure_underflow : bool
         Also measure `StepResult.underflow` where it needs a pass of its own: on accelerators.
-    num_threads : int
-        Threads that share the pass over gradients in main memory.
-    reduce : callable, optional
-        Takes a float64 array of shape (5,) and returns its element-wise maximum over all
-        workers; called once a step, so that all skip or none does. By default that of
-        ``torch.distributed``, if it is initialised and the optimizer is torch's.
-    on_skip, on_growth, on_backoff, on_floor : callable, optional
-        Called with the `StepResult` of a step that was skipped, or that made the scale grow,
-        back off, or stay at ``min_scale`` when it should back off further.
+    on_growth, on_backoff, on_floor : callable, optional
+        Called with the `StepResult` of a step that made the scale grow, back off, or stay at
+        ``min_scale`` when it should back off further.
+    clip_norm, outliers, max_consecutive_skips, num_threads, reduce, on_skip
+        As for `StepGuard`.
 
     Raises
     ------
@@ -96,7 +79,7 @@ class LossScaleOptimizer(ForwardsHyperparameters, LossScale, Generic[Optimizer])
     (512.0, array([1., 1.], dtype=float32))
     """
 
-    _inner: Optimizers
+    _first_stage: ClassVar[Stage] = Stage.READY
 
     def __init__(
         self,
@@ -112,6 +95,8 @@ class LossScaleOptimizer(ForwardsHyperparameters, LossScale, Generic[Optimizer])
         hysteresis: int = 1,
         refill: Refill = "clean step",
         nan: OnNan = "back off",
+        clip_norm: float | None = None,
+        outliers: Outliers | None = None,
         max_consecutive_skips: int | None = 100,
         check_finite: bool = True,
         measure_underflow: bool = False,
@@ -122,13 +107,6 @@ class LossScaleOptimizer(ForwardsHyperparameters, LossScale, Generic[Optimizer])
         on_backoff: Hook | None = None,
         on_floor: Hook | None = None,
     ) -> None:
-        optimizers = listed(inner_optimizer)
-        self._inner = optimizers_of(
-            optimizers,
-            check_int("num_threads", num_threads),
-            check_flag("measure_underflow", measure_underflow),
-        )
-        self._inner_optimizer = inner_optimizer
         settings = check_settings(
             dynamic=dynamic,
             initial_scale=initial_scale,
@@ -141,176 +119,66 @@ class LossScaleOptimizer(ForwardsHyperparameters, LossScale, Generic[Optimizer])
             refill=refill,
             nan=nan,
         )
-        log = ScaleLog(max_consecutive_skips, on_skip, on_growth, on_backoff, on_floor)
-        self._reduce = check_function("reduce", reduce)
-        super().__init__(settings, log, check_flag("check_finite", check_finite))
-        mark_wrapped(optimizers, self)
+        if settings.dynamic and not check_flag("check_finite", check_finite):
+            raise ValueError("check_finite=False is for a fixed scale: give dynamic=False")
+        self._wrap(
+            inner_optimizer,
+            settings,
+            GuardLog(
+                max_consecutive_skips, on_skip, on_growth, on_backoff, on_floor, is_scaled=True
+            ),
+            clip_norm,
+            outliers,
+            num_threads,
+            reduce,
+            check_finite=check_flag("check_finite", check_finite),
+            measure_underflow=measure_underflow,
+        )
 
-    def __repr__(self) -> str:
-        inner = ", ".join(type(one).__name__ for one in listed(self._inner_optimizer))
+    def _described(self) -> str:
         kind = "dynamic" if self.dynamic else "fixed"
-        return f"LossScaleOptimizer({inner}; {kind} scale, now {self.loss_scale:g})"
+        return f"{super()._described()}; {kind} scale, now {self.loss_scale:g}"
 
     @property
-    def inner_optimizer(self) -> Optimizer:
-        """The wrapped optimizer, as it was passed in."""
-        return self._inner_optimizer
+    def dynamic(self) -> bool:
+        """True if the scale moves."""
+        return self._scale.settings.dynamic
 
-    def apply_gradients(
-        self,
-        pairs: Iterable[tuple[T | None, T]],
-        num_samples: int = 1,
-        sweeps_ended: int = 0,
-        *,
-        minibatch_ids: Sequence[str] = (),
-    ) -> StepResult:
-        """Take the step with unscaled gradients, or skip it.
+    @property
+    def initial_scale(self) -> float:
+        """The scale of the first loss."""
+        return self._scale.settings.initial_scale
+
+    @property
+    def dynamic_counter(self) -> int | None:
+        """Applied steps in a row since the scale last changed; None if it is fixed."""
+        return self._scale.counter if self.dynamic else None
+
+    @property
+    def dynamic_growth_steps(self) -> int | None:
+        """Applied steps in a row after which the scale grows; None if it is fixed."""
+        return self._scale.settings.growth_steps if self.dynamic else None
+
+    def get_scaled_loss(self, loss: T) -> T:
+        """Return the loss times the scale, in float32 or the type of the loss if that is wider.
 
         Parameters
         ----------
-        pairs : iterable of (gradient or None, parameter)
-            Gradients as `get_unscaled_gradients` returned them, clipped or not.
-        num_samples, sweeps_ended : int
-            For a NumPy learner, to which the gradients are sums over that many samples.
-        minibatch_ids : sequence of str
-            For the result and for errors.
+        loss : tensor, array, float or callable
+            A callable becomes one that returns its scaled result.
 
         Raises
         ------
         RuntimeError
-            If the gradients were not unscaled.
-        ValueError
-            If a parameter is not one of the inner optimizer's, or comes twice.
-        LossScaleError
-            If too many steps in a row were skipped.
+            If a loss was scaled before and no step was taken since, outside of `accumulate`.
         """
-        self._expect(Stage.UNSCALED, "apply gradients")
-        self._inner.hold(self._inner.in_order(pairs))
-        return self.finish(self._inner, num_samples, sweeps_ended, minibatch_ids)
+        return super().get_scaled_loss(loss)
 
-    def step(
-        self,
-        closure: Callable[[], Any] | None = None,
-        *,
-        minibatch_ids: Sequence[str] = (),
-    ) -> StepResult:
-        """Take the step with the gradients that the parameters of a torch optimizer hold.
+    def _scaled(self, loss: Any) -> Any:
+        """Return the loss times the scale."""
+        return self._inner.scaled(loss, self.loss_scale)
 
-        They are unscaled first if that was not done.
-
-        Parameters
-        ----------
-        closure : callable, optional
-            For optimizers that evaluate the model several times: it clears the gradients,
-            scales the loss, runs backward and returns the loss. If one evaluation is not
-            finite, all of the step is undone.
-        minibatch_ids : sequence of str
-            For the result and for errors.
-
-        Raises
-        ------
-        RuntimeError
-            If no loss was scaled.
-        ValueError
-            If no parameter has a gradient.
-        LossScaleError
-            If too many steps in a row were skipped.
-        """
-        if closure is not None:
-            self._expect(Stage.READY, "step with a closure")
-            with self._discarding_on_error():
-                self._inner.step_with(lambda: self._evaluated(closure))
-            return self._record(minibatch_ids)
-        if self._stage is Stage.SCALED:
-            self.unscale_()
-        return self.finish(self._inner, 1, 0, minibatch_ids)
-
-    def minimize(
-        self, loss: Callable[[], T] | T, var_list: Sequence[T] | T | None = None
-    ) -> StepResult:
-        """Scale a loss, differentiate it and take the step: all with torch.
-
-        Parameters
-        ----------
-        loss : callable or tensor
-            The loss, or a function that computes it.
-        var_list : tensor or sequence of tensor, optional
-            The parameters to change; by default all of the inner optimizer's.
-
-        Raises
-        ------
-        ValueError
-            If one in ``var_list`` is not the inner optimizer's.
-        """
-        scaled = self.get_scaled_loss(loss() if callable(loss) else loss)
-        with self._discarding_on_error():
-            self._inner.differentiate(scaled, var_list)
-        return self.step()
-
-    def update(
-        self,
-        gradient_sums: Sequence[T | None],
-        num_samples: int,
-        sweeps_ended: int = 0,
-        *,
-        minibatch_ids: Sequence[str] = (),
-    ) -> StepResult:
-        """Take the step of a NumPy learner with sums of gradients that still carry the scale.
-
-        They are not changed: the scale is removed in float32 on the way into the update, which
-        keeps values that would underflow in float16 without the scale.
-
-        Parameters
-        ----------
-        gradient_sums, num_samples, sweeps_ended
-            As for ``update`` of the learner.
-        minibatch_ids : sequence of str
-            For the result and for errors.
-
-        Raises
-        ------
-        RuntimeError
-            If no loss was scaled, or the gradients are unscaled already.
-        TypeError
-            If the inner optimizer is torch's: use `sweephand.torch.Learner`.
-        LossScaleError
-            If too many steps in a row were skipped.
-        """
-        self._expect(Stage.SCALED, "update")
-        with self._discarding_on_error():
-            self._judge(self._inner.hold_scaled(gradient_sums, self.loss_scale))
-        return self.finish(self._inner, num_samples, sweeps_ended, minibatch_ids)
-
-    def finish(
-        self,
-        optimizer: Optimizers | Learner,
-        num_samples: int,
-        sweeps_ended: int,
-        minibatch_ids: Sequence[str],
-    ) -> StepResult:
-        """Let an optimizer take the step or skip it, as its gradients were judged.
-
-        Parameters
-        ----------
-        optimizer : Optimizers or Learner
-            The wrapped optimizers, or the learner around those of torch.
-        num_samples, sweeps_ended, minibatch_ids
-            As for `apply_gradients`.
-        """
-        self._expect(Stage.UNSCALED, "step")
-        findings, cause = self._verdict
-        with self._discarding_on_error():
-            if cause is Cause.OK and findings is not None:
-                optimizer.take(num_samples, sweeps_ended)
-            else:
-                optimizer.skip(num_samples, sweeps_ended)
-        return self._record(minibatch_ids)
-
-    def _evaluated(self, closure: Callable[[], T]) -> T:
-        """Call a closure and unscale its gradients; `StepUndone` if they are not finite."""
-        self._stage = Stage.READY
-        loss = closure()
-        self.unscale_()
-        if self._verdict[1] is not Cause.OK:
-            raise StepUndone
-        return loss
+    def _is_reported(self, cause: Cause) -> bool:
+        """Return True for what a smaller scale does not cure; it makes others in its growth."""
+        is_reported = self._scale.settings.nan == "report" and cause is Cause.NAN
+        return is_reported or cause in (Cause.NAN_LOSS, Cause.OUTLIER)

@@ -1,4 +1,4 @@
-"""The NumPy learners that a loss scale wraps."""
+"""The NumPy learners that a guard wraps."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,6 +14,8 @@ from sweephand.train.loss_scale.optimizers import Optimizers
 
 class NumpyOptimizers(Optimizers):
     """The `Optimizers` of NumPy learners."""
+
+    holds_sums = True
 
     def __init__(self, learners: Sequence[ArrayLearner], num_threads: int) -> None:
         super().__init__(num_threads)
@@ -90,6 +92,11 @@ class NumpyOptimizers(Optimizers):
             names, arrays, divisor, in_place=True, num_threads=self._num_threads
         )
         return [_written(*pair) for pair in zip(gradients, arrays, strict=True)], findings
+
+    def clip(self, divisor: float) -> None:
+        """Divide the gradients that are kept, on their way into the step."""
+        for learner in self._learners:
+            learner.clip(divisor)
 
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that are kept."""

@@ -1,4 +1,4 @@
-"""Interface that a loss scale needs of the optimizers it wraps."""
+"""Interface that a guard needs of the optimizers it wraps."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +22,8 @@ class Optimizers(ABC):
 
     What only torch optimizers can do raises TypeError here.
     """
+
+    holds_sums = False  # gradients are sums over the samples of a step, not their mean
 
     def __init__(self, num_threads: int) -> None:
         self._num_threads = num_threads
@@ -121,6 +123,14 @@ class Optimizers(ABC):
         self, names: Sequence[str], gradients: Sequence[Any], divisor: float
     ) -> tuple[list[Any], Findings]:
         """Divide gradients, in place where that is possible, and return the findings."""
+
+    def norm(self, findings: Findings | None) -> float | None:
+        """Return the norm of all gradients together; None if there are none."""
+        return None if findings is None else findings.gradient_norm
+
+    @abstractmethod
+    def clip(self, divisor: float) -> None:
+        """Divide the gradients that the parameters hold, on their way into the step."""
 
     @abstractmethod
     def take(self, num_samples: int, sweeps_ended: int) -> None:

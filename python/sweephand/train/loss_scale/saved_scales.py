@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweephand.errors import StateError
-from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
+from sweephand.train.loss_scale.step_guard import StepGuard
 
 logger = logging.getLogger("sweephand")
 
@@ -21,7 +21,7 @@ def check_scales(scales: Sequence[object], saved: Sequence[object]) -> None:
 
 
 def restore_scales(
-    scales: Sequence[LossScaleOptimizer[Any]], saved: Sequence[Mapping[str, Any]]
+    scales: Sequence[StepGuard[Any]], saved: Sequence[Mapping[str, Any]]
 ) -> None:
     """Continue the loss scales that were saved; those that are new start afresh."""
     for scale, state in zip(scales, saved, strict=False):

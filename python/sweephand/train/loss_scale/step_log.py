@@ -1,4 +1,4 @@
-"""The log of steps under a loss scale: counts, hooks and warnings."""
+"""The log of guarded steps: counts, hooks and warnings."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -13,20 +13,23 @@ Hook: TypeAlias = Callable[[StepResult], object]
 logger = logging.getLogger("sweephand")
 
 
-class ScaleLog:
+class GuardLog:
     """Counts steps, calls hooks, and raises when too many in a row are skipped.
 
-    The arguments are those of `LossScaleOptimizer`.
+    The arguments are those of `StepGuard` and `LossScaleOptimizer`.
     """
 
     def __init__(
         self,
         max_consecutive_skips: int | None,
         on_skip: Hook | None,
-        on_growth: Hook | None,
-        on_backoff: Hook | None,
-        on_floor: Hook | None,
+        on_growth: Hook | None = None,
+        on_backoff: Hook | None = None,
+        on_floor: Hook | None = None,
+        *,
+        is_scaled: bool = False,
     ) -> None:
+        self._is_scaled = is_scaled
         if max_consecutive_skips is not None:
             check_int("max_consecutive_skips", max_consecutive_skips)
         self._max_consecutive_skips = max_consecutive_skips
@@ -40,7 +43,7 @@ class ScaleLog:
 
     def add(self, result: StepResult, change: Change, *, is_reported: bool) -> None:
         """Count a step, and call the hooks that it concerns."""
-        is_skipped = result.cause in ("inf", "nan")
+        is_skipped = result.is_skipped
         self._steps += 1
         self._applied_steps += not is_skipped
         self._skips_in_a_row = self._skips_in_a_row + 1 if is_skipped else 0
@@ -80,12 +83,14 @@ class ScaleLog:
         where = f"first bad parameters: {', '.join(result.bad_parameters) or 'none here'}"
         if result.minibatch_ids:
             where += f"; minibatch: {', '.join(result.minibatch_ids[:5])}"
-        advice = (
-            "no scale cures NaN, look for its source in the data or the model"
-            if result.cause == "nan"
-            else "a smaller learning rate, clipping or a lower min_scale may help"
-        )
+        at = f" at loss scale {result.scale_used:g}" if self._is_scaled else ""
+        lower = ", or a lower min_scale," if self._is_scaled else ""
+        advice = {
+            "nan": "no scale cures NaN, look for its source in the data or the model",
+            "inf": f"a smaller learning rate or clipping{lower} may help",
+            "outlier": "look at its data; Outliers(action='clip') takes such steps",
+        }[result.cause]
         return (
-            f"step {self._steps} skipped, {self._skips_in_a_row} in a row: {result.cause} at "
-            f"loss scale {result.scale_used:g}; {where}; {advice}"
+            f"step {self._steps} skipped, {self._skips_in_a_row} in a row: {result.cause}{at}; "
+            f"{where}; {advice}"
         )

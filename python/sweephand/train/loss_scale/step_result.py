@@ -1,11 +1,11 @@
-"""The outcome of one step under a loss scale."""
+"""The outcome of one guarded step."""
 
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from sweephand.train.learners.finite_check import Findings
 
-CauseName: TypeAlias = Literal["ok", "inf", "nan", "no gradient"]
+CauseName: TypeAlias = Literal["ok", "inf", "nan", "outlier", "no gradient"]
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class StepResult:
     ----------
     applied : bool
         True if the parameters were changed.
-    cause : {"ok", "inf", "nan", "no gradient"}
+    cause : {"ok", "inf", "nan", "outlier", "no gradient"}
         The cause over all workers; "no gradient" means that a worker had no gradient while
-        other workers could take the step.
+        other workers could take the step. An outlier may have been clipped and applied.
     scale_used, scale_next : float
         The loss scale of this step and of the next.
     counter : int
@@ -46,10 +46,21 @@ class StepResult:
     counter: int
     minibatch_ids: tuple[str, ...] = ()
     findings: Findings | None = field(default=None, repr=False, compare=False)
+    norm: float | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_skipped(self) -> bool:
+        """True if the step was skipped, and counts as such: "no gradient" does not."""
+        return not self.applied and self.cause in ("inf", "nan", "outlier")
 
     @property
     def gradient_norm(self) -> float:
-        """The norm of this worker's unscaled gradients, before clipping; 0 if it had none."""
+        """The norm of the unscaled gradients before clipping; 0 if this worker had none.
+
+        It is that of all shards if the guard clips or watches it, else of this worker's.
+        """
+        if self.norm is not None:
+            return self.norm
         return 0.0 if self.findings is None else self.findings.gradient_norm
 
     @property

@@ -10,7 +10,7 @@ from sweephand.train.loss_scale.forwarded_hyperparameters import ForwardsHyperpa
 from sweephand.train.loss_scale.numpy_optimizers import NumpyOptimizers
 from sweephand.train.loss_scale.optimizers import Optimizers
 
-MARK = "_loss_scale_optimizer"  # an optimizer's weak reference to its wrapper
+MARK = "_step_guard"  # an optimizer's weak reference to its wrapper
 
 
 def listed(optimizer: object) -> list[object]:
@@ -21,13 +21,13 @@ def listed(optimizer: object) -> list[object]:
 def optimizers_of(
     optimizers: Sequence[object], num_threads: int, measure_underflow: bool
 ) -> Optimizers:
-    """Return the optimizers of either framework as a loss scale uses them.
+    """Return the optimizers of either framework as a guard uses them.
 
-    ArgumentTypeError is raised for none, for what is no optimizer, and for one with a loss
-    scale around it; ValueError if the same one is listed twice.
+    ArgumentTypeError is raised for none, for what is no optimizer, and for a guard; ValueError
+    if the same one is listed twice.
     """
     if any(isinstance(optimizer, ForwardsHyperparameters) for optimizer in optimizers):
-        raise ArgumentTypeError("a LossScaleOptimizer cannot be wrapped in another")
+        raise ArgumentTypeError("a guard or loss scale cannot be wrapped in another")
     if len({id(optimizer) for optimizer in optimizers}) < len(optimizers):
         raise ValueError("the same optimizer is listed twice")
     learners = [optimizer for optimizer in optimizers if isinstance(optimizer, ArrayLearner)]
@@ -47,9 +47,9 @@ def optimizers_of(
 def mark_wrapped(optimizers: Sequence[object], wrapper: object) -> None:
     """Mark each optimizer with its wrapper; raise ValueError if another wrapper has it."""
     for optimizer in optimizers:
-        if getattr(optimizer, MARK, lambda: None)() is not None:
+        if (other := getattr(optimizer, MARK, lambda: None)()) is not None:
             raise ValueError(
-                f"this optimizer has a LossScaleOptimizer already: {shown(optimizer)}"
+                f"this optimizer has a {type(other).__name__} already: {shown(optimizer)}"
             )
     for optimizer in optimizers:
         setattr(optimizer, MARK, weakref.ref(wrapper))

@@ -13,8 +13,8 @@ from sweephand.train.checkpoint.random_state import capture_random_state, restor
 from sweephand.train.checkpoint.safetensors_file import DTYPES, SavedTensors
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.finite_check import Array, check_gradients, core_array
-from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.saved_scales import check_scales, restore_scales
+from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed
 from sweephand.train.trainer.coverage import check_coverage
@@ -23,7 +23,7 @@ from sweephand.train.trainer.part_norms import PartNorms
 from sweephand.train.trainer.trained_model import Data, Outcome, SavedFiles
 from sweephand.train.trainer.workers import Workers
 
-NumpyLearner: TypeAlias = ArrayLearner | LossScaleOptimizer[Any]
+NumpyLearner: TypeAlias = ArrayLearner | StepGuard[Any]
 
 WEIGHTS = "model.safetensors"
 LEARNERS = "learners.safetensors"
@@ -51,7 +51,7 @@ class NumpyModel:
     ) -> None:
         self.workers = Workers()
         self.device: object = None
-        self.loss_scales = [one for one in learners if isinstance(one, LossScaleOptimizer)]
+        self.guards = [one for one in learners if isinstance(one, StepGuard)]
         self.learners = [inner for one in learners for inner in _inner(one)]
         self._model = model
         self._criterion = criterion
@@ -79,12 +79,15 @@ class NumpyModel:
         losses: list[tuple[Data, Any]] = []
         squared: list[float] | None = [] if part_sizes and any(part_sizes) else None
         loss, metric, gradients = self._sum(parts, losses, squared)
-        if not math.isfinite(loss) and not self.loss_scales:
+        if not math.isfinite(loss) and not self.guards:
             raise FloatingPointError(f"the loss is {loss}")
         norms = None
         if part_sizes is not None:
             together = self._squared_norm(gradients) / num_samples**2
             norms = PartNorms.of_sums(squared or [0.0] * len(parts), part_sizes, together)
+        for guard in self.guards:
+            if guard.wants_loss:
+                guard.observe(loss / num_samples)
         results: list[StepResult | None] = []
         for updater, share in self._shares(gradients):
             results.append(updater.update(share, num_samples, sweeps_ended))
@@ -129,7 +132,7 @@ class NumpyModel:
             del state["arrays"]
         return {
             "learners": states,
-            "loss_scales": [scale.state_dict() for scale in self.loss_scales],
+            "loss_scales": [guard.state_dict() for guard in self.guards],
         }
 
     def tensors(self) -> dict[str, Any]:
@@ -153,7 +156,7 @@ class NumpyModel:
         theirs = [one["learner"] for one in state["learners"]]
         if mine != theirs:
             raise StateError(f"the checkpoint is of the learners {theirs}, here are {mine}")
-        check_scales(self.loss_scales, state["loss_scales"])
+        check_scales(self.guards, state["loss_scales"])
         files[WEIGHTS].check("model", _kinds(self._arrays))
         files[LEARNERS].check("learner", _kinds(self._learner_arrays()))
 
@@ -175,7 +178,7 @@ class NumpyModel:
                 if name.startswith(prefix)
             }
             learner.load_state_dict(state["learners"][i] | {"arrays": arrays})
-        restore_scales(self.loss_scales, state["loss_scales"])
+        restore_scales(self.guards, state["loss_scales"])
 
     def _sum(
         self,
@@ -191,8 +194,8 @@ class NumpyModel:
         loss, metric, sums = 0.0, None, None
         with ExitStack() as stack:
             if len(parts) > 1:
-                for scale in self.loss_scales:
-                    stack.enter_context(scale.accumulate())
+                for guard in self.guards:
+                    stack.enter_context(guard.accumulate())
             for part in parts:
                 part_losses, part_metric, gradients = self._call(part)
                 loss += _total(part, part_losses)
@@ -255,8 +258,8 @@ class NumpyModel:
 
     def _discard(self) -> None:
         """Discard losses that were scaled but not followed by a step."""
-        for scale in self.loss_scales:
-            scale.discard()
+        for guard in self.guards:
+            guard.discard()
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -286,7 +289,7 @@ def _total(minibatch: Data, losses: Any) -> float:
 
 def _inner(updater: NumpyLearner) -> list[ArrayLearner]:
     """Return the learners that are updated together."""
-    inner = updater.inner_optimizer if isinstance(updater, LossScaleOptimizer) else updater
+    inner = updater.inner_optimizer if isinstance(updater, StepGuard) else updater
     learners = [one for one in listed(inner) if isinstance(one, ArrayLearner)]
     if not learners:
         raise ArgumentTypeError(
@@ -299,7 +302,7 @@ def _inner(updater: NumpyLearner) -> list[ArrayLearner]:
 
 
 def _scale(updater: NumpyLearner) -> float:
-    return updater.loss_scale if isinstance(updater, LossScaleOptimizer) else 1.0
+    return updater.loss_scale if isinstance(updater, StepGuard) else 1.0
 
 
 def _parameters(model: object) -> dict[str, Array]:

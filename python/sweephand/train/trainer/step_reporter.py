@@ -162,7 +162,7 @@ class StepReporter:
     def _report(self, outcome: Outcome, step: Step) -> None:
         """Read the results of a step, and report them."""
         loss = float(outcome.loss)
-        if not self._model.loss_scales and not math.isfinite(loss):
+        if not self._model.guards and not math.isfinite(loss):
             raise FloatingPointError(
                 f"the loss was {loss} in step {step.step}, which changed the parameters"
             )
@@ -198,7 +198,7 @@ def _scheduled(model: TrainedModel) -> dict[str, tuple[Reader, Reader]]:
                 partial(learner.pace.value, schedule),
                 partial(getattr, schedule, "least_change"),
             )
-    for i, scale in enumerate(model.loss_scales):
-        suffix = f"[{i}]" if len(model.loss_scales) > 1 else ""
-        readers[f"loss_scale{suffix}"] = partial(getattr, scale, "loss_scale"), float
+    for i, guard in enumerate(model.guards):
+        suffix = f"[{i}]" if len(model.guards) > 1 else ""
+        readers[f"loss_scale{suffix}"] = partial(getattr, guard, "loss_scale"), float
     return readers

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, SupportsFloat, TypeAlias
 
 from sweephand.train.checkpoint.checkpoint_file import SavedFile
 from sweephand.train.learners.learner import Learner
-from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
+from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.trainer.part_norms import PartNorms
 from sweephand.train.trainer.workers import Workers
@@ -49,8 +49,8 @@ class TrainedModel(Protocol):
         """All learners, including those inside loss scales."""
 
     @property
-    def loss_scales(self) -> Sequence[LossScaleOptimizer[Any]]:
-        """The loss scales."""
+    def guards(self) -> Sequence[StepGuard[Any]]:
+        """The guards of steps, loss scales among them."""
 
     def check_part_norms(self) -> None:
         """Raise ValueError if norms of the gradients of parts cannot be measured."""

@@ -1,0 +1,630 @@
+"""A guard around an optimizer: each step is checked, clipped and then taken or skipped."""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import Enum
+from operator import is_
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from sweephand.base.checks import check_flag, check_function, check_int, check_number
+from sweephand.errors import ArgumentTypeError, shown
+from sweephand.train.checkpoint.read_state import check_keys, read_count, reading
+from sweephand.train.learners.finite_check import Cause, Findings
+from sweephand.train.learners.learner import Learner
+from sweephand.train.loss_scale.dynamic_scale import DynamicScale
+from sweephand.train.loss_scale.foreign_states import read_foreign
+from sweephand.train.loss_scale.forwarded_hyperparameters import ForwardsHyperparameters
+from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
+from sweephand.train.loss_scale.outliers import Outliers, OutlierWatch
+from sweephand.train.loss_scale.scale_settings import ScaleSettings, check_settings
+from sweephand.train.loss_scale.step_log import GuardLog, Hook
+from sweephand.train.loss_scale.step_result import CauseName, StepResult
+from sweephand.train.loss_scale.worker_agreement import Reduce, agree
+from sweephand.train.loss_scale.wrap_optimizers import listed, mark_wrapped, optimizers_of
+
+Optimizer = TypeVar("Optimizer")
+T = TypeVar("T")
+
+logger = logging.getLogger("sweephand")
+
+CAUSES: dict[Cause, CauseName] = {
+    Cause.OK: "ok",
+    Cause.INF: "inf",
+    Cause.NAN: "nan",
+    Cause.NAN_LOSS: "nan",
+    Cause.OUTLIER: "outlier",
+}
+
+
+class Stage(Enum):
+    """The stage that a step has reached."""
+
+    READY = "no loss is scaled"
+    SCALED = "a loss is scaled, its gradients are not unscaled"
+    UNSCALED = "the gradients are unscaled and wait for the step"
+
+
+class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
+    """An optimizer that takes good steps and skips bad ones.
+
+    The gradients of each step are checked, and clipped if that is asked for, in one pass. A
+    step whose gradients or loss are NaN or infinite is skipped, and one that is an outlier:
+    parameters, moments, weight decay and schedules stay as they are. All workers take or skip
+    a step together. `LossScaleOptimizer` is a guard that also scales the loss, for float16.
+
+    `step` takes the gradients that the parameters of a torch optimizer hold, `update` those
+    that are given to a NumPy learner.
+
+    The hyperparameters of the inner optimizer are read and set as attributes, in every
+    parameter group: under their own names (``betas``, ``eps``, ``weight_decay``) and those of
+    Keras (``learning_rate`` or ``lr``, ``beta_1``, ``beta_2``, ``epsilon``). Where the groups
+    differ, a tuple with the value of each is read.
+
+    Parameters
+    ----------
+    inner_optimizer : torch.optim.Optimizer or a learner of sweephand.numpy, or a list of them
+        The optimizer of the steps. Several take or skip each step together.
+    clip_norm : float, optional
+        The largest norm of the mean gradient, over all parameters; a larger one is clipped to
+        it. Finite gradients of any size are clipped.
+    outliers : Outliers, optional
+        The rule by which finite steps are skipped or clipped.
+    max_consecutive_skips : int, optional
+        The skipped step in a row that raises `LossScaleError`; None: never.
+    num_threads : int
+        Threads that share the pass over gradients in main memory.
+    reduce : callable, optional
+        Takes a float64 array of shape (5,), or with `outliers` longer, and returns its
+        element-wise maximum over all workers; called once a step, so that all skip or none
+        does. By default that of ``torch.distributed``, if it is initialised and the optimizer
+        is torch's.
+    on_skip : callable, optional
+        Called with the `StepResult` of a step that was skipped.
+
+    Raises
+    ------
+    ArgumentTypeError
+        (a TypeError and a ValueError) If an argument is of a wrong type, or the inner optimizer
+        is not an optimizer or has a guard already.
+    ValueError
+        If an argument is out of its range, or an optimizer is wrapped twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sweephand as sh
+    >>> w = np.ones(2, np.float32)
+    >>> guard = sh.StepGuard(sh.numpy.SGD([w], 0.5), clip_norm=1.0)
+    >>> guard.update([np.float32([1, np.inf])], num_samples=1).cause
+    'inf'
+    >>> guard.update([np.float32([3e25, 4e25])], num_samples=1).cause
+    'ok'
+    >>> w
+    array([0.7, 0.6], dtype=float32)
+    """
+
+    _inner: Optimizers
+    _first_stage: ClassVar[Stage] = Stage.SCALED  # what needs no scale has it already
+    _stage: Stage
+    _nan_loss: Any  # whether a loss was NaN: a bool, or a tensor that is still being computed
+    _losses: list[Any]  # of the step, if they are watched
+    _findings: Findings | None
+
+    def __init__(
+        self,
+        inner_optimizer: Optimizer,
+        *,
+        clip_norm: float | None = None,
+        outliers: Outliers | None = None,
+        max_consecutive_skips: int | None = 100,
+        num_threads: int = 1,
+        reduce: Reduce | None = None,
+        on_skip: Hook | None = None,
+    ) -> None:
+        settings = check_settings(dynamic=False, initial_scale=1.0)
+        log = GuardLog(max_consecutive_skips, on_skip)
+        self._wrap(inner_optimizer, settings, log, clip_norm, outliers, num_threads, reduce)
+
+    def _wrap(
+        self,
+        inner_optimizer: Optimizer,
+        settings: ScaleSettings,
+        log: GuardLog,
+        clip_norm: float | None,
+        outliers: Outliers | None,
+        num_threads: int,
+        reduce: Reduce | None,
+        *,
+        check_finite: bool = True,
+        measure_underflow: bool = False,
+    ) -> None:
+        """Begin with these arguments, after checks."""
+        if clip_norm is not None and not check_number("clip_norm", clip_norm) > 0:
+            raise ValueError(f"clip_norm must be positive, got {clip_norm!r}")
+        if not isinstance(outliers, Outliers | None):
+            raise ArgumentTypeError(f"outliers must be an Outliers, got {shown(outliers)}")
+        optimizers = listed(inner_optimizer)
+        self._inner = optimizers_of(
+            optimizers,
+            check_int("num_threads", num_threads),
+            check_flag("measure_underflow", measure_underflow),
+        )
+        self._inner_optimizer = inner_optimizer
+        self._reduce = check_function("reduce", reduce)
+        self._scale = DynamicScale(settings)
+        self._log = log
+        self._check_finite = check_finite
+        self._clip_norm = clip_norm
+        self._watch = None if outliers is None else OutlierWatch(outliers)
+        self._watches_loss = outliers is not None and "loss" in outliers.of
+        self._is_accumulating = False
+        self.discard()
+        mark_wrapped(optimizers, self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._described()})"
+
+    def _described(self) -> str:
+        return ", ".join(type(one).__name__ for one in listed(self._inner_optimizer))
+
+    @property
+    def inner_optimizer(self) -> Optimizer:
+        """The wrapped optimizer, as it was passed in."""
+        return self._inner_optimizer
+
+    @property
+    def loss_scale(self) -> float:
+        """The scale of the next loss; 1 for a guard without one."""
+        return self._scale.scale
+
+    @property
+    def is_unscaled(self) -> bool:
+        """True if gradients are checked, and unscaled, and wait for the step."""
+        return self._stage is Stage.UNSCALED
+
+    @property
+    def wants_loss(self) -> bool:
+        """True if the loss of a step is to be given to `observe`, or to `step`.
+
+        Without a scale nothing else says that it is NaN.
+        """
+        return self._first_stage is Stage.SCALED or self._watches_loss
+
+    def name_parameters(self, names: Mapping[int, str]) -> None:
+        """Use these names, which are keyed by ``id``, for parameters in results and errors.
+
+        A `Trainer` does so with the names in its model.
+        """
+        self._inner.name_parameters(names)
+
+    def agree_by(self, maximum: Reduce | None) -> None:
+        """Judge steps with all workers by this reduction, unless the user gave another."""
+        self._reduce = self._reduce or maximum
+
+    def get_scaled_loss(self, loss: T) -> T:
+        """Note the loss of the step, and return it as the backward pass takes it.
+
+        A guard without a scale returns it as it is, and does not need this call: `step` takes
+        the loss too.
+
+        Parameters
+        ----------
+        loss : tensor, array, float or callable
+            A callable becomes one that returns its result.
+
+        Raises
+        ------
+        RuntimeError
+            If gradients wait for their step.
+        """
+        if callable(loss):
+            return cast(T, lambda: self.get_scaled_loss(loss()))
+        if not (self._is_accumulating and self._stage is Stage.SCALED):
+            self._expect(self._first_stage, "scale a loss")
+        scaled = self._scaled(loss)
+        self._nan_loss = self._nan_loss | self._inner.is_nan(loss)
+        if self._watches_loss:
+            self._losses.append(_value(loss))
+        self._stage = Stage.SCALED
+        return cast(T, scaled)
+
+    def observe(self, loss: Any) -> None:
+        """Note the loss of the step, in place of those that were noted before."""
+        self._nan_loss = self._nan_loss | self._inner.is_nan(loss)
+        self._losses = [_value(loss)] if self._watches_loss else []
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients that the parameters of a torch optimizer hold, and `discard`."""
+        self._inner.zero_grad(set_to_none)
+        self.discard()
+
+    def unscale_(self, num_samples: int = 1) -> None:
+        """Check the gradients that the parameters hold, and divide them by the scale.
+
+        `step` does it; do it before to look at the gradients or change them.
+
+        Parameters
+        ----------
+        num_samples : int
+            Divide by this too, in the same pass: sums of gradients become means.
+
+        Raises
+        ------
+        RuntimeError
+            If no loss was scaled, or the gradients are unscaled already.
+        ValueError
+            If no parameter has a gradient.
+        TypeError
+            If the parameters are NumPy arrays, which hold no gradients.
+        """
+        self._expect(Stage.SCALED, "unscale")
+        gradients = self._inner.gradients()
+        divided = self._unscaled(list(gradients), num_samples)
+        if not all(map(is_, gradients, divided)):  # some could not be divided in place
+            self._inner.hold(divided)
+
+    def get_unscaled_gradients(self, gradients: Sequence[T | None]) -> list[T | None]:
+        """Divide gradients by the scale in place, check them and return them.
+
+        Parameters
+        ----------
+        gradients : sequence of array or tensor, or None
+            A gradient for each parameter, in their order, or for some of them.
+
+        Returns
+        -------
+        list
+            The same objects, None where None was given. A scalar or sparse one is replaced, and
+            one of torch that shares memory with another, or in itself.
+
+        Raises
+        ------
+        RuntimeError
+            If no loss was scaled, or gradients were unscaled already.
+        ValueError
+            If all are None.
+        """
+        self._expect(Stage.SCALED, "unscale")
+        return self._unscaled(list(gradients), 1)
+
+    def apply_gradients(
+        self,
+        pairs: Iterable[tuple[T | None, T]],
+        num_samples: int = 1,
+        sweeps_ended: int = 0,
+        *,
+        minibatch_ids: Sequence[str] = (),
+    ) -> StepResult:
+        """Take the step with unscaled gradients, or skip it.
+
+        Parameters
+        ----------
+        pairs : iterable of (gradient or None, parameter)
+            Gradients as `get_unscaled_gradients` returned them, clipped or not.
+        num_samples, sweeps_ended : int
+            For a NumPy learner, to which the gradients are sums over that many samples.
+        minibatch_ids : sequence of str
+            For the result and for errors.
+
+        Raises
+        ------
+        RuntimeError
+            If the gradients were not unscaled.
+        ValueError
+            If a parameter is not one of the inner optimizer's, or comes twice.
+        LossScaleError
+            If too many steps in a row were skipped.
+        """
+        gradients = self._inner.in_order(pairs)
+        if self._stage is self._first_stage is Stage.SCALED:
+            gradients = self._unscaled(gradients, 1)
+        self._expect(Stage.UNSCALED, "apply gradients")
+        self._inner.hold(gradients)
+        return self.finish(self._inner, num_samples, sweeps_ended, minibatch_ids)
+
+    def step(
+        self,
+        loss: Callable[[], Any] | Any = None,
+        *,
+        minibatch_ids: Sequence[str] = (),
+    ) -> StepResult:
+        """Take the step with the gradients that the parameters of a torch optimizer hold.
+
+        They are checked and unscaled first if that was not done.
+
+        Parameters
+        ----------
+        loss : tensor, float or callable, optional
+            The loss of the step: one that is NaN is skipped, and `outliers` watch it. Or a
+            closure for optimizers that evaluate the model several times: it clears the
+            gradients, scales the loss, runs backward and returns the loss. If one evaluation is
+            not finite, all of the step is undone.
+        minibatch_ids : sequence of str
+            For the result and for errors.
+
+        Raises
+        ------
+        RuntimeError
+            If there is a scale, and no loss was scaled.
+        ValueError
+            If no parameter has a gradient.
+        LossScaleError
+            If too many steps in a row were skipped.
+        """
+        if callable(loss):
+            self._expect(self._first_stage, "step with a closure")
+            with self._discarding_on_error():
+                self._inner.step_with(lambda: self._evaluated(loss))
+            return self._record(minibatch_ids)
+        if loss is not None:
+            self.observe(loss)
+        if self._stage is Stage.SCALED:
+            self.unscale_()
+        return self.finish(self._inner, 1, 0, minibatch_ids)
+
+    def minimize(
+        self, loss: Callable[[], T] | T, var_list: Sequence[T] | T | None = None
+    ) -> StepResult:
+        """Differentiate a loss and take the step: all with torch.
+
+        Parameters
+        ----------
+        loss : callable or tensor
+            The loss, or a function that computes it.
+        var_list : tensor or sequence of tensor, optional
+            The parameters to change; by default all of the inner optimizer's.
+
+        Raises
+        ------
+        ValueError
+            If one in ``var_list`` is not the inner optimizer's.
+        """
+        scaled = self.get_scaled_loss(loss() if callable(loss) else loss)
+        with self._discarding_on_error():
+            self._inner.differentiate(scaled, var_list)
+        return self.step()
+
+    def update(
+        self,
+        gradient_sums: Sequence[T | None],
+        num_samples: int,
+        sweeps_ended: int = 0,
+        *,
+        minibatch_ids: Sequence[str] = (),
+    ) -> StepResult:
+        """Take the step of a NumPy learner with sums of gradients, which carry any scale.
+
+        They are not changed: the scale is removed in float32 on the way into the update, which
+        keeps values that would underflow in float16 without the scale.
+
+        Parameters
+        ----------
+        gradient_sums, num_samples, sweeps_ended
+            As for ``update`` of the learner.
+        minibatch_ids : sequence of str
+            For the result and for errors.
+
+        Raises
+        ------
+        RuntimeError
+            If there is a scale and no loss was scaled, or the gradients are unscaled already.
+        TypeError
+            If the inner optimizer is torch's: use `sweephand.torch.Learner`.
+        LossScaleError
+            If too many steps in a row were skipped.
+        """
+        self._expect(Stage.SCALED, "update")
+        with self._discarding_on_error():
+            self._note(self._inner.hold_scaled(gradient_sums, self.loss_scale))
+        return self.finish(self._inner, num_samples, sweeps_ended, minibatch_ids)
+
+    def finish(
+        self,
+        optimizer: Optimizers | Learner,
+        num_samples: int,
+        sweeps_ended: int,
+        minibatch_ids: Sequence[str],
+    ) -> StepResult:
+        """Let an optimizer take the step or skip it, as its gradients are judged.
+
+        Parameters
+        ----------
+        optimizer : Optimizers or Learner
+            The wrapped optimizers, or the learner around those of torch.
+        num_samples, sweeps_ended, minibatch_ids
+            As for `apply_gradients`.
+        """
+        self._expect(Stage.UNSCALED, "step")
+        with self._discarding_on_error():
+            self._judge(num_samples if self._inner.holds_sums else 1)
+            if self._is_applied:
+                optimizer.take(num_samples, sweeps_ended)
+            else:
+                optimizer.skip(num_samples, sweeps_ended)
+        return self._record(minibatch_ids)
+
+    @contextmanager
+    def accumulate(self) -> Iterator[None]:
+        """Allow several losses before one step; their gradients add up.
+
+        An exception inside forgets them.
+        """
+        before, self._is_accumulating = self._is_accumulating, True
+        try:
+            with self._discarding_on_error():
+                yield
+        finally:
+            self._is_accumulating = before
+
+    def discard(self) -> None:
+        """Forget losses and gradients since the last step, as after a backward that failed."""
+        self._stage = self._first_stage
+        self._nan_loss = False
+        self._losses = []
+        self._findings = None
+        self._cause = Cause.OK
+        self._is_applied = False
+        self._norm: float | None = None  # of the mean gradient, over all shards
+        self._logarithms: list[float] = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return scale, counts, settings and statistics of outliers as JSON can hold them.
+
+        The state of the inner optimizer is its own: save it beside this one.
+        """
+        state = self._scale.state_dict() | self._log.state_dict()
+        return state if self._watch is None else state | {"outliers": self._watch.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state of this class, or of torch, tf.keras, Keras, Apex, DeepSpeed.
+
+        The settings stay those of this optimizer; where they differ it is logged. An empty
+        state starts afresh, with a warning.
+
+        Raises
+        ------
+        StateError
+            If a key is missing or a value impossible; nothing is changed then.
+        """
+        check_keys("a loss scale", state, ())
+        if not state:
+            warnings.warn("an empty loss-scale state: starting afresh", stacklevel=2)
+            self._scale = DynamicScale(self._scale.settings)
+            self._log.load_state_dict({})
+            if self._watch is not None:
+                self._watch.load_state_dict({})
+            return
+        if (found := read_foreign(state)) is not None:
+            state = self.state_dict() | found
+        check_keys("a loss scale", state, self.state_dict().keys() - {"outliers"})
+        with reading("a loss scale"):
+            counts = {key: read_count(key, state[key]) for key in self._log.state_dict()}
+            settings = dict(state["settings"])
+        scale = DynamicScale(self._scale.settings)
+        scale.load_state_dict(state)
+        if self._watch is not None:
+            self._watch.load_state_dict(state.get("outliers", {}))
+        self._scale = scale
+        self._log.load_state_dict(counts)
+        for name, value in asdict(self._scale.settings).items():
+            if (before := settings.get(name, value)) != value:
+                logger.warning(
+                    "loss scale: %s was %r in the checkpoint, is now %r", name, before, value
+                )
+
+    def _expect(self, stage: Stage, doing: str) -> None:
+        if self._stage is not stage:
+            raise RuntimeError(
+                f"cannot {doing} now: {self._stage.value} "
+                "(discard() or zero_grad() start a step again)"
+            )
+
+    @contextmanager
+    def _discarding_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.discard()
+            raise
+
+    def _scaled(self, loss: Any) -> Any:
+        """Return the loss times the scale."""
+        return loss
+
+    def _unscaled(self, gradients: list[T | None], num_samples: int) -> list[T | None]:
+        """Divide gradients in place, and keep the findings in them."""
+        with self._discarding_on_error():
+            self._note(self._inner.divide(gradients, self.loss_scale * num_samples))
+        return gradients
+
+    def _note(self, findings: Findings | None) -> None:
+        """Keep the findings until the step is judged."""
+        if findings is None and self._reduction() is None:
+            names = ", ".join(self._inner.names()[:5])
+            raise ValueError(f"no parameter has a gradient: {names}")
+        self._findings = findings
+        self._stage = Stage.UNSCALED
+
+    def _reduction(self) -> Reduce | None:
+        return self._reduce or self._inner.reduction()
+
+    def _judge(self, num_samples: int) -> None:
+        """Judge the step, together with all workers, and clip its gradients.
+
+        The gradients that were found are sums over that many samples.
+        """
+        findings, watch, reduce = self._findings, self._watch, self._reduction()
+        if self._clip_norm is not None or watch is not None:
+            self._norm = self._inner.norm(findings)
+            mean = None if self._norm is None else self._norm / num_samples
+        cause = Cause.OK
+        if self._check_finite:
+            cause = findings.cause if findings is not None else Cause.OK
+            cause = Cause.NAN_LOSS if self._nan_loss else cause
+        watched: list[float] = []
+        if watch is not None:
+            loss = sum(map(float, self._losses)) if self._losses else None
+            watched = watch.logarithms(mean, loss)
+            # Whether it is one here is a number too: all take the verdict of those who say so.
+            watched.append(float(watch.is_outlier(watched)))
+        if reduce is not None:
+            cause, watched = agree(cause, self.loss_scale, self._scale.counter, reduce, watched)
+        limits = [] if self._clip_norm is None else [self._clip_norm]
+        self._is_applied = cause is Cause.OK and findings is not None
+        if watch is not None:
+            *self._logarithms, is_outlier = watched
+            if cause is Cause.OK and is_outlier:
+                cause = Cause.OUTLIER
+                self._is_applied &= watch.rule.action == "clip"
+                limits.append(watch.usual_norm())
+        self._cause = cause
+        if self._is_applied and limits and mean is not None and mean > min(limits):
+            self._inner.clip(mean / min(limits))
+
+    def _evaluated(self, closure: Callable[[], T]) -> T:
+        """Call a closure and unscale its gradients; `StepUndone` if they are not finite."""
+        self._stage, self._losses = self._first_stage, []
+        loss = closure()
+        if self._stage is self._first_stage and loss is not None:
+            self.observe(loss)
+        self.unscale_()
+        self._judge(1)
+        if not self._is_applied:
+            raise StepUndone
+        return loss
+
+    def _record(self, minibatch_ids: Sequence[str]) -> StepResult:
+        """Update scale, statistics and log by the step, and prepare the next step."""
+        cause, findings, is_applied = self._cause, self._findings, self._is_applied
+        if self._watch is not None and is_applied:
+            self._watch.add(self._logarithms)
+        norm = self._norm
+        self.discard()
+        scale = self.loss_scale
+        change = self._scale.advance(Cause.OK if is_applied else cause)
+        has_gradient = findings is not None
+        result = StepResult(
+            applied=is_applied,
+            cause=CAUSES[cause] if cause is not Cause.OK or has_gradient else "no gradient",
+            scale_used=scale,
+            scale_next=self.loss_scale,
+            counter=self._scale.counter,
+            minibatch_ids=tuple(minibatch_ids),
+            findings=findings,
+            norm=norm,
+        )
+        is_reported = self._is_reported(cause)
+        self._log.add(result, change, is_reported=is_reported and not is_applied)
+        return result
+
+    def _is_reported(self, cause: Cause) -> bool:
+        """Return True for a cause that is logged at once: without a scale none is usual."""
+        return cause is not Cause.OK
+
+
+def _value(loss: Any) -> Any:
+    """Return a loss without the graph that a tensor of torch carries."""
+    return loss.detach() if hasattr(loss, "detach") else loss
