@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cli.conftest import OFFSETS, Call
+from tests.extent import sample
 
 import sweephand as sh
 
@@ -78,7 +79,7 @@ def test_an_archive_that_is_cut_or_flipped_is_an_error_or_the_same(tmp_path: Pat
     flipped = [
         whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :] for at in range(len(whole))
     ]
-    damaged = cut + flipped
+    damaged = sample(cut + flipped, 120)
     num_refused = 0
     for number, content in enumerate(damaged):
         path = tmp_path / f"{number}.npz"

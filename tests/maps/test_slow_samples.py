@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.maps.test_values import all_of
 
 import sweephand as sh
 from sweephand.maps.history import MapHistory, guess_seconds
@@ -32,12 +31,6 @@ def test_what_was_slow_is_expected_to_be() -> None:
 
 def test_a_slow_sequence_is_a_task_of_its_own() -> None:
     assert (20, 21) in cut([1.0] * 20 + [20.0] + [1.0] * 20, 8)
-
-
-def test_the_order_is_that_without_workers() -> None:
-    corpus = sh.ArrayDeserializer({"x": np.arange(300)}).map(rest)
-    options: Any = {"num_map_workers": 8, "prefetch": 4}
-    assert all_of(corpus, 50, 2, **options) == all_of(corpus, 50, 2, num_map_workers=0)
 
 
 def test_the_second_sweep_knows_what_is_slow() -> None:

@@ -127,18 +127,6 @@ def test_another_map_changes_no_value() -> None:
     assert [name for name, _ in alone] == [name for name, _ in beside]
 
 
-def test_the_order_is_that_of_the_corpus() -> None:
-    plain = [name for name, _ in all_of(corpus())]
-    mapped = corpus().map(functions.stamp, random=True)
-    assert [name for name, _ in all_of(mapped)] == plain
-    with (
-        sh.MinibatchSource(corpus(), randomization_seed=2) as one,
-        sh.MinibatchSource(mapped, randomization_seed=2) as other,
-    ):
-        assert one.find("array__17", 3) == other.find("array__17", 3)
-        assert one.sequence_ids(50, 300) == other.sequence_ids(50, 300)
-
-
 def test_a_minibatch_of_many_sweeps_tells_each() -> None:
     small = sh.ArrayDeserializer({"x": np.arange(3)}).map(functions.stamp, random=True)
     with sh.MinibatchSource(small) as source:

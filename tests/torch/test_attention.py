@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 import sweephand as sh
@@ -90,21 +90,6 @@ def test_blocks_are_full_partial_or_empty_as_their_cells_are(
         for tensor in found.as_tuple()
         if isinstance(tensor, torch.Tensor)
     )
-
-
-def test_blocks_are_those_that_torch_finds() -> None:
-    minibatch = packed([37, 20, 64, 5, 90, 12, 33], 128, rows=2)
-    ours = sh.torch.block_mask(minibatch, block_size=16)
-    segments = torch.from_numpy(minibatch.segment_ids)
-    rows, length = segments.shape
-
-    def same(b: object, h: object, q: object, k: object) -> object:
-        return (segments[b, q] == segments[b, k]) & (q >= k)
-
-    theirs = create_block_mask(same, rows, None, length, length, device="cpu", BLOCK_SIZE=16)
-    assert torch.equal(ours.kv_num_blocks, theirs.kv_num_blocks)
-    assert torch.equal(ours.full_kv_num_blocks, theirs.full_kv_num_blocks)
-    assert torch.equal(ours.to_dense(), theirs.to_dense())
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")

@@ -41,20 +41,6 @@ class TestLimits:
         sh.training_session(line_trainer([heard]), source, 4, max_samples=limit).train()
         assert sizes_of(heard) == sizes
 
-    def test_one_label_a_sequence_counts_sequences(self) -> None:
-        offsets = np.arange(0, 101, 4)
-        corpus = sh.ArrayDeserializer(
-            {
-                "x": (np.ones((100, 2), np.float32), offsets),
-                "labels": (np.zeros(25, np.float32), np.arange(26)),
-            }
-        )
-        trainer = line_trainer(criterion=lambda model, minibatch: (1.0, [np.zeros(2)]))
-        source = sh.MinibatchSource(corpus)
-        sh.training_session(trainer, source, 12, max_samples=20).train()
-        assert trainer.total_number_of_samples_seen == 20
-        assert source.current_position == 80
-
     @pytest.mark.parametrize("restored_after", [None, 6])
     def test_with_one_label_a_sequence_the_last_minibatch_is_cut_by_sequences(
         self, tmp_path: Path, restored_after: int | None

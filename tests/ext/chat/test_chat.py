@@ -410,36 +410,6 @@ def chat_file(folder: Path, count: int = 200) -> Path:
     return path
 
 
-class Counting:
-    """A tokenizer that counts its calls."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, messages: Any) -> tuple[list[int], list[bool]]:
-        self.calls += 1
-        pairs = [
-            (ord(c), m["role"] == "assistant") for m in messages for c in m["content"] + "."
-        ]
-        return [token for token, _ in pairs], [is_answer for _, is_answer in pairs]
-
-
-def test_what_is_kept_is_not_encoded_again(tmp_path: Path) -> None:
-    found = []
-    path = chat_file(tmp_path)
-    for wanted in (200, 0):
-        tokenizer = Counting()
-        corpus = sh.open(path).map(sh.chat.encode(tokenizer), cache=True)
-        with sh.MinibatchSource(corpus, layout=sh.Packed(64), max_sweeps=1) as source:
-            steps = [
-                (step.global_num_label_samples, step["tokens"].labels().tolist())
-                for step in source.minibatches(640)
-            ]
-        found.append(steps)
-        assert (tokenizer.calls >= wanted) if wanted else tokenizer.calls <= 1 + 4
-    assert found[0] == found[1]
-
-
 @pytest.mark.parametrize("executor", ["threads", "processes"])
 def test_workers_encode_the_same(executor: Any, tmp_path: Path) -> None:
     corpus = sh.open(chat_file(tmp_path)).map(sh.chat.encode(TOKENIZER, template=PLAIN))

@@ -1,6 +1,5 @@
 """How a file of receipts begins and ends, whoever was killed or has damaged it."""
 
-import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.ext.follow.test_receipts import arrays, receipts_in
+from tests.extent import sample
 from tests.train.small import LENGTHS, line_trainer, source_of_lengths
 
 import sweephand as sh
@@ -99,7 +99,7 @@ class TestHeader:
         file = folder / "0.receipts"
         content = file.read_bytes()
         start, end = 8 * content.index(b'"order"'), 8 * (content.index(b"\n") + 1)
-        for place in itertools.chain(range(start), range(start, end, 17)):
+        for place in sample([*range(start), *range(start, end, 17)], 200):
             flipped = bytearray(content)
             flipped[place // 8] ^= 1 << place % 8
             file.write_bytes(flipped)

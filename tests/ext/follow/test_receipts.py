@@ -15,7 +15,6 @@ from tests.train.small import (
     source_of_lengths,
     trained_back_and_forth,
 )
-from tests.train.small_torch import torch_trainer
 
 import sweephand as sh
 
@@ -116,34 +115,6 @@ class TestSources:
         found = sh.train.Receipts(folder).audit(other).mismatch
         assert found is not None
         assert "seed is 4 here and 3 in the receipts" in str(found)
-
-    def test_a_join_has_all_its_streams(
-        self, folder: Path, receipts: sh.train.Receipts
-    ) -> None:
-        joined = [arrays(), sh.ArrayDeserializer({"y": np.arange(40)})]
-        source = sh.MinibatchSource(joined, max_sweeps=1)
-        for minibatch in source.minibatches(30):
-            receipts.record(minibatch)
-        receipts.close()
-        check(folder, source, len(receipts_in(folder)), content=True)
-        header = model_receipts.header_of((folder / "0.receipts").read_bytes())
-        assert header["streams"] == ["x", "y"]
-
-    def test_other_values_under_the_same_ids_are_found_by_content(
-        self, folder: Path, receipts: sh.train.Receipts
-    ) -> None:
-        values = np.arange(30.0)
-        source = sh.MinibatchSource(sh.ArrayDeserializer({"x": values}))
-        for _ in range(5):
-            receipts.record(source.next_minibatch(7))
-        receipts.close()
-        changed = values.copy()
-        changed[int(source.sequence_ids(14, 15)[0].removeprefix("array__"))] += 1
-        other = sh.MinibatchSource(sh.ArrayDeserializer({"x": changed}))
-        check(folder, other, 5)
-        found = sh.train.Receipts(folder).audit(other, content=True).mismatch
-        assert found is not None
-        assert (found.step, found.part) == (3, "content")
 
     def test_what_is_damaged_and_skipped_is_derived_again(
         self, tmp_path: Path, folder: Path, receipts: sh.train.Receipts
@@ -329,18 +300,6 @@ class TestTrainer:
                 trainer.train_minibatch(minibatch)
         check(folder, source, 8)
         assert len({one.control for one in receipts_in(folder)}) == 2
-
-    def test_torch_parameters_are_those_of_the_checkpoint(
-        self, folder: Path, tmp_path: Path
-    ) -> None:
-        with sh.train.Receipts(folder, parameters_every=1) as receipts:
-            _, trainer = torch_trainer([receipts])
-            source = source_of_lengths(LENGTHS)
-            trainer.train_minibatch(source.next_minibatch(12))
-            trainer.save_checkpoint(tmp_path / "saved")
-        [saved] = (tmp_path / "saved").glob("*/model.safetensors")
-        [one] = receipts_in(folder)
-        assert one.parameters == model_receipts.blake(4, saved.read_bytes())
 
     def test_parameters_of_a_loop_are_those_of_the_same_file(
         self, folder: Path, receipts: sh.train.Receipts

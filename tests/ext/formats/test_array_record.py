@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.ext.tfds.folders import NUMBERED, numbered, write_folder
+from tests.extent import sample
 from tests.read.rows import rows
 from tests.read.written import write_array_record
 
@@ -84,7 +85,7 @@ def test_a_flipped_byte_of_the_data_is_never_silent(path: Path) -> None:
     records = [bytes([65 + n]) * (n + 1) for n in range(12)]
     write_array_record(path, records, "group_size:3")
     content = path.read_bytes()
-    used = [n for n in range(len(content)) if content[n]]
+    used = sample([n for n in range(len(content)) if content[n]], 80)
     refused = 0
     for place in used:
         damaged = bytearray(content)

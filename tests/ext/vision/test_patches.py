@@ -386,16 +386,6 @@ def test_filters_keep_what_is_known_and_later_maps_ask_again(calls: dict[str, in
     assert 100 < fullest <= 200
 
 
-def test_mixtures_even_the_cost_of_pictures() -> None:
-    other = corpus(documents(30)).map(PATCHIFY)
-    mixture = sh.Mixture({"a": corpus().map(PATCHIFY), "b": other}, {"a": 2, "b": 1})
-    balance = LIMITED["balance"]
-    with sh.MinibatchSource(mixture, layout=sh.Packed(128), balance=balance) as source:
-        minibatch = source.next_minibatch(1024)
-    placeholders = (minibatch["tokens"].asarray() == PLACEHOLDER).sum()
-    assert minibatch["patches"].num_samples == 4 * placeholders
-
-
 def test_a_map_of_one_s_own_is_planned_by_headers() -> None:
     """Its tokens come from a text that is none before the map."""
     captions = [f"{number} is a number" for number in range(20)]
