@@ -272,20 +272,6 @@ def test_a_process_that_begins_late_follows_no_place_of_afterwards() -> None:
     assert [list(loader), list(loader)] == sweeps[2:]
 
 
-def test_a_process_that_begins_late_follows_the_loop_before_it() -> None:
-    dataset = HeldBack("fork")
-    loader = DataLoader(dataset, batch_size=None, num_workers=1)
-    dataset.held = False
-    first = list(loader)
-    dataset.held = True
-    late = iter(loader)
-    dataset.held = False
-    dataset.source.current_position = 2 * SWEEP
-    third = list(loader)
-    dataset.let_go.set()
-    assert [*first, *late, *third] == sweeps_of(make_source())
-
-
 def standing_at(time: int) -> sh.MinibatchSource:
     source = make_source()
     source.current_position = time
@@ -327,28 +313,6 @@ def test_a_stateful_loader_resumes_the_rest_of_a_sweep(num_workers: int) -> None
         second = loader()
         second.load_state_dict(first.state_dict())
         assert seen + list(second) == sweep
-
-
-@pytest.mark.parametrize("num_workers", [0, 1, 2])
-def test_a_state_of_processes_that_all_delivered_is_refused_by_name(num_workers: int) -> None:
-    def loader() -> StatefulDataLoader:
-        dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
-        return StatefulDataLoader(dataset, batch_size=None, num_workers=num_workers)
-
-    def as_before(state: Any) -> Any:
-        if not isinstance(state, dict):
-            return state
-        own = {"at_own": True} if "end" in state else {}
-        return own | {key: as_before(value) for key, value in state.items()}
-
-    first = loader()
-    next(iter(first))
-    state = first.state_dict()
-    assert "at_own" in repr(as_before(state))
-    second = loader()
-    second.load_state_dict(as_before(state))
-    with pytest.raises(sh.StateError, match="its key 'at_own'"):
-        list(second)
 
 
 def loops_of(dataset: sh.torch.IterableDataset, results: Any) -> None:

@@ -13,7 +13,7 @@ from torch.utils.data import _utils as loader_parts
 
 from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
-from sweephand.errors import StateError, shown
+from sweephand.errors import shown
 from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.limits import FULL_DATA_SWEEP
@@ -222,19 +222,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         return {"source": self.source.state_dict(), "end": end}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go to the position of a state, taken by the same worker of as many processes.
-
-        Raises
-        ------
-        StateError
-            If it is of a version in which every process delivered a part of the minibatches.
-        """
-        if "at_own" in state:
-            raise StateError(
-                "this state is of a loader whose processes delivered a part of the minibatches "
-                "each (its key 'at_own'), and now the first one delivers all: restore a state "
-                "of the source or of sh.torch.DataLoader, or set source.current_position"
-            )
+        """Go to the position of a state, taken by the same worker of as many processes."""
         process = torch.utils.data.get_worker_info()
         if process is not None and process.id:
             return
