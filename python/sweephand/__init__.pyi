@@ -78,7 +78,7 @@ from .source.schedules.formula import cosine as cosine
 from .source.schedules.formula import linear as linear
 from .source.schedules.formula import warmup as warmup
 from .source.schedules.formula import warmup_stable_decay as warmup_stable_decay
-from .source.schedules.minibatch_sizes import minibatch_size_schedule as minibatch_size_schedule
+from .source.schedules.spec import minibatch_size_schedule as minibatch_size_schedule
 from .source.source import MinibatchSource as MinibatchSource
 from .source.window import (
     DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS as DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,

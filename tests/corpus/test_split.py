@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.read.format_corpora import EVERY_FORMAT, Make, corpus_for
 
 import sweephand as sh
-from sweephand.corpus.id_words import digests_of_names, digests_of_numbers, id_words
+from sweephand.corpus.ids import digests_of_names, digests_of_numbers, id_words
 
 GOLDEN = 0x9E3779B97F4A7C15
 

@@ -15,7 +15,7 @@ import pytest
 from tests.extent import sample
 
 import sweephand as sh
-from sweephand.events.event_file import append, changing, load, renew
+from sweephand.events.event_file import EventFile, append, load, renew
 
 E = sh.events
 SPAWN = multiprocessing.get_context("spawn")
@@ -154,7 +154,7 @@ def test_a_file_that_cannot_be_locked_is_left_alone(
 
 
 def die_inside(path: Path) -> None:
-    with changing(path) as file:
+    with EventFile.changing(path) as file:
         (path.parent / f".{path.name}.part").write_text("{half")
         assert file.read()
         os.kill(os.getpid(), signal.SIGKILL)

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.read.format_corpora import write_array_record
 from tests.read.rows import rows
-from tests.read.written import write_array_record
 
 import sweephand as sh
-from sweephand.corpus.members import member_at
+from sweephand.corpus.objects import member_at, splits_of
 from sweephand.deserializers.jsonl_columns import PADDING, JsonField, read_ordinary
 
 ROWS: list[dict[str, Any]] = [
@@ -187,6 +187,10 @@ def test_what_is_wrong_with_a_nested_field_is_told(
     assert caught.value.sequence == 1
 
 
+def padded(text: bytes) -> Any:
+    return np.frombuffer(text + bytes(PADDING), np.uint8)
+
+
 KEYS = st.sampled_from(["a", "b", "c", "a.b", "b.c", "a.b.c", "", "x"])
 VALUES = st.recursive(
     st.integers(0, 9) | st.lists(st.integers(0, 9)) | st.none(),
@@ -230,3 +234,8 @@ def test_objects_are_streams_of_their_own(tmp_path: Path) -> None:
     corpus = sh.JSONLDeserializer(tmp_path / "x.jsonl")
     assert sorted(corpus.definitions) == ["d.e", "plain", "s"]
     assert corpus.definitions["s"].dtype == object
+
+
+def test_a_name_may_mean_the_longest_member_first() -> None:
+    assert list(splits_of(".a.")) == [(".a.", None), (".a", "")]
+    assert list(splits_of("a..b")) == [("a..b", None), ("a.", "b"), ("a", ".b")]

@@ -6,6 +6,11 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import resolve_name
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
 
 Found = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
@@ -42,3 +47,14 @@ def importable_names(module: ModuleType) -> list[str]:
     if not stub.exists():
         return list(module.__all__)
     return sorted({*module.__all__, *attach_names(module.__name__, file)[2]})
+
+
+def entry_points(group: str) -> EntryPoints:
+    """Return the entry points of a group."""
+    found: EntryPoints = import_module("importlib.metadata").entry_points(group=group)
+    return found  # its module is slow to import, and rarely needed
+
+
+def load_added(group: str, name: str) -> Any | None:
+    """Return the object that an entry point names, the first one of several; None: of none."""
+    return next((one.load() for one in entry_points(group) if one.name == name), None)

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import NoReturn
 
 import sweephand
-from sweephand.base.added import entry_points
+from sweephand.base.public_names import entry_points
 from sweephand.cli.answers import Answer, WrongUsage, error_facts, write_json
 from sweephand.cli.help import HelpFormatter, short_usage
 from sweephand.cli.picture import add_picture, check_picture

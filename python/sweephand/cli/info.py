@@ -22,7 +22,7 @@ from sweephand.corpus.streams import definitions_of
 from sweephand.corpus.wanted_streams import as_code
 from sweephand.deserializers.open_path import look_at
 from sweephand.files.paths import as_path, bytes_at
-from sweephand.source.sizes import even_workers
+from sweephand.source.limits import even_workers
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures
 from sweephand.terminal.charts import bars, by_powers_of_two

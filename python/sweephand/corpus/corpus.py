@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.ids import KeptIds, SequenceIds
-from sweephand.corpus.join_keys import Keys, kept_keys
+from sweephand.corpus.columns import offsets_of, ranges
+from sweephand.corpus.ids import KeptIds, Keys, SequenceIds, kept_keys
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, chunks_between
 from sweephand.corpus.streams import StreamInfo, size_stream, sizing_streams
@@ -22,8 +22,6 @@ from sweephand.corpus.streams import StreamInfo, size_stream, sizing_streams
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sweephand.corpus.loss_masks import LossMasks
-    from sweephand.corpus.sweep_order import SweepOrder
     from sweephand.files.source_file import SourceFile
 
 
@@ -298,8 +296,6 @@ class StoredCorpus(Corpus):
         starts = np.searchsorted(numbers, self.chunk_starts.offsets())
         order = self.order
         if order is not None:
-            from sweephand.corpus.sweep_order import DerivedOrder
-
             new_numbers = (np.cumsum(kept) - 1).astype(np.uint64)
             order = DerivedOrder(
                 order, len(kept), lambda sequences: new_numbers[sequences[kept[sequences]]]
@@ -325,3 +321,98 @@ class StoredCorpus(Corpus):
         """Return the sweeps on nominal time, and their end in samples or INFINITELY_REPEAT."""
         order = _core.order.SweepTimeline(self.core, settings_of(self, ""))
         return order, end.in_samples(self.core.num_samples)
+
+
+class SweepOrder(Protocol):
+    """The order of every unshuffled sweep."""
+
+    def numbers(self, sweep: int, first: int, count: int) -> NDArray[np.uint64]:
+        """Return the sequences at places ``[first, first + count)`` of a sweep."""
+
+    def place(self, sweep: int, number: int) -> int:
+        """Return the place of a sequence in a sweep."""
+
+
+class DerivedOrder:
+    """The order of a corpus derived from a corpus with an order of its own."""
+
+    def __init__(
+        self,
+        order: SweepOrder,
+        num_sequences: int,
+        change: Callable[[NDArray[np.uint64]], NDArray[np.uint64]],
+    ) -> None:
+        self._order = order
+        self._num_sequences = num_sequences
+        self._change = change
+        self._last = (-1, np.empty(0, np.uint64), np.empty(0, np.int64))
+
+    def numbers(self, sweep: int, first: int, count: int) -> NDArray[np.uint64]:
+        """Return the sequences at places ``[first, first + count)`` of a sweep."""
+        return self._sweep(sweep)[0][first : first + count]
+
+    def place(self, sweep: int, number: int) -> int:
+        """Return the place of a sequence in a sweep."""
+        return int(self._sweep(sweep)[1][number])
+
+    def _sweep(self, sweep: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Return the sequences of a sweep by place, and the places by sequence."""
+        known, numbers, places = self._last
+        if known != sweep:
+            numbers = self._change(self._order.numbers(sweep, 0, self._num_sequences))
+            places = np.argsort(numbers)
+            self._last = sweep, numbers, places
+        return numbers, places
+
+
+@dataclass(frozen=True)
+class LossMasks:
+    """Samples of every sequence that a loss is taken on."""
+
+    offsets: NDArray[np.int64]  # where the runs of each sequence begin in `bounds`, and the end
+    # of each run the first sample, and the one after its last, as the sequence counts
+    bounds: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, mask: NDArray[Any], offsets: NDArray[np.integer]) -> Self:
+        """Return the runs in which a mask is not 0.
+
+        Parameters
+        ----------
+        mask : ndarray, shape (samples,)
+        offsets : ndarray of int, shape (sequences + 1,)
+            Where each sequence begins, and the end.
+
+        Examples
+        --------
+        >>> LossMasks.of(np.array([0, 1, 1, 1, 0]), np.array([0, 2, 5])).bounds
+        array([1, 2, 0, 2], dtype=uint32)
+        """
+        lengths = np.diff(offsets)
+        # A zero after each sequence ends its last run.
+        places = np.arange(len(mask)) + np.repeat(np.arange(len(lengths)), lengths)
+        is_on = np.zeros(len(mask) + len(lengths), np.int8)
+        is_on[places] = np.asarray(mask) != 0
+        edges = np.diff(is_on, prepend=np.int8(0))
+        first, behind = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+        begins = offsets_of(lengths + 1)
+        sequences = np.searchsorted(begins, first, side="right") - 1
+        bounds = np.stack([first, behind], axis=1) - begins[sequences][:, None]
+        counts = 2 * np.bincount(sequences, minlength=len(lengths))
+        return cls(offsets_of(counts), bounds.reshape(-1).astype(np.uint32))
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many bounds each sequence has: int64, shape (sequences,)."""
+        return np.diff(self.offsets)
+
+    def take(self, sequences: NDArray[np.integer]) -> LossMasks:
+        """Return the masks of the given sequences, in the order of their numbers."""
+        bounds = self.bounds[ranges(self.offsets, sequences)]
+        return LossMasks(offsets_of(self.counts[sequences]), bounds)
+
+
+def concat_masks(parts: Sequence[LossMasks]) -> LossMasks:
+    """Return the concatenated masks of the parts."""
+    counts = np.concatenate([part.counts for part in parts])
+    return LossMasks(offsets_of(counts), np.concatenate([part.bounds for part in parts]))

@@ -9,13 +9,11 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of, ranges
-from sweephand.corpus.corpus import Corpus, StoredCorpus
-from sweephand.corpus.ids import hash_of, with_length
+from sweephand.corpus.corpus import Corpus, DerivedOrder, StoredCorpus
+from sweephand.corpus.ids import PartIds, hash_of, with_length
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.part_ids import PartIds
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing
-from sweephand.corpus.sweep_order import DerivedOrder
 from sweephand.errors import DataError
 
 

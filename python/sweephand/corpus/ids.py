@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.id_words import digests_of_names, digests_of_numbers
-from sweephand.errors import shown
+from sweephand import _core
+from sweephand.corpus.columns import offsets_of
+from sweephand.errors import DataError, shown
 
 _ROUND = 1 << 20  # names that are made at once, where all are looked at
 
@@ -255,3 +256,140 @@ class KeptIds(SequenceIds):
         kept = self._kept[:count]
         digests = self._all_ids.digests(int(kept[-1]) + 1 if count else 0)
         return digests.take(kept)
+
+
+# A random word of every id: 64 bits that depend on the id and a seed alone.
+#
+# docs/order.md, "Parts of a corpus", defines them.
+
+Words = NDArray[np.uint64]
+
+
+def id_words(digests: Words, seed: int) -> Words:
+    """Return the random words of ids by their digests: ``derive_key(seed, digest)``."""
+    return _core.base.digest_words(digests, seed)
+
+
+def digest_of_name(name: str) -> int:
+    """Return the digest of a single name, as `digests_of_names`."""
+    return _core.base.name_digest(name.encode("utf-8", "surrogateescape"))
+
+
+def digests_of_names(names: Sequence[str]) -> Words:
+    """Return FNV-1a, of 64 bits, of the bytes of names in UTF-8.
+
+    Examples
+    --------
+    >>> [hex(digest) for digest in digests_of_names(["", "a", "foobar"])]
+    ['0xcbf29ce484222325', '0xaf63dc4c8601ec8c', '0x85944171f73967e8']
+    """
+    encoded = [name.encode("utf-8", "surrogateescape") for name in names]
+    offsets = offsets_of(list(map(len, encoded)))
+    return _core.base.name_digests(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+
+def digests_of_numbers(prefix: str, count: int) -> Words:
+    """Return the digests of the names ``<prefix>0``, ``<prefix>1``, ..., `count` of them.
+
+    Examples
+    --------
+    >>> bool(digests_of_numbers("a__", 12)[11] == digests_of_names(["a__11"])[0])
+    True
+    """
+    encoded = np.frombuffer(prefix.encode("utf-8", "surrogateescape"), np.uint8)
+    return _core.base.numbered_digests(encoded, count)
+
+
+Keys = Callable[[], NDArray[np.int64] | list[str]]
+"""Returns the join keys of all sequences."""
+
+
+class KeptNumbers:
+    """Join keys of sequences joined by their numbers in the corpus they come from."""
+
+    def __init__(self, numbers: NDArray[np.uint64]) -> None:
+        self._numbers = numbers
+
+    def __call__(self) -> NDArray[np.int64]:
+        """Return the numbers."""
+        return self._numbers.astype(np.int64)
+
+    def take(self, numbers: NDArray[np.uint64]) -> KeptNumbers:
+        """Return the keys of the sequences that are kept."""
+        return KeptNumbers(self._numbers[numbers])
+
+
+class LostNumbers(KeptNumbers):
+    """Numbers that nobody knows, as unknown numbers of rows are lost before some of them."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self) -> NDArray[np.int64]:
+        """Refuse a join."""
+        raise DataError(
+            "the rest of the file is lost, and with it the numbers of all later sequences, by "
+            "which they would be joined: join by ids=, or leave the file out",
+            self._path,
+        )
+
+    def take(self, numbers: NDArray[np.uint64]) -> KeptNumbers:
+        """Return the same."""
+        return self
+
+
+def kept_keys(keys: Keys | None, numbers: NDArray[np.uint64]) -> Keys:
+    """Return the join keys of the sequences that are kept."""
+    if keys is None:
+        return KeptNumbers(numbers)
+    if isinstance(keys, KeptNumbers):
+        return keys.take(numbers)
+
+    def found_keys() -> NDArray[np.int64] | list[str]:
+        found = keys()
+        return (
+            [found[n] for n in numbers.tolist()] if isinstance(found, list) else found[numbers]
+        )
+
+    return found_keys
+
+
+class PartIds(SequenceIds):
+    """Ids ``<id of the sequence>#<part>``."""
+
+    def __init__(
+        self, ids: SequenceIds, starts: Callable[[], NDArray[np.int64]], noun: str = "sequence"
+    ) -> None:
+        self._ids, self._starts, self._noun = ids, starts, noun
+
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the ids of the parts with these numbers in the corpus."""
+        sequence = self._sequence_of(numbers)
+        places = (numbers.astype(np.int64) - self._starts()[sequence]).tolist()
+        names = self._ids.names(sequence)
+        return [f"{name}#{place}" for name, place in zip(names, places, strict=True)]
+
+    def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the file or corpus of each of these parts."""
+        return self._ids.corpora(self._sequence_of(numbers))
+
+    def _sequence_of(self, numbers: NDArray[np.integer]) -> NDArray[np.intp]:
+        return np.searchsorted(self._starts(), numbers.astype(np.int64), side="right") - 1
+
+    def numbers(self, name: str) -> list[int]:
+        """Return the number of a part, or of all parts of a sequence."""
+        try:
+            return [self.number(name)]
+        except KeyError:
+            starts, sequences = self._starts(), self._ids.numbers(name)
+            return [n for one in sequences for n in range(*starts[one : one + 2].tolist())]
+
+    def number(self, name: str) -> int:
+        """Return the number in the corpus of the part with this id."""
+        sequence, _, text = name.rpartition("#")
+        if text.isdecimal() and str(int(text)) == text:
+            number = self._ids.number(sequence)
+            first, end = self._starts()[number : number + 2].tolist()
+            if int(text) < end - first:
+                return int(first) + int(text)
+        raise KeyError(f"no {self._noun} has the id {name!r}")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus, StoredCorpus
-from sweephand.corpus.join_keys import KeptNumbers
+from sweephand.corpus.ids import KeptNumbers
 
 
 def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error") -> Corpus:

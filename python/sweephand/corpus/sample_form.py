@@ -15,11 +15,13 @@ from sweephand.corpus.casts import as_array, cast
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.given_texts import HOW_TO_FILL, is_null, is_text_array, listed
-from sweephand.corpus.members import LACKING, Unusable, member_at
 from sweephand.corpus.objects import (
+    LACKING,
     OBJECT,
     ObjectText,
+    Unusable,
     is_nested,
+    member_at,
     object_text,
     objects_column,
 )

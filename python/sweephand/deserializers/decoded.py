@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from sweephand.base.added import load_added
+from sweephand.base.public_names import load_added
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sweephand.base.added import entry_points
+from sweephand.base.public_names import entry_points
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Wanted, the_only
 from sweephand.errors import DataError

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData, column_of_bytes
-from sweephand.corpus.members import member_at
+from sweephand.corpus.objects import member_at
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.deserializers.jsonl_columns import PADDING, REPEATED, JsonField, read_ordinary
 from sweephand.deserializers.jsonl_guess import guess_fields

@@ -17,8 +17,7 @@ from sweephand import _core
 from sweephand.corpus.casts import cast, element_type, kinds_in, leaves
 from sweephand.corpus.columns import ColumnData, bytes_column, column_of_bytes, offsets_of
 from sweephand.corpus.given_texts import IS_NULL
-from sweephand.corpus.members import LACKING, Unusable
-from sweephand.corpus.objects import OBJECT, column_of_values, is_nested
+from sweephand.corpus.objects import LACKING, OBJECT, Unusable, column_of_values, is_nested
 from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
 
 REPEATED = Unusable("is there twice")

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.call_locks import CallLock, call_lock_of
 from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.given_data import common_picture_shape, is_picture
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.members import LACKING, Unusable, member_at
+from sweephand.corpus.objects import LACKING, Unusable, member_at
 from sweephand.corpus.own_values import copied, own_result
-from sweephand.corpus.picture_shapes import common_picture_shape, is_picture
+from sweephand.corpus.reader import CallLock, call_lock_of
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sweephand.base.checks import check_int
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.id_words import digests_of_names, id_words
+from sweephand.corpus.ids import digests_of_names, id_words
 from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer
 from sweephand.deserializers.source_data import SourceData, single_corpus
 from sweephand.deserializers.strata import parts_by_class

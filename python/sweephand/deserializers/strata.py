@@ -9,7 +9,7 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.id_words import digests_of_names, id_words
+from sweephand.corpus.ids import digests_of_names, id_words
 from sweephand.maps import SequenceClasses
 
 _Cell = tuple[int, int]  # row, part

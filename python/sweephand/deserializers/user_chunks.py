@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.call_locks import CallLock, call_lock_of
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.own_values import copied, own_result
+from sweephand.corpus.reader import CallLock, call_lock_of
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamInfo, name_of, sizing_streams
 from sweephand.corpus.wanted_streams import choose_streams

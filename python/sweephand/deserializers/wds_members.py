@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.casts import check_dtype
 from sweephand.corpus.columns import column_of_bytes
-from sweephand.corpus.members import LACKING, Unusable, member_at
+from sweephand.corpus.objects import LACKING, Unusable, member_at
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.deserializers.jsonl_columns import JsonField
 from sweephand.deserializers.npy_header import NpyHeader, parse_header

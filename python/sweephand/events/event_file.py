@@ -13,12 +13,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from sweephand.errors import shown
 from sweephand.events.event import Event, event_of
 from sweephand.run.locks import held
 from sweephand.run.writing import replaced_file
@@ -41,15 +40,27 @@ def load(path: str | os.PathLike[str]) -> list[Event]:
 
 def save(events: Iterable[Event], path: str | os.PathLike[str]) -> None:
     """Replace the events in a file, at once."""
-    with changing(path) as file:
+    with EventFile.changing(path) as file:
         file.write(events)
 
 
 class EventFile:
-    """A file of events, locked against changes by other processes: see `changing`."""
+    """A file of events, locked against changes by other processes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    @classmethod
+    @contextmanager
+    def changing(cls, path: str | os.PathLike[str]) -> Iterator[Self]:
+        """Change a file of events, while other processes that want to wait.
+
+        OSError if it cannot be written, or not be locked where it is.
+        """
+        file = cls(Path(path))
+        file.path.parent.mkdir(parents=True, exist_ok=True)
+        with held(file.path.with_name(f".{file.path.name}.lock")):
+            yield file
 
     def read(self) -> list[Event]:
         """Return the events of the file, as `load` does; none if there is no file."""
@@ -61,21 +72,9 @@ class EventFile:
             file.write(_to_text(events).encode())
 
 
-@contextmanager
-def changing(path: str | os.PathLike[str]) -> Iterator[EventFile]:
-    """Change a file of events, while other processes that want to wait.
-
-    OSError if it cannot be written, or not be locked where it is.
-    """
-    file = EventFile(Path(path))
-    file.path.parent.mkdir(parents=True, exist_ok=True)
-    with held(file.path.with_name(f".{file.path.name}.lock")):
-        yield file
-
-
 def append(event: Event, path: str | os.PathLike[str]) -> list[Event]:
     """Add an event at the end of a file, and return all."""
-    with changing(path) as file:
+    with EventFile.changing(path) as file:
         events = [*file.read(), event]
         file.write(events)
         return events
@@ -86,25 +85,10 @@ def renew(path: str | os.PathLike[str]) -> list[Event]:
 
     FileNotFoundError if there is no file; ValueError if it is no list of events.
     """
-    with changing(path) as file:
+    with EventFile.changing(path) as file:
         events = _read(path, trusted=True)
         file.write(events)
         return events
-
-
-def events_given(given: object) -> tuple[tuple[Event, ...], Path | None]:
-    """Return the events that a source is given, and the file where they are kept, if any.
-
-    TypeError or ValueError if it is given something else.
-    """
-    if given is None:
-        return (), None
-    if isinstance(given, str | os.PathLike):
-        path = Path(os.fspath(given)).absolute()
-        return (tuple(load(path)) if path.exists() else ()), path
-    if not isinstance(given, Sequence):
-        raise TypeError(f"events are a list of events, or a file's path, got {shown(given)}")
-    return tuple(map(event_of, given)), None
 
 
 def _read(path: str | os.PathLike[str], *, trusted: bool) -> list[Event]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, overload
+from pathlib import Path
+from typing import overload
 
-if TYPE_CHECKING:
-    from sweephand.events.event import Event
+from sweephand.errors import shown
+from sweephand.events.event import Event, event_of
 
 
 @dataclass(frozen=True)
-class EventList(Sequence["Event"]):
+class EventList(Sequence[Event]):
     """Events, in the order in which they were added."""
 
     events: tuple[Event, ...] = ()
@@ -162,3 +164,20 @@ def digest_of(events: Iterable[Event]) -> str:
 
 def _place_in_digest(event: Event) -> tuple[int, bool, bytes]:
     return event.at, not event.in_any_order, event.digest if event.in_any_order else b""
+
+
+def events_given(given: object) -> tuple[tuple[Event, ...], Path | None]:
+    """Return the events that a source is given, and the file where they are kept, if any.
+
+    TypeError or ValueError if it is given something else.
+    """
+    if given is None:
+        return (), None
+    if isinstance(given, str | os.PathLike):
+        from sweephand.events import load  # few keep them in a file
+
+        path = Path(os.fspath(given)).absolute()
+        return (tuple(load(path)) if path.exists() else ()), path
+    if not isinstance(given, Sequence):
+        raise TypeError(f"events are a list of events, or a file's path, got {shown(given)}")
+    return tuple(map(event_of, given)), None

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from sweephand.base.checks import OptionalModule
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile
-from sweephand.files.room import room_for
-from sweephand.files.source_file import SourceFile
+from sweephand.files.source_file import SourceFile, room_for
 
 Compression = Literal["gzip", "zlib", "zstd"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.errors import DataError
-from sweephand.files.room import room_for
 from sweephand.files.urls import shown
 
 PathLike = str | os.PathLike[str]
@@ -152,3 +152,25 @@ def no_match(spec: str, leftovers: Sequence[str]) -> FileNotFoundError:
     if leftovers:
         reason += f" but leftovers of a writer: {', '.join(leftovers)}"
     return FileNotFoundError(errno.ENOENT, reason, shown(spec) if "://" in spec else spec)
+
+
+def room_for(size: int, path: str, offset: int | None = None) -> NDArray[np.uint8]:
+    """Return an array of `size` uninitialised bytes.
+
+    Raises
+    ------
+    DataError
+        If there is less memory. `path` and `offset` are the place of the length.
+    """
+    if size > _core.read.physical_memory():
+        raise DataError(
+            f"{size} bytes are to be read at once, more than the memory there is",
+            path,
+            offset,
+        )
+    try:
+        return _core.read.empty_bytes(size)
+    except MemoryError:
+        raise DataError(
+            f"{size} bytes are to be read, more than memory is left", path, offset
+        ) from None

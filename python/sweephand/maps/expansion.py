@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of, ranges
-from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.part_ids import PartIds
+from sweephand.corpus.corpus import DerivedOrder, StoredCorpus
+from sweephand.corpus.ids import PartIds
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, chunks_between
-from sweephand.corpus.sweep_order import DerivedOrder
 
 
 @dataclass(frozen=True)

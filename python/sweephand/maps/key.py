@@ -8,7 +8,7 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.base.checks import check_int
-from sweephand.corpus.id_words import digest_of_name
+from sweephand.corpus.ids import digest_of_name
 
 if TYPE_CHECKING:
     from sweephand.torch.minibatch.generators import Generator

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of
-from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.loss_masks import LossMasks
+from sweephand.corpus.corpus import LossMasks, StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
 from sweephand.maps.kept_pass import KeptPass

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.call_locks import CallLock
+from sweephand.corpus.reader import CallLock
 
 R_co = TypeVar("R_co", covariant=True)
 

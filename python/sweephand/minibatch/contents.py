@@ -13,7 +13,7 @@ from sweephand import _core
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import Layout
-from sweephand.minibatch.label_count import LabelKind
+from sweephand.minibatch.labels import LabelKind
 
 Keys = Mapping[Any, tuple[int, StreamInfo]]
 

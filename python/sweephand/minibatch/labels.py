@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from enum import Enum, auto
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.minibatch.mask import VALID
+from sweephand import _core
+from sweephand.corpus.streams import StreamInfo
 from sweephand.minibatch.pieces import Pieces
 
 
@@ -43,3 +46,99 @@ def same_tokens(
     if pieces is not None:
         labels[pieces.rows, pieces.columns] = ignore_index
     return labels
+
+
+START, VALID, GAP = 2, 1, 0
+
+
+def mask_of_rows(
+    lengths: NDArray[np.int64], width: int, *, pad_left: bool
+) -> NDArray[np.uint8]:
+    """Return the mask of sequences that have a row each: uint8, (sequences, width)."""
+    column = lengths[:, None]
+    place = np.arange(width) - (width - column if pad_left else 0)
+    valid = (place >= 0) & (place < column)
+    return np.where(valid, np.where(place == 0, START, VALID), GAP).astype(np.uint8)
+
+
+def mask_of_values(offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return the mask of consecutive sequences, in one row."""
+    mask = np.full((1, offsets[-1]), VALID, np.uint8)
+    mask[0, offsets[:-1][np.diff(offsets) > 0]] = START
+    return mask
+
+
+def fill_gaps(values: NDArray[Any], mask: NDArray[np.uint8], pad: Any) -> NDArray[Any]:
+    """Return consecutive values as a dense array, with `pad` in its gaps."""
+    valid = mask != GAP
+    dense = np.full(valid.shape + values.shape[1:], pad, values.dtype)
+    dense[valid] = values
+    return dense
+
+
+LABELS = "labels"
+
+
+class LabelKind(Enum):
+    """The part of a minibatch that labels belong to."""
+
+    SAMPLES = auto()  # one to a sample
+    SEQUENCES = auto()  # one to a sequence
+    NEXT_TOKENS = auto()  # one to a sample that is not the last of its sequence
+    MASKED = auto()  # one to a sample of a loss mask that is not the first of its sequence
+    UNKNOWN = auto()  # their number is known after they are read
+
+    def count(self, counted: _core.compose.PieceCount) -> int:
+        """Return the number of labels over all workers, without those of banned sequences."""
+        if self is LabelKind.UNKNOWN:
+            raise ValueError(
+                "how many labels the other workers have is not known before they are read: let "
+                f"their stream define the size, {LABELS}=StreamDef(..., defines_mb_size=True)"
+            )
+        if self is LabelKind.SEQUENCES:
+            return counted.pieces
+        if self is LabelKind.MASKED:
+            return counted.labels
+        last = counted.ends if self is LabelKind.NEXT_TOKENS else 0
+        return counted.samples - last
+
+
+def are_tokens(info: StreamInfo) -> bool:
+    """Return True if samples are integers, of which `MinibatchData.labels` makes labels."""
+    return not info.is_sparse and info.shape == () and info.dtype.kind in "iu"
+
+
+def kind_of_stream(labels: StreamInfo) -> LabelKind:
+    """Return the kind of a stream of labels in which every sample is a label."""
+    if labels.is_sized:
+        return LabelKind.SAMPLES
+    return LabelKind.SEQUENCES if labels.is_single else LabelKind.UNKNOWN
+
+
+def kind_without_stream(
+    streams: Collection[StreamInfo], corpus: _core.index.Corpus
+) -> LabelKind:
+    """Return the kind of labels where no stream holds them.
+
+    They are the next tokens of the size-defining stream, which is the one that says that it is
+    or else the first with a length of its own; its samples if it holds no tokens, or if all
+    sequences have one sample. Of a stream with a loss mask they are those on which a loss is
+    taken.
+    """
+    if corpus.num_samples == corpus.num_sequences:
+        return LabelKind.SAMPLES
+    lengthy = [
+        info for info in streams if not (info.is_single or info.broadcast or info.carried)
+    ]
+    chosen = [info for info in streams if info.defines_mb_size] or lengthy
+    if any(info.is_masked for info in streams):
+        return LabelKind.MASKED
+    return LabelKind.NEXT_TOKENS if chosen and are_tokens(chosen[0]) else LabelKind.SAMPLES
+
+
+def kind_of_corpus(streams: Collection[StreamInfo], corpus: _core.index.Corpus) -> LabelKind:
+    """Return the kind of labels of minibatches with all these streams."""
+    for info in streams:
+        if info.name == LABELS:
+            return kind_of_stream(info)
+    return kind_without_stream(streams, corpus)

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.added import load_added
 from sweephand.base.checks import check_int
+from sweephand.base.public_names import load_added
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
-from sweephand.errors import UnquotedMessage, shown
+from sweephand.errors import UnquotedMessage, printable, shown
 from sweephand.layouts import Layout
 from sweephand.layouts.attention import Attention
 from sweephand.minibatch.contents import Contents, Keys, Origin
-from sweephand.minibatch.label_count import LABELS, LabelKind, kind_of_stream
+from sweephand.minibatch.labels import LABELS, LabelKind, kind_of_stream
 from sweephand.minibatch.minibatch_data import MinibatchData
-from sweephand.minibatch.page import PAGES, HtmlPage, make_page, table_of
 from sweephand.minibatch.pieces import Pieces, segments_of
 from sweephand.minibatch.share import Share
 
 if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+
     from sweephand.minibatch.context_part import ContextPart
     from sweephand.torch import Tensors
 
@@ -430,3 +433,48 @@ def _parts_of(mapping: object) -> tuple[_core.engine.Batch, Contents, object]:
     if len(found) != 1 or None in found:
         raise TypeError("a minibatch comes from a source, or is made of all data of another")
     return data[0]._batch, data[0]._contents, data[0]._device
+
+
+PAGES = "sweephand.pages"
+"""The group of entry points, each named by what it shows."""
+
+
+class HtmlPage(Protocol):
+    """A page of HTML that needs no other file; a notebook shows it."""
+
+    @property
+    def html(self) -> str:
+        """The document."""
+
+    def write(self, path: str | PathLike[str]) -> Path:
+        """Write the document to a file and return its path."""
+
+    def _repr_html_(self) -> str: ...
+
+
+def make_page(name: str, *arguments: object, **options: object) -> HtmlPage:
+    """Return a page; ImportError if no installed package makes pages of this name."""
+    make = load_added(PAGES, name)
+    if make is None:
+        raise ImportError(
+            f"no installed package shows a {name} (no entry point {name!r} of {PAGES}); "
+            "`pip install sweephand` brings one, with the metadata that a copied folder lacks"
+        )
+    page: HtmlPage = make(*arguments, **options)
+    return page
+
+
+def table_of(minibatch: Mapping[Any, MinibatchData]) -> str:
+    """Return a table of the streams of a minibatch, below its facts."""
+    rows = [
+        _row("td", (key, data.brief, f"{data.num_samples:,}"))
+        for key, data in minibatch.items()
+    ]
+    facts = repr(minibatch).partition(";")[0].rstrip(")") + ")"
+    head = _row("th", ("stream", "type", "samples"))
+    return f"<p>{escape(facts)}</p><table>{head}{''.join(rows)}</table>"
+
+
+def _row(tag: str, words: Iterable[object]) -> str:
+    shown = (escape(printable(str(word))) for word in words)
+    return "<tr>" + "".join(f"<{tag}>{word}</{tag}>" for word in shown) + "</tr>"

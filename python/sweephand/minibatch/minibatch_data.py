@@ -15,9 +15,17 @@ from sweephand.corpus.objects import parsed
 from sweephand.corpus.own_values import own_result
 from sweephand.layouts import Layout, pad_element
 from sweephand.minibatch.contents import Contents
-from sweephand.minibatch.label_count import LabelKind, are_tokens
-from sweephand.minibatch.labels import next_tokens, same_tokens
-from sweephand.minibatch.mask import GAP, START, fill_gaps, mask_of_rows, mask_of_values
+from sweephand.minibatch.labels import (
+    GAP,
+    START,
+    LabelKind,
+    are_tokens,
+    fill_gaps,
+    mask_of_rows,
+    mask_of_values,
+    next_tokens,
+    same_tokens,
+)
 from sweephand.minibatch.pieces import Pieces, repeat_last, segments_of
 from sweephand.minibatch.sequence_parts import SequenceParts
 

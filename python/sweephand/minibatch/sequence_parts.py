@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.minibatch.mask import GAP, START
+from sweephand.minibatch.labels import GAP, START
 from sweephand.minibatch.pieces import Pieces
 
 

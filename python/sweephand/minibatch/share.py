@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.ids import SequenceIds
-from sweephand.minibatch.label_count import LabelKind
-from sweephand.minibatch.position import Position
+from sweephand.minibatch.labels import LabelKind
 
 
 class Share:
@@ -163,3 +163,27 @@ class PlannedMinibatch(Share):
         if not self._plan.row_length:
             return None
         return self._plan.num_rows, self._plan.row_length
+
+
+class Position(NamedTuple):
+    """Where a minibatch begins: opaque, but comparable; as JSON it is a list.
+
+    Attributes
+    ----------
+    time : int
+        Nominal time in samples.
+    progress : tuple of int
+        What the layout needs besides: ``docs/layouts.md``.
+    """
+
+    time: int
+    progress: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, position: _core.compose.Position) -> Position:
+        """Return a position of the core."""
+        return cls(position.time, tuple(position.progress))
+
+    def to_core(self) -> _core.compose.Position:
+        """Return the position as the core takes it."""
+        return _core.compose.Position(self.time, list(self.progress))

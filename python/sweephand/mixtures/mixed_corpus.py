@@ -13,10 +13,17 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.assembler import stream_spec
 from sweephand.corpus.columns import offsets_of
-from sweephand.corpus.corpus import Corpus, SettingsOf, ShareChange, StoredCorpus, TimelineEnd
+from sweephand.corpus.corpus import (
+    Corpus,
+    LossMasks,
+    SettingsOf,
+    ShareChange,
+    StoredCorpus,
+    TimelineEnd,
+    concat_masks,
+)
 from sweephand.corpus.ids import SequenceIds, hash_of, with_length
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.loss_masks import LossMasks, concat_masks
 from sweephand.corpus.mapped_reader import no_padding
 from sweephand.corpus.reader import Change, Reader
 from sweephand.corpus.sizes import Sizing

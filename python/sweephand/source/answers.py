@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.streams import StreamInfo, Streams, name_of
+from sweephand.source.cursor import Cursor
 from sweephand.source.loops import FOR_TORCH, WRITE_LOOP
-from sweephand.source.sizes import Size, size_of
+from sweephand.source.plan import Plan
+from sweephand.source.schedules.spec import Size, size_of
 
 if TYPE_CHECKING:
     from sweephand.errors import DataError
     from sweephand.layouts import Layout
-    from sweephand.minibatch.page import HtmlPage
+    from sweephand.minibatch.minibatch import HtmlPage
     from sweephand.minibatch.share import PlannedMinibatch
-    from sweephand.source.cursor import Cursor
-    from sweephand.source.plan import Plan
 
 
 class Answers:
@@ -215,8 +216,7 @@ class Answers:
         ImportError
             If no installed package shows sources.
         """
-        from sweephand.minibatch.page import make_page
-        from sweephand.source.twin import twin_of
+        from sweephand.minibatch.minibatch import make_page
 
         with closing(twin_of(self.timeline)) as twin:
             if step is None and time is None:
@@ -320,3 +320,20 @@ class Answers:
         if not self.timeline.corpus.has_sweeps:
             return place
         return f"{place}, in sweep {time // self.num_samples_per_sweep}"
+
+
+def twin_of(plan: Plan, layout: Layout | None = None) -> Cursor:
+    """Return a cursor at the start of the same timeline, without threads of its own.
+
+    Parameters
+    ----------
+    plan : Plan
+        It is opened anew, and left as it is.
+    layout : Layout, optional
+        Another layout, in place of its own.
+    """
+    changes: dict[str, Any] = {"num_threads": 0, "num_map_workers": 0}
+    if layout is not None:
+        changes |= {"layout": layout, "frame_mode": False, "truncation_length": 0}
+    options = replace(plan.options, events=None, **changes)
+    return Cursor(Plan.open(options, plan.events, crosses_sweeps=plan.crosses_sweeps))

@@ -10,8 +10,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.events import EventFile, save
 from sweephand.events.event import Ban, Event, MapVersion, Skip, Weight, Weights
-from sweephand.events.event_file import EventFile, changing, save
 from sweephand.events.event_list import EventList
 from sweephand.source.cursor import Cursor
 from sweephand.source.state import State
@@ -60,7 +60,7 @@ class Events(Sequence[Event]):
         if self._path is None:
             cursor.follow(cursor.plan.with_events(self._all.with_one(event)))
             return
-        with changing(self._path) as file:
+        with EventFile.changing(self._path) as file:
             self._append_to(file, event)
 
     @contextmanager

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from sweephand.base.checks import check_int
+
+if TYPE_CHECKING:
+    pass
 
 
 class NamedLimit(int):
@@ -69,3 +72,8 @@ class Limits:
             return self.samples, None
         is_one = self.sweeps in (INFINITELY_REPEAT, FULL_DATA_SWEEP)
         return self.samples, 1 if is_one else self.sweeps
+
+
+def even_workers(num_lanes: int) -> list[int]:
+    """Return the numbers of workers that have equally many lanes each."""
+    return [count for count in range(1, num_lanes + 1) if num_lanes % count == 0]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
+from sweephand.errors import SweephandHint
 from sweephand.source.limits import FULL_DATA_SWEEP
-from sweephand.source.sizes import Size, SizeSchedule, is_schedule, size_at, size_of
+from sweephand.source.schedules.spec import Size, SizeSchedule, is_schedule, size_at, size_of
 
 if TYPE_CHECKING:
     from sweephand.minibatch.minibatch import Minibatch
     from sweephand.source.cursor import Cursor
-    from sweephand.source.hints import Hints
     from sweephand.source.plan import Plan
+
 
 WRITE_LOOP = (
     "write `for minibatch in source.sweep(size)`, one sweep a loop, or `for minibatch in "
@@ -70,3 +73,32 @@ def hint_at_repetition(plan: Plan, hints: Hints, size: int) -> None:
             "sequences of several sweeps; in source.sweep(size) it ends with the sweep. A "
             "size counts samples: rows, tokens, frames"
         )
+
+
+class Hints:
+    """Gives each hint of a source once.
+
+    Attributes
+    ----------
+    has_run_out : bool
+        A loop over minibatches has come to the end of data.
+    """
+
+    def __init__(self) -> None:
+        self.has_run_out = False
+        self._given: set[str] = set()
+
+    def give(self, hint: str) -> None:
+        """Warn of something at the line of the user's code, unless that was done before."""
+        if hint in self._given:
+            return
+        self._given.add(hint)
+        warnings.warn(hint, SweephandHint, stacklevel=level_of_user())
+
+
+def level_of_user() -> int:
+    """Return the ``stacklevel`` by which the caller warns at the line of the user's code."""
+    level = 1
+    while sys._getframe(level).f_globals.get("__name__", "").startswith("sweephand."):
+        level += 1
+    return level

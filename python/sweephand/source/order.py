@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sweephand import _core
-from sweephand.corpus.id_words import digests_of_names
+from sweephand.corpus.ids import digests_of_names
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus

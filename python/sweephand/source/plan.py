@@ -11,14 +11,20 @@ from typing import TYPE_CHECKING, Any
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.minibatch.contents import Contents, Keys
-from sweephand.minibatch.label_count import LabelKind, kind_of_corpus, kind_without_stream
-from sweephand.minibatch.position import Position
+from sweephand.minibatch.labels import LabelKind, kind_of_corpus, kind_without_stream
+from sweephand.minibatch.share import Position
 from sweephand.source.balance import cost_of, costs_of_items
-from sweephand.source.effects import Effects
-from sweephand.source.limits import END_OF_TIME, FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME
+from sweephand.source.event_effects import Effects, effects_of
+from sweephand.source.limits import (
+    END_OF_TIME,
+    FULL_DATA_SWEEP,
+    INFINITELY_REPEAT,
+    MAX_TIME,
+    even_workers,
+)
 from sweephand.source.open_corpus import OpenCorpus, open_corpus
 from sweephand.source.order import make_order, make_planner
-from sweephand.source.sizes import SizeSchedule, even_workers, size_at
+from sweephand.source.schedules.spec import SizeSchedule, size_at
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus
@@ -91,8 +97,6 @@ class Plan:
         """The effects of the events."""
         if not self.events:
             return Effects(self.opened.corpus)
-        from sweephand.source.event_effects import effects_of
-
         return effects_of(self.events, self.options, self.opened)
 
     @property

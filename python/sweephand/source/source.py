@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from sweephand.base.other_names import answers_other_names
 from sweephand.errors import StateError
-from sweephand.events.event_list import EventList
+from sweephand.events.event_list import EventList, events_given
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.minibatch.position import Position
+from sweephand.minibatch.share import Position
 from sweephand.source.answers import Answers
 from sweephand.source.cursor import Cursor
-from sweephand.source.hints import Hints
-from sweephand.source.loops import checked_size, hint_at_repetition, loop
+from sweephand.source.loops import Hints, checked_size, hint_at_repetition, loop
 from sweephand.source.options import SourceOptions, takes_arguments_of
 from sweephand.source.plan import Plan
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from sweephand.deserializers.source_data import SourceData
     from sweephand.events.event import Event
     from sweephand.source.events import Events
-    from sweephand.source.sizes import Size
+    from sweephand.source.schedules.spec import Size
     from sweephand.source.sweep_loop import SweepLoop
 
 
@@ -127,11 +126,6 @@ class MinibatchSource(Answers):
     @takes_arguments_of(SourceOptions)
     def __init__(self, deserializers: SourceData, **given: Any) -> None:
         options = SourceOptions(deserializers, **given)
-        if options.events is None:
-            self._open(options, (), None)
-            return
-        from sweephand.events.event_file import events_given
-
         self._open(options, *events_given(options.events))
 
     def _open(self, options: SourceOptions, events: Sequence[Event], path: Path | None) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sweephand.source.sizes import SizeSchedule, is_schedule, size_at
+from sweephand.source.schedules.spec import SizeSchedule, is_schedule, size_at
 
 if TYPE_CHECKING:
     from sweephand import _core
     from sweephand.minibatch.minibatch import Minibatch
-    from sweephand.minibatch.position import Position
+    from sweephand.minibatch.share import Position
     from sweephand.source.cursor import Cursor
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sweephand import _core
-from sweephand.minibatch.position import Position
+from sweephand.minibatch.share import Position
 from sweephand.source.plan import Plan
 
 

@@ -16,7 +16,7 @@ from tests.ext.view.conftest import words
 import sweephand as sh
 from sweephand.ext.view.server import ViewServer
 from sweephand.ext.view.viewer import Question, Viewer
-from sweephand.source.twin import twin_of
+from sweephand.source.answers import twin_of
 
 sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect

@@ -15,7 +15,7 @@ import sweephand as sh
 from sweephand.ext.view.page import policy
 from sweephand.ext.view.server import ViewServer
 from sweephand.ext.view.viewer import Question, Viewer
-from sweephand.source.twin import twin_of
+from sweephand.source.answers import twin_of
 
 
 @pytest.fixture

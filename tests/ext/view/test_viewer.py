@@ -17,7 +17,7 @@ import sweephand as sh
 from sweephand.ext.view import source_view
 from sweephand.ext.view.viewer import Question, Viewer
 from sweephand.layouts.by_name import layout_names
-from sweephand.source.twin import twin_of
+from sweephand.source.answers import twin_of
 
 SIZE = 100
 

@@ -22,8 +22,7 @@ from sweephand import _core
 from sweephand.base.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData, bytes_column, spread
 from sweephand.corpus.given_texts import IS_NULL
-from sweephand.corpus.members import Unusable, splits_of
-from sweephand.corpus.objects import OBJECT, column_of_values
+from sweephand.corpus.objects import OBJECT, Unusable, column_of_values, splits_of
 from sweephand.deserializers.units.text_numbers import read_numbers
 
 pa = OptionalModule("pyarrow", extra="parquet")

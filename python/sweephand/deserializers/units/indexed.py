@@ -19,8 +19,7 @@ from sweephand.base.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.describe import describe_stream
-from sweephand.corpus.ids import GivenIds
-from sweephand.corpus.join_keys import Keys, LostNumbers
+from sweephand.corpus.ids import GivenIds, Keys, LostNumbers
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs

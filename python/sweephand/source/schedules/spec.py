@@ -1,9 +1,14 @@
 """The notations of a schedule: a number, a list of values and pairs, or a text."""
 
+from __future__ import annotations
+
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from dataclasses import replace
+from typing import Protocol, TypeAlias, TypeGuard, cast
+
+import numpy as np
 
 from sweephand.base.checks import check_choice, check_int
 from sweephand.source.limits import FULL_DATA_SWEEP
@@ -109,3 +114,73 @@ def _parse(text: str, number: type[Number]) -> list[tuple[int, Number]]:
             )
         entries.append((int(found[2] or 1), number(found[1])))
     return entries
+
+
+def minibatch_size_schedule(spec: Spec[int], epoch_size: int = 1) -> StepSchedule[int]:
+    """Make a schedule of minibatch sizes, indexed by samples seen.
+
+    Parameters
+    ----------
+    spec : int, str or list
+        One size for ever; a list of sizes for one epoch each, in which a pair ``(n, size)``
+        holds for n epochs; or the same as text, ``"128*2 + 1024"``.
+    epoch_size : int
+        Samples of an epoch. With a single size it has no meaning and is refused.
+
+    Returns
+    -------
+    Schedule
+        Sizes in samples. It follows the consumed samples.
+
+    Raises
+    ------
+    ValueError
+        If a size or ``epoch_size`` is no positive int, or the text cannot be read.
+
+    Examples
+    --------
+    >>> schedule = minibatch_size_schedule("128*2 + 1024", epoch_size=500)
+    >>> schedule[999], schedule[1000], schedule[10**9]
+    (128, 1024, 1024)
+    """
+    if epoch_size == FULL_DATA_SWEEP:
+        raise ValueError("epoch_size must be a number of samples, got FULL_DATA_SWEEP")
+    steps = read_steps(spec, _minibatch_size, int)
+    if epoch_size != 1 and is_single(spec):
+        raise ValueError(f"epoch_size has no meaning with the single value {spec!r}")
+    return StepSchedule(steps, check_int("epoch_size", epoch_size), follows="consumed")
+
+
+def _minibatch_size(value: object) -> int:
+    return check_int("a minibatch size", value)
+
+
+class SizeSchedule(Protocol):
+    """Minibatch sizes, indexed by the samples seen."""
+
+    def __getitem__(self, samples_seen: int, /) -> int:
+        """Return the size of the minibatch that begins there."""
+
+
+Size: TypeAlias = Spec[int] | SizeSchedule
+
+
+def size_of(size: Size, sweep_samples: int) -> int | SizeSchedule:
+    """Return a size or schedule, by whichever notation it is given; epochs are sweeps."""
+    if isinstance(size, int):
+        return size
+    if isinstance(size, str | list | tuple):
+        size = minibatch_size_schedule(size, sweep_samples)
+    if isinstance(size, StepSchedule) and size.epoch_size is None:
+        return replace(size, epoch_size=sweep_samples)
+    return cast(int | SizeSchedule, size)
+
+
+def is_schedule(size: int | SizeSchedule) -> TypeGuard[SizeSchedule]:
+    """Return True if a size depends on the time."""
+    return hasattr(size, "__getitem__") and not isinstance(size, np.generic)
+
+
+def size_at(size: int | SizeSchedule, time: int) -> int:
+    """Return the size at a nominal time."""
+    return size[time] if is_schedule(size) else cast(int, size)

@@ -10,7 +10,7 @@ import torch.utils.data
 
 from sweephand.base.checks import check_int
 from sweephand.errors import shown
-from sweephand.minibatch.position import Position
+from sweephand.minibatch.share import Position
 from sweephand.torch.loaders.dataset import Delivered, IterableDataset
 
 _MADE_BY_THE_SOURCE = (

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from torch.utils.data import get_worker_info
 
-from sweephand.minibatch.position import Position
+from sweephand.minibatch.share import Position
 from sweephand.run.locks import held
 
 _NEVER = 2**63 - 1

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 from sweephand.errors import ArgumentTypeError
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
-from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
 from sweephand.source.schedules.schedule import Schedule, StepSchedule
-from sweephand.source.schedules.spec import Spec
+from sweephand.source.schedules.spec import Spec, minibatch_size_schedule
 from sweephand.train.session.training_run import TrainingRun
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from sweephand.errors import LossScaleError
-from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
+from sweephand.source.schedules.spec import minibatch_size_schedule
 from sweephand.train.progress.averages import Averages
 from sweephand.train.progress.record import Step
 from sweephand.train.session.minibatch_size import SizeRequest

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
-from sweephand.minibatch.label_count import LABELS
+from sweephand.minibatch.labels import LABELS
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.minibatch_data import MinibatchData
 
