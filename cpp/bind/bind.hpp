@@ -116,7 +116,6 @@ void bind_order(py::module_& room);
 void bind_compose(py::module_& room);
 void bind_read(py::module_& room);
 void bind_formats(py::module_& room);
-void bind_speech(py::module_& room);  // formats too
 void bind_batch(py::module_& room);
 void bind_engine(py::module_& room);
 void bind_train(py::module_& room);

@@ -411,7 +411,6 @@ void bind_formats(py::module_& room) {
   bind_text(room);
   bind_table_rows(room);
   bind_tar(room);
-  bind_speech(room);
 }
 
 }  // namespace sweephand

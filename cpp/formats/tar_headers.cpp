@@ -1,7 +1,6 @@
 #include "formats/tar_headers.hpp"
 
 #include "base/error.hpp"
-#include "formats/text_parts.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -27,6 +26,15 @@ std::string_view text_of(std::span<const std::byte> block, std::size_t begin,
   return all.substr(0, all.find('\0'));
 }
 
+// The integer that a text is, if it is one and nothing else.
+std::optional<std::uint64_t> to_number(std::string_view text, int base = 10) {
+  std::uint64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 // A number in octal digits, or in base 256 where the top bit is set; none if it is no number.
 std::optional<std::uint64_t> number_of(std::span<const std::byte> field) {
   if (field.empty()) return std::nullopt;
@@ -42,7 +50,7 @@ std::optional<std::uint64_t> number_of(std::span<const std::byte> field) {
   digits.remove_prefix(std::min(digits.find_first_not_of(' '), digits.size()));
   digits = digits.substr(0, digits.find_first_of(std::string_view("\0 ", 2)));
   if (digits.empty()) return 0;
-  return to_number<std::uint64_t>(digits, 8);
+  return to_number(digits, 8);
 }
 
 // Both checksums in use: of unsigned and of signed bytes.
@@ -192,7 +200,7 @@ void TarWalk::take_pax(std::uint64_t begin, const std::string& records) {
       fail(begin, "a member is sparse; write the archive without --sparse");
     if (key == "path") long_name_ = value;
     if (key == "size") {
-      long_size_ = to_number<std::uint64_t>(value);
+      long_size_ = to_number(value);
       if (!long_size_) fail(begin, "the size in the pax records of a member is no number");
     }
     rest.remove_prefix(length);

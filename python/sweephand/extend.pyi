@@ -74,6 +74,7 @@ from sweephand.deserializers.units.arrow_units import read_schema as read_schema
 from sweephand.deserializers.units.arrow_units import streams_of as streams_of
 from sweephand.deserializers.units.file_columns import FileColumn as FileColumn
 from sweephand.deserializers.units.file_columns import read_columns as read_columns
+from sweephand.deserializers.units.guard import guarded as guarded
 from sweephand.deserializers.units.indexed import IndexedDeserializer as IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import all_follow as all_follow
 from sweephand.deserializers.units.kept_scans import check_array as check_array

@@ -9,7 +9,7 @@ import sweephand._core.index
 import sweephand._core.read
 import typing
 import typing_extensions
-__all__: list[str] = ['CbfStream', 'CellFault', 'CtfChunks', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfPlaces', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'RowFinder', 'TableForm', 'TarSamples', 'crc32c', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_file_records', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'read_table', 'read_text_numbers', 'split_lines']
+__all__: list[str] = ['CellFault', 'CtfChunks', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfPlaces', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'RowFinder', 'TableForm', 'TarSamples', 'crc32c', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_file_records', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'read_json_lines', 'read_table', 'read_text_numbers', 'split_lines']
 class Item:
     @property
     def caused_by(self) -> int | None:
@@ -327,34 +327,6 @@ class TarSamples:
     @property
     def keys(self) -> list:
         ...
-class HtkHeader:
-    @property
-    def begin(self) -> int:
-        ...
-    @property
-    def dimension(self) -> int:
-        ...
-    @property
-    def frame_bytes(self) -> int:
-        ...
-    @property
-    def is_big_endian(self) -> bool:
-        ...
-    @property
-    def is_compressed(self) -> bool:
-        ...
-    @property
-    def kind(self) -> int:
-        ...
-    @property
-    def num_frames(self) -> int:
-        ...
-    @property
-    def period(self) -> int:
-        ...
-class CbfStream:
-    def __init__(self, name: str, is_sparse: bool, is_double: bool, is_wanted: bool, dimension: typing.SupportsInt | typing.SupportsIndex) -> None:
-        ...
 def crc32c(bytes: typing_extensions.Buffer) -> int:
     ...
 def ctf_index(file: sweephand._core.read.ByteSource, format: CtfFormat, start: CtfStart, begin: typing.SupportsInt | typing.SupportsIndex, end: typing.SupportsInt | typing.SupportsIndex, max_errors: typing.SupportsInt | typing.SupportsIndex) -> CtfIndex:
@@ -373,16 +345,6 @@ def is_tar_header(head: typing_extensions.Buffer) -> bool:
     ...
 def mask_crc(crc: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
-def parse_htk_header(head: typing_extensions.Buffer, file_bytes: typing.SupportsInt | typing.SupportsIndex) -> HtkHeader:
-    ...
-def parse_mlf(text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], states: collections.abc.Sequence[str], num_classes: typing.SupportsInt | typing.SupportsIndex, frame_units: typing.SupportsInt | typing.SupportsIndex) -> tuple[list, numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.int32], list]:
-    ...
-def parse_scp(text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]) -> tuple[list, list, numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]:
-    ...
-def read_cbf_chunk(bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], num_sequences: typing.SupportsInt | typing.SupportsIndex, streams: collections.abc.Sequence[CbfStream]) -> list:
-    ...
-def read_htk_frames(bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], is_big_endian: bool, dimension: typing.SupportsInt | typing.SupportsIndex, scale: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], lengths: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], left: typing.SupportsInt | typing.SupportsIndex, right: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.float32]:
-    ...
 def read_json_lines(keys: collections.abc.Sequence[JsonKey], text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]) -> list | None:
     ...
 def read_table(text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], form: TableForm, num_columns: typing.SupportsInt | typing.SupportsIndex, wanted: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], max_bytes: typing.SupportsInt | typing.SupportsIndex) -> tuple[list, numpy.typing.NDArray[numpy.int64], dict[int, str], int]:
@@ -392,5 +354,4 @@ def read_text_numbers(text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8
 def split_lines(text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
     ...
 EXAMPLE_PADDING: int = 64
-HTK_HEADER_BYTES: int = 12
 JSON_PADDING: int = 16

@@ -223,6 +223,17 @@ def test_a_list_that_is_wrong_is_an_error(tmp_path: Path, line: str, told: str) 
         delivered(features(tmp_path / "a.scp"))
 
 
+@pytest.mark.parametrize("path", ["x" * 300, "a.mfc/b", "at-least-twelve\0.mfc"])
+def test_a_path_in_a_list_that_no_file_can_have_is_an_error_of_the_list(
+    tmp_path: Path, path: str
+) -> None:
+    (tmp_path / "a.mfc").write_bytes(htk_bytes([[1]]))
+    (tmp_path / "a.scp").write_text(path)
+    with pytest.raises(sh.DataError) as caught:
+        features(tmp_path / "a.scp")
+    assert caught.value.file == str(tmp_path / "a.scp")
+
+
 def test_files_that_do_not_agree_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.mfc").write_bytes(htk_bytes([[1]]))
     (tmp_path / "b.mfc").write_bytes(htk_bytes([[1, 2]]))

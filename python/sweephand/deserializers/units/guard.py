@@ -21,6 +21,8 @@ _OF_DATA = (
     UnicodeError,
 )
 
+_OF_NAMES = errno.ENAMETOOLONG, errno.ENOTDIR  # as no file can have
+
 
 @contextmanager
 def guarded(path: str) -> Iterator[None]:
@@ -34,7 +36,7 @@ def guarded(path: str) -> Iterator[None]:
         raise DataError(reason, path) from error
     except Exception as error:
         is_of_arrow = type(error).__module__.startswith("pyarrow")
-        is_name = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
+        is_name = isinstance(error, OSError) and error.errno in _OF_NAMES
         if not (is_of_arrow or is_name or isinstance(error, _OF_DATA)):
             raise
         reason = f"it cannot be read: {type(error).__name__}: {error}"

@@ -1,13 +1,28 @@
-"""CNTK's binary format (CBF), as its ctf2bin.py writes it; the core draws its bytes."""
+"""CNTK's binary format (CBF), as its ctf2bin.py writes it; all is little-endian.
+
+file    u64 magic "cntk_bin" | u32 version 1 | chunk | chunk | ... | header | i64 of header
+header  u64 magic | u32 chunks | u32 streams
+        stream: u8 0 dense, 1 sparse | u32 n | char name[n] | u8 0 float, 1 double
+                | u32 dimension
+        chunk: i64 offset | u32 sequences | u32 samples
+chunk   u32 samples of each sequence, in its longest stream
+        of each stream one sequence after the other:
+          dense   u32 samples | values
+          sparse  u32 samples | i32 n | values[n] | i32 indices[n] | i32 counts[samples]
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import DataError, StaleError, StreamDef, StreamDefs
-from sweephand.ext.formats.cbf_header import CbfStream, can_be, read_header
 from sweephand.extend import (
     Advance,
     ColumnData,
@@ -18,15 +33,23 @@ from sweephand.extend import (
     IndexedDeserializer,
     Keep,
     RowIds,
+    SampleType,
     SourceFile,
     StreamsLike,
     UnitScan,
-    _core,
     concat_columns,
     find_shards,
     known_fields,
+    offsets_of,
     require,
 )
+
+_MAGIC = struct.pack("<Q", 0x636E746B5F62696E)
+_VERSION = 1
+_BEGIN = 12  # after magic and version
+_DTYPES = ("float32", "float64")
+_CHUNK = np.dtype([("offset", "<i8"), ("sequences", "<u4"), ("samples", "<u4")])
+_MOST_COUNT = 2**31 - 1
 
 
 class CBFDeserializer(IndexedDeserializer):
@@ -80,13 +103,13 @@ class CBFDeserializer(IndexedDeserializer):
         return StreamDefs(
             {
                 one.name: StreamDef(shape=one.dimension, is_sparse=one.is_sparse)
-                for one in read_header(self.first_file).streams
+                for one in _read_header(self.first_file).streams
             }
         )
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Read every chunk once."""
-        header = read_header(file)
+        header = _read_header(file)
         scan = UnitScan(lengths={name: [] for name in self.fields})
         kinds = {one.name: one.kind for one in header.streams}
         for name, field in self.fields.items():
@@ -133,7 +156,7 @@ class CBFDeserializer(IndexedDeserializer):
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read chunks of the file."""
-        streams = [CbfStream(*one) for one in facts["streams"]]
+        streams = [_Stream(*one) for one in facts["streams"]]
         parts = [self._read_chunk(file, streams, one) for one in facts["chunks"][begin:end]]
         return [concat_columns(one) for one in zip(*parts, strict=True)], {}
 
@@ -153,38 +176,250 @@ class CBFDeserializer(IndexedDeserializer):
             units = slice(*index.starts["rows"][number : number + 2].tolist())
             rows = [chunk[2] for chunk in chunks]
             require(index.arrays["rows"][units].tolist() == rows, "chunks")
-            require(all(map(can_be, header["streams"])), "streams")
+            require(all(map(_can_be, header["streams"])), "streams")
             names = [one[0] for one in header["streams"]]
             require(set(self.fields.values()) <= set(names), "streams")
 
     def _read_chunk(
-        self, file: SourceFile, streams: Sequence[CbfStream], place: Sequence[int]
+        self, file: SourceFile, streams: Sequence[_Stream], place: Sequence[int]
     ) -> list[ColumnData]:
         """Return the wanted streams of a chunk, in their order."""
         begin, end, num_sequences = place
         wanted = set(self.fields.values())
-        described = [
-            _core.formats.CbfStream(
-                name=one.name,
-                is_sparse=one.is_sparse,
-                is_double=one.dtype == "float64",
-                is_wanted=one.name in wanted,
-                dimension=one.dimension,
+        chunk = _ChunkReader(file.fetch(begin, end - begin), file.path, begin)
+        chunk.skip_lengths(num_sequences)
+        found = {
+            one.name: chunk.read(one, num_sequences, one.name in wanted) for one in streams
+        }
+        chunk.check_end()
+        return [column for field in self.fields.values() if (column := found[field])]
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """One stream of a file."""
+
+    name: str
+    is_sparse: bool
+    dtype: str
+    dimension: int
+
+    @property
+    def kind(self) -> SampleType:
+        """The type of its samples."""
+        return SampleType(
+            self.dtype, (self.dimension,), is_ragged=True, is_sparse=self.is_sparse
+        )
+
+    def to_fact(self) -> list[Any]:
+        """Return it as JSON."""
+        return [self.name, self.is_sparse, self.dtype, self.dimension]
+
+
+def _can_be(fact: Any) -> bool:
+    """Return True if `_Stream.to_fact` may have returned it."""
+    name, is_sparse, dtype, dimension = fact
+    return (
+        isinstance(name, str)
+        and isinstance(is_sparse, bool)
+        and dtype in _DTYPES
+        and type(dimension) is int
+        and 0 < dimension < 2**31
+    )
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The description of a file, at its end."""
+
+    streams: list[_Stream]
+    table: NDArray[Any]
+    begin: int
+
+    def chunks(self) -> list[tuple[int, int, int]]:
+        """Return where each chunk begins and ends, and its sequences."""
+        bounds = pairwise([*self.table["offset"].tolist(), self.begin])
+        counts = self.table["sequences"].tolist()
+        return [(begin, end, n) for (begin, end), n in zip(bounds, counts, strict=True)]
+
+
+class _Fields:
+    """The fields of a header, read in order."""
+
+    def __init__(self, content: bytes, path: str, begin: int) -> None:
+        self._content = content
+        self._path = path
+        self._begin = begin
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes."""
+        if size > len(self._content) - self._at:
+            raise self.fault("the header ends within a field")
+        self._at += size
+        return self._content[self._at - size : self._at]
+
+    def number(self, code: str = "I") -> int:
+        """Return the next number."""
+        (value,) = struct.unpack(f"<{code}", self.take(struct.calcsize(code)))
+        return int(value)
+
+    @property
+    def is_done(self) -> bool:
+        """True once every field is taken."""
+        return self._at == len(self._content)
+
+    def fault(self, reason: str) -> DataError:
+        """Return an error with the place that was come to."""
+        return DataError(reason, self._path, self._begin + self._at)
+
+
+def _read_header(file: SourceFile) -> _Header:
+    """Read the header of a file."""
+    if file.size < 2 * _BEGIN + 8:
+        raise DataError("the file is too short for CNTK's binary format", file.path, 0)
+    first = _Fields(file.read(0, _BEGIN).tobytes(), file.path, 0)
+    if first.take(8) != _MAGIC:
+        raise DataError("the file does not begin as CNTK's binary format does", file.path, 0)
+    if (version := first.number()) != _VERSION:
+        raise DataError(f"the file is of version {version}, and 1 is read", file.path, 8)
+    end = file.size - 8
+    begin = int(file.read(end, 8).view("<i8")[0])
+    if not _BEGIN <= begin <= end - 16:
+        raise DataError("the header is not where the end of the file says", file.path, end)
+    fields = _Fields(file.read(begin, end - begin).tobytes(), file.path, begin)
+    if fields.take(8) != _MAGIC:
+        raise DataError("the header does not begin as it should", file.path, begin)
+    num_chunks, num_streams = fields.number(), fields.number()
+    streams: dict[str, _Stream] = {}
+    for _ in range(num_streams):
+        stream = _read_stream(fields)
+        if stream.name in streams:
+            raise fields.fault(f"there are two streams {stream.name!r}")
+        streams[stream.name] = stream
+    table = np.frombuffer(fields.take(num_chunks * _CHUNK.itemsize), _CHUNK)
+    bounds = np.array([_BEGIN, *table["offset"].tolist(), begin], np.int64)
+    if (np.diff(bounds) < 0).any():
+        raise fields.fault("the offsets of the chunks do not ascend")
+    if (table["sequences"] * np.int64(4) > np.diff(bounds)[1:]).any():
+        raise fields.fault("a chunk is too short for its sequences")
+    if not fields.is_done:
+        raise fields.fault("there are bytes behind the header")
+    return _Header(list(streams.values()), table, begin)
+
+
+def _read_stream(fields: _Fields) -> _Stream:
+    encoding = fields.number("B")
+    if encoding > 1:
+        raise fields.fault(
+            f"a stream is encoded in way {encoding}: 0, dense, and 1, sparse, are read"
+        )
+    name = fields.take(fields.number()).decode(errors="backslashreplace")
+    element = fields.number("B")
+    if element >= len(_DTYPES):
+        raise fields.fault(
+            f"the values of stream {name!r} are of a type {element} that is unknown"
+        )
+    dimension = fields.number()
+    if not 0 < dimension < 2**31:
+        raise fields.fault(f"the stream {name!r} has the dimension {dimension}")
+    return _Stream(name, encoding == 1, _DTYPES[element], dimension)
+
+
+class _ChunkReader:
+    """The bytes of a chunk, whose streams are read in their order."""
+
+    def __init__(self, content: NDArray[np.uint8], path: str, begin: int) -> None:
+        self._num_bytes = len(content)
+        whole = content[: len(content) // 4 * 4].view("<u4")
+        self._words = np.require(whole, requirements="A")
+        self._path = path
+        self._begin = begin
+        self._at = 0  # words that are read
+
+    def skip_lengths(self, num_sequences: int) -> None:
+        """Pass over the lengths of sequences, which each stream repeats."""
+        if num_sequences > len(self._words):
+            self._fail("the chunk ends within the lengths of its sequences", 0)
+        self._at = num_sequences
+
+    def read(self, stream: _Stream, num_sequences: int, is_wanted: bool) -> ColumnData | None:
+        """Return the sequences of the next stream; None, and pass over it, if not wanted."""
+        begin = self._at
+        sizes = self._sizes(stream, num_sequences)
+        if not is_wanted:
+            return None
+        words = self._words[begin : self._at]
+        # The part of a sequence that each word is of: counts, values, indices or samples.
+        parts = np.tile(np.arange(sizes.shape[1], dtype=np.uint8), len(sizes))
+        part = np.repeat(parts, sizes.ravel())
+        values = words[part == 1].view(stream.dtype)
+        offsets = offsets_of(words[offsets_of(sizes.sum(axis=1))[:-1]].astype(np.int64))
+        column = replace(
+            stream.kind.to_column(),
+            values=values if stream.is_sparse else values.reshape(-1, stream.dimension),
+            num_samples=int(offsets[-1]),
+            sample_offsets=offsets,
+        )
+        if not stream.is_sparse:
+            return column
+        is_index = part == 2
+        indices = words[is_index]
+        if (wrong := indices >= stream.dimension).any():
+            which = int(wrong.argmax())
+            reason = (
+                f"an index is {indices.view('<i4')[which]}, of a stream of the dimension "
+                f"{stream.dimension}"
             )
-            for one in streams
-        ]
-        try:
-            arrays = _core.formats.read_cbf_chunk(
-                file.fetch(begin, end - begin), num_sequences, described
-            )
-        except StaleError:
-            raise
-        except DataError as error:
-            if error.file is not None:
-                raise
-            reason, _, offset, *place_in_chunk = error.args
-            offset = None if offset is None else begin + offset
-            raise DataError(reason, file.path, offset, *place_in_chunk) from None
-        served = [one for one in streams if one.name in wanted]
-        found = {one.name: one.to_column(*own) for one, own in zip(served, arrays, strict=True)}
-        return [found[field] for field in self.fields.values()]
+            sequence = int(np.searchsorted(np.cumsum(sizes[:, 2]), which, "right"))
+            at = begin + int(np.flatnonzero(is_index)[which])
+            self._fail(reason, at, stream, sequence)
+        elements = offsets_of(words[part == 3].astype(np.int64))
+        if (wrong := np.diff(elements[offsets]) != sizes[:, 2]).any():
+            sequence = int(wrong.argmax())
+            at = begin + int(sizes[: sequence + 1].sum()) - int(sizes[sequence, 3])
+            reason = "the counts of the samples are not those of the sequence"
+            self._fail(reason, at, stream, sequence)
+        return replace(column, element_offsets=elements, indices=indices.view(np.int32))
+
+    def check_end(self) -> None:
+        """Refuse bytes that are of no sequence."""
+        if 4 * self._at != self._num_bytes:
+            self._fail("there are bytes behind the last sequence of the chunk", self._at)
+
+    def _sizes(self, stream: _Stream, num_sequences: int) -> NDArray[np.int64]:
+        """Pass over a stream, and return the words of each part of each sequence in it."""
+        words, end, at = self._words.data, len(self._words), self._at
+        value_words = np.dtype(stream.dtype).itemsize // 4
+        num_counts = 2 if stream.is_sparse else 1
+        sizes: list[tuple[int, ...]] = []
+        for sequence in range(num_sequences):
+            if num_counts > end - at:
+                self._fail("the chunk ends within a sequence", at, stream, sequence)
+            samples = words[at]
+            if stream.is_sparse:
+                count = words[at + 1]
+                own: tuple[int, ...] = (2, count * value_words, count, samples)
+            else:
+                count = samples
+                own = (1, samples * value_words * stream.dimension)
+            if max(samples, count) > _MOST_COUNT:
+                reason = f"the count {max(samples, count)} cannot be"
+                self._fail(reason, at, stream, sequence)
+            if sum(own) > end - at:
+                self._fail("the chunk ends within a sequence", at, stream, sequence)
+            at += sum(own)
+            sizes.append(own)
+        self._at = at
+        return np.array(sizes, np.int64).reshape(num_sequences, 2 * num_counts)
+
+    def _fail(
+        self,
+        reason: str,
+        word: int,
+        stream: _Stream | None = None,
+        sequence: int | None = None,
+    ) -> NoReturn:
+        name = stream.name if stream else None
+        offset = self._begin + 4 * word
+        raise DataError(reason, self._path, offset, stream=name, sequence=sequence)

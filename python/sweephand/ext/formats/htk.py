@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import DataError, Deserializer, StreamDef, StreamDefs
+from sweephand.ext.formats.htk_header import HTK_HEADER_BYTES, HtkHeader, parse_header
 from sweephand.ext.formats.htk_list import read_lists
 from sweephand.ext.formats.htk_streams import HTKStreamDef, speech_streams
 from sweephand.extend import (
@@ -31,17 +32,16 @@ from sweephand.extend import (
     StreamsLike,
     UnitScan,
     Wanted,
-    _core,
     brief,
     bytes_at,
     check_int,
-    find_files,
     head_of,
     join,
     offsets_of,
     require,
 )
 
+_NO_BYTES: NDArray[np.uint8] = np.empty(0, np.uint8)
 _CHUNK_FRAMES = 90_000  # 15 minutes, as CNTK has it
 
 
@@ -141,25 +141,25 @@ class _Features(IndexedDeserializer):
         index: Keep,
     ) -> None:
         assert definition.scp is not None
-        listed = read_lists(definition.scp, root)
+        entries, files = read_lists(definition.scp, root)
         self._before, self._behind = definition.context or (0, 0)
         beside = 1 + self._before + self._behind
         self._chunk_frames = chunk_frames or max(1, _CHUNK_FRAMES // beside)
         self._dimension = definition.sample_shape
-        row_entries = np.argsort(listed.numbers, kind="stable")
+        keys, paths, firsts, lengths = zip(*entries, strict=True)
+        known = {path: number for number, path in enumerate(dict.fromkeys(paths))}
+        numbers = np.array([known[path] for path in paths])
+        row_entries = np.argsort(numbers, kind="stable")
         if not np.array_equal(row_entries, np.arange(len(row_entries))):
             self.order = np.argsort(row_entries).astype(np.int64)
-        self._firsts = listed.firsts[row_entries]
-        self._lengths = listed.lengths[row_entries]
-        self._starts = offsets_of(np.bincount(listed.numbers, minlength=len(listed.paths)))
+        self._firsts = np.array(firsts, np.int64)[row_entries]
+        self._lengths = np.array(lengths, np.int64)[row_entries]
+        self._starts = offsets_of(np.bincount(numbers, minlength=len(known)))
         super().__init__(
-            find_files(listed.paths, as_given=True),
-            StreamDefs({name: definition.plain()}),
-            index=index,
-            ids=listed.keys,
+            files, StreamDefs({name: definition.plain()}), index=index, ids=list(keys)
         )
         self._name = name
-        self._headers: dict[str, tuple[_core.formats.HtkHeader, NDArray[np.uint8]]] = {}
+        self._headers: dict[str, tuple[HtkHeader, NDArray[np.uint8]]] = {}
         self._numbers = {file.path: number for number, file in enumerate(self.files)}
         ranges = [self._starts, self._firsts, self._lengths]
         content = b"".join(one.astype("<i8").tobytes() for one in ranges)
@@ -228,24 +228,20 @@ class _Features(IndexedDeserializer):
             file.fetch(header.begin + first * size, count * size)
             for first, count in _runs(firsts, lengths)
         ]
-        values = _core.formats.read_htk_frames(
-            parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.uint8), *parts]),
-            header.is_big_endian,
-            header.dimension,
-            scale,
-            lengths,
-            self._before,
-            self._behind,
-        )
+        content = parts[0] if len(parts) == 1 else np.concatenate([_NO_BYTES, *parts])
+        values = header.decode(content, scale)
         width = self._width(header)
-        column = ColumnData(
-            values.reshape(-1, width),
-            values.dtype,
-            (width,),
-            len(values) // width,
-            offsets_of(lengths),
-        )
+        if width > header.dimension:
+            values = values.take(self._beside(lengths), axis=0).reshape(len(values), width)
+        column = ColumnData(values, values.dtype, (width,), len(values), offsets_of(lengths))
         return [column], {}
+
+    def _beside(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of the frames around each, within its sequence."""
+        ends = np.cumsum(lengths)
+        first, last = (np.repeat(one, lengths)[:, None] for one in (ends - lengths, ends - 1))
+        rows = np.arange(len(first))[:, None] + np.arange(-self._before, self._behind + 1)
+        return rows.clip(first, last)
 
     def load_index(self) -> Index:
         """Return the index of the files, which must have one kind and period."""
@@ -273,17 +269,17 @@ class _Features(IndexedDeserializer):
             known = {"kind": int, "period": int} if facts["kinds"] else {}
             require({name: type(one) for name, one in header.items()} == known, "a header")
 
-    def _header(self, file: SourceFile) -> tuple[_core.formats.HtkHeader, NDArray[np.uint8]]:
+    def _header(self, file: SourceFile) -> tuple[HtkHeader, NDArray[np.uint8]]:
         """Return the header of a file, and the scale of compressed values; read once."""
         known = self._headers.get(file.path)
         if known is None:
             header = _read_header(file)
             size = 8 * header.dimension if header.is_compressed else 0
-            known = header, file.fetch(_core.formats.HTK_HEADER_BYTES, size).copy()
+            known = header, file.fetch(HTK_HEADER_BYTES, size).copy()
             self._headers[file.path] = known
         return known
 
-    def _width(self, header: _core.formats.HtkHeader) -> int:
+    def _width(self, header: HtkHeader) -> int:
         return header.dimension * (1 + self._before + self._behind)
 
     def _ranges(self, file: SourceFile) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -310,10 +306,10 @@ def _runs(firsts: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[tuple[i
     return runs
 
 
-def _read_header(file: SourceFile) -> _core.formats.HtkHeader:
-    head = file.read(0, min(file.size, _core.formats.HTK_HEADER_BYTES))
+def _read_header(file: SourceFile) -> HtkHeader:
+    head = file.read(0, min(file.size, HTK_HEADER_BYTES))
     try:
-        return _core.formats.parse_htk_header(head.tobytes(), file.size)
+        return parse_header(head.tobytes(), file.size)
     except DataError as error:
         raise error.within(file=file.path) from None
 
@@ -324,13 +320,13 @@ def _is_list(path: AnyPath) -> bool:
 
 def is_htk(path: AnyPath) -> bool:
     """Return True if a file is a list, by its name, or holds features, by its header."""
-    head = head_of(path, _core.formats.HTK_HEADER_BYTES)
+    head = head_of(path, HTK_HEADER_BYTES)
     if _is_list(path):
         return bool(head)
-    if b"\0" not in head or len(head) < _core.formats.HTK_HEADER_BYTES:
+    if b"\0" not in head or len(head) < HTK_HEADER_BYTES:
         return False
     try:
-        header = _core.formats.parse_htk_header(head, bytes_at(path) or 0)
+        header = parse_header(head, bytes_at(path) or 0)
     except DataError:
         return False
     return header.num_frames > 0 and header.period > 0

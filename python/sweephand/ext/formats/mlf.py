@@ -1,18 +1,31 @@
-"""HTK's master label files (MLF): the class of every frame."""
+"""HTK's master label files (MLF): the classes of the frames of every utterance, run by run.
+
+    #!MLF!#
+    "*/an4/cen5-fjam-b.lab"
+    0 1200000 sil_s2 -812.1 sil       begin, end in 100 ns; state; what follows is passed over
+    1200000 1500000 ah_s2
+    .
+
+CNTK also reads begin and end in frames: they are taken as such in an utterance no run of which
+is as long as a frame in 100 ns. Without names of states a run's class is its fourth word.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Sequence
 from dataclasses import replace
+from io import BytesIO
 from itertools import pairwise
-from os import fsdecode
+from os import fsdecode, fsencode
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import DataError, Deserializer, StreamDef, StreamDefs
+from sweephand.ext.formats.htk_list import quoted, without_suffix
 from sweephand.ext.formats.htk_streams import HTKStreamDef, speech_streams
 from sweephand.extend import (
     Advance,
@@ -31,7 +44,6 @@ from sweephand.extend import (
     StreamsLike,
     UnitScan,
     Wanted,
-    _core,
     add_units,
     as_path,
     check_array,
@@ -45,6 +57,11 @@ from sweephand.extend import (
     unpack_part,
 )
 
+_HEADER = b"#!MLF!#"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MOST_FRAMES = 2**24  # of an utterance: 46 hours
+_MOST_DIGITS = 20  # of 64 bits
+_MOST_CLASS = 2**31 - 1
 _PHONE_BEGINS = 2.0  # the mark in CNTK's criterion of connectionist temporal classification
 
 
@@ -160,15 +177,19 @@ class HTKMLFDeserializer(IndexedDeserializer):
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Parse a file."""
-        try:
-            keys, num_runs, frames, classes, faults = _core.formats.parse_mlf(
-                file.read(0, file.size), self._states, self._num_classes, self._frame_period
-            )
-        except DataError as error:
-            raise error.within(file=file.path) from None
+        parsed = _Parser(
+            file.fetch(0, file.size),
+            file.path,
+            self._name,
+            self._states,
+            self._num_classes,
+            self._frame_period,
+        )
+        keys = [fsencode(key) for key in parsed.keys]
+        num_runs = np.array(parsed.num_runs, np.uint32)
+        frames = np.array(parsed.run_frames, np.uint32)
         scan = UnitScan()
-        starts = offsets_of(frames)[offsets_of(num_runs)]
-        lengths = np.diff(starts)
+        lengths = np.diff(offsets_of(frames)[offsets_of(num_runs)])
         add_units(scan, lengths * (16 if self._is_sparse else 4))
         if keys:
             scan.kinds[self._name] = self._kind
@@ -176,13 +197,12 @@ class HTKMLFDeserializer(IndexedDeserializer):
         scan.arrays = {
             "runs": num_runs,
             "run frames": frames,
-            "run classes": classes,
+            "run classes": np.array(parsed.run_classes, np.int32),
             "key bytes": np.frombuffer(b"".join(keys), np.uint8),
             "key sizes": np.array([len(key) for key in keys], np.int64),
         }
-        for row, line, offset, reason in faults:
-            lost = DataError(reason, file.path, offset, None, self._name, row, line)
-            scan.add_error(lost, [row])
+        for lost in parsed.faults:
+            scan.add_error(lost, [lost.args[5]])
         advance(file.size)
         return scan
 
@@ -252,6 +272,136 @@ class HTKMLFDeserializer(IndexedDeserializer):
                 f"{shape[0]} classes of the stream's shape"
             )
         return shape[0] if shape is not None else len(self._states)
+
+
+class _Parser:
+    """The utterances of a file; lines of damaged ones are passed over."""
+
+    def __init__(
+        self,
+        content: NDArray[np.uint8],
+        path: str,
+        stream: str,
+        states: Sequence[str],
+        num_classes: int,
+        frame_units: int,
+    ) -> None:
+        self.keys: list[str] = []
+        self.num_runs = array("I")
+        self.run_frames = array("I")
+        self.run_classes = array("i")
+        self.faults: list[DataError] = []
+        self._path = path
+        self._stream = stream
+        self._states = {fsencode(name): number for number, name in enumerate(states)}
+        self._num_classes = num_classes
+        self._frame = frame_units
+        self._lines = BytesIO(content.data)
+        self._content = b""  # of the line that was read last
+        self._line = self._end = self._offset = 0
+        if self._next_line().removeprefix(_BYTE_ORDER_MARK).strip() != _HEADER:
+            raise self._error("the file does not begin with #!MLF!#, as master label files do")
+        known = set[str]()
+        while self._next_line():
+            if name := self._content.strip():
+                self._parse_utterance(name, known)
+
+    def _next_line(self) -> bytes:
+        self._content = self._lines.readline()
+        if self._content:
+            self._offset = self._end
+            self._end += len(self._content)
+            self._line += 1
+        return self._content
+
+    def _error(self, reason: str) -> DataError:
+        return DataError(reason, self._path, self._offset, line=max(1, self._line))
+
+    def _parse_utterance(self, name: bytes, known: set[str]) -> None:
+        if len(name) < 3 or name[:1] != b'"' or name[-1:] != b'"':
+            raise self._error(
+                f"here stands {quoted(name)}, and the name of an utterance was expected"
+            )
+        key = without_suffix(fsdecode(name[1:-1]).removeprefix("*/"))
+        if key in known:
+            raise self._error(f"the utterance {quoted(fsencode(key))} is there twice")
+        known.add(key)
+        self.keys.append(key)
+        try:
+            runs = self._read_runs()
+        except DataError as error:
+            row = len(self.keys) - 1
+            place = self._path, error.offset, None, self._stream, row, error.line
+            self.faults.append(DataError(error.reason, *place))
+            runs = []
+            while self._content.strip() != b"." and self._next_line():
+                pass
+        self.num_runs.append(len(runs))
+        self.run_frames.extend([end - begin for begin, end, _ in runs])
+        self.run_classes.extend([number for _, _, number in runs])
+
+    def _read_runs(self) -> list[tuple[int, int, int]]:
+        """Return begin, end and class of each run of an utterance, in frames."""
+        runs: list[tuple[int, int, int]] = []
+        while (line := self._next_line().strip()) != b".":
+            if not self._content:
+                raise self._error("the file ends within the utterance")
+            if line:
+                runs.append(self._run_of(line))
+        frame = self._frame
+        if any(end - begin + 1 >= frame for begin, end, _ in runs):
+            half = frame // 2
+            runs = [((a + half) // frame, (b + half) // frame, n) for a, b, n in runs]
+        at = 0
+        for begin, end, _ in runs:
+            if begin != at:
+                raise self._error(
+                    f"the runs do not follow one another: one begins at frame {begin}, and "
+                    f"{at} was expected"
+                )
+            at = end
+        if not 0 < at <= _MOST_FRAMES:
+            found = f"{at} frames" if at else "no frame" if runs else "no line"
+            raise self._error(f"the utterance has {found}")
+        return runs
+
+    def _run_of(self, line: bytes) -> tuple[int, int, int]:
+        words = line.split(None, 4)
+        begin, end = map(_time_of, words[:2]) if len(words) > 2 else (None, None)
+        if begin is None or end is None:
+            raise self._error(f"a line is BEGIN END STATE ..., here stands {quoted(line)}")
+        if end < begin:
+            raise self._error(f"the times do not ascend: {quoted(line)}")
+        if self._states:
+            number = self._states.get(words[2])
+            if number is None:
+                reason = f"the state {quoted(words[2])} is not in the label mapping file"
+                raise self._error(reason)
+        else:
+            number = _integer_of(words[3]) if len(words) > 3 else None
+            if number is None or number > _MOST_CLASS:
+                raise self._error(
+                    "without label_mapping_file= the fourth word is the number of the class, "
+                    f"here stands {quoted(line)}"
+                )
+        if self._num_classes and number >= self._num_classes:
+            raise self._error(
+                f"the class {number} is beyond the {self._num_classes} that are declared"
+            )
+        return begin, end, number
+
+
+def _integer_of(word: bytes) -> int | None:
+    return int(word) if word.isdigit() and len(word) <= _MOST_DIGITS else None
+
+
+def _time_of(word: bytes) -> int | None:
+    """Return a time, without the fraction that certain writers add; None if it is none."""
+    if not word.isdigit():
+        word, _, fraction = word.partition(b".")
+        if fraction and not fraction.isdigit():
+            return None
+    return _integer_of(word)
 
 
 class _Runs:
