@@ -42,8 +42,6 @@ def to_json(
 def of_json(value: Any) -> Any:
     """Return the value that was given to `to_json`, from its parsed text.
 
-    Numbers that JSON does not have, as earlier versions wrote them, stay what they are.
-
     Examples
     --------
     >>> of_json({"loss": "inf", "name": "'inf"})

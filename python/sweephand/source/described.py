@@ -11,14 +11,14 @@ from sweephand import _core
 
 _ROOM = 96  # bytes of JSON for a text, so that a state stays under 1 kB, of 64 buckets too
 _MOST_PROGRESS = 64
-_DIGEST = r"(?s)(?:(?P<words>.*) #)?(?P<digest>[0-9a-f]{16}(?:[0-9a-f]{16})?)"
+_DIGEST = r"(?s)(?P<words>.*) #(?P<digest>[0-9a-f]{16})"
 _DIGITS = 16
 
 
 class Described(str):
     """Description in a state: words for people, and a digest that decides.
 
-    Where all words have room there is no digest. Earlier states hold a digest without words.
+    Where all words have room there is no digest.
     """
 
     __slots__ = ("_digest", "_others", "_whole")
@@ -104,6 +104,6 @@ def _cut(text: str, room: int) -> str:
 
 
 def words_of(value: object) -> object:
-    """Return the words of a field without its digest; "" if it is only a digest."""
+    """Return the words of a field without its digest."""
     found = re.fullmatch(_DIGEST, value) if isinstance(value, str) else None
-    return value if found is None else found["words"] or ""
+    return value if found is None else found["words"]

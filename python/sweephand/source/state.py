@@ -182,16 +182,13 @@ def _difference(name: str, ours: object, theirs: object) -> str:
     """Describe how a field differs, in words where it has any."""
     here, there = words_of(ours), words_of(theirs)
     if isinstance(ours, Described) and (advice := ours.advice_on(str(theirs))):
-        other = repr(there) if there else "another"
-        return f"{name} is {here!r} here and {other} in the state: {advice} goes on with it"
+        return f"{name} is {here!r} here and {there!r} in the state: {advice} goes on with it"
     if name == "functions":
         return (
             f"functions are {here!r} here and {there!r} in the state: their code, or what it "
             "uses, is another. To go on with those that do the same as then, give version= to "
             "all maps and filters"
         )
-    if there == "" and theirs != "":
-        return f"{name} is {here!r} here and another in the state, which has no words for it"
     if here == there:
         return f"{name} is {here!r} in both, but what that leaves out differs"
     return f"{name} is {here!r} here and {there!r} in the state"
