@@ -60,13 +60,6 @@ from sweephand.deserializers.format import Format as Format
 from sweephand.deserializers.formats import SelfDescribed as SelfDescribed
 from sweephand.deserializers.formats import Wanted as Wanted
 from sweephand.deserializers.source_data import SourceData as SourceData
-from sweephand.deserializers.units.array_elements import TEXT as TEXT
-from sweephand.deserializers.units.array_elements import StoredArray as StoredArray
-from sweephand.deserializers.units.array_elements import column_of as column_of
-from sweephand.deserializers.units.array_elements import element_of as element_of
-from sweephand.deserializers.units.array_elements import kind_of as kind_of
-from sweephand.deserializers.units.array_elements import row_bytes as row_bytes
-from sweephand.deserializers.units.array_elements import sample_bytes as sample_bytes
 from sweephand.deserializers.units.arrow_units import ArrowUnits as ArrowUnits
 from sweephand.deserializers.units.arrow_units import data_errors as data_errors
 from sweephand.deserializers.units.arrow_units import empty_batch as empty_batch
@@ -108,8 +101,6 @@ from sweephand.errors import ArgumentTypeError as ArgumentTypeError
 from sweephand.errors import printable as printable
 from sweephand.errors import shown as shown
 from sweephand.errors import some_of as some_of
-from sweephand.events.event import Ban as Ban
-from sweephand.events.event import Event as Event
 from sweephand.events.event import event_of as event_of
 from sweephand.events.event_list import digest_of as digest_of
 from sweephand.ext.formats.array_record_reader import ArrayRecords as ArrayRecords
@@ -166,8 +157,6 @@ from sweephand.minibatch.share import Share as Share
 from sweephand.run import records as records
 from sweephand.run.appended_file import AppendedFile as AppendedFile
 from sweephand.run.locks import FileLock as FileLock
-from sweephand.run.records import Block as Block
-from sweephand.run.records import RecordKind as RecordKind
 from sweephand.run.strict_json import to_json as to_json
 from sweephand.run.writing import replaced_file as replaced_file
 from sweephand.run.writing import writing as writing
@@ -185,13 +174,7 @@ from sweephand.terminal import pictures as pictures
 from sweephand.terminal.charts import curve as curve
 from sweephand.terminal.numbers import in_count as in_count
 from sweephand.terminal.screen import Screen as Screen
-from sweephand.torch.loaders.data_loader import DataLoader as DataLoader
-from sweephand.torch.loaders.dataset import IterableDataset as IterableDataset
-from sweephand.torch.minibatch.packed_rows import PackedRows as PackedRows
-from sweephand.torch.minibatch.packed_rows import positions_of as positions_of
-from sweephand.torch.minibatch.packed_rows import row_length_of as row_length_of
 from sweephand.torch.minibatch.pictures import picture_of as picture_of
-from sweephand.torch.minibatch.tensor import to_tensor as to_tensor
 from sweephand.train.arguments import check_decay as check_decay
 from sweephand.train.arguments import check_kind as check_kind
 from sweephand.train.arguments import check_path as check_path
@@ -205,8 +188,6 @@ from sweephand.train.checkpoint.read_state import reading as reading
 from sweephand.train.checkpoint.snapshot import Snapshot as Snapshot
 from sweephand.train.progress.observer import Observer as Observer
 from sweephand.train.progress.observer import TakenStep as TakenStep
-from sweephand.train.progress.record import Record as Record
-from sweephand.train.progress.record import Step as Step
 from sweephand.train.progress.record import tracker_figures as tracker_figures
 from sweephand.train.session.frequency import Frequency as Frequency
 from sweephand.train.session.frequency import FrequencySpec as FrequencySpec

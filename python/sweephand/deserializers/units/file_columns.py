@@ -13,11 +13,16 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
-from sweephand.corpus.columns import ColumnData, concat_columns, offsets_of, read_offsets
+from sweephand.corpus.columns import (
+    ColumnData,
+    column_of_bytes,
+    concat_columns,
+    offsets_of,
+    read_offsets,
+)
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, size_columns
 from sweephand.corpus.streams import StreamInfo, sizing_streams
-from sweephand.deserializers.units.array_elements import TEXT, column_of
 from sweephand.files.access import access_to
 from sweephand.files.local import join_pieces
 from sweephand.files.source_file import SourceFile
@@ -73,7 +78,10 @@ class FileColumn:
         """Return values as they are served, each sample a sequence."""
         column = self.column
         if column.is_bytes:
-            return column_of(values, TEXT)
+            texts = values.tolist()
+            if values.dtype.kind != "S":
+                texts = [one.encode(errors="surrogateescape") for one in texts]
+            return column_of_bytes(texts)
         values = values.reshape(-1, *column.shape).astype(column.dtype, copy=False)
         return ColumnData(values, column.dtype, column.shape, len(values))
 

@@ -16,7 +16,6 @@ from typing import BinaryIO, ClassVar
 import numpy as np
 
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.deserializers.units.array_elements import sample_bytes
 from sweephand.deserializers.units.guard import guarded
 from sweephand.deserializers.units.placed import PlacedDeserializer, add_placed, add_units
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
@@ -86,7 +85,7 @@ class RecordDeserializer(PlacedDeserializer):
                 reason = f"there is no field {field!r}, there are: {', '.join(self.samples)}"
                 raise DataError(reason, file.path, stream=name)
             kind = replace(self.samples[field], is_ragged=True)
-            width = 1 if kind.are_bytes else sample_bytes(kind)
+            width = 1 if kind.are_bytes else kind.sample_bytes
             places = [one.get(field, (0, 0)) for one in records]
             begins, sizes = np.array(places, np.int64).reshape(-1, 2).T.copy()
             is_whole = (sizes >= 0) & (begins >= 0) & (begins <= file.size - sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -49,6 +50,11 @@ class SampleType:
     def are_bytes(self) -> bool:
         """True if samples are byte strings, or objects that are stored as such."""
         return self.dtype in ("bytes", "objects")
+
+    @property
+    def sample_bytes(self) -> int:
+        """The bytes of a sample of numbers."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def to_column(self) -> ColumnData:
         """Return a column of this kind without sequences."""

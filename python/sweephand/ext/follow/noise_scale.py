@@ -7,7 +7,6 @@ from typing import Any
 from sweephand.extend import (
     Observer,
     PartNorms,
-    Step,
     check_decay,
     check_int,
     check_keys,
@@ -15,6 +14,7 @@ from sweephand.extend import (
     noise_quotient,
     reading,
 )
+from sweephand.train import Step
 
 
 class GradientNoiseScale(Observer):

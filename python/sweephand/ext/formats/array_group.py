@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import StreamDef
-from sweephand.extend import SampleType, StoredArray, check_offsets, kind_of, row_bytes
+from sweephand.ext.formats.array_elements import StoredArray, kind_of, row_bytes
+from sweephand.extend import SampleType, check_offsets
 
 _OFFSETS = "_offsets"
 _MAX_NAMED = 20

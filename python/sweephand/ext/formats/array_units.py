@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import DataError, StreamDef, StreamDefs, StreamInfo
+from sweephand.ext.formats.array_elements import column_of, kind_of, row_bytes
 from sweephand.ext.formats.array_group import (
     ArrayGroup,
     Offsets,
@@ -48,13 +49,9 @@ from sweephand.extend import (
     UnitScan,
     check_places,
     chunks,
-    column_of,
-    kind_of,
     offsets_of,
     read_columns,
     require,
-    row_bytes,
-    sample_bytes,
     spread,
 )
 
@@ -112,7 +109,7 @@ class ArrayUnits(IndexedDeserializer):
                 lengths = None if one.begins is None else np.diff(one.begins)
                 if one.rows.is_ragged:
                     lengths = _measure(scan, name, one, starts, file)
-                    width = sample_bytes(one.rows)
+                    width = one.rows.sample_bytes
                 if lengths is not None:
                     scan.lengths[name] = [lengths]
                     samples = np.diff(offsets_of(lengths)[starts])
@@ -241,7 +238,7 @@ def _places(group: ArrayGroup, one: StoredStream, file: SourceFile) -> Places:
     if not is_plain or not one.array.dtype.isnative:
         return nothing
     found = group.places(one.array)
-    if found is None or found.sum(axis=0)[1] != one.num_rows * sample_bytes(one.rows):
+    if found is None or found.sum(axis=0)[1] != one.num_rows * one.rows.sample_bytes:
         return nothing
     if bool((found[:, 0] > file.size - found[:, 1]).any()):
         raise DataError("an array lies beyond the end of the file", file.path)
@@ -257,7 +254,7 @@ def _in_place(rows: RowTable, name: str, kind: SampleType) -> FileColumn | None:
     lengths = index.arrays[f"lengths of {name}"]
     sizes = index.arrays[f"sizes of {name}"]
     count = int(lengths.sum(dtype=np.int64)) if kind.is_ragged else int(rows.unit_rows[-1])
-    if kind.dtype == "bytes" or int(sizes.sum()) != count * sample_bytes(kind):
+    if kind.dtype == "bytes" or int(sizes.sum()) != count * kind.sample_bytes:
         return None
     numbers = spread(np.arange(len(index.files)), index.starts[f"sizes of {name}"])
     pieces = np.stack([numbers, index.arrays[f"begins of {name}"], sizes], axis=1)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sweephand import StreamDef
+from sweephand.ext.formats.array_elements import TEXT, StoredArray, element_of
 from sweephand.ext.formats.array_group import ArrayGroup, Offsets, Places
 from sweephand.ext.formats.array_units import ArrayUnits
 from sweephand.ext.formats.hdf5_links import (
@@ -22,7 +23,6 @@ from sweephand.ext.formats.hdf5_links import (
 )
 from sweephand.ext.formats.hdf5_rows import RowsOfAnyLength
 from sweephand.extend import (
-    TEXT,
     Files,
     Keep,
     LocalFile,
@@ -31,9 +31,7 @@ from sweephand.extend import (
     RowIds,
     SampleType,
     SourceFile,
-    StoredArray,
     StreamsLike,
-    element_of,
 )
 
 h5py = OptionalModule("h5py", extra="hdf5")

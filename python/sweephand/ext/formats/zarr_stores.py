@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import DataError, Deserializer, StaleError, StreamDef
+from sweephand.ext.formats.array_elements import TEXT, StoredArray, element_of
 from sweephand.ext.formats.array_group import ArrayGroup, Offsets
 from sweephand.ext.formats.array_units import ArrayUnits
 from sweephand.extend import (
-    TEXT,
     AnyPath,
     FileList,
     Files,
@@ -28,11 +28,9 @@ from sweephand.extend import (
     RowIds,
     SampleType,
     SourceFile,
-    StoredArray,
     StreamsLike,
     Wanted,
     as_path,
-    element_of,
     folders_like,
     is_glob,
     list_paths,

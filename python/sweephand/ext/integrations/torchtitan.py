@@ -9,8 +9,10 @@ from typing import Any, Literal, TypeAlias
 import torch
 
 from sweephand import Minibatch, MinibatchSource
-from sweephand.extend import DataLoader as _DataLoader
-from sweephand.extend import IterableDataset, PackedRows, check_int, row_length_of
+from sweephand.ext.integrations.packed_rows import PackedRows, row_length_of
+from sweephand.extend import check_int
+from sweephand.torch import DataLoader as _DataLoader
+from sweephand.torch import IterableDataset
 
 __all__ = ["IGNORE_INDEX", "DataLoader"]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.events import Event
 from sweephand.ext.view.markup import (
     Markup,
     and_more,
@@ -22,7 +23,7 @@ from sweephand.ext.view.markup import (
 )
 from sweephand.ext.view.minibatch_view import minibatch_view
 from sweephand.ext.view.page import Page
-from sweephand.extend import Cursor, Event, Position, check_int
+from sweephand.extend import Cursor, Position, check_int
 
 _SECONDS = 2.0
 

@@ -29,12 +29,12 @@ from sweephand.ext.follow.ledger.step_log import StepFile, StepLog
 from sweephand.extend import (
     OptionalModule,
     SequenceIds,
-    Step,
     TakenStep,
     _core,
     check_path,
     find_losses,
 )
+from sweephand.train import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -34,21 +34,13 @@ from numpy.typing import NDArray
 
 from sweephand import DataError
 from sweephand.ext.follow.ledger.step_log import worker_files
-from sweephand.extend import (
-    Block,
-    OptionalModule,
-    RecordKind,
-    SequenceIds,
-    ShardIds,
-    open_regular,
-    records,
-)
+from sweephand.extend import OptionalModule, SequenceIds, ShardIds, open_regular, records
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-LEDGER = RecordKind(
+LEDGER = records.RecordKind(
     b"SWEEPLSS",
     2,
     "ledger of losses",
@@ -81,7 +73,7 @@ class LedgerBlock:
     number_bytes: int
     num_steps: int
     num_rows: int
-    frame: Block  # its place in its file
+    frame: records.Block  # its place in its file
 
 
 def pack_block(
@@ -107,7 +99,7 @@ def blocks_of(content: memoryview, path: str) -> list[LedgerBlock]:
     return [_parse(block, path) for block in records.blocks_of(content, LEDGER, path)]
 
 
-def _parse(block: Block, path: str) -> LedgerBlock:
+def _parse(block: records.Block, path: str) -> LedgerBlock:
     if len(block.label) != _LABEL.size or block.label[0] not in _KINDS:
         raise DataError("this is no block of a ledger of losses", path, block.begin)
     kind, width, _, steps, rows, first, last = _LABEL.unpack(block.label)

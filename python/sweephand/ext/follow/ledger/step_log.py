@@ -21,7 +21,6 @@ from sweephand.extend import (
     ArgumentTypeError,
     FileLock,
     Observer,
-    Record,
     check_flag,
     check_int,
     check_keys,
@@ -29,6 +28,7 @@ from sweephand.extend import (
     read_count,
     reading,
 )
+from sweephand.train import Record
 
 if TYPE_CHECKING:
     from sweephand.extend import Workers

@@ -30,12 +30,12 @@ from sweephand.extend import (
     Data,
     GoBack,
     Snapshot,
-    Step,
     TrainingRun,
     event_of,
     on_first,
     reading,
 )
+from sweephand.train import Step
 
 DEFAULT_REPORT = "spikes.json"
 

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from sweephand import LossScaleError
+from sweephand.events import Ban
 from sweephand.ext.follow.spikes.spike_watch import Seen, SpikeSettings, SpikeWatch
-from sweephand.extend import Ban, Position, Snapshot, Step, TrainingRun
+from sweephand.extend import Position, Snapshot, TrainingRun
+from sweephand.train import Step
 
 
 class Moment(NamedTuple):

@@ -15,13 +15,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from sweephand.ext.follow.spikes.spike import Spike, SpikeOutcome
 from sweephand.extend import (
     ArgumentTypeError,
-    Step,
     check_int,
     check_number,
     check_path,
     read_count,
     reading,
 )
+from sweephand.train import Step
 
 LEAST_FIGURES = 32  # before them nothing is out of the band
 RECENT = 16  # figures whose median follows a falling loss

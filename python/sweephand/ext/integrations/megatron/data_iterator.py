@@ -11,14 +11,8 @@ from sweephand import MinibatchSource
 from sweephand.ext.integrations.megatron.batch import BATCH_KEYS, CELLS, Batch
 from sweephand.ext.integrations.megatron.documents import Documents
 from sweephand.ext.integrations.megatron.place import Place
-from sweephand.extend import (
-    PackedRows,
-    PlannedMinibatch,
-    Share,
-    check_int,
-    positions_of,
-    row_length_of,
-)
+from sweephand.ext.integrations.packed_rows import PackedRows, positions_of, row_length_of
+from sweephand.extend import PlannedMinibatch, Share, check_int
 
 __all__ = ["DataIterator"]
 

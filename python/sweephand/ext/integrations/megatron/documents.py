@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sweephand.extend import Share, to_tensor
+from sweephand.extend import Share
+from sweephand.torch import to_tensor
 
 
 @dataclass(frozen=True)

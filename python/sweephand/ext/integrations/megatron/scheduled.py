@@ -14,7 +14,8 @@ from sweephand import MinibatchSource
 from sweephand.ext.integrations.megatron.batch import BATCH_KEYS, CELLS, Batch
 from sweephand.ext.integrations.megatron.documents import Documents
 from sweephand.ext.integrations.megatron.place import Place
-from sweephand.extend import PackedRows, check_int, row_length_of
+from sweephand.ext.integrations.packed_rows import PackedRows, row_length_of
+from sweephand.extend import check_int
 
 __all__ = ["ScheduledIterator"]
 

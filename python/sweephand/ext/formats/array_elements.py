@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -10,13 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand import _core
-from sweephand.corpus.casts import element_type
-from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
-from sweephand.deserializers.units.unit_scan import SampleType
+from sweephand.extend import ColumnData, SampleType, column_of_bytes, offsets_of
 
 TEXT = SampleType("bytes")
 
+_LARGEST = 8  # bytes of a number
 _LOOKED_AT = 64  # rows, to know about how long texts are
 
 
@@ -50,7 +47,7 @@ def element_of(dtype: np.dtype[Any]) -> SampleType:
     if dtype.kind in "SUT":
         return TEXT
     native = dtype.newbyteorder("=")
-    if dtype.kind not in "biuf" or element_type(native) == _core.base.ElementType.opaque:
+    if dtype.kind not in "biuf" or dtype.itemsize > _LARGEST:
         name = "records" if dtype.names else str(dtype)
         raise ValueError(f"it holds {name:.80}, neither numbers nor texts")
     return SampleType(native.name)
@@ -106,12 +103,7 @@ def row_bytes(array: StoredArray, kind: SampleType) -> int:
     if kind.dtype == "bytes" or kind.is_ragged:
         column = column_of(np.asarray(array[:_LOOKED_AT]), kind)
         return 8 + column.num_bytes // max(1, column.num_sequences)
-    return sample_bytes(kind)
-
-
-def sample_bytes(kind: SampleType) -> int:
-    """Return the bytes of a sample of numbers."""
-    return math.prod(kind.shape) * np.dtype(kind.dtype).itemsize
+    return kind.sample_bytes
 
 
 def _to_bytes(one: object) -> bytes:

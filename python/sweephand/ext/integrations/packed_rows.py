@@ -8,12 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sweephand.errors import shown
-from sweephand.layouts.packed import Packed
-from sweephand.minibatch.minibatch import Minibatch
-from sweephand.minibatch.share import Share
-from sweephand.source.source import MinibatchSource
-from sweephand.torch.minibatch.tensor import to_tensor
+from sweephand import Minibatch, MinibatchSource, Packed
+from sweephand.extend import Share, shown
+from sweephand.torch import to_tensor
 
 
 class PackedRows:
