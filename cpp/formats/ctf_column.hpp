@@ -8,6 +8,7 @@
 #include "formats/ctf_format.hpp"
 #include "formats/numbers.hpp"
 #include "read/column.hpp"
+#include "read/column_vector.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -103,11 +104,6 @@ class CtfColumn {
   virtual std::uint64_t num_bytes() const = 0;
 
  protected:
-  template <class Values>
-  static void free_room(Values& values) {
-    if (values.capacity() / 5 > values.size() / 4) values.shrink_to_fit();
-  }
-
   // Cuts values to the used ones, but keeps at least one: an empty array would mean values
   // elsewhere.
   template <class Values>

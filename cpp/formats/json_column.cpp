@@ -152,6 +152,15 @@ bool JsonColumn::is_exact() const {
   return are_small && (wanted_.digits == 53 || std::ranges::none_of(floats_, halfway));
 }
 
+void JsonColumn::fit() {
+  free_room(flags_);
+  free_room(integers_);
+  free_room(floats_);
+  free_room(text_);
+  free_room(text_offsets_);
+  free_room(sample_offsets_);
+}
+
 Column JsonColumn::borrow() const {
   Column column{.sample_offsets = sample_offsets_.data()};
   if (kind_ == Kind::kText) {

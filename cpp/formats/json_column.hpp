@@ -31,7 +31,10 @@ class JsonColumn {
   // type. Checked when all are read, to keep the path of each short.
   bool is_exact() const;
 
-  // Its content, valid as long as it lives.
+  // Frees the room that its vectors did not need.
+  void fit();
+
+  // Its content, valid as long as it lives, and until it changes.
   Column borrow() const;
 
  private:

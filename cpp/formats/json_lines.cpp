@@ -38,6 +38,9 @@ class JsonLines {
 
   std::uint64_t num_lines() const noexcept { return num_lines_; }
   const std::vector<JsonColumn>& columns() const noexcept { return columns_; }
+  void fit() {
+    for (JsonColumn& column : columns_) column.fit();
+  }
 
  private:
   // An object that keys with dots may name members of.
@@ -113,6 +116,7 @@ std::shared_ptr<const Chunk> read_json_lines(const std::vector<JsonKey>& keys,
     if (at == nullptr || (at != end && *at != '\n')) return nullptr;
   }
   if (!std::ranges::all_of(lines->columns(), &JsonColumn::is_exact)) return nullptr;
+  lines->fit();
   const auto chunk = std::make_shared<Chunk>();
   chunk->num_sequences = lines->num_lines();
   for (const JsonColumn& column : lines->columns()) chunk->columns.push_back(column.borrow());

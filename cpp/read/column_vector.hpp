@@ -59,6 +59,12 @@ struct ColumnAllocator : std::allocator<T> {
 template <class T>
 using ColumnVector = std::vector<T, ColumnAllocator<T>>;
 
+// Frees spare room of more than a quarter of the used room.
+template <class Values>
+void free_room(Values& values) {
+  if (values.capacity() / 5 > values.size() / 4) values.shrink_to_fit();
+}
+
 // Bytes of any value, from the same memory. Not a vector, which visits its elements when it is
 // made or dropped unless the compiler sees that there is nothing to do.
 std::shared_ptr<std::uint8_t> take_bytes(std::size_t size);
