@@ -11,42 +11,49 @@ from torch import nn
 import sweephand as sh
 
 GRADIENTS = [1.0, 1.1, 0.9, 1.0, 100.0, math.inf, 1.0]
+ADAMS: dict[str, dict[str, Any]] = {
+    "plain": {"foreach": False},
+    "foreach": {"foreach": True},
+    "fused": {"fused": True},
+}
 
 
-def guarded(model: nn.Module) -> sh.StepGuard[Any]:
+def model_of(kind: str) -> tuple[nn.Module, sh.StepGuard[Any]]:
+    """Return a model, sharded if there are ranks, and its guard."""
+    torch.manual_seed(0)
+    model = nn.Linear(3, 4)
+    if dist.is_initialized():
+        from torch.distributed.fsdp import fully_shard
+
+        fully_shard(model, mesh=dist.init_device_mesh("cpu", (dist.get_world_size(),)))
     rule = sh.Outliers(of="gradient_norm", warmup=4)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.125)
-    return sh.StepGuard(optimizer, clip_norm=0.5, outliers=rule)
+    adam, _, place = kind.partition(" on ")
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.125, **ADAMS[adam])
+    verdict: Any = place or "host"
+    return model, sh.StepGuard(optimizer, clip_norm=0.5, outliers=rule, verdict=verdict)
 
 
-def steps(model: nn.Module, guard: sh.StepGuard[Any]) -> list[sh.StepResult]:
+def told(kind: str) -> dict[str, Any]:
+    """Take steps, and return what became of them."""
+    model, guard = model_of(kind)
     results = []
     for factor in GRADIENTS:
         guard.zero_grad()
         (model(torch.ones(1, 3)).sum() * factor).backward()
         results.append(guard.step())
-    return results
-
-
-def guarded_shards(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
-    from torch.distributed.fsdp import fully_shard
-
-    torch.manual_seed(0)
-    alone = nn.Linear(3, 4)
-    steps(alone, guarded(alone))
-    dist.init_process_group("gloo")
-    torch.manual_seed(0)
-    model = nn.Linear(3, 4)
-    mesh = dist.init_device_mesh("cpu", (num_ranks,))
-    fully_shard(model, mesh=mesh)
-    guard = guarded(model)
-    results = steps(model, guard)
-    weights = [v for p in model.parameters() for v in p.full_tensor().flatten().tolist()]
-    dist.destroy_process_group()
+    whole = [getattr(p, "full_tensor", lambda p=p: p)() for p in model.parameters()]
     return {
         "causes": [result.cause for result in results],
         "norms": [result.gradient_norm for result in results],
         "statistics": guard.state_dict()["outliers"],
-        "weights": weights,
-        "alone": [v for p in alone.parameters() for v in p.flatten().tolist()],
+        "weights": [value for one in whole for value in one.flatten().tolist()],
     }
+
+
+def guarded_shards(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
+    kinds = [f"{adam}{place}" for adam in ADAMS for place in ("", " on device")]
+    alone = {kind: told(kind)["weights"] for kind in kinds}
+    dist.init_process_group("gloo")
+    found = {kind: told(kind) | {"alone": alone[kind]} for kind in kinds}
+    dist.destroy_process_group()
+    return found

@@ -1,8 +1,10 @@
 """Gradients of torch, divided and checked in one pass: by the core where it can reach them."""
 
 import math
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeGuard, cast
 
@@ -11,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from sweephand import _core
-from sweephand.train.learners.finite_check import Array, Cause, Findings, check_gradients
+from sweephand.train.learners.finite_check import Array, Findings, check_gradients
 
 SMALLEST_NORMAL_FLOAT16 = 2.0**-14
 
@@ -51,16 +53,19 @@ def _are_plain(gradients: Sequence[object]) -> TypeGuard[Sequence[Tensor]]:
 def divide(
     names: Sequence[str],
     gradients: Sequence[Tensor],
-    divisor: float,
+    divisor: float | Tensor,
     *,
     num_threads: int,
     measure_underflow: bool,
 ) -> Findings:
     """Divide dense gradients of any devices in place, and return the findings.
 
-    The divisor is positive and finite. Threads are for those in main memory. On accelerators
-    underflow is measured by a pass of its own.
+    The divisor is positive and finite; if it is a tensor, the findings stay on the device too.
+    Threads are for those in main memory. On accelerators underflow is measured by a pass of its
+    own.
     """
+    if isinstance(divisor, Tensor):
+        return DeviceFindings(names, gradients, divisor, measure_underflow)
     arrays = [memory_of(gradient) for gradient in gradients]
     reachable = [array for array in arrays if array is not None]
     if len(reachable) == len(arrays):
@@ -131,18 +136,19 @@ def memory_of(gradient: Tensor) -> Array | None:
 class DeviceFindings(Findings):
     """Gradients divided by torch's own kernels, as GradScaler does it, and the findings.
 
-    Only `cause` waits for the device; the figures wait when they are read.
+    Only `cause` waits for the device; the figures wait when they are read. Elements that are
+    not finite are counted then, if the gradients are still there: else one for each gradient.
     """
 
     def __init__(
         self,
         names: Sequence[str],
         gradients: Sequence[Tensor],
-        divisor: float,
+        divisor: float | Tensor,
         measure_underflow: bool,
     ) -> None:
         self.names = names
-        self._gradients: Sequence[Tensor] | None = gradients  # until the cause is known
+        self._gradients = [weakref.ref(gradient) for gradient in gradients]
         self.num_elements = sum(gradient.numel() for gradient in gradients)
         alike = defaultdict(list)
         for i, gradient in enumerate(gradients):
@@ -151,25 +157,26 @@ class DeviceFindings(Findings):
         self._norms: list[tuple[list[int], Tensor]] = []
         for numbers in alike.values():
             group = [gradients[i].detach() for i in numbers]
-            self._found.append(_divide_alike(group, divisor))
+            # The norm shows what is not finite, but for what only the scale made so.
+            if isinstance(divisor, Tensor) or divisor != 1:
+                self._found.append(_divide_alike(group, divisor))
             self._norms.append((numbers, norms_of(group)))
         self._small: list[Tensor] | None = None
         if measure_underflow:
             limit = SMALLEST_NORMAL_FLOAT16 / divisor
             self._small = [((g.abs() < limit) | (g == 0)).sum() for g in gradients]
-        self.nan = [0] * len(gradients)
-        self.inf = [0] * len(gradients)
 
-    @property
-    def cause(self) -> Cause:
-        """The worst that was found; the elements are counted only if there is something."""
-        gradients, self._gradients = self._gradients, None
-        if gradients is not None and not self._seem_finite():
-            self.nan = [int(gradient.isnan().sum()) for gradient in gradients]
-            self.inf = [int(gradient.isinf().sum()) for gradient in gradients]
-        return super().cause
+    @cached_property
+    def nan(self) -> list[int]:  # type: ignore[override]
+        """The elements of each gradient that are NaN."""
+        return self._count(Tensor.isnan, math.isnan)
 
-    @property
+    @cached_property
+    def inf(self) -> list[int]:  # type: ignore[override]
+        """The elements of each gradient that are infinite."""
+        return self._count(Tensor.isinf, math.isinf)
+
+    @cached_property
     def norms(self) -> list[float]:
         """The Euclidean norm of each gradient."""
         norms = [0.0] * len(self.names)
@@ -185,18 +192,43 @@ class DeviceFindings(Findings):
             return math.nan
         return sum(int(small) for small in self._small) / max(self.num_elements, 1)
 
-    def _seem_finite(self) -> bool:
+    def norm(self, gradients: Sequence[Tensor]) -> Tensor:
+        """Return the norm of all, those of other shards included, on the device."""
+        device = self._norms[0][1].device
+        ordered = {
+            i: norm.to(device)
+            for numbers, found in self._norms
+            for i, norm in zip(numbers, found.unbind(), strict=True)
+        }
+        return norm_of_shards(gradients, [ordered[i] for i in range(len(gradients))])
+
+    def is_bad(self, norm: Tensor) -> Tensor:
+        """Return whether a gradient, scaled or not, is not finite, on the device."""
         # The kernel sees the scaled values only, the norm the unscaled ones.
-        return not any(float(found) for found in self._found) and math.isfinite(
-            self.gradient_norm
-        )
+        bad = ~norm.isfinite()
+        for found in self._found:
+            bad = bad | (found > 0).to(norm.device)
+        return bad
+
+    def _count(
+        self, is_one: Callable[[Tensor], Tensor], is_one_norm: Callable[[float], bool]
+    ) -> list[int]:
+        counts = [int(is_one_norm(norm)) for norm in self.norms]
+        if not math.isfinite(sum(self.norms)):
+            for i, reference in enumerate(self._gradients):
+                if (gradient := reference()) is not None and not math.isfinite(self.norms[i]):
+                    counts[i] = max(counts[i], int(is_one(gradient).sum()))
+        return counts
 
 
-def _divide_alike(gradients: list[Tensor], divisor: float) -> Tensor:
-    """Divide gradients of one device and type; return True if any was not finite before."""
+def _divide_alike(gradients: list[Tensor], divisor: float | Tensor) -> Tensor:
+    """Divide gradients of one device and type; return 1 if any was not finite before."""
     device = gradients[0].device
     found = torch.zeros((), dtype=torch.float32, device=device)
-    factor = torch.full((), 1.0 / divisor, dtype=torch.float32, device=device)
+    if isinstance(divisor, Tensor):
+        factor = divisor.reciprocal().to(device, torch.float32)
+    else:
+        factor = torch.full((), 1.0 / divisor, dtype=torch.float32, device=device)
     torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, factor)
     return found
 
@@ -207,18 +239,18 @@ def norms_of(gradients: list[Tensor]) -> Tensor:
     return torch.stack(list(torch._foreach_norm(gradients, 2, wide)))
 
 
-def norm_of_shards(gradients: Sequence[Tensor], norms: Sequence[float]) -> float:
+def norm_of_shards(gradients: Sequence[Tensor], norms: Sequence[Tensor]) -> Tensor:
     """Return the norm of gradients of which each worker has shards, by the norms of these."""
-    squares: defaultdict[Any, float] = defaultdict(float)  # by how gradients are sharded
+    alike = defaultdict(list)  # by how gradients are sharded
     for gradient, norm in zip(gradients, norms, strict=True):
-        mesh, placements = (
-            getattr(gradient, name, ()) for name in ("device_mesh", "placements")
-        )
-        squares[mesh, tuple(placements)] += norm * norm
-    for (mesh, placements), square in squares.items():
+        mesh: Any = getattr(gradient, "device_mesh", None)
+        alike[mesh, tuple(getattr(gradient, "placements", ()))].append(norm)
+    squares = []
+    for (mesh, placements), group in alike.items():
+        square = torch.stack(group).square().sum()
         for dim, placement in enumerate(placements):
             if not placement.is_replicate():
-                total = torch.tensor(square, dtype=torch.float64, device=mesh.device_type)
-                dist.all_reduce(total, group=mesh.get_group(dim))
-                squares[mesh, placements] = square = total.item()
-    return math.sqrt(sum(squares.values()))
+                square = square.to(mesh.device_type)
+                dist.all_reduce(square, group=mesh.get_group(dim))
+        squares.append(square.to(norms[0].device))
+    return torch.stack(squares).sum().sqrt()

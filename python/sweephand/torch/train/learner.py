@@ -85,6 +85,8 @@ class TorchLearner(Learner):
                 "leaves the rates to it, and you step it after each minibatch"
             )
         self._optimizers = optimizers
+        if self._guard is not None:
+            self._guard.judge_on_host()
         super().__init__(
             lr_schedule, clip_norm_per_sample, clip_norm_per_minibatch, single_sweep_steps
         )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sweephand.errors import ArgumentTypeError
+from sweephand.torch.train.device_steps import DeviceSteps
 from sweephand.torch.train.gradients import (
     divide,
     in_own_memory,
@@ -23,7 +24,11 @@ from sweephand.torch.train.gradients import (
 )
 from sweephand.train.learners.finite_check import Findings, check_tensors
 from sweephand.train.learners.hyperparameters import check_hyperparameter
+from sweephand.train.loss_scale.dynamic_scale import DynamicScale
 from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
+from sweephand.train.loss_scale.outliers import OutlierWatch
+from sweephand.train.loss_scale.step_log import GuardLog
+from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.worker_agreement import Reduce
 
 # Keras' names of torch's options; for betas, an entry of the pair.
@@ -94,7 +99,7 @@ class TorchOptimizers(Optimizers):
             names += given or _numbered(i, len(group["params"]))
         return names
 
-    def scaled(self, loss: Any, scale: float) -> Any:
+    def scaled(self, loss: Any, scale: Any) -> Any:
         """Return the loss times the scale, in float32 at least."""
         if isinstance(loss, float):
             return loss * scale
@@ -102,13 +107,14 @@ class TorchOptimizers(Optimizers):
             raise ArgumentTypeError(
                 f"the loss must be a float or a tensor of a floating type, got {loss!r}"
             )
-        return (loss.float() if loss.dtype.itemsize < 4 else loss) * scale
+        wide = loss.float() if loss.dtype.itemsize < 4 else loss
+        return wide * (scale.to(wide) if isinstance(scale, Tensor) else scale)
 
     def is_nan(self, loss: Any) -> Any:
         """Return True if the loss has a NaN, as a tensor on its device."""
         if isinstance(loss, float):
             return math.isnan(loss)
-        if type(loss) is Tensor and loss.is_cpu and loss.numel() == 1:
+        if type(loss) is Tensor and loss.is_cpu and loss.numel() == 1 and not self._stays:
             return math.isnan(loss.item())
         return loss.detach().isnan().any()
 
@@ -142,10 +148,10 @@ class TorchOptimizers(Optimizers):
                 parameter.grad = gradient
 
     def divided(
-        self, names: Sequence[str], gradients: Sequence[Any], divisor: float
+        self, names: Sequence[str], gradients: Sequence[Any], divisor: Any
     ) -> tuple[list[Any], Findings]:
         """Divide gradients in place; those that are sparse or share memory are replaced."""
-        if (plain := plain_memory(gradients)) is not None:
+        if not self._stays and (plain := plain_memory(gradients)) is not None:
             findings: Findings = check_tensors(
                 names, plain, divisor, in_place=True, num_threads=self._num_threads
             )
@@ -163,12 +169,34 @@ class TorchOptimizers(Optimizers):
         )
         return gradients, findings
 
+    def device_steps(
+        self,
+        verdict: str | None,
+        scale: DynamicScale,
+        log: GuardLog,
+        watch: OutlierWatch | None,
+    ) -> DeviceSteps | None:
+        """Return the steps if their verdict stays on the device: by default on accelerators."""
+        devices = {parameter.device for parameter in self.parameters()}
+        evaluates = any(isinstance(one, torch.optim.LBFGS) for one in self._optimizers)
+        if verdict is None and len(devices) == 1 and not evaluates:
+            verdict = "host" if devices <= {torch.device("cpu")} else "device"
+        self._stays = verdict == "device"
+        device = self.parameters()[0].device
+        return DeviceSteps(scale, log, watch, device) if self._stays else None
+
+    def step_on(self, steps: DeviceSteps, findings: Any, **options: Any) -> StepResult:
+        """Take a step whose verdict stays on the device."""
+        gradients = [one.grad for one in self.parameters() if one.grad is not None]
+        norm = None if findings is None else findings.norm(gradients)
+        return steps.step(self._optimizers, findings, norm, **options)
+
     def norm(self, findings: Findings | None) -> float | None:
         """Return the norm of all gradients together, those of other shards included."""
         gradients = [one.grad for one in self.parameters() if one.grad is not None]
         if findings is None or not any(hasattr(one, "device_mesh") for one in gradients):
             return super().norm(findings)
-        return norm_of_shards(gradients, findings.norms)
+        return float(norm_of_shards(gradients, torch.tensor(findings.norms).double().unbind()))
 
     def clip(self, divisor: float) -> None:
         """Divide the gradients that the parameters hold."""

@@ -6,7 +6,7 @@ from sweephand.base.checks import check_flag
 from sweephand.train.learners.finite_check import Cause
 from sweephand.train.loss_scale.outliers import Outliers
 from sweephand.train.loss_scale.scale_settings import OnNan, Refill, check_settings
-from sweephand.train.loss_scale.step_guard import Optimizer, Stage, StepGuard
+from sweephand.train.loss_scale.step_guard import Optimizer, Stage, StepGuard, Verdict
 from sweephand.train.loss_scale.step_log import GuardLog, Hook
 from sweephand.train.loss_scale.worker_agreement import Reduce
 
@@ -54,7 +54,7 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
     on_growth, on_backoff, on_floor : callable, optional
         Called with the `StepResult` of a step that made the scale grow, back off, or stay at
         ``min_scale`` when it should back off further.
-    clip_norm, outliers, max_consecutive_skips, num_threads, reduce, on_skip
+    clip_norm, outliers, verdict, max_consecutive_skips, num_threads, reduce, on_skip
         As for `StepGuard`.
 
     Raises
@@ -97,6 +97,7 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
         nan: OnNan = "back off",
         clip_norm: float | None = None,
         outliers: Outliers | None = None,
+        verdict: Verdict | None = None,
         max_consecutive_skips: int | None = 100,
         check_finite: bool = True,
         measure_underflow: bool = False,
@@ -129,6 +130,7 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
             ),
             clip_norm,
             outliers,
+            verdict,
             num_threads,
             reduce,
             check_finite=check_flag("check_finite", check_finite),
@@ -152,7 +154,7 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
     @property
     def dynamic_counter(self) -> int | None:
         """Applied steps in a row since the scale last changed; None if it is fixed."""
-        return self._scale.counter if self.dynamic else None
+        return self._synced().counter if self.dynamic else None
 
     @property
     def dynamic_growth_steps(self) -> int | None:
@@ -176,7 +178,7 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
 
     def _scaled(self, loss: Any) -> Any:
         """Return the loss times the scale."""
-        return self._inner.scaled(loss, self.loss_scale)
+        return self._inner.scaled(loss, self._present_scale())
 
     def _is_reported(self, cause: Cause) -> bool:
         """Return True for what a smaller scale does not cure; it makes others in its growth."""

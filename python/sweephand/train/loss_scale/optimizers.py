@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sweephand.train.learners.finite_check import Findings
+from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.worker_agreement import Reduce
 
 ONLY_TORCH = (
@@ -27,6 +28,7 @@ class Optimizers(ABC):
 
     def __init__(self, num_threads: int) -> None:
         self._num_threads = num_threads
+        self._stays = False  # the verdict does, on the device
         self._given_names: list[str] = []
 
     @abstractmethod
@@ -59,7 +61,7 @@ class Optimizers(ABC):
         self._given_names = [names.get(id(parameter), name) for parameter, name in own]
 
     @abstractmethod
-    def scaled(self, loss: Any, scale: float) -> Any:
+    def scaled(self, loss: Any, scale: Any) -> Any:
         """Return the loss times the scale, in float32 at least."""
 
     @abstractmethod
@@ -100,7 +102,20 @@ class Optimizers(ABC):
             gradients[place] = gradient
         return gradients
 
-    def divide(self, gradients: list[Any], divisor: float) -> Findings | None:
+    def device_steps(self, verdict: str | None, *parts: Any) -> Any:
+        """Return the steps if their verdict stays on the device, else None."""
+        if verdict == "device":
+            raise ValueError("verdict='device' is for torch optimizers; NumPy has no device")
+
+    def judge_on_host(self) -> None:
+        """Leave no verdict on the device."""
+        self._stays = False
+
+    def step_on(self, steps: Any, findings: Any, **options: Any) -> StepResult:
+        """Take a step whose verdict stays on the device."""
+        raise TypeError(ONLY_TORCH)
+
+    def divide(self, gradients: list[Any], divisor: Any) -> Findings | None:
         """Divide those in a list that are not None, and return the findings."""
         present = [i for i, gradient in enumerate(gradients) if gradient is not None]
         if not present:
@@ -120,7 +135,7 @@ class Optimizers(ABC):
 
     @abstractmethod
     def divided(
-        self, names: Sequence[str], gradients: Sequence[Any], divisor: float
+        self, names: Sequence[str], gradients: Sequence[Any], divisor: Any
     ) -> tuple[list[Any], Findings]:
         """Divide gradients, in place where that is possible, and return the findings."""
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from enum import Enum
 from operator import is_
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, cast
 
 from sweephand.base.checks import check_flag, check_function, check_int, check_number
 from sweephand.errors import ArgumentTypeError, shown
@@ -21,7 +21,7 @@ from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
 from sweephand.train.loss_scale.outliers import Outliers, OutlierWatch
 from sweephand.train.loss_scale.scale_settings import ScaleSettings, check_settings
 from sweephand.train.loss_scale.step_log import GuardLog, Hook
-from sweephand.train.loss_scale.step_result import CauseName, StepResult
+from sweephand.train.loss_scale.step_result import CAUSES, StepResult
 from sweephand.train.loss_scale.worker_agreement import Reduce, agree
 from sweephand.train.loss_scale.wrap_optimizers import listed, mark_wrapped, optimizers_of
 
@@ -30,13 +30,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger("sweephand")
 
-CAUSES: dict[Cause, CauseName] = {
-    Cause.OK: "ok",
-    Cause.INF: "inf",
-    Cause.NAN: "nan",
-    Cause.NAN_LOSS: "nan",
-    Cause.OUTLIER: "outlier",
-}
+Verdict: TypeAlias = Literal["host", "device"]
 
 
 class Stage(Enum):
@@ -72,6 +66,11 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         it. Finite gradients of any size are clipped.
     outliers : Outliers, optional
         The rule by which finite steps are skipped or clipped.
+    verdict : {"host", "device"}, optional
+        Read the verdict of each step, or leave it on the device, where the parameters are, the
+        default on accelerators: nothing waits then, attributes of a result wait when they are
+        read, and hooks, logs and errors come one step late. Optimizers that are not fused need
+        memory for another copy of weights and moments then.
     max_consecutive_skips : int, optional
         The skipped step in a row that raises `LossScaleError`; None: never.
     num_threads : int
@@ -119,6 +118,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         *,
         clip_norm: float | None = None,
         outliers: Outliers | None = None,
+        verdict: Verdict | None = None,
         max_consecutive_skips: int | None = 100,
         num_threads: int = 1,
         reduce: Reduce | None = None,
@@ -126,7 +126,9 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
     ) -> None:
         settings = check_settings(dynamic=False, initial_scale=1.0)
         log = GuardLog(max_consecutive_skips, on_skip)
-        self._wrap(inner_optimizer, settings, log, clip_norm, outliers, num_threads, reduce)
+        self._wrap(
+            inner_optimizer, settings, log, clip_norm, outliers, verdict, num_threads, reduce
+        )
 
     def _wrap(
         self,
@@ -135,6 +137,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         log: GuardLog,
         clip_norm: float | None,
         outliers: Outliers | None,
+        verdict: Verdict | None,
         num_threads: int,
         reduce: Reduce | None,
         *,
@@ -160,6 +163,15 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         self._clip_norm = clip_norm
         self._watch = None if outliers is None else OutlierWatch(outliers)
         self._watches_loss = outliers is not None and "loss" in outliers.of
+        if verdict not in (None, "host", "device"):
+            raise ValueError(f"verdict must be 'host' or 'device', got {verdict!r}")
+        if reduce is not None:
+            if verdict == "device":
+                raise ValueError("reduce takes numbers of the host: give verdict='host'")
+            verdict = "host"
+        self._verdict = verdict
+        self._device = self._inner.device_steps(verdict, self._scale, log, self._watch)
+        self._pending: Any = None  # the last result, if it is on the device
         self._is_accumulating = False
         self.discard()
         mark_wrapped(optimizers, self)
@@ -178,7 +190,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
     @property
     def loss_scale(self) -> float:
         """The scale of the next loss; 1 for a guard without one."""
-        return self._scale.scale
+        return self._synced().scale
 
     @property
     def is_unscaled(self) -> bool:
@@ -199,6 +211,16 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         A `Trainer` does so with the names in its model.
         """
         self._inner.name_parameters(names)
+
+    def judge_on_host(self) -> None:
+        """Read the verdict of each step, as learners do, whose clocks count applied steps."""
+        if self._verdict == "device":
+            raise ValueError(
+                "a learner counts applied steps on the host: leave verdict='device' out"
+            )
+        self._synced()
+        self._device = None
+        self._inner.judge_on_host()
 
     def agree_by(self, maximum: Reduce | None) -> None:
         """Judge steps with all workers by this reduction, unless the user gave another."""
@@ -356,6 +378,8 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         """
         if callable(loss):
             self._expect(self._first_stage, "step with a closure")
+            if self._device is not None:
+                raise ValueError("a step with a closure needs verdict='host'")
             with self._discarding_on_error():
                 self._inner.step_with(lambda: self._evaluated(loss))
             return self._record(minibatch_ids)
@@ -438,6 +462,8 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
             As for `apply_gradients`.
         """
         self._expect(Stage.UNSCALED, "step")
+        if self._device is not None:
+            return self._step_on_device(minibatch_ids)
         with self._discarding_on_error():
             self._judge(num_samples if self._inner.holds_sums else 1)
             if self._is_applied:
@@ -475,7 +501,8 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
 
         The state of the inner optimizer is its own: save it beside this one.
         """
-        state = self._scale.state_dict() | self._log.state_dict()
+        self._settle()
+        state = self._synced().state_dict() | self._log.state_dict()
         return state if self._watch is None else state | {"outliers": self._watch.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -492,10 +519,8 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         check_keys("a loss scale", state, ())
         if not state:
             warnings.warn("an empty loss-scale state: starting afresh", stacklevel=2)
-            self._scale = DynamicScale(self._scale.settings)
-            self._log.load_state_dict({})
-            if self._watch is not None:
-                self._watch.load_state_dict({})
+            fresh = DynamicScale(self._scale.settings)
+            self._restore(fresh.state_dict(), dict.fromkeys(self._log.state_dict(), 0))
             return
         if (found := read_foreign(state)) is not None:
             state = self.state_dict() | found
@@ -503,17 +528,58 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         with reading("a loss scale"):
             counts = {key: read_count(key, state[key]) for key in self._log.state_dict()}
             settings = dict(state["settings"])
-        scale = DynamicScale(self._scale.settings)
-        scale.load_state_dict(state)
-        if self._watch is not None:
-            self._watch.load_state_dict(state.get("outliers", {}))
-        self._scale = scale
-        self._log.load_state_dict(counts)
+        self._restore(state, counts)
         for name, value in asdict(self._scale.settings).items():
             if (before := settings.get(name, value)) != value:
                 logger.warning(
                     "loss scale: %s was %r in the checkpoint, is now %r", name, before, value
                 )
+
+    def _restore(self, state: Mapping[str, Any], counts: Mapping[str, int]) -> None:
+        DynamicScale(self._scale.settings).load_state_dict(state)  # which may raise
+        if self._watch is not None:
+            self._watch.load_state_dict(state.get("outliers", {}))
+        self._scale.load_state_dict(state)
+        self._log.load_state_dict(counts)
+        self._pending = None
+        if self._device is not None:
+            self._device.load()
+
+    def _synced(self) -> DynamicScale:
+        """Return the scale as it is; it waits for the device."""
+        if self._device is not None:
+            self._device.store()
+        return self._scale
+
+    def _step_on_device(self, minibatch_ids: Sequence[str]) -> StepResult:
+        """Judge and take a step without waiting for it."""
+        assert self._device is not None
+        with self._discarding_on_error():
+            is_captured = self._device.is_captured
+            if not is_captured:
+                self._settle()
+            result = self._inner.step_on(
+                self._device,
+                self._findings,
+                nan_loss=self._nan_loss,
+                loss=sum(self._losses) if self._losses else None,
+                clip_norm=self._clip_norm,
+                check_finite=self._check_finite,
+            )
+        result.__dict__["minibatch_ids"] = tuple(minibatch_ids)
+        self._pending = None if is_captured else result
+        self.discard()
+        return result
+
+    def _settle(self) -> None:
+        """Log the last step on the device."""
+        last, self._pending = self._pending, None
+        if last is None:
+            return
+        if last.parted:
+            raise RuntimeError("the workers disagree on the loss scale or its counter")
+        is_reported = self._is_reported(last.code) and not last.applied
+        self._log.add(last, last.change, is_reported=is_reported)
 
     def _expect(self, stage: Stage, doing: str) -> None:
         if self._stage is not stage:
@@ -534,10 +600,16 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         """Return the loss times the scale."""
         return loss
 
+    def _present_scale(self) -> Any:
+        """Return the scale where it is."""
+        return self._scale.scale if self._device is None else self._device.scale
+
     def _unscaled(self, gradients: list[T | None], num_samples: int) -> list[T | None]:
         """Divide gradients in place, and keep the findings in them."""
         with self._discarding_on_error():
-            self._note(self._inner.divide(gradients, self.loss_scale * num_samples))
+            scale = self._present_scale()
+            divisor = scale if num_samples == 1 else scale * num_samples
+            self._note(self._inner.divide(gradients, divisor))
         return gradients
 
     def _note(self, findings: Findings | None) -> None:

@@ -3,9 +3,16 @@
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from sweephand.train.learners.finite_check import Findings
+from sweephand.train.learners.finite_check import Cause, Findings
 
 CauseName: TypeAlias = Literal["ok", "inf", "nan", "outlier", "no gradient"]
+CAUSES: dict[Cause, CauseName] = {
+    Cause.OK: "ok",
+    Cause.INF: "inf",
+    Cause.NAN: "nan",
+    Cause.NAN_LOSS: "nan",
+    Cause.OUTLIER: "outlier",
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,11 @@ class StepResult:
 
     @property
     def num_nan(self) -> int:
-        """Elements of this worker's gradients that are NaN."""
+        """Elements of this worker's gradients that are NaN.
+
+        On an accelerator they are counted when this is first read: at least one for each such
+        gradient that is not there any more.
+        """
         return 0 if self.findings is None else self.findings.num_nan
 
     @property
