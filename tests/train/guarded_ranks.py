@@ -57,3 +57,75 @@ def guarded_shards(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
     found = {kind: told(kind) | {"alone": alone[kind]} for kind in kinds}
     dist.destroy_process_group()
     return found
+
+
+def exact_steps(model: nn.Module, optimizer: Any, count: int) -> None:
+    for i in range(count):
+        optimizer.zero_grad()
+        (model(torch.full((1, 3), i % 5 - 1.5, dtype=torch.bfloat16)).sum() * 0.1).backward()
+        optimizer.step()
+
+
+def exact_model() -> tuple[nn.Module, Any]:
+    torch.manual_seed(0)
+    model = nn.Linear(3, 4).bfloat16()
+    if dist.is_initialized():
+        from torch.distributed.fsdp import fully_shard
+
+        fully_shard(model, mesh=dist.init_device_mesh("cpu", (dist.get_world_size(),)))
+    return model, sh.torch.ExactMasters(torch.optim.Adam(model.parameters(), 1e-3))
+
+
+def whole_masters(model: nn.Module, optimizer: Any) -> list[list[float]]:
+    """Return masters, of all ranks by way of a state that is saved whole."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
+
+    weights, state = get_state_dict(
+        model, optimizer, options=StateDictOptions(full_state_dict=True)
+    )
+    told = []
+    for name, of_one in state["state"].items():
+        told.append(of_one["master_bits"].flatten().tolist())
+        told.append(weights[name].flatten().tolist())
+        told.append(of_one["exp_avg"].flatten().tolist())
+    return told
+
+
+def exact_shards(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+    model, optimizer = exact_model()
+    exact_steps(model, optimizer, 60)
+    names = [name for name, _ in model.named_parameters()]
+    alone = [
+        told
+        for name, p in zip(names, model.parameters(), strict=True)
+        for told in (
+            optimizer.state[p]["master_bits"].flatten().tolist(),
+            p.flatten().tolist(),
+            optimizer.state[p]["exp_avg"].flatten().tolist(),
+        )
+    ]
+    dist.init_process_group("gloo")
+    model, optimizer = exact_model()
+    exact_steps(model, optimizer, 30)
+    weights, state = get_state_dict(model, optimizer)
+    dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder / "exact")
+    exact_steps(model, optimizer, 30)
+    masters = whole_masters(model, optimizer)
+
+    model, optimizer = exact_model()
+    weights, state = get_state_dict(model, optimizer)
+    saved = {"model": weights, "optimizer": state}
+    dcp.load(saved, checkpoint_id=folder / "exact")
+    set_state_dict(
+        model, optimizer, model_state_dict=saved["model"], optim_state_dict=saved["optimizer"]
+    )
+    for i in range(30, 60):
+        optimizer.zero_grad()
+        (model(torch.full((1, 3), i % 5 - 1.5, dtype=torch.bfloat16)).sum() * 0.1).backward()
+        optimizer.step()
+    again = whole_masters(model, optimizer)
+    dist.destroy_process_group()
+    return {"alone": alone, "masters": masters, "again": again}

@@ -14,11 +14,13 @@ from .minibatch.attention import nested as nested
 from .minibatch.tensor import to_tensor as to_tensor
 from .minibatch.tensors import Tensors as Tensors
 from .minibatch.tensors import tensors_of as tensors_of
+from .train.exact_masters import ExactMasters as ExactMasters
 from .train.learner import TorchLearner as Learner
 
 __all__ = [
     "BucketingModule",
     "DataLoader",
+    "ExactMasters",
     "IterableDataset",
     "Learner",
     "Tensors",

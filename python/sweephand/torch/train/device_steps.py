@@ -239,7 +239,7 @@ def take(
 
 def _masked(optimizer: torch.optim.Optimizer, skip: Tensor) -> None:
     """Take a step, and put back all that it changed if it is to be skipped."""
-    name, state = type(optimizer).__name__, optimizer.state
+    name, state = type(getattr(optimizer, "inner", optimizer)).__name__, optimizer.state
     taken = [
         p for group in optimizer.param_groups for p in group["params"] if p.grad is not None
     ]
