@@ -85,8 +85,11 @@ from sweephand.deserializers.units.placed import PlacedDeserializer as PlacedDes
 from sweephand.deserializers.units.placed import add_placed as add_placed
 from sweephand.deserializers.units.placed import add_units as add_units
 from sweephand.deserializers.units.placed import samples_of as samples_of
+from sweephand.deserializers.units.records import FoundRecords as FoundRecords
+from sweephand.deserializers.units.records import Gather as Gather
 from sweephand.deserializers.units.records import Places as Places
 from sweephand.deserializers.units.records import RecordDeserializer as RecordDeserializer
+from sweephand.deserializers.units.records import gatherer as gatherer
 from sweephand.deserializers.units.row_ids import RowIds as RowIds
 from sweephand.deserializers.units.row_table import RowTable as RowTable
 from sweephand.deserializers.units.tf_examples import PADDING as PADDING

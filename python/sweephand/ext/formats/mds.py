@@ -9,41 +9,55 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sweephand import DataError, StreamDef, StreamDefs
-from sweephand.ext.formats.mds_index import MdsColumn, read_mds_index
-from sweephand.ext.formats.mds_shard import MdsShard
+from sweephand import DataError
 from sweephand.extend import (
-    Advance,
+    AnyPath,
+    Compression,
     ContentFile,
+    FileList,
     Files,
+    FoundRecords,
+    Gather,
+    InflatedFile,
     Keep,
-    PlacedDeserializer,
+    RecordDeserializer,
     RowIds,
     SampleType,
     SourceFile,
     StreamsLike,
-    UnitScan,
-    add_placed,
-    add_units,
+    as_path,
+    find_files,
+    gatherer,
+    head_of,
     list_paths,
+    offsets_of,
+    read_file,
     samples_of,
 )
 
-_VALUE_TYPES = {
+_MOST_BYTES = 2**32  # of a shard, whose offsets have 32 bits
+_MOST_HEAD = 2 + 8 * 8  # bytes before the values of an array
+_BYTES = ("bytes", "str", "json", "jpeg", "png", "str_int", "str_float", "str_decimal")
+_DTYPES = {  # by the number that an array has for it
     **{8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32"},
     **{33: "int32", 34: "float32", 64: "uint64", 65: "int64", 66: "float64"},
 }
-_MOST_UNSEEN = 1 << 20  # samples of a damaged shard that are believed to have been there
-_EXTENT_TYPES = ("<u1", "<u2", "<u4", "<u8")
+_SCALARS = {"int": "int64", **{name: name for name in _DTYPES.values()}}
+_NO_NAMES = ("\0", "\\", "://", "?", "*", "[", "{")  # of other systems, and of patterns
+_PACKINGS: dict[str, Compression] = {"zstd": "zstd", "gz": "gzip"}
 
 
-class MDSDeserializer(PlacedDeserializer):
+class MDSDeserializer(RecordDeserializer):
     """Serve the samples of MosaicML's streaming shards in place, each as a sequence.
 
     Nothing is copied to a cache, and no shard is deleted. Plain shards are mapped into memory
@@ -59,12 +73,8 @@ class MDSDeserializer(PlacedDeserializer):
         "json", "jpeg" and "png" one sample of ``bytes``, or, with a ``dtype``, a sequence of
         the numbers in the bytes, as in token datasets. Arrays are sequences of their rows, or
         with ``shape`` of samples of that shape.
-    index : {"auto", "cache", None}
-        Place of the index: beside the shards, or in a cache folder if that is not writable;
-        only in the cache folder; nowhere, so that it is built again each time.
-    ids : str, or sequence of str or int, optional
-        Ids of the sequences, by which they are joined: a column with one integer or text in
-        every sample, or one id for each sequence.
+    index, ids
+        As in `ParquetDeserializer`.
 
     Raises
     ------
@@ -94,143 +104,258 @@ class MDSDeserializer(PlacedDeserializer):
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
-        found = read_mds_index(list_paths(folders))
-        self._columns = found.columns
-        self._counts = found.counts
-        super().__init__(found.files, streams, index=index, ids=ids)
-        self.options = {"columns": [[c.name, c.encoding, c.size] for c in found.columns]}
-        for name, field in self.fields.items():
-            self._column(field, name)
+        self._columns: list[_Column] = []  # in the order in which a sample has them
+        self._counts: dict[str, int] = {}  # samples of each shard
+        files = self._find_shards([_index_at(as_path(one)) for one in list_paths(folders)])
+        refusals = {one.name: one.refusal for one in self._columns}
+        self.left_out = {name: why for name, why in refusals.items() if why}
+        self.samples = {
+            one.name: one.kind for one in self._columns if one.name not in self.left_out
+        }
+        super().__init__(files, streams, index=index, ids=ids)
+        self.options = {"columns": [[c.name, c.encoding, c.size] for c in self._columns]}
 
-    def guess_streams(self) -> StreamDefs:
-        """Return the columns that can be served."""
-        refused = {one.name: one.refusal for one in self._columns}
-        self.left_out = {name: why for name, why in refused.items() if why is not None}
-        served = {name: StreamDef() for name, why in refused.items() if why is None}
-        if not served:
-            raise DataError("there is no column that can be served", self.files[0].path)
-        return StreamDefs(served)
+    def _find_shards(self, indexes: list[AnyPath]) -> FileList:
+        """Read indexes, and return the shards that are there: plain, or else compressed."""
+        shards: list[tuple[AnyPath, int, int, Compression | None]] = []
+        for path in indexes:
+            for shard in _shards_in(path):
+                try:
+                    columns = _columns_of(shard)
+                    shards.append(_shard_of(path, shard))
+                except (KeyError, TypeError, ValueError) as error:
+                    reason = f"the index says what cannot be: {error}"
+                    raise DataError(reason, str(path)) from None
+                if columns != (self._columns or columns):
+                    reason = "the columns of its shards are not those of the others: all of a "
+                    raise DataError(f"{reason}corpus must agree", str(path))
+                self._columns = columns
+        if not shards:
+            raise DataError("the index names no shards", str(indexes[0]))
+        try:
+            found = find_files([os.fspath(place) for place, *_ in shards], as_given=True)
+        except FileNotFoundError as error:
+            reason = f"the index names a shard that is not there: {error}"
+            raise DataError(reason, str(indexes[0])) from error
+        files: list[SourceFile] = []
+        for file, (_, count, size, packing) in zip(found.files, shards, strict=True):
+            self._counts[file.path] = count
+            if packing is not None:
+                content = InflatedFile(file, packing, max(200, size // max(file.size, 1) + 1))
+                file = ContentFile(file.path, file.name, size, file.tag, content)
+            files.append(file)
+        return FileList(files, found.leftovers)
 
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+    def count_records(self, file: SourceFile) -> int:
+        """Return the samples of a shard by the index."""
+        return self._counts[file.path]
+
+    def find_all(self, file: SourceFile) -> FoundRecords:
         """Read the table of a shard, and the first bytes of its samples."""
-        scan = UnitScan()
         count = self._counts[file.path]
-        try:
-            shard = MdsShard(file, self._columns, count)
-            sizes = np.diff(shard.offsets)
-        except DataError as error:
-            is_possible = count <= max(_MOST_UNSEEN, file.size)
-            scan.add_error(error, range(count) if is_possible else None)
-            shard, sizes = None, np.zeros(count if is_possible else 0, np.int64)
-        if not isinstance(file, ContentFile) or not len(sizes):
-            add_units(scan, sizes)
-        else:  # it is read as a whole
-            scan.rows, scan.num_bytes = [len(sizes)], [int(sizes.sum())]
-        faults: dict[int, DataError] = {} if shard is None else shard.faults()
+        if file.size < 4 * (count + 2):
+            raise DataError("the shard ends within its table; it was cut", offset=0)
+        gather = gatherer(file)
+        head = gather(np.array([0]), np.array([4 * (count + 2)])).view("<u4").astype(np.int64)
+        if head[0] != count:
+            reason = f"the shard has {head[0]} samples, and the index says {count}"
+            raise DataError(reason, offset=0)
+        offsets = head[1:]
+        sample_bytes = np.diff(offsets)
+        wrong = np.flatnonzero(sample_bytes < 0)
+        if len(wrong) or offsets[0] < head.nbytes // 2 or offsets[-1] != file.size:
+            raise DataError(
+                "the offsets of samples do not ascend to the end of the shard: it was cut, or "
+                "has more than 4 GiB, for which its offsets have no room",
+                offset=4 + 4 * (int(wrong[0]) if len(wrong) else 0),
+            )
+        is_fixed = np.array([one.size is not None for one in self._columns])
+        sizes = np.tile([one.size or 0 for one in self._columns], (count, 1))
+        head_bytes = 4 * int((~is_fixed).sum())
+        is_long = sample_bytes >= head_bytes
+        words = gather(offsets[:-1][is_long], np.full(int(is_long.sum()), head_bytes))
+        sizes[np.ix_(is_long, ~is_fixed)] = words.view("<u4").reshape(-1, head_bytes // 4)
+        is_whole = is_long & (head_bytes + sizes.sum(axis=1) == sample_bytes)
+        reason = "the columns of the sample are not as long as the sample is"
+        faults = {
+            row: DataError(reason, offset=int(offsets[row]))
+            for row in np.flatnonzero(~is_whole).tolist()
+        }
+        sizes[~is_whole] = -1
+        begins = (offsets[:-1] + head_bytes)[:, None] + np.cumsum(sizes, axis=1) - sizes
+        numbers = {one.name: number for number, one in enumerate(self._columns)}
+        found = FoundRecords({}, faults)
         for name, field in self.fields.items():
-            column = self._column(field, name)
-            empty = np.zeros(len(sizes), np.int64)
-            begins, own, lengths, kind = empty, empty.copy(), empty.copy(), None
-            if shard is not None:
-                begins, own = shard.places(column, faults)
-                kind, lengths = self._samples(shard, column, name, (begins, own), faults)
-            own[lengths == 0] = 0
-            add_placed(scan, name, kind, lengths, begins, own)
-        scan.add_faults(faults)
-        advance(file.size)
-        return scan
-
-    def _column(self, field: str, stream: str) -> MdsColumn:
-        by_name = {one.name: one for one in self._columns}
-        column = by_name.get(field)
-        if column is not None and column.refusal is None:
-            return column
-        reason = f"there is no field {field!r}, there are: {', '.join(by_name)}"
-        if column is not None:
-            reason = f"the column {field!r} cannot be served: {column.refusal}"
-        raise DataError(reason, self.files[0].path, stream=stream)
-
-    def _samples(
-        self,
-        shard: MdsShard,
-        column: MdsColumn,
-        stream: str,
-        places: tuple[NDArray[np.int64], NDArray[np.int64]],
-        faults: dict[int, DataError],
-    ) -> tuple[SampleType | None, NDArray[np.int64]]:
-        """Return the type of a column, and the samples of each row; moves arrays."""
-        begins, sizes = places
-        definition = self.definitions[stream]
-        lengths = np.ones(len(begins), np.int64)
-        lengths[list(faults)] = 0
-        if column.is_array:
-            return _array_samples(shard, column, definition, places, lengths, faults)
-        dtype = column.dtype
-        if dtype is not None:
-            return SampleType(dtype.name, is_ragged=True), lengths
-        wanted = None if definition.dtype is None else np.dtype(definition.dtype)
-        if wanted is None or wanted.kind not in "iuf":
-            return SampleType("bytes", is_ragged=True), lengths
-        shape = definition.sample_shape or ()
-        item = wanted.itemsize * int(np.prod(shape, dtype=np.int64))
-        for row in np.flatnonzero(sizes % item).tolist():
-            reason = f"{sizes[row]} bytes are no whole number of {item}"
-            faults.setdefault(row, shard.fault(row, reason, stream))
-        lengths = np.where(lengths == 1, sizes // item, 0)
-        lengths[list(faults)] = 0
-        return SampleType(wanted.name, shape, is_ragged=True), lengths
+            number = numbers[field]
+            found.places[name] = np.stack([begins[:, number], sizes[:, number]], axis=1)
+            if self._columns[number].is_array:
+                wanted = self.definitions[name].sample_shape
+                _pass_heads(self._columns[number], name, wanted, gather, found)
+        return found
 
 
-def _array_samples(
-    shard: MdsShard,
-    column: MdsColumn,
-    definition: StreamDef,
-    places: tuple[NDArray[np.int64], NDArray[np.int64]],
-    lengths: NDArray[np.int64],
-    faults: dict[int, DataError],
-) -> tuple[SampleType | None, NDArray[np.int64]]:
-    """Return type and number of samples of arrays; moves their places past the headers."""
-    begins, sizes = places
-    known: SampleType | None = None
-    dtype = column.dtype
-    shape = column.array_shape
-    is_fixed = dtype is not None and shape is not None
-    heads = [b""] * len(begins) if is_fixed else shard.heads(begins, sizes)
-    for row in np.flatnonzero(lengths).tolist():
+@dataclass(frozen=True)
+class _Column:
+    """One column of all samples."""
+
+    name: str
+    encoding: str
+    size: int | None  # bytes in every sample; None: each sample says it
+    dtype: np.dtype[Any] | None  # None for bytes, or if each array has its own
+    is_array: bool
+    shape: tuple[int, ...] | None  # of arrays, if all have the same
+
+    @property
+    def kind(self) -> SampleType | None:
+        """Type of its samples; None for arrays, whose heads say it."""
+        if self.is_array:
+            return None
+        return SampleType("bytes" if self.dtype is None else self.dtype.name)
+
+    @property
+    def refusal(self) -> str:
+        """Reason to refuse the column; empty if it can be served."""
+        if self.encoding == "pkl":
+            return "it holds pickled objects, which are never loaded"
+        if self.encoding in _BYTES or self.is_array or self.dtype is not None:
+            return ""
+        return f"its encoding {self.encoding!r} is not read here"
+
+
+def _index_at(path: AnyPath) -> AnyPath:
+    return path if path.name == "index.json" else path / "index.json"
+
+
+def is_mds(path: AnyPath) -> bool:
+    """Return True if a folder, or its index, is of shards in this format."""
+    index = _index_at(path)
+    if not index.is_file():
+        return False
+    return _says_mds(head_of(index, 4096)) or _says_mds(read_file(index))
+
+
+def _says_mds(content: bytes) -> bool:
+    return b'"mds"' in content and b'"shards"' in content
+
+
+def _shards_in(path: AnyPath) -> list[dict[str, Any]]:
+    try:
+        index = json.loads(read_file(path))
+        version, shards = index["version"], list(index["shards"])
+        if not all(isinstance(shard, dict) for shard in shards):
+            raise TypeError("a shard is an object")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(f"this is no index of shards: {error}", str(path)) from None
+    if version != 2:
+        raise DataError(f"the index has version {version!r:.20}, and 2 is read", str(path))
+    return shards
+
+
+def _columns_of(shard: dict[str, Any]) -> list[_Column]:
+    if shard["format"] != "mds":
+        raise ValueError(f"a shard has the format {shard['format']!r:.20}, not 'mds'")
+    keys = "column_names", "column_encodings", "column_sizes"
+    columns = [_column_of(*one) for one in zip(*(shard[key] for key in keys), strict=True)]
+    if len({one.name for one in columns}) < len(columns):
+        raise ValueError("two columns have one name")
+    return columns
+
+
+def _column_of(name: object, encoding: object, size: object) -> _Column:
+    """Return a column, whose size must be that of its encoding."""
+    if not (isinstance(name, str) and isinstance(encoding, str)):
+        raise TypeError("names and encodings of columns are texts")
+    own = None if size is None else _count(size) or None
+    kind, *rest = encoding.split(":")
+    is_array = kind == "ndarray"
+    scalar = _SCALARS.get((rest or [""])[0] if is_array else encoding)
+    dtype = None if scalar is None else np.dtype(scalar)
+    shape = tuple(map(int, rest[1].split(","))) if is_array and len(rest) > 1 else None
+    if shape is not None and min(shape) < 1:
+        raise ValueError(f"column {name!r} has arrays of shape {shape}")
+    wanted = None
+    if dtype is not None and (shape is not None or not is_array):
+        wanted = dtype.itemsize * math.prod(shape or ())
+    if (wanted is not None or is_array) and own != wanted:
+        raise ValueError(f"{encoding} has {wanted} bytes, not {own}")
+    return _Column(name, encoding, own, dtype, is_array, shape)
+
+
+def _shard_of(
+    path: AnyPath, shard: dict[str, Any]
+) -> tuple[AnyPath, int, int, Compression | None]:
+    """Return the place of a shard, its samples, its bytes, and how it is compressed."""
+    raw, packed = shard["raw_data"], shard.get("zip_data")
+    counts = _count(shard["samples"]), _count(raw["bytes"])
+    place = path.parent / _name_below(raw["basename"])
+    if packed is None or place.exists():
+        return place, *counts, None
+    packing = _PACKINGS.get(str(shard["compression"]).partition(":")[0])
+    if packing is None:
+        raise ValueError(
+            f"shards are compressed by {shard['compression']!r:.20}, and zstd and gz are read "
+            "here; unpack them"
+        )
+    return path.parent / _name_below(packed["basename"]), *counts, packing
+
+
+def _count(number: object) -> int:
+    if type(number) is not int or not 0 <= number < _MOST_BYTES:
+        raise ValueError(f"{number!r:.20} is no count")
+    return number
+
+
+def _name_below(name: object) -> str:
+    """Return the name of a shard: a path below the folder of the index, as merging makes."""
+    is_path = isinstance(name, str) and not any(one in name for one in _NO_NAMES)
+    if not is_path or any(part in ("", ".", "..") for part in str(name).split("/")):
+        raise ValueError(f"{name!r:.40} is no name of a file in the folder, or below it")
+    return str(name)
+
+
+def _pass_heads(
+    column: _Column,
+    stream: str,
+    wanted: tuple[int, ...] | None,
+    gather: Gather,
+    found: FoundRecords,
+) -> None:
+    """Move the places of arrays past their heads, which say the type of the samples."""
+    places = found.places[stream]
+    begins, sizes = places.T
+    is_fixed = column.dtype is not None and column.shape is not None
+    some = np.minimum(np.maximum(sizes, 0), 0 if is_fixed else _MOST_HEAD)
+    content = gather(begins, some).tobytes()
+    heads = [content[begin:end] for begin, end in pairwise(offsets_of(some).tolist())]
+    for row in np.flatnonzero(sizes >= 0).tolist():
         try:
-            head_bytes, own_dtype, own_shape = _array_head(heads[row], dtype, shape)
-            own = int(np.prod(own_shape, dtype=object)) * own_dtype.itemsize
-            if own != sizes[row] - head_bytes:
-                raise ValueError(f"an array of {own} bytes in {sizes[row] - head_bytes}")
-            kind, lengths[row] = samples_of(own_dtype, own_shape, definition.sample_shape)
-            if known is not None and kind != known:
-                raise ValueError(f"the array is {kind}, and {known} in other samples")
+            head_bytes, dtype, shape = _array_head(heads[row], column.dtype, column.shape)
+            kind, count = samples_of(dtype, shape, wanted)
+            if not all(kind.shape) or count * kind.sample_bytes != sizes[row] - head_bytes:
+                raise ValueError(f"an array of {shape} in {sizes[row] - head_bytes} bytes")
+            if kind != found.samples.setdefault(stream, kind):
+                raise ValueError(f"the array is {kind}, others are {found.samples[stream]}")
         except (ValueError, IndexError) as error:
             reason = f"the column {column.name!r} is damaged: {error}"
-            faults.setdefault(row, shard.fault(row, reason, column.name))
-            lengths[row] = 0
+            lost = DataError(reason, offset=int(begins[row]), stream=stream)
+            found.faults.setdefault(row, lost)
             continue
-        known = kind
-        begins[row] += head_bytes
-        sizes[row] -= head_bytes
-    return known, lengths
+        places[row] += head_bytes, -head_bytes
 
 
 @lru_cache(maxsize=1024)  # most arrays are alike
 def _array_head(
     head: bytes, dtype: np.dtype[Any] | None, shape: tuple[int, ...] | None
 ) -> tuple[int, np.dtype[Any], tuple[int, ...]]:
-    """Return the size of an array's header in bytes, and its content."""
+    """Return the size of an array's head in bytes, and its content."""
     at = 0
     if dtype is None:
-        name = _VALUE_TYPES.get(head[0])
+        name = _DTYPES.get(head[0])
         if name is None:
             raise ValueError(f"no dtype has the number {head[0]}")
-        dtype = np.dtype(name)
-        at = 1
+        dtype, at = np.dtype(name), 1
     if shape is None:
-        extents = np.dtype(_EXTENT_TYPES[head[at] & 3])
-        rank = head[at] >> 2
+        extents, rank = np.dtype(f"<u{1 << (head[at] & 3)}"), head[at] >> 2
         end = at + 1 + rank * extents.itemsize
         if rank == 0 or end > len(head):
             raise ValueError(f"an array of {rank} dimensions")

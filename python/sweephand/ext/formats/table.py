@@ -12,7 +12,7 @@ MDS = Format(
     f"{_OURS}.mds:MDSDeserializer",
     files=r"index\.json",
     holds=r"index\.json",
-    confirm=f"{_OURS}.mds_index:is_mds",
+    confirm=f"{_OURS}.mds:is_mds",
     before="JSON lines",
 )
 LANCE = Format(
