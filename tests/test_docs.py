@@ -11,14 +11,13 @@ from sweephand.cli import parser
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NEEDED = {
-    "docs/arrayrecord.md": ["array_record"],
     "docs/fine_tuning.md": ["tokenizers", "torch"],
-    "docs/lance.md": ["lance"],
-    "docs/text.md": ["tokenizers"],
     "docs/video.md": ["av"],
-    "docs/tables.md": ["pyarrow", "torch"],
 }
-NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -27,11 +26,14 @@ def blocks(page: Path, language: str) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+FORMATS = ROOT / "docs" / "formats.md"  # a section by itself: tests/read/test_formats_page.py
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != FORMATS], ids=name)
 def test_the_python_of_a_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for package in NEEDED.get(str(page.relative_to(ROOT)), ()):
+    for package in NEEDED.get(name(page), ()):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
@@ -40,7 +42,7 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
         exec(compile(block, str(page), "exec"), names)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_commands_of_a_page_are_understood(page: Path) -> None:
     for language, prompt in (("sh", ""), ("console", r"\$ ")):
         for block in blocks(page, language):
@@ -48,7 +50,7 @@ def test_the_commands_of_a_page_are_understood(page: Path) -> None:
                 parser().parse_args(shlex.split(words, comments=True))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_files_that_a_page_names_are_there(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
@@ -61,4 +63,4 @@ def test_the_files_that_a_page_names_are_there(page: Path) -> None:
 
 def test_pages_are_found() -> None:
     assert blocks(ROOT / "README.md", "python")
-    assert blocks(ROOT / "docs" / "guide.md", "python")
+    assert blocks(FORMATS, "python")

@@ -6,7 +6,7 @@
 //          |A 1.5   |B                                              7 goes on: no other id
 //   8      |A -2    |B 0:1                                          the next sequence
 //
-// The grammar is CNTK's; docs/ctf.md states it with what counts as an error.
+// The grammar is CNTK's; the docstring of `CTFDeserializer` states it, and what is an error.
 #pragma once
 
 #include "formats/ctf_column.hpp"

@@ -152,10 +152,14 @@ def read_docstring(lines: list[str], what: str, thing: object) -> None:
     """
     if what == "data" and not _is_ours(type(thing)):
         lines.clear()
-    in_code = False
+    in_code = in_literal = False
+    before = ""
     for number, line in enumerate(lines):
         in_code = line.lstrip().startswith((">>> ", "... ")) or (in_code and bool(line.strip()))
-        if not in_code:
+        if line.strip():
+            in_literal = line[0].isspace() and (in_literal or before.endswith("::"))
+            before = line
+        if not (in_code or in_literal):
             lines[number] = escaped(line)
 
 

@@ -94,6 +94,15 @@ class TFRecordDeserializer(IndexedDeserializer):
         feature has another type than in other records; with file, offset, stream and the
         number of the record.
 
+    Notes
+    -----
+    Messages are read by the documented rules of protocol buffers, as TensorFlow's message class
+    does and its parsing op does not always: runs of one list are joined, the last of two kinds
+    or of two equal keys counts, unknown fields are passed over. A list of floats whose bytes are
+    no multiple of 4, a varint beyond 64 bits and groups are damage. A damaged length loses all
+    later records of its file, as one item; a truncation is an error, also within the first
+    twelve bytes of a record, where TensorFlow ends silently.
+
     References
     ----------
     https://www.tensorflow.org/tutorials/load_data/tfrecord
