@@ -23,6 +23,7 @@ from tools.pages import (
     name_as_shown,
     public_base,
     read_docstring,
+    with_commands,
     with_contents,
     with_reference,
 )
@@ -91,6 +92,8 @@ def read_page(app: Sphinx, name: str, content: list[str]) -> None:
         content[0] = as_markdown(content[0])
     elif name == "index":
         content[0] = with_contents(content[0])
+    elif name == "command_line":
+        content[0] = with_commands(content[0])
     elif name.startswith("api/"):
         content[0] = with_reference(content[0])
 

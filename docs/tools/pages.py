@@ -2,19 +2,23 @@
 
 Pages are plain Markdown, so that they read well where there is no site. What the site adds is
 derived from them when it is built: its navigation from the links of the home page, the
-reference from the public names, a page from a notebook.
+reference from the public names, commands from their help, a page from a notebook.
 """
 
+import argparse
 import functools
 import inspect
 import json
+import os
 import re
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import patch
 
 import sweephand
 import sweephand.torch
 from sweephand.base.public_names import importable_names
+from sweephand.cli import parser
 
 DOCS = Path(__file__).parents[1]
 
@@ -37,6 +41,21 @@ def with_contents(text: str) -> str:
         lines += sorted({f"{folder}/{path.stem}" for path in there} - listed)
         trees += ["```{toctree}", ":hidden:", f":caption: {caption}", "", *lines, "```", ""]
     return "\n".join([text, *trees])
+
+
+def with_commands(text: str) -> str:
+    """Return a page with the help of all commands in place of its block ``commands``."""
+    [words] = (
+        action.choices for action in parser()._actions if isinstance(action.choices, dict)
+    )
+    sections = [f"## {name}\n\n```text\n{help_of(words[name])}```" for name in words]
+    return text.replace("```commands\n```", "\n\n".join(sections))
+
+
+def help_of(command: argparse.ArgumentParser) -> str:
+    """Return the help of a command, on a screen of 80 columns."""
+    with patch.dict(os.environ, COLUMNS="80", NO_COLOR="1"):
+        return command.format_help()
 
 
 def facade_at(name: str) -> ModuleType:

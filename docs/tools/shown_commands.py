@@ -18,8 +18,6 @@ from pathlib import Path
 from sweephand.cli.demo import read_functions, standard_library
 
 PAGE = Path(__file__).parents[1] / "command_line.md"
-# They need a run of training, or take longer than a test.
-NEED_A_RUN = ("demo", "bench", "ledger", "audit", "view")
 
 _BLOCK = re.compile(r"^```console\n\$ (sweephand [^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _UNITS = r"(?: ?(?:ns|us|ms|s|min|h|B|KiB|MiB|GiB|TiB|%|k|M|G)(?:/s)?(?![\w]))?"
@@ -27,13 +25,8 @@ _NUMBER = re.compile(rf"[-+]?\d[\d,_.]*(?:e[-+]?\d+)?{_UNITS}")
 
 
 def shown(page: str) -> dict[str, str]:
-    """Return the outputs that a page shows, by their commands, but of those that need a run."""
-    found = dict(_BLOCK.findall(page))
-    return {
-        command: output
-        for command, output in found.items()
-        if shlex.split(command)[1] not in NEED_A_RUN
-    }
+    """Return the outputs that a page shows, by their commands."""
+    return dict(_BLOCK.findall(page))
 
 
 def form(output: str) -> str:
