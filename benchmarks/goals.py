@@ -1,4 +1,4 @@
-"""The table of docs/performance.md: what a user waits for, beside what could be."""
+"""The table of benchmarks/RESULTS.md: what a user waits for, beside what could be."""
 
 from __future__ import annotations
 

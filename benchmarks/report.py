@@ -1,4 +1,4 @@
-"""Write the tables of docs/performance.md from the results of asv.
+"""Write the tables of benchmarks/RESULTS.md from the results of asv.
 
     python -m benchmarks.report              print them
     python -m benchmarks.report --write      write them into the page
@@ -26,7 +26,7 @@ from benchmarks.goals import LINES, Goal, Line
 from benchmarks.suite.contest import MACHINES, Row
 
 RESULTS = Path(__file__).parent / ".asv" / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+PAGE = Path(__file__).with_name("RESULTS.md")
 MIB = 2.0**20
 MODULES = (
     *("arrays", "formats", "images", "start", "loop", "plan", "files", "memory"),

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from benchmarks import report
+from benchmarks import report, slow_loops
 from benchmarks.goals import LINES
 from benchmarks.suite import bench_plan
 from benchmarks.suite.contest import MACHINES, Found, MemoryRow, Process
+from benchmarks.suite.store import Store
 from benchmarks.suite.turn import Turn
 
 pytest.importorskip("pyarrow")
@@ -37,6 +38,18 @@ def test_a_benchmark_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
             continue  # a peer that is not installed
         assert isinstance(taken[-1], int | Turn)
         steps.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_cured_loop_gets_the_samples_of_the_slow_one(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
+    with Store() as store:
+        _, fault = next(islice(slow_loops.faults(store, 0.01), number, None))
+        slow, cured = slow_loops.run(fault.slow, 0), slow_loops.run(fault.cured, 0)
+    assert 0 < slow.total_samples == cured.total_samples
 
 
 def test_packed_rows_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +82,7 @@ def test_contenders_take_turns_on_a_quiet_and_a_busy_machine(
     monkeypatch.setattr(Process, "prepare", lambda process: None)
     monkeypatch.setattr(Process, "take_turn", take_turn)
     found = Sleepless().setup_cache()
-    assert order[:4] == ["ours", "other"] * 2
+    assert order == ["ours", "other"] * 3 * len(MACHINES)
     for machine in MACHINES:
         assert Sleepless().track_wall(found, machine, "ours") == 250
         assert Sleepless().track_processor(found, machine, "ours") == 125

@@ -149,7 +149,7 @@ class ShortText(Row):
 
     def write_data(self) -> None:
         rng = np.random.default_rng(0)
-        lengths = rng.integers(4, 21, scaled(50_000))
+        lengths = rng.integers(4, 21, scaled(250_000))
         ids = np.repeat(np.arange(len(lengths)), lengths)
         words = np.minimum(rng.zipf(1.3, len(ids)), 943) - 1
         labels = np.where(rng.random(len(ids)) < 0.65, 128, rng.integers(0, 128, len(ids)))
@@ -186,7 +186,7 @@ def open_short_text(**options: int) -> Steps:
 def make_examples() -> NDArray[np.int64]:
     """Return the tokens of examples of about 714 bytes each."""
     rng = np.random.default_rng(0)
-    return (32_000 * rng.random((scaled(20_000), 312)) ** 2).astype(np.int64)
+    return (32_000 * rng.random((scaled(160_000), 312)) ** 2).astype(np.int64)
 
 
 def open_records(dtype: str = "int64") -> Steps:
@@ -232,7 +232,7 @@ FEATURES = ("user", "items", "seen", "shown")
 def make_ids() -> NDArray[np.int64]:
     """Return hashes of 49 to 56 bits: of examples of four features of sixteen each."""
     rng = np.random.default_rng(0)
-    return rng.integers(1 << 49, 1 << 56, (scaled(30_000), len(FEATURES), 16))
+    return rng.integers(1 << 49, 1 << 56, (scaled(160_000), len(FEATURES), 16))
 
 
 def open_ids(**options: int) -> Steps:

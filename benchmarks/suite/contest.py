@@ -1,6 +1,6 @@
 """Contenders that take turns, each in a process of its own, on a quiet machine and a busy one.
 
-A row of docs/performance.md is a class whose contenders are generators. What one does before
+A row of benchmarks/RESULTS.md is a class whose contenders are generators. What one does before
 its first ``yield`` is made ready, the first step warms up, and every later one is measured: it
 yields how many samples, bytes or calls it was, or a `Turn` that it clocked by itself. Where a
 row is `fresh`, every turn is the first step of a new process, and nothing is warm.
@@ -59,7 +59,10 @@ class Row(ABC):
         """Write the files that contenders read into the working directory."""
 
     def compete(self) -> Found:
-        """Let all take turns, for so many seconds or one turn at least."""
+        """Let all take turns, for so many seconds and three turns at least.
+
+        The first finds fresh files, and counts no more than the others.
+        """
         self.write_data()
         found: Found = {}
         seconds = float(os.environ.get("SWEEPHAND_BENCHMARK_SECONDS", "4"))
@@ -72,14 +75,14 @@ class Row(ABC):
                     process.prepare()
             for machine in [only] if only else MACHINES:
                 until = time.monotonic() + seconds
-                while True:
+                turns_left = 3
+                while turns_left > 0 or time.monotonic() < until:
+                    turns_left -= 1
                     for name, process in ready.items():
                         process.prepare()
                         with others.burning(machine == "busy"):
                             turn = process.take_turn(seconds / 30)
                         found.setdefault((machine, name), []).extend(turn)
-                    if time.monotonic() >= until:
-                        break
         return found
 
     def track_wall(self, found: Found, machine: str, contender: str) -> float:

@@ -95,15 +95,16 @@ class CTFDeserializer(SelfDescribed):
         real     = [sign] digit+ ["." digit*] [("e" | "E") [sign] digit+]
 
     A line with another id than the line before begins a sequence, and a line without an id
-    continues it. If the first byte of a file is a bar, ids are ignored: each line is a sequence.
-    Undeclared streams are ignored. Numbers are rounded once, to the nearest of their type.
+    continues it. If the first byte of a file is a bar, ids are ignored, and each line is a
+    sequence. Undeclared streams are ignored. Numbers are rounded once, to the nearest of their
+    type.
 
     An error is charged once for a line, and once for a sequence whose lines are correct. Within
     ``max_errors`` a sequence is skipped that has a sample with wrong syntax, a number out of
     range, an index or a count beyond the shape, text that is no id, or no sample of a declared
-    stream. A dense sample with too few numbers is padded with zeros; an index that occurs twice,
-    and more samples than streams or lines, are kept, as in CNTK. No budget allows UTF-16, a
-    stream that no line has, a line above 256 MiB, or a sequence of 2^32 samples.
+    stream. A dense sample with too few numbers is padded with zeros; an index that occurs
+    twice, and more samples than streams or lines, are kept, as in CNTK. No budget allows
+    UTF-16, a stream that no line has, a line above 256 MiB, or a sequence of 2^32 samples.
 
     Examples
     --------

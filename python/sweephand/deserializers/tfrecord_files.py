@@ -96,12 +96,12 @@ class TFRecordDeserializer(IndexedDeserializer):
 
     Notes
     -----
-    Messages are read by the documented rules of protocol buffers, as TensorFlow's message class
-    does and its parsing op does not always: runs of one list are joined, the last of two kinds
-    or of two equal keys counts, unknown fields are passed over. A list of floats whose bytes are
-    no multiple of 4, a varint beyond 64 bits and groups are damage. A damaged length loses all
-    later records of its file, as one item; a truncation is an error, also within the first
-    twelve bytes of a record, where TensorFlow ends silently.
+    Messages are read by the documented rules of protocol buffers, as TensorFlow's message
+    class does and its parsing op does not always: runs of one list are joined, the last of two
+    kinds or of two equal keys counts, unknown fields are passed over. A list of floats whose
+    bytes are no multiple of 4, a varint beyond 64 bits and groups are damage. A damaged length
+    loses all later records of its file, as one item; a truncation is an error, also within the
+    first twelve bytes of a record, where TensorFlow ends silently.
 
     References
     ----------
