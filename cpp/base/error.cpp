@@ -1,7 +1,5 @@
 #include "base/error.hpp"
 
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace sweephand {

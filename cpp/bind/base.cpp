@@ -3,8 +3,6 @@
 #include "base/element.hpp"
 #include "base/error.hpp"
 #include "base/mix.hpp"
-#include "base/name_digest.hpp"
-#include "base/sequence_digest.hpp"
 #include "bind/bind.hpp"
 
 #include <cstddef>
@@ -136,25 +134,10 @@ void bind_base(py::module_& room) {
         return name_digest({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
       },
       "name"_a);
-  room.def(
-      "name_digests",
-      [](const Array<std::uint8_t>& bytes, const Array<std::int64_t>& offsets) {
-        return to_numpy_without_gil([&] { return name_digests(view(bytes), view(offsets)); });
-      },
-      "bytes"_a, "offsets"_a);
-  room.def(
-      "numbered_digests",
-      [](const Array<std::uint8_t>& prefix, std::uint64_t count) {
-        return to_numpy_without_gil([&] { return numbered_digests(view(prefix), count); });
-      },
-      "prefix"_a, "count"_a);
+  room.def("name_digests", as_array(&name_digests), "bytes"_a, "offsets"_a);
+  room.def("numbered_digests", as_array(&numbered_digests), "prefix"_a, "count"_a);
   room.def("sum_of_digests", &sum_over, "names"_a, "offsets"_a, "firsts"_a, "streams"_a);
-  room.def(
-      "digest_words",
-      [](const Array<std::uint64_t>& digests, std::uint64_t seed) {
-        return to_numpy_without_gil([&] { return digest_words(view(digests), seed); });
-      },
-      "digests"_a, "seed"_a);
+  room.def("digest_words", as_array(&digest_words), "digests"_a, "seed"_a);
   py::class_<Digest>(room, "Digest")
       .def(py::init<>())
       .def(

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "bind/gil.hpp"
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -16,10 +15,73 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
 namespace sweephand {
+
+// Taking and releasing the GIL without ending a thread in the middle of its work.
+namespace py = pybind11;
+
+// The result of `action`, which may wait for the GIL, and is C. Until Python 3.13 a thread that
+// requests the GIL when the interpreter ends is unwound: through a destructor that takes the
+// whole process with it, and through a handler of ours it cannot go either. As Python 3.14
+// does, such a thread stays here, until the process has ended.
+template <class Action>
+auto or_stay(const Action& action) {
+  try {
+    return action();
+  } catch (...) {  // not by a C++ exception, which C does not throw
+    while (true) pause();
+  }
+}
+
+// True if the interpreter is shutting down.
+inline bool interpreter_ends() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// Holds the GIL, on any thread.
+class Gil {
+ public:
+  Gil() : state_(or_stay([] { return PyGILState_Ensure(); })) {}
+  Gil(const Gil&) = delete;
+  Gil& operator=(const Gil&) = delete;
+  ~Gil() {
+    or_stay([this] { PyGILState_Release(state_); });
+  }
+
+ private:
+  PyGILState_STATE state_;
+};
+
+// Gives the GIL away for a while. REQUIRES: it is held
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+  ~WithoutGil() {
+    or_stay([this] { PyEval_RestoreThread(state_); });
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
+using NoGil = py::call_guard<WithoutGil>;
+
+// The result of `action`, called without the GIL.
+template <class Action>
+auto without_gil(const Action& action) {
+  const WithoutGil nogil;
+  return action();
+}
 
 using namespace py::literals;
 
@@ -44,10 +106,36 @@ py::array_t<T> copy_to_numpy(std::vector<T> values) {
   return to_numpy(std::move(values));
 }
 
+// A tuple of arrays.
+template <class... T>
+auto to_arrays_of(std::vector<T>&&... values) {
+  return py::make_tuple(to_numpy(std::move(values))...);
+}
+
 // The vector that `make` returns, made without the GIL.
 template <class Make>
 auto to_numpy_without_gil(const Make& make) {
   return to_numpy(without_gil(make));
+}
+
+// What is bound where the vector that a function, a method or a member gives becomes an array.
+template <class T, class... Arguments>
+auto as_array(std::vector<T> (*function)(Arguments...)) {
+  return [function](Arguments... arguments) {
+    return to_numpy_without_gil(
+        [&] { return function(std::forward<Arguments>(arguments)...); });
+  };
+}
+template <class Vector, class Class, class... Arguments>
+auto as_array(Vector (Class::*method)(Arguments...) const) {
+  return [method](const Class& self, Arguments... arguments) {
+    return copy_to_numpy(
+        without_gil([&] { return (self.*method)(std::forward<Arguments>(arguments)...); }));
+  };
+}
+template <class T, class Class>
+auto as_array(std::vector<T> Class::* member) {
+  return [member](const Class& self) { return copy_to_numpy(self.*member); };
 }
 
 // An array that is taken as it is, without a copy, if it is C-contiguous and of this type.
@@ -122,3 +210,19 @@ void bind_train(py::module_& room);
 void bind_testing(py::module_& room);
 
 }  // namespace sweephand
+
+// Numbers that a function only looks at are an Array.
+template <class T>
+struct pybind11::detail::type_caster<std::span<const T>> {
+  static constexpr auto name = make_caster<sweephand::Array<T>>::name;
+  template <class>
+  using cast_op_type = std::span<const T>;
+
+  bool load(handle source, bool convert) { return array_.load(source, convert); }
+  operator std::span<const T>() {  // NOLINT(google-explicit-constructor)
+    return sweephand::view(static_cast<sweephand::Array<T>&>(array_));
+  }
+
+ private:
+  make_caster<sweephand::Array<T>> array_;
+};

@@ -7,7 +7,6 @@
 #include "compose/context_split.hpp"
 #include "compose/event_planner.hpp"
 #include "compose/fit.hpp"
-#include "compose/limited_pack.hpp"
 #include "compose/mixed_rows.hpp"
 #include "compose/pack.hpp"
 #include "compose/packed.hpp"
@@ -35,14 +34,9 @@ std::vector<Load> loads_of(const std::vector<Sizes32>& counts,
 
 void bind_kernels(py::module_& room) {
   py::class_<Rows>(room, "Rows")
-      .def_property_readonly("members", [](const Rows& r) { return copy_to_numpy(r.members); })
-      .def_property_readonly("ends", [](const Rows& r) { return copy_to_numpy(r.ends); });
-  room.def(
-      "pack_in_order",
-      [](const Sizes32& sizes, std::uint32_t row_length, std::uint64_t look_ahead) {
-        return without_gil([&] { return pack_in_order(view(sizes), row_length, look_ahead); });
-      },
-      "sizes"_a, "row_length"_a, "look_ahead"_a);
+      .def_property_readonly("members", as_array(&Rows::members))
+      .def_property_readonly("ends", as_array(&Rows::ends));
+  room.def("pack_in_order", &pack_in_order, "sizes"_a, "row_length"_a, "look_ahead"_a, NoGil());
   room.def(
       "pack_mixture",
       [](const Sizes32& sizes, const Numbers16& corpora, const Numbers16& sweeps,
@@ -54,12 +48,7 @@ void bind_kernels(py::module_& room) {
       },
       "sizes"_a, "corpora"_a, "sweeps"_a, "counts"_a, "limits"_a, "row_length"_a,
       "look_ahead"_a);
-  room.def(
-      "pack_longest_first",
-      [](const Sizes32& sizes, std::uint32_t row_length) {
-        return without_gil([&] { return pack_longest_first(view(sizes), row_length); });
-      },
-      "sizes"_a, "row_length"_a);
+  room.def("pack_longest_first", &pack_longest_first, "sizes"_a, "row_length"_a, NoGil());
   room.def(
       "pack_largest_first_within",
       [](const Sizes32& sizes, std::uint32_t row_length, const std::vector<Sizes32>& counts,
@@ -127,8 +116,7 @@ void bind_plan(py::module_& room) {
       .def_readonly("progress", &Position::progress);
   py::class_<ContextSplit>(room, "ContextSplit")
       .def_property_readonly("least_piece", &ContextSplit::least_piece)
-      .def_property_readonly("costs",
-                             [](const ContextSplit& s) { return copy_to_numpy(s.costs()); })
+      .def_property_readonly("costs", as_array(&ContextSplit::costs))
       .def(
           "runs",
           [](const ContextSplit& self, std::uint32_t rank) {
@@ -167,14 +155,8 @@ PlannerClass bind_planner(py::module_& room) {
       .def("next", &plan_only, "request"_a, NoGil())
       .def("find", &Planner::find, "sequence"_a, "sweep"_a, "num_samples"_a, NoGil())
       .def("boundary", &Planner::boundary, "time"_a, NoGil())
-      .def(
-          "sequences_in",
-          [](const Planner& self, std::uint64_t start, std::uint64_t stop,
-             std::uint64_t num_samples) {
-            return to_numpy_without_gil(
-                [&] { return self.sequences_in(start, stop, num_samples); });
-          },
-          "start"_a, "stop"_a, "num_samples"_a);
+      .def("sequences_in", as_array(&Planner::sequences_in), "start"_a, "stop"_a,
+           "num_samples"_a);
   return planner;
 }
 
@@ -195,12 +177,7 @@ py::class_<Choices> bind_layout(py::module_& room, PlannerClass& planner, const 
 void bind_events(py::module_& room) {
   py::class_<Bans, std::shared_ptr<Bans>>(room, "Bans")
       .def(py::init<std::size_t>(), "num_sequences"_a)
-      .def(
-          "add",
-          [](Bans& self, std::uint64_t at, const Array<std::uint64_t>& sequences) {
-            without_gil([&] { self.add(at, view(sequences)); });
-          },
-          "at"_a, "sequences"_a);
+      .def("add", &Bans::add, "at"_a, "sequences"_a, NoGil());
   py::class_<Skip>(room, "Skip")
       .def(py::init<std::uint64_t, std::uint64_t>(), "begin"_a, "end"_a);
   py::class_<Events>(room, "Events")

@@ -2,7 +2,7 @@
 #include "engine/engine.hpp"
 
 #include "bind/bind.hpp"
-#include "engine/convert.hpp"
+#include "engine/copy.hpp"
 #include "engine/mapped_sequences.hpp"
 #include "engine/mixed_sequences.hpp"
 

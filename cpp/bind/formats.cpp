@@ -4,18 +4,15 @@
 #include "bind/chunk_arrays.hpp"
 #include "formats/crc32c.hpp"
 #include "formats/ctf.hpp"
-#include "formats/ctf_chunks.hpp"
-#include "formats/ctf_format.hpp"
+#include "formats/ctf_column.hpp"
 #include "formats/ctf_index.hpp"
 #include "formats/example.hpp"
 #include "formats/json_lines.hpp"
 #include "formats/ledger.hpp"
+#include "formats/numbers.hpp"
 #include "formats/record_frames.hpp"
 #include "formats/table_rows.hpp"
-#include "formats/tar_headers.hpp"
 #include "formats/tar_samples.hpp"
-#include "formats/text_lines.hpp"
-#include "formats/text_numbers.hpp"
 #include "formats/tfrecord.hpp"
 #include "index/packed_integers.hpp"
 #include "read/byte_source.hpp"
@@ -54,6 +51,12 @@ std::span<const char> to_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+py::list list_of(const std::vector<std::string>& names) {
+  py::list list;
+  for (const std::string& name : names) list.append(py::bytes(name));
+  return list;
+}
+
 // By name, which may be any bytes.
 py::dict to_python(const std::map<std::string, std::uint64_t>& counts) {
   py::dict dict;
@@ -75,8 +78,7 @@ void bind_ledger(py::module_& room) {
       .def(py::init<std::uint64_t>(), "max_errors"_a)
       .def("check", &Ledger::check)
       .def_property_readonly("items", &Ledger::items)
-      .def_property_readonly("offsets",
-                             [](const Ledger& self) { return copy_to_numpy(self.offsets()); })
+      .def_property_readonly("offsets", as_array(&Ledger::offsets))
       .def_property_readonly("num_charged", &Ledger::num_charged);
 }
 
@@ -93,7 +95,10 @@ void bind_ctf_format(py::module_& room) {
       .def_readonly("ignore_ids", &CtfStart::ignore_ids);
 }
 
-py::array_t<std::uint64_t> all_of(const PackedIntegers& packed) {
+// One column of a table of sequences, unpacked.
+template <PackedIntegers CtfTable::* Column>
+py::array_t<std::uint64_t> all_of(const CtfIndex& index) {
+  const PackedIntegers& packed = index.sequences.*Column;
   std::vector<std::uint64_t> values(packed.size());
   packed.read(0, std::span(values));
   return to_numpy(std::move(values));
@@ -113,14 +118,10 @@ void bind_ctf_index(py::module_& room) {
       .def_readonly("is_single", &CtfIndex::is_single)
       .def_property_readonly("undeclared",
                              [](const CtfIndex& self) { return to_python(self.undeclared); })
-      .def_property_readonly("keys",
-                             [](const CtfIndex& self) { return all_of(self.sequences.keys); })
-      .def_property_readonly(
-          "offsets", [](const CtfIndex& self) { return all_of(self.sequences.offsets); })
-      .def_property_readonly("lines",
-                             [](const CtfIndex& self) { return all_of(self.sequences.lines); })
-      .def_property_readonly("sizes",
-                             [](const CtfIndex& self) { return all_of(self.sequences.sizes); })
+      .def_property_readonly("keys", &all_of<&CtfTable::keys>)
+      .def_property_readonly("offsets", &all_of<&CtfTable::offsets>)
+      .def_property_readonly("lines", &all_of<&CtfTable::lines>)
+      .def_property_readonly("sizes", &all_of<&CtfTable::sizes>)
       .def_property_readonly("packed",
                              [](const std::shared_ptr<CtfIndex>& self) {
                                CtfTable& table = self->sequences;
@@ -204,18 +205,17 @@ void bind_record_frames(py::module_& room) {
       .def(py::init([](const Path& file) { return FrameFinder(file.string()); }), "file"_a)
       .def(
           "feed",
-          [](FrameFinder& self, std::uint64_t offset, const Array<std::uint8_t>& bytes) {
-            without_gil([&] { self.feed(offset, std::as_bytes(view(bytes))); });
+          [](FrameFinder& self, std::uint64_t offset, std::span<const std::uint8_t> bytes) {
+            self.feed(offset, std::as_bytes(bytes));
           },
-          "offset"_a, "bytes"_a)
+          "offset"_a, "bytes"_a, NoGil())
       .def("finish", &FrameFinder::finish, "size"_a)
       .def_property_readonly("wanted", &FrameFinder::wanted)
       .def_property_readonly("num_records",
                              [](const FrameFinder& self) { return self.offsets().size() - 1; })
       .def("num_whole", &FrameFinder::num_whole, "size"_a)
       .def("offset_of", &FrameFinder::offset_of, "record"_a)
-      .def_property_readonly(
-          "offsets", [](const FrameFinder& self) { return copy_to_numpy(self.offsets()); });
+      .def_property_readonly("offsets", as_array(&FrameFinder::offsets));
 }
 
 void bind_examples(py::module_& room) {
@@ -288,8 +288,7 @@ void bind_text(py::module_& room) {
       "split_lines",
       [](const Array<std::uint8_t>& text) {
         TextLines lines = without_gil([&] { return split_lines(view(text)); });
-        return py::make_tuple(to_numpy(std::move(lines.bytes)),
-                              to_numpy(std::move(lines.offsets)));
+        return to_arrays_of(std::move(lines.bytes), std::move(lines.offsets));
       },
       "text"_a);
   py::enum_<CellFault>(room, "CellFault")
@@ -308,8 +307,7 @@ void bind_text(py::module_& room) {
         TextNumbers found = without_gil([&] {
           return read_text_numbers(to_text(std::as_bytes(view(text))), view(offsets), wanted);
         });
-        return py::make_tuple(to_numpy(std::move(found.values)),
-                              to_numpy(std::move(found.faults)));
+        return to_arrays_of(std::move(found.values), std::move(found.faults));
       },
       "text"_a, "offsets"_a, "wanted"_a);
 }
@@ -343,8 +341,7 @@ void bind_table_rows(py::module_& room) {
         });
         py::list columns;
         for (TableCells::Column& one : found.columns)
-          columns.append(
-              py::make_tuple(to_numpy(std::move(one.bytes)), to_numpy(std::move(one.offsets))));
+          columns.append(to_arrays_of(std::move(one.bytes), std::move(one.offsets)));
         return py::make_tuple(columns, to_numpy(std::move(found.lines)), found.wrong,
                               found.end);
       },
@@ -363,15 +360,8 @@ void bind_tar(py::module_& room) {
            "source"_a, "heads"_a)
       .def("walk", &TarSamples::walk, "end"_a, NoGil())
       .def_property_readonly("at", &TarSamples::at)
-      .def_property_readonly("keys",
-                             [](const TarSamples& self) {
-                               py::list keys;
-                               for (const std::string& key : self.keys())
-                                 keys.append(py::bytes(key));
-                               return keys;
-                             })
-      .def_property_readonly(
-          "begins", [](const TarSamples& self) { return copy_to_numpy(self.begins()); })
+      .def_property_readonly("keys", [](const TarSamples& s) { return list_of(s.keys()); })
+      .def_property_readonly("begins", as_array(&TarSamples::begins))
       .def_property_readonly("faults",
                              [](const TarSamples& self) {
                                py::list faults;
@@ -380,20 +370,13 @@ void bind_tar(py::module_& room) {
                                                               py::bytes(fault.reason)));
                                return faults;
                              })
-      .def_property_readonly("fields",
-                             [](const TarSamples& self) {
-                               py::list fields;
-                               for (const std::string& field : self.fields())
-                                 fields.append(py::bytes(field));
-                               return fields;
-                             })
+      .def_property_readonly("fields", [](const TarSamples& s) { return list_of(s.fields()); })
       .def(
           "field",
           [](const TarSamples& self, const Path& name) {
             TarField found = self.field(name.string());
-            return py::make_tuple(
-                to_numpy(std::move(found.offsets)), to_numpy(std::move(found.sizes)),
-                to_numpy(std::move(found.heads)), to_numpy(std::move(found.head_starts)));
+            return to_arrays_of(std::move(found.offsets), std::move(found.sizes),
+                                std::move(found.heads), std::move(found.head_starts));
           },
           "name"_a);
 }

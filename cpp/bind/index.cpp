@@ -2,10 +2,8 @@
 #include "bind/bind.hpp"
 #include "index/chunk_table.hpp"
 #include "index/corpus.hpp"
-#include "index/fingerprint.hpp"
-#include "index/long_sequences.hpp"
 #include "index/packed_integers.hpp"
-#include "index/packed_sizes.hpp"
+#include "index/sizes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -81,12 +79,7 @@ class CallbackOrder final : public GivenOrder {
 
 void bind_sizes(py::module_& room) {
   py::class_<Sizes, std::shared_ptr<Sizes>>(room, "Sizes")
-      .def(
-          "sums",
-          [](const Sizes& self, const Starts& starts) {
-            return without_gil([&] { return self.sums(starts); });
-          },
-          "starts"_a);
+      .def("sums", &Sizes::sums, "starts"_a, NoGil());
   py::class_<CommonSize, Sizes, std::shared_ptr<CommonSize>>(room, "CommonSize")
       .def(py::init<std::uint32_t>(), "size"_a);
   py::class_<StoredSizes, Sizes, std::shared_ptr<StoredSizes>>(room, "StoredSizes")
@@ -125,26 +118,10 @@ void bind_sizes(py::module_& room) {
            "sizes"_a);
   py::class_<CallbackSizes, Sizes, std::shared_ptr<CallbackSizes>>(room, "CallbackSizes")
       .def(py::init<py::function>(), "read"_a);
-  room.def(
-      "check_ends",
-      [](const Array<std::int64_t>& offsets, std::uint64_t num_samples) {
-        check_ends(view(offsets), num_samples);
-      },
-      "offsets"_a, "num_samples"_a);
-  room.def(
-      "common_size",
-      [](const Array<std::int64_t>& offsets) { return common_size(view(offsets)); },
-      "offsets"_a);
-  room.def(
-      "check_offsets",
-      [](const Array<std::int64_t>& offsets, std::uint64_t num_samples) {
-        check_offsets(view(offsets), num_samples);
-      },
-      "offsets"_a, "num_samples"_a);
-  room.def(
-      "is_any_empty",
-      [](const Array<std::int64_t>& offsets) { return is_any_empty(view(offsets)); },
-      "offsets"_a);
+  room.def("check_ends", &check_ends, "offsets"_a, "num_samples"_a);
+  room.def("common_size", &common_size, "offsets"_a);
+  room.def("check_offsets", &check_offsets, "offsets"_a, "num_samples"_a);
+  room.def("is_any_empty", &is_any_empty, "offsets"_a);
 }
 
 void bind_tables(py::module_& room) {
@@ -164,21 +141,11 @@ void bind_tables(py::module_& room) {
           "other"_a)
       .def("__len__", &Starts::num_counts)
       .def_property_readonly("total", &Starts::total)
-      .def("counts", [](const Starts& self) { return to_numpy(self.counts()); })
-      .def("offsets", [](const Starts& self) { return to_numpy(self.offsets()); })
+      .def("counts", as_array(&Starts::counts))
+      .def("offsets", as_array(&Starts::offsets))
       .def("bounds", &Starts::bounds, "chunk"_a)
-      .def(
-          "take",
-          [](const Starts& self, const Array<std::uint64_t>& chunks) {
-            return to_numpy(self.take(view(chunks)));
-          },
-          "chunks"_a)
-      .def(
-          "find",
-          [](const Starts& self, const Array<std::uint64_t>& sequences) {
-            return to_numpy(self.find(view(sequences)));
-          },
-          "sequences"_a);
+      .def("take", as_array(&Starts::take), "chunks"_a)
+      .def("find", as_array(&Starts::find), "sequences"_a);
   py::class_<GroupedCounts>(room, "GroupedCounts")
       .def(py::init([](const Array<std::uint64_t>& chunk_samples) {
              return GroupedCounts(view(chunk_samples), "samples");
@@ -190,13 +157,8 @@ void bind_tables(py::module_& room) {
           "other"_a)
       .def("__len__", &GroupedCounts::num_counts)
       .def_property_readonly("total", &GroupedCounts::total)
-      .def("counts", [](const GroupedCounts& self) { return to_numpy(self.counts()); })
-      .def(
-          "take",
-          [](const GroupedCounts& self, const Array<std::uint64_t>& chunks) {
-            return to_numpy(self.take(view(chunks)));
-          },
-          "chunks"_a);
+      .def("counts", as_array(&GroupedCounts::counts))
+      .def("take", as_array(&GroupedCounts::take), "chunks"_a);
 }
 
 void bind_corpus(py::module_& room) {
@@ -285,8 +247,7 @@ void bind_packed(py::module_& room) {
             for (const std::uint64_t value : view(values)) self.push_back(value);
           },
           "values"_a)
-      .def_property_readonly("bytes",
-                             [](const PackedIntegers& self) { return to_numpy(self.bytes()); })
+      .def_property_readonly("bytes", as_array(&PackedIntegers::bytes))
       // REQUIRES: they are there
       .def(
           "read",
@@ -310,13 +271,7 @@ void bind_index(py::module_& room) {
       .def_readonly("num_samples", &LongSequences::num_samples)
       .def_readonly("size", &LongSequences::size)
       .def_readonly("sequence", &LongSequences::sequence);
-  room.def(
-      "fingerprint_runs",
-      [](const Array<std::int64_t>& sizes, const Array<std::int64_t>& starts) {
-        return to_numpy_without_gil(
-            [&] { return fingerprint_runs(view(sizes), view(starts)); });
-      },
-      "sizes"_a, "starts"_a);
+  room.def("fingerprint_runs", as_array(&fingerprint_runs), "sizes"_a, "starts"_a);
   room.def("find_long", &find_long, "corpus"_a, "limit"_a, NoGil());
 }
 

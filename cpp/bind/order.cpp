@@ -5,7 +5,7 @@
 #include "order/permutation.hpp"
 #include "order/rate.hpp"
 #include "order/score_order.hpp"
-#include "order/sweep_timeline.hpp"
+#include "order/timeline.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -114,10 +114,10 @@ void bind_order(py::module_& room) {
            "timeline"_a, "limit"_a, "by_lanes"_a)
       .def(
           "next",
-          [](ChunkUses& self, const Array<std::uint64_t>& chunks, std::uint64_t time,
+          [](ChunkUses& self, std::span<const std::uint64_t> chunks, std::uint64_t time,
              const std::vector<LaneReader>& readers, bool skips_one) {
             return to_numpy_without_gil(
-                [&] { return self.next(view(chunks), time, readers, skips_one); });
+                [&] { return self.next(chunks, time, readers, skips_one); });
           },
           "chunks"_a, "time"_a, "readers"_a, "skips_one"_a);
 }

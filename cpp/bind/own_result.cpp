@@ -1,13 +1,10 @@
 #include "bind/own_result.hpp"
 
-#include "bind/numpy_objects.hpp"
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <utility>

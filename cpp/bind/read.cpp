@@ -4,15 +4,13 @@
 #include "bind/own_result.hpp"
 #include "bind/sample_columns.hpp"
 #include "read/byte_source.hpp"
-#include "read/column_vector.hpp"
-#include "read/extent_chunks.hpp"
+#include "read/column.hpp"
+#include "read/deserializer.hpp"
 #include "read/extents.hpp"
 #include "read/file.hpp"
 #include "read/frames.hpp"
 #include "read/mapped_offsets.hpp"
 #include "read/packed_chunk.hpp"
-#include "read/resident.hpp"
-#include "read/segment.hpp"
 #include "run/physical_memory.hpp"
 
 #include <cstdint>
@@ -139,10 +137,9 @@ void bind_files(py::module_& room) {
       "look_at_all",
       [](const Array<std::uint8_t>& paths) {
         PathStatuses found = without_gil([&] { return look_at_all(view(paths)); });
-        return py::make_tuple(
-            to_numpy(std::move(found.modes)), to_numpy(std::move(found.sizes)),
-            to_numpy(std::move(found.mtimes_ns)), to_numpy(std::move(found.devices)),
-            to_numpy(std::move(found.inodes)));
+        return to_arrays_of(std::move(found.modes), std::move(found.sizes),
+                            std::move(found.mtimes_ns), std::move(found.devices),
+                            std::move(found.inodes));
       },
       "paths"_a);
   py::class_<ByteSource, std::shared_ptr<ByteSource>>(room, "ByteSource")
@@ -183,11 +180,8 @@ void bind_extents(py::module_& room) {
       },
       "files"_a, "offsets"_a, "sizes"_a, "behind"_a, "out"_a.noconvert());
   py::class_<Extents, std::shared_ptr<Extents>>(room, "Extents")
-      .def(py::init([](std::vector<ListedFile> files, const Array<std::uint64_t>& numbers,
-                       const Array<std::uint64_t>& offsets, const Array<std::uint64_t>& bytes) {
-             return std::make_shared<Extents>(std::move(files), view(numbers), view(offsets),
-                                              view(bytes));
-           }),
+      .def(py::init<std::vector<ListedFile>, std::span<const std::uint64_t>,
+                    std::span<const std::uint64_t>, std::span<const std::uint64_t>>(),
            "files"_a, "numbers"_a, "offsets"_a, "bytes"_a)
       .def(
           "gather",

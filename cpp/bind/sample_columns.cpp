@@ -1,15 +1,12 @@
 #include "bind/sample_columns.hpp"
 
-#include "bind/numpy_objects.hpp"
-#include "read/column_vector.hpp"
+#include "read/column.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <stdexcept>
-#include <utility>
 
 namespace sweephand {
 namespace {

@@ -69,9 +69,8 @@ Tensors tensors_at(const std::vector<std::uintptr_t>& addresses,
 }
 
 py::tuple to_python(Findings&& findings) {
-  return py::make_tuple(
-      to_numpy(std::move(findings.num_nan)), to_numpy(std::move(findings.num_inf)),
-      to_numpy(std::move(findings.num_small)), to_numpy(std::move(findings.sum_of_squares)));
+  return to_arrays_of(std::move(findings.num_nan), std::move(findings.num_inf),
+                      std::move(findings.num_small), std::move(findings.sum_of_squares));
 }
 
 template <Findings (*Pass)(std::span<const Tensor>, const UnscaleOptions&)>
@@ -133,22 +132,8 @@ void bind_train(py::module_& room) {
   room.def("update", &update_arrays, "rule"_a, "options"_a, "weights"_a, "parameters"_a,
            "gradients"_a, "first_moments"_a, "second_moments"_a);
 
-  room.def(
-      "segment_sums",
-      [](const Array<float>& values, const Array<std::uint64_t>& begins,
-         const Array<std::uint64_t>& sizes) {
-        return to_numpy_without_gil(
-            [&] { return segment_sums(view(values), view(begins), view(sizes)); });
-      },
-      "values"_a, "begins"_a, "sizes"_a);
-  room.def(
-      "row_sums",
-      [](const Array<float>& values, const Array<std::uint32_t>& cells,
-         const Array<std::uint32_t>& sizes, std::uint64_t width) {
-        return to_numpy_without_gil(
-            [&] { return row_sums(view(values), view(cells), view(sizes), width); });
-      },
-      "values"_a, "cells"_a, "sizes"_a, "width"_a);
+  room.def("segment_sums", as_array(&segment_sums), "values"_a, "begins"_a, "sizes"_a);
+  room.def("row_sums", as_array(&row_sums), "values"_a, "cells"_a, "sizes"_a, "width"_a);
 }
 
 }  // namespace sweephand

@@ -1,7 +1,7 @@
 #include "compose/boundaries.hpp"
 
 #include "base/mix.hpp"
-#include "index/walk_sizes.hpp"
+#include "index/sizes.hpp"
 
 #include <algorithm>
 #include <limits>

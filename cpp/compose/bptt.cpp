@@ -1,6 +1,6 @@
 #include "compose/bptt.hpp"
 
-#include "compose/planned_share.hpp"
+#include "compose/share.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -2,9 +2,7 @@
 // section 7.
 #pragma once
 
-#include "compose/block_uses.hpp"
 #include "compose/part.hpp"
-#include "compose/piece_count.hpp"
 #include "compose/planner.hpp"
 
 #include <cstdint>

@@ -1,8 +1,6 @@
 #include "compose/bucketed.hpp"
 
 #include "base/mix.hpp"
-#include "compose/piece_count.hpp"
-#include "compose/planned_share.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -2,7 +2,6 @@
 // section 12.
 #pragma once
 
-#include "compose/cost.hpp"
 #include "compose/plan.hpp"
 
 #include <cstddef>

@@ -1,10 +1,6 @@
 #include "compose/fit.hpp"
 
-#include "compose/piece_count.hpp"
-#include "compose/planned_share.hpp"
-
 #include <algorithm>
-#include <cstddef>
 #include <span>
 #include <stdexcept>
 #include <string>

@@ -6,7 +6,6 @@
 //              c: c1                         of it up to a row behind this one
 #pragma once
 
-#include "compose/limited_pack.hpp"
 #include "compose/pack.hpp"
 
 #include <cstdint>

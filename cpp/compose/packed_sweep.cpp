@@ -1,7 +1,7 @@
 #include "compose/packed_sweep.hpp"
 
 #include "base/mix.hpp"
-#include "order/search.hpp"
+#include "order/sweep.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compose/pieces.hpp"
-#include "order/sweep_timeline.hpp"
+#include "order/timeline.hpp"
 
 #include <cstdint>
 #include <map>

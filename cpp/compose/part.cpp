@@ -3,8 +3,6 @@
 #include "base/error.hpp"
 #include "base/mix.hpp"
 
-#include <algorithm>
-#include <cstddef>
 #include <span>
 
 namespace sweephand {

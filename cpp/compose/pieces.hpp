@@ -1,8 +1,8 @@
 // Sequences cut into the pieces that rows are joined of, and the rows of a pack.
 #pragma once
 
-#include "compose/block_uses.hpp"
-#include "compose/limited_pack.hpp"
+#include "compose/pack.hpp"
+#include "compose/part.hpp"
 #include "index/sizes.hpp"
 #include "order/block.hpp"
 

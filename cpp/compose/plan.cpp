@@ -1,7 +1,6 @@
 #include "compose/plan.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 #include <string>
 

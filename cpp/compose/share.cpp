@@ -1,16 +1,343 @@
 #include "compose/share.hpp"
 
-#include "compose/even_counts.hpp"
-#include "compose/loads.hpp"
-
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <numeric>
 #include <queue>
+#include <set>
 #include <utility>
 
 namespace sweephand {
 namespace {
+
+// What workers have of a minibatch while sequences move from one to another: docs/order.md,
+// section 7.
+// The worker who has a lane, or a turn, before any sequence moves.
+inline std::uint32_t first_owner(std::size_t lane, std::uint32_t num_workers) noexcept {
+  // Mostly there are as many lanes: a division takes longer than all else.
+  if (lane < num_workers) return static_cast<std::uint32_t>(lane);
+  // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): there is a worker
+  return static_cast<std::uint32_t>(lane % num_workers);
+}
+
+class Loads {
+ public:
+  // The minibatch begins with `runs`, which are by lane, and goes on with `rest`, in order.
+  // Each sequence of the rest is looked at, and of runs only those of workers that give some,
+  // unless the cost is not in proportion to samples.
+  Loads(std::span<const LaneRun> runs, std::span<const PlannedSequence> rest,
+        std::uint32_t num_workers, const Cost& cost);
+
+  // Moves one sequence from the fullest worker to the emptiest; of equals the lowest rank.
+  // Returns whether there was need, and one that fits.
+  bool even();
+
+  // What a worker has, in the order of the minibatch.
+  std::vector<PlannedSequence> share(std::uint32_t worker);
+
+  // The worker of each sequence of the rest. REQUIRES: there are no runs
+  std::vector<std::uint32_t> owners() const;
+
+ private:
+  static constexpr std::uint32_t kEnd = ~std::uint32_t{0};
+  static constexpr std::uint64_t kRest = std::uint64_t{1} << 63;  // above all keys
+
+  struct Worker {
+    uint128 load = 0;
+    std::uint64_t samples = 0;   // before any is moved
+    std::uint32_t first = kEnd;  // of what it has, in no order
+    bool is_listed = false;      // that includes what it has in runs
+  };
+
+  void give();
+  void give_runs();
+  void list(std::uint32_t worker);
+  void add(std::uint32_t worker, std::uint32_t j) noexcept;
+
+  // Sequences are those of the rest, and behind them those of runs that were listed.
+  const PlannedSequence& sequence(std::uint32_t j) const noexcept {
+    return j < rest_.size() ? rest_[j] : listed_[j - rest_.size()].sequence;
+  }
+  std::uint64_t key(std::uint32_t j) const noexcept {
+    return j < rest_.size() ? kRest + j : listed_[j - rest_.size()].key;
+  }
+  uint128 cost_of(std::uint32_t j) const {
+    return cost_.of(sequence(j).sequence, 0, sequence(j).size);
+  }
+  bool is_linear() const noexcept { return !cost_.is_quadratic && cost_.items.empty(); }
+  std::uint32_t* best_to_move(std::uint32_t& first, uint128 gap);
+  void change(std::uint32_t worker, uint128 load);
+
+  std::span<const LaneRun> runs_;
+  std::span<const PlannedSequence> rest_;
+  Cost cost_;
+  std::vector<KeyedSequence> listed_;
+  std::vector<std::uint32_t> next_;  // the one behind each that its worker has; or kEnd
+  std::vector<Worker> workers_;
+  std::set<std::pair<uint128, std::uint32_t>> by_load_;
+  uint128 total_ = 0;
+};
+
+// The sequences that the lanes of a worker have in `runs`, which are by lane, in no order.
+std::vector<KeyedSequence> sequences_of(std::span<const LaneRun> runs, std::uint32_t worker,
+                                        std::uint32_t num_workers) {
+  std::vector<KeyedSequence> sequences;
+  if (runs.empty()) return sequences;
+  for (std::uint32_t lane = worker; lane <= runs.back().lane; lane += num_workers) {
+    for (const LaneRun& run : std::ranges::equal_range(runs, lane, {}, &LaneRun::lane))
+      add_sequences(run, sequences);
+  }
+  return sequences;
+}
+
+// By their keys, which they lose.
+std::vector<PlannedSequence> in_order(std::vector<KeyedSequence> sequences) {
+  std::ranges::sort(sequences, {}, &KeyedSequence::key);
+  std::vector<PlannedSequence> sorted;
+  sorted.reserve(sequences.size());
+  for (const KeyedSequence& one : sequences) sorted.push_back(one.sequence);
+  return sorted;
+}
+
+Loads::Loads(std::span<const LaneRun> runs, std::span<const PlannedSequence> rest,
+             std::uint32_t num_workers, const Cost& cost)
+    : runs_(runs), rest_(rest), cost_(cost), next_(rest.size()), workers_(num_workers) {
+  give();
+  std::vector<std::pair<uint128, std::uint32_t>> by_load;
+  by_load.reserve(num_workers);
+  for (std::uint32_t k = 0; k < num_workers; ++k) {
+    total_ += workers_[k].load;
+    by_load.emplace_back(workers_[k].load, k);
+  }
+  std::ranges::sort(by_load);
+  by_load_ = {by_load.begin(), by_load.end()};
+}
+
+void Loads::add(std::uint32_t worker, std::uint32_t j) noexcept {
+  next_[j] = std::exchange(workers_[worker].first, j);
+}
+
+// Everything about a sequence in one pass: a minibatch of the whole cluster is larger than the
+// processor's cache.
+void Loads::give() {
+  const auto num_workers = static_cast<std::uint32_t>(workers_.size());
+  const bool is_linear = this->is_linear();
+  for (std::uint32_t j = 0; j < next_.size(); ++j) {
+    const std::uint32_t k = first_owner(rest_[j].lane, num_workers);
+    add(k, j);
+    if (is_linear) {
+      workers_[k].samples += rest_[j].size;
+    } else {
+      workers_[k].load += cost_of(j);
+    }
+  }
+  give_runs();
+  if (!is_linear) return;
+  // In proportion to samples, whose sums fit a word.
+  for (Worker& worker : workers_) worker.load = uint128{worker.samples} * cost_.per_sample;
+}
+
+void Loads::give_runs() {
+  const auto num_workers = static_cast<std::uint32_t>(workers_.size());
+  std::vector<KeyedSequence> sequences;
+  for (const LaneRun& run : runs_) {
+    Worker& worker = workers_[first_owner(run.lane, num_workers)];
+    worker.samples += run.samples;
+    if (is_linear()) continue;
+    sequences.clear();
+    add_sequences(run, sequences);
+    for (const auto& [key, planned] : sequences)
+      worker.load += cost_.of(planned.sequence, 0, planned.size);
+  }
+}
+
+// Lists the sequences of a worker's runs, once.
+void Loads::list(std::uint32_t worker) {
+  if (runs_.empty() || std::exchange(workers_[worker].is_listed, true)) return;
+  const auto num_workers = static_cast<std::uint32_t>(workers_.size());
+  for (const KeyedSequence& one : sequences_of(runs_, worker, num_workers)) {
+    listed_.push_back(one);
+    next_.push_back(kEnd);
+    add(worker, static_cast<std::uint32_t>(next_.size() - 1));
+  }
+}
+
+bool Loads::even() {
+  const auto [least, emptiest] = *by_load_.begin();
+  const uint128 most = by_load_.rbegin()->first;
+  const std::uint32_t fullest = by_load_.lower_bound({most, 0})->second;
+  const uint128 gap = most - least;
+  if (gap * workers_.size() * 64 <= total_) return false;
+  list(fullest);
+  std::uint32_t* const best = best_to_move(workers_[fullest].first, gap);
+  if (best == nullptr) return false;
+  const std::uint32_t j = std::exchange(*best, next_[*best]);
+  add(emptiest, j);
+  change(fullest, most - cost_of(j));
+  change(emptiest, least + cost_of(j));
+  return true;
+}
+
+// The link to the sequence whose cost is below `gap` and nearest to half of it; of equals the
+// last in the minibatch. Null if there is none.
+std::uint32_t* Loads::best_to_move(std::uint32_t& first, uint128 gap) {
+  std::uint32_t* best = nullptr;
+  uint128 nearest = gap;  // |2 cost - gap| of a cost in (0, gap) is below gap
+  for (std::uint32_t* link = &first; *link != kEnd; link = &next_[*link]) {
+    const uint128 cost = cost_of(*link);
+    const uint128 distance = 2 * cost > gap ? 2 * cost - gap : gap - 2 * cost;
+    if (cost >= gap || distance > nearest) continue;
+    if (distance == nearest && best != nullptr && key(*best) > key(*link)) continue;
+    best = link;
+    nearest = distance;
+  }
+  return best;
+}
+
+void Loads::change(std::uint32_t worker, uint128 load) {
+  by_load_.erase({workers_[worker].load, worker});
+  workers_[worker].load = load;
+  by_load_.emplace(load, worker);
+}
+
+std::vector<PlannedSequence> Loads::share(std::uint32_t worker) {
+  list(worker);
+  std::vector<KeyedSequence> owned;
+  for (std::uint32_t j = workers_[worker].first; j != kEnd; j = next_[j])
+    owned.push_back({.key = key(j), .sequence = sequence(j)});
+  return in_order(std::move(owned));
+}
+
+std::vector<std::uint32_t> Loads::owners() const {
+  std::vector<std::uint32_t> owners(next_.size());
+  for (std::uint32_t k = 0; k < workers_.size(); ++k) {
+    for (std::uint32_t j = workers_[k].first; j != kEnd; j = next_[j]) owners[j] = k;
+  }
+  return owners;
+}
+
+std::vector<std::uint64_t> equal_counts(std::size_t count, std::uint32_t num_workers) {
+  std::vector<std::uint64_t> wanted(num_workers, count / num_workers);
+  for (std::size_t k = 0; k < count % num_workers; ++k) ++wanted[k];
+  return wanted;
+}
+
+// Workers with too many give their last sequences, lowest rank first.
+void even_counts_in_turn(std::vector<std::uint32_t>& owner, std::uint32_t num_workers) {
+  std::vector<std::uint64_t> wanted = equal_counts(owner.size(), num_workers);
+  std::vector<std::size_t> surplus;
+  for (std::size_t j = 0; j < owner.size(); ++j) {
+    if (wanted[owner[j]] == 0) {
+      surplus.push_back(j);
+    } else {
+      --wanted[owner[j]];
+    }
+  }
+  std::uint32_t taker = 0;
+  for (const std::size_t j : surplus) {
+    while (wanted[taker] == 0) ++taker;
+    owner[j] = taker;
+    --wanted[taker];
+  }
+}
+
+// The workers in the order in which each takes from the next: those that get more first.
+std::vector<std::uint32_t> workers_in_line(std::size_t count, std::uint32_t num_workers,
+                                           const ShareRule& rule) {
+  std::vector<std::uint32_t> line(num_workers);
+  std::iota(line.begin(), line.end(), 0U);
+  const auto get_more = static_cast<std::ptrdiff_t>(count % num_workers);
+  if (!rule.first_half && rule.num_lanes % num_workers == 0)
+    std::reverse(line.begin() + get_more, line.end());
+  return line;
+}
+
+// The numbers below `count`, each far from those before it: 0, then the middle, then the
+// quarters, ...
+std::vector<std::uint32_t> spread(std::uint32_t count) {
+  std::vector<std::uint32_t> numbers;
+  numbers.reserve(count);
+  std::vector<bool> is_known(count);
+  const auto bits = static_cast<unsigned>(std::bit_width(count - 1));
+  for (std::uint64_t i = 0; i < std::uint64_t{1} << bits; ++i) {
+    std::uint64_t reversed = 0;
+    for (unsigned bit = 0; bit < bits; ++bit) reversed |= (i >> bit & 1) << (bits - 1 - bit);
+    const std::uint64_t number = reversed * count >> bits;
+    if (!is_known[number]) numbers.push_back(static_cast<std::uint32_t>(number));
+    is_known[number] = true;
+  }
+  return numbers;
+}
+
+// The lanes of each worker, in the order of `line`; those that it gives from come first.
+std::vector<std::uint32_t> lanes_in_line(std::span<const std::uint32_t> line,
+                                         std::uint32_t num_lanes) {
+  const auto num_workers = static_cast<std::uint32_t>(line.size());
+  std::vector<std::uint32_t> lanes;
+  lanes.reserve(num_lanes);
+  for (const std::uint32_t worker : line) {
+    if (worker >= num_lanes) continue;
+    const std::uint32_t count = (num_lanes - worker - 1) / num_workers + 1;
+    for (const std::uint32_t number : spread(count))
+      lanes.push_back(worker + (count - 1 - number) * num_workers);
+  }
+  return lanes;
+}
+
+// All sequences are in one line, lane after lane, and each worker takes the next: where shares
+// are not even, neighbours in line have a lane in common, the same from minibatch to minibatch.
+void even_counts_by_lanes(std::span<const PlannedSequence> minibatch,
+                          std::vector<std::uint32_t>& owner, std::uint32_t num_workers,
+                          const ShareRule& rule) {
+  const std::vector<std::uint64_t> wanted = equal_counts(owner.size(), num_workers);
+  std::vector<std::uint64_t> found(num_workers);
+  for (const std::uint32_t worker : owner) ++found[worker];
+  if (found == wanted) return;
+  struct Lane {
+    std::uint64_t size = 0;
+    std::uint64_t next = 0;  // place in line of its next sequence, the last one first
+    std::size_t taker = 0;   // place in line of the worker that takes it
+  };
+  std::vector<Lane> lanes(rule.num_lanes);
+  for (const PlannedSequence& one : minibatch) ++lanes[one.lane].size;
+  const std::vector<std::uint32_t> line = workers_in_line(owner.size(), num_workers, rule);
+  std::vector<std::uint64_t> ends(num_workers);
+  std::transform(line.begin(), line.end(), ends.begin(), [&](auto k) { return wanted[k]; });
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::uint64_t place = 0;
+  std::size_t taker = 0;
+  for (const std::uint32_t number : lanes_in_line(line, rule.num_lanes)) {
+    while (taker + 1 < num_workers && ends[taker] <= place) ++taker;
+    lanes[number].next = place;
+    lanes[number].taker = taker;
+    place += lanes[number].size;
+  }
+  for (std::size_t j = owner.size(); j-- > 0;) {
+    Lane& lane = lanes[minibatch[j].lane];
+    while (ends[lane.taker] <= lane.next) ++lane.taker;
+    owner[j] = line[lane.taker];
+    ++lane.next;
+  }
+}
+
+// With fewer than three lanes for two workers, a common lane is most of what a worker has.
+bool has_common_lanes(std::uint32_t num_workers, const ShareRule& rule) {
+  return std::uint64_t{2} * rule.num_lanes >= std::uint64_t{3} * num_workers;
+}
+
+// Shares of equal numbers of sequences: docs/order.md, section 7.
+// Moves sequences from workers that have too many to others, so that worker k of K has m div K
+// + (k < m mod K) of m. `owner` is the worker of each by its lane. Linear in the sequences and
+// lanes. REQUIRES: every lane is below rule.num_lanes
+void even_counts(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
+                 std::uint32_t num_workers, const ShareRule& rule) {
+  if (has_common_lanes(num_workers, rule)) {
+    even_counts_by_lanes(minibatch, owner, num_workers, rule);
+  } else {
+    even_counts_in_turn(owner, num_workers);
+  }
+}
 
 // The owner of each sequence before any is moved.
 class FirstOwner {
@@ -120,6 +447,25 @@ std::vector<PlannedSequence> share_of(std::span<const LaneRun> runs,
     if (first_owner(one.lane, num_workers) == rank) share.push_back(one);
   }
   return share;
+}
+
+void give_share(std::vector<PlannedSequence>& minibatch, const ShareRule& rule,
+                const Request& request, Plan& plan) {
+  const std::uint32_t num_workers = request.num_workers;
+  if (!wants_times(request, plan)) {
+    plan.share = share_of(minibatch, num_workers, request.rank, rule);
+    return;
+  }
+  std::vector<std::uint64_t> times;
+  times.reserve(minibatch.size());
+  std::uint64_t time = plan.nominal_time;
+  for (const PlannedSequence& planned : minibatch) {
+    times.push_back(time);
+    time += planned.size;
+  }
+  const std::vector<std::uint32_t> owner = owners(minibatch, num_workers, rule);
+  plan.share = owned_by(request.rank, minibatch, owner);
+  plan.times = owned_by(request.rank, times, owner);
 }
 
 }  // namespace sweephand

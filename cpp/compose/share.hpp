@@ -1,10 +1,9 @@
 // The shares of workers in a minibatch: docs/order.md, section 7.
 #pragma once
 
-#include "compose/cost.hpp"
+#include "compose/bans.hpp"
 #include "compose/plan.hpp"
 #include "order/block.hpp"
-#include "order/lane_run.hpp"
 #include "order/timeline.hpp"
 
 #include <cstddef>
@@ -71,5 +70,17 @@ std::vector<std::uint32_t> costliest_first(std::span<const uint128> costs);
 // num_workers >= 1
 std::vector<std::uint32_t> deal_costs(std::span<const uint128> costs,
                                       std::uint32_t num_workers);
+
+// Whether bans of the request begin inside the minibatch, so that the plan is to say when each
+// sequence of the share begins. REQUIRES: plan.nominal_time is set
+inline bool wants_times(const Request& request, const Plan& plan) noexcept {
+  return request.bans != nullptr && request.bans->begin_after(plan.nominal_time);
+}
+
+// Puts the share of the requesting worker into the plan, and if requested the nominal times at
+// which its sequences begin. With a single worker the minibatch is moved into its share and is
+// empty then; otherwise it stays. REQUIRES: plan.nominal_time is set
+void give_share(std::vector<PlannedSequence>& minibatch, const ShareRule& rule,
+                const Request& request, Plan& plan);
 
 }  // namespace sweephand

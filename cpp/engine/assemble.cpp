@@ -1,6 +1,5 @@
 #include "engine/assemble.hpp"
 
-#include "base/error.hpp"
 #include "engine/stream_writer.hpp"
 
 #include <algorithm>

@@ -3,12 +3,10 @@
 
 #include "base/error.hpp"
 #include "engine/batch.hpp"
-#include "engine/buffer.hpp"
 #include "engine/direct_writer.hpp"
 #include "engine/members.hpp"
 #include "engine/runs.hpp"
-#include "engine/stream_spec.hpp"
-#include "run/turns.hpp"
+#include "run/thread_group.hpp"
 #include "run/work_time.hpp"
 
 #include <cstdint>

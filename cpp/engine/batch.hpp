@@ -1,16 +1,130 @@
 // A minibatch in memory.
 #pragma once
 
+#include "base/element.hpp"
 #include "compose/plan.hpp"
-#include "engine/buffer.hpp"
-#include "engine/row_marks.hpp"
-#include "engine/stream_spec.hpp"
+#include "run/block_pool.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
+
+// Memory for assembling minibatches, reused when the last array over it is dropped.
+// Bytes that live as long as anyone holds them, or a part of them. False if there are none.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(std::byte* data, std::size_t size, std::shared_ptr<const void> owner)
+      : data_(data), size_(size), owner_(std::move(owner)) {}
+
+  explicit operator bool() const noexcept { return data_ != nullptr; }
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+
+  template <class T>
+  T* as() const noexcept {
+    return reinterpret_cast<T*>(data_);
+  }
+
+  // REQUIRES: begin + size <= size()
+  Buffer part(std::size_t begin, std::size_t size) const {
+    return data_ == nullptr ? Buffer() : Buffer(data_ + begin, size, owner_);
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  std::shared_ptr<const void> owner_;
+};
+
+class BufferPool {
+ public:
+  // `bytes` bytes, aligned to 64, content undefined. They go back to the pool in the end, if
+  // that still lives.
+  Buffer take(std::size_t bytes) {
+    const BlockPool::Block block = blocks_->take(bytes);
+    const auto give_back = [block, weak = std::weak_ptr(blocks_)](const std::byte*) {
+      if (const auto pool = weak.lock()) {
+        pool->give_back(block);
+      } else {
+        BlockPool::release(block);
+      }
+    };
+    return {block.data, bytes, std::shared_ptr<const std::byte>(block.data, give_back)};
+  }
+
+  // See BlockPool.
+  void shrink() noexcept { blocks_->shrink(); }
+
+ private:
+  std::shared_ptr<BlockPool> blocks_ = std::make_shared<BlockPool>();
+};
+
+// A stream as it is delivered.
+struct StreamSpec {
+  std::string name;
+  std::uint32_t member = 0;
+  std::uint32_t column = 0;
+  ElementType type = ElementType::kOpaque;
+  std::uint32_t element_bytes = 0;
+  bool variable = false;   // samples of several elements each: sparse ones, byte strings
+  bool sparse = false;     // elements have indices
+  std::uint64_t head = 0;  // the most elements of a sample that are delivered, of byte strings;
+                           // 0: all
+  std::uint64_t sample_elements = 1;  // of samples that are not variable
+  bool broadcast = false;  // its one sample is repeated for every sample of the sequence
+  bool single = false;     // one sample per sequence: values one behind the other in any form
+  bool carried = false;   // a length of its own, beside rows and grids: one behind the other in
+                          // any form, with the first piece of a sequence
+  bool counts = false;    // a sequence is as long as the longest of the streams that count
+  std::string pad_value;  // element_bytes bytes
+
+  // Samples come one after the other, in every form.
+  bool is_ragged_in_all_forms() const noexcept { return single || carried; }
+
+  // Of an element, if samples are variable.
+  std::uint64_t sample_bytes() const noexcept {
+    return variable ? element_bytes : sample_elements * element_bytes;
+  }
+};
+
+enum class Form : std::uint8_t {
+  kRagged,  // values one behind the other
+  kPadded,  // a row per sequence, as wide as the longest one
+  kRows,    // pieces in rows, as the plan says
+};
+
+struct AssembleOptions {
+  Form form = Form::kRagged;
+  bool pad_left = false;          // padding stands before the sequence
+  std::uint32_t multiple_of = 1;  // widths are rounded up to a multiple of it
+  bool segments = false;          // rows come with segment and position ids
+
+  std::uint64_t rounded_up(std::uint64_t width) const noexcept {
+    return (width + multiple_of - 1) / multiple_of * multiple_of;
+  }
+};
+
+// Marks of the cells of rows, the same for all streams.
+// Each (num_rows, row_length) of the plan.
+//
+//   piece         | 3 samples | 4 samples     | padding |
+//   mask          | 2 1 1     | 2 1 1 1       | 0 0     |   uint8; no 2 in a continued piece
+//   segment_ids   | 1 1 1     | 2 2 2 2       | 0 0     |   int32; from 1 in every row
+//   position_ids  | 0 1 2     | 0 1 2 3       | 0 0     |   int32
+struct RowMarks {
+  Buffer mask;
+  Buffer segment_ids;   // empty unless they are wanted
+  Buffer position_ids;  // empty unless they are wanted
+};
+
+RowMarks mark_rows(const Plan& plan, bool segments, BufferPool& pool);
 
 // One stream of a minibatch. Buffers that a layout or a kind of stream does not need are empty.
 //

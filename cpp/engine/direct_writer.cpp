@@ -1,16 +1,13 @@
 #include "engine/direct_writer.hpp"
 
 #include "base/error.hpp"
-#include "engine/copy.hpp"
 #include "read/extents.hpp"
 #include "read/mapped_offsets.hpp"
 #include "run/physical_memory.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace sweephand {
 namespace {

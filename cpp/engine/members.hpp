@@ -3,14 +3,13 @@
 
 #include "base/error.hpp"
 #include "compose/plan.hpp"
-#include "engine/load_stats.hpp"
+#include "engine/batch.hpp"
 #include "engine/made_sequences.hpp"
 #include "engine/runs.hpp"
-#include "engine/stream_spec.hpp"
-#include "index/starts.hpp"
+#include "index/counts.hpp"
 #include "read/chunk_cache.hpp"
 #include "read/deserializer.hpp"
-#include "run/turns.hpp"
+#include "run/thread_group.hpp"
 #include "run/work_time.hpp"
 
 #include <atomic>

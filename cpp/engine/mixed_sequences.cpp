@@ -1,9 +1,7 @@
 #include "engine/mixed_sequences.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <limits>
-#include <map>
 #include <new>
 #include <numeric>
 #include <utility>

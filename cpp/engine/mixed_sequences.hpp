@@ -2,9 +2,9 @@
 #pragma once
 
 #include "base/search.hpp"
+#include "engine/batch.hpp"
 #include "engine/made_sequences.hpp"
 #include "engine/members.hpp"
-#include "engine/stream_spec.hpp"
 #include "index/corpus.hpp"
 #include "order/rate.hpp"
 

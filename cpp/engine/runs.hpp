@@ -3,7 +3,7 @@
 
 #include "base/error.hpp"
 #include "compose/plan.hpp"
-#include "engine/stream_spec.hpp"
+#include "engine/batch.hpp"
 #include "read/column.hpp"
 
 #include <cstdint>

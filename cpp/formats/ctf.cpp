@@ -1,17 +1,173 @@
 #include "formats/ctf.hpp"
 
 #include "base/error.hpp"
-#include "formats/ctf_scanner.hpp"
-#include "formats/ledger.hpp"
-#include "formats/line_blocks.hpp"
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 
 namespace sweephand {
+namespace {
+
+constexpr std::uint64_t kMostFromEntry = std::uint64_t{1} << 30U;
+
+using Walk = PackedIntegers::Walk;
+
+void require(bool is_so, const char* what) {
+  if (!is_so) throw std::invalid_argument(std::string("an index of text has wrong ") + what);
+}
+
+bool begin_files(std::span<const std::int64_t> starts, std::size_t num_files,
+                 std::uint64_t total) {
+  return starts.size() == num_files + 1 && starts.front() == 0 &&
+         std::ranges::is_sorted(starts) && std::cmp_equal(starts.back(), total);
+}
+
+const CtfPlaces& checked(const CtfPlaces& places) {
+  const std::size_t num_files = places.sizes.size();
+  require(begin_files(places.starts, num_files, places.offsets->size()), "sequences");
+  require(places.lines->size() == places.offsets->size(), "lines");
+  require(begin_files(places.item_starts, num_files, places.item_offsets.size()), "items");
+  return places;
+}
+
+std::pair<std::uint64_t, std::uint64_t> bounds(std::span<const std::int64_t> starts,
+                                               std::size_t file) {
+  return {static_cast<std::uint64_t>(starts[file]),
+          static_cast<std::uint64_t>(starts[file + 1])};
+}
+
+bool ascend(Walk& places, std::uint64_t first, std::uint64_t end, std::uint64_t most) {
+  if (first == end) return true;
+  std::uint64_t last = places[first];
+  while (++first < end) {
+    if (places[first] <= std::exchange(last, places[first])) return false;
+  }
+  return last <= most;
+}
+
+// The first sequences of chunks, as pieces are added.
+class Joined {
+ public:
+  explicit Joined(std::uint64_t most_bytes) : most_bytes_(most_bytes) {}
+
+  void add(std::uint64_t first, std::uint64_t num_bytes) {
+    const bool is_full = num_bytes_ > most_bytes_ || num_bytes > most_bytes_ - num_bytes_;
+    if (firsts_.empty() || is_full) {
+      firsts_.push_back(first);
+      num_bytes_ = 0;
+    }
+    num_bytes_ += num_bytes;
+  }
+
+  Starts done(std::uint64_t num_sequences) && {
+    firsts_.push_back(num_sequences);
+    return Starts::at(std::move(firsts_));
+  }
+
+ private:
+  std::uint64_t most_bytes_;
+  std::uint64_t num_bytes_ = 0;  // of the last chunk
+  std::vector<std::uint64_t> firsts_;
+};
+
+// True if a piece may begin at a place of a file, after the piece that begins at another.
+bool may_begin(const std::optional<std::vector<std::uint64_t>>& entries, std::uint64_t before,
+               std::uint64_t place) {
+  if (!entries || place - before > kMostFromEntry) return true;
+  return std::ranges::upper_bound(*entries, before) !=
+         std::ranges::upper_bound(*entries, place);
+}
+
+Starts cut(const CtfPlaces& places, std::uint64_t most_bytes,
+           const CtfChunks::Entries& entries) {
+  require(entries.size() == places.sizes.size(), "entries");
+  Walk offsets(*places.offsets);
+  Joined chunks(most_bytes);
+  for (std::size_t file = 0; file < places.sizes.size(); ++file) {
+    auto [first, end] = bounds(places.starts, file);
+    if (first == end) continue;
+    std::uint64_t begin = offsets[first];
+    std::uint64_t full_from = begin;  // begin of the run of sequences that becomes too long
+    std::uint64_t place = begin;
+    for (std::uint64_t i = first; i < end; ++i) {
+      const std::uint64_t next = i + 1 < end ? offsets[i + 1] : places.sizes[file];
+      if (i != first && next - full_from > most_bytes) {
+        full_from = place;
+        if (may_begin(entries[file], begin, place)) {
+          chunks.add(std::exchange(first, i), place - begin);
+          begin = place;
+        }
+      }
+      place = next;
+    }
+    chunks.add(first, place - begin);
+  }
+  return std::move(chunks).done(places.offsets->size());
+}
+
+}  // namespace
+
+void check(const CtfPlaces& places, const PackedIntegers& sizes) {
+  checked(places);
+  require(sizes.size() == places.offsets->size(), "sizes");
+  Walk offsets(*places.offsets);
+  Walk lines(*places.lines);
+  Walk samples(sizes);
+  for (std::size_t file = 0; file < places.sizes.size(); ++file) {
+    const auto [first, end] = bounds(places.starts, file);
+    const std::uint64_t most = places.sizes[file];
+    require(ascend(offsets, first, end, most), "offsets");
+    require(ascend(lines, first, end, most), "lines");
+    // Every sample is a line of its own, and takes a byte at least.
+    std::uint64_t num_samples = 0;
+    for (std::uint64_t i = first; i < end; ++i) {
+      const auto size = static_cast<std::uint32_t>(samples[i]);
+      require(size != 0, "sizes");
+      num_samples += size;
+    }
+    require(num_samples <= most + 1, "sizes");
+  }
+}
+
+CtfChunks::CtfChunks(CtfPlaces places, std::uint64_t most_bytes, const Entries& entries)
+    : places_(std::move(places)), sequences_(cut(checked(places_), most_bytes, entries)) {}
+
+std::vector<CtfPiece> CtfChunks::of(std::uint64_t chunk) const {
+  auto [first, end] = sequences_.bounds(chunk);
+  const auto after = std::ranges::upper_bound(places_.starts, static_cast<std::int64_t>(first));
+  auto file = static_cast<std::size_t>(after - places_.starts.begin()) - 1;
+  std::vector<CtfPiece> pieces;
+  for (; first < end; ++file) {
+    const std::uint64_t stop = std::min(end, bounds(places_.starts, file).second);
+    if (first < stop) pieces.push_back(piece(file, first, stop));
+    first = stop;
+  }
+  return pieces;
+}
+
+CtfPiece CtfChunks::piece(std::size_t file, std::uint64_t first, std::uint64_t end) const {
+  const bool is_last = end == bounds(places_.starts, file).second;
+  const std::uint64_t begin = (*places_.offsets)[first];
+  const std::uint64_t stop = is_last ? places_.sizes[file] : (*places_.offsets)[end];
+  if (stop < begin) throw std::invalid_argument("a piece ends before it begins");
+  const auto [first_item, end_item] = bounds(places_.item_starts, file);
+  const std::span items =
+      std::span(places_.item_offsets).subspan(first_item, end_item - first_item);
+  // Those at the end of a file belong to its last piece.
+  const auto last_item = is_last ? items.end() : std::ranges::lower_bound(items, stop);
+  const auto num_items = last_item - std::ranges::lower_bound(items, begin);
+  return {.offset = begin,
+          .bytes = stop - begin,
+          .first_line = (*places_.lines)[first],
+          .num_sequences = end - first,
+          .num_items = static_cast<std::uint64_t>(num_items),
+          .file = file};
+}
 
 CtfDeserializer::CtfDeserializer(CtfFormat format, std::vector<CtfFile> files,
                                  std::shared_ptr<const CtfChunks> chunks)

@@ -1,21 +1,83 @@
 // Reads chunks of files in CNTK's text format.
 #pragma once
 
-#include "formats/ctf_chunks.hpp"
-#include "formats/ctf_format.hpp"
+#include "formats/ctf_column.hpp"
 #include "formats/ctf_scanner.hpp"
 #include "formats/ledger.hpp"
+#include "index/counts.hpp"
+#include "index/packed_integers.hpp"
 #include "read/byte_source.hpp"
 #include "read/deserializer.hpp"
 #include "read/file.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace sweephand {
 
+// The chunks of text files, cut from the packed index: eight bytes each, as there may be
+// millions.
+//
+//   file 0         | file 1                        | file 2  |
+//   | piece        | piece         | piece         | piece   |   of one file, with its line
+//   | chunk 0      | chunk 1       | chunk 2                 |   small pieces share a chunk
+//
+// A run of sequences of one file.
+struct CtfPiece {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t first_line = 0;  // from 0
+  std::uint64_t num_sequences = 0;
+  std::uint64_t num_items = 0;  // errors that were charged when the index was made
+  std::size_t file = 0;         // its number
+};
+
+// Where the sequences of files, one after the other, begin, as an index has it.
+struct CtfPlaces {
+  std::shared_ptr<const PackedIntegers> offsets;  // of every sequence; not null
+  std::shared_ptr<const PackedIntegers> lines;    // not null
+  std::vector<std::int64_t> starts;         // the first sequence of each file, and the end
+  std::vector<std::uint64_t> sizes;         // of each file, in bytes
+  std::vector<std::uint64_t> item_offsets;  // of errors that were charged
+  std::vector<std::int64_t> item_starts;    // the first of each file, and the end
+};
+
+// Throws std::invalid_argument when a file has sequences that no scan can have found in it.
+void check(const CtfPlaces& places, const PackedIntegers& sizes);
+
+class CtfChunks {
+ public:
+  // Of each file, where its content can be entered; nothing: anywhere.
+  using Entries = std::vector<std::optional<std::vector<std::uint64_t>>>;
+
+  // Files are cut between sequences into pieces of at most `most_bytes`, or of one sequence;
+  // pieces that follow each other share a chunk while they have at most as many. A file with
+  // entries is cut where one was passed, and else only where a piece has passed a GiB, as a
+  // piece is read from the entry before it on. Throws std::invalid_argument when parts of
+  // `places` do not fit together.
+  CtfChunks(CtfPlaces places, std::uint64_t most_bytes, const Entries& entries);
+
+  std::size_t num_files() const noexcept { return places_.sizes.size(); }
+
+  // The pieces of a chunk. Throws std::out_of_range, and std::invalid_argument when one ends
+  // before it begins.
+  std::vector<CtfPiece> of(std::uint64_t chunk) const;
+
+  // The first sequence of every chunk.
+  const Starts& sequences() const noexcept { return sequences_; }
+
+ private:
+  CtfPiece piece(std::size_t file, std::uint64_t first, std::uint64_t end) const;
+
+  CtfPlaces places_;
+  Starts sequences_;
+};
+
+// Reads chunks of files in CNTK's text format.
 struct CtfFile {
   std::string path;
   FileTag tag;              // as it was when the index was made

@@ -1,7 +1,6 @@
 #include "formats/ctf_index.hpp"
 
 #include "base/error.hpp"
-#include "formats/line_blocks.hpp"
 
 #include <algorithm>
 #include <array>

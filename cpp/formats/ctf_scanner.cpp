@@ -1,15 +1,120 @@
 #include "formats/ctf_scanner.hpp"
 
-#include "formats/ctf_message.hpp"
-#include "formats/find_byte.hpp"
+#include "formats/ctf_column.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <emmintrin.h>
 #include <limits>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+
+#ifdef __SSE2__
+#endif
 
 namespace sweephand {
 namespace {
+
+std::string escape(std::string_view text) {
+  static constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string escaped;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f) {
+      escaped += c;
+    } else {
+      escaped += {'\\', 'x', kDigits[byte / 16], kDigits[byte % 16]};
+    }
+  }
+  return escaped;
+}
+
+// The text found there: the beginning of the rest of the line.
+std::string describe_found(std::string_view rest) {
+  constexpr std::size_t kMost = 24;
+  if (rest.empty()) return "the end of the line";
+  // At least one byte, up to the next end of a value.
+  const std::size_t size = std::min(rest.find_first_of(" \t|", 1), kMost);
+  std::string found = "'";
+  found += escape(rest.substr(0, size));
+  return found += '\'';
+}
+
+// The text between quotation marks, cut after 80 bytes, with its odd bytes escaped.
+std::string quote(std::string_view text) {
+  std::string quoted = "\"";
+  quoted += escape(text.substr(0, 80));
+  return quoted += '"';
+}
+
+// The text expected at the fault.
+std::string describe_expected(CtfFault::Kind kind, const CtfStream& stream) {
+  const std::string dimension = std::to_string(stream.dimension);
+  switch (kind) {
+    case CtfFault::Kind::kNumber:
+      return "a number like 5, -0.5 or 3e8";
+    case CtfFault::Kind::kNumberRange:
+      return "a number within the range of its type";
+    case CtfFault::Kind::kFraction:
+      return "an integer";
+    case CtfFault::Kind::kDelimiter:
+      return "a blank, '|' or the end of the line behind a number";
+    case CtfFault::Kind::kIndex:
+      return "an index and a number like 7:0.5";
+    case CtfFault::Kind::kIndexRange:
+      return "an index below " + dimension + " (is the declared shape right?)";
+    case CtfFault::Kind::kColon:
+      return "':' behind the index";
+    case CtfFault::Kind::kTooMany:
+      return "no number beyond the " + dimension + " of its shape (is it right?)";
+    case CtfFault::Kind::kTooFew:
+      return dimension + " numbers";
+    case CtfFault::Kind::kRepeated:
+      return "every index once";
+  }
+  return {};
+}
+
+constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 18;  // stays in the processor's cache
+
+// The first "|" or line feed from `text` on. REQUIRES: there is one, and 15 more bytes after it
+// may be read
+inline const char* find_pipe_or_line_feed(const char* text) noexcept {
+#ifdef __SSE2__
+  for (;; text += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text));
+    const __m128i found = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('|')),
+                                       _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\n')));
+    const int mask = _mm_movemask_epi8(found);
+    if (mask != 0) return text + std::countr_zero(static_cast<unsigned>(mask));
+  }
+#else
+  while (*text != '|' && *text != '\n') ++text;
+  return text;
+#endif
+}
+
+// The first "|" or control character but the tab. REQUIRES: as above
+inline const char* find_pipe_or_control(const char* text) noexcept {
+#ifdef __SSE2__
+  const __m128i last_control = _mm_set1_epi8(0x1f);
+  for (;; text += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text));
+    const __m128i control =
+        _mm_cmpeq_epi8(_mm_subs_epu8(bytes, last_control), _mm_setzero_si128());
+    const __m128i tab = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t'));
+    const __m128i pipe = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('|'));
+    const int mask = _mm_movemask_epi8(_mm_or_si128(_mm_andnot_si128(tab, control), pipe));
+    if (mask != 0) return text + std::countr_zero(static_cast<unsigned>(mask));
+  }
+#else
+  const auto is_control = [](char byte) { return static_cast<unsigned char>(byte) < 0x20; };
+  while (*text != '|' && (!is_control(*text) || *text == '\t')) ++text;
+  return text;
+#endif
+}
 
 constexpr std::size_t kMaxUndeclared = 1000;
 constexpr std::size_t kMaxUndeclaredBytes = 200;
@@ -21,6 +126,38 @@ std::string describe_empty_row(const CtfFormat& format) {
 }
 
 }  // namespace
+
+LineBlocks::LineBlocks(const ByteSource& file, std::uint64_t begin, std::uint64_t end,
+                       std::uint64_t max_line_bytes, std::uint64_t padding)
+    : file_(file),
+      end_(end),
+      max_line_bytes_(max_line_bytes),
+      padding_(padding),
+      offset_(begin) {}
+
+std::string_view LineBlocks::next() {
+  // Bytes after the last whole line become the beginning of the next block.
+  num_held_ -= num_given_;
+  offset_ += num_given_;
+  if (num_held_ > 0) std::memmove(buffer_.data(), buffer_.data() + num_given_, num_held_);
+  num_given_ = 0;
+  while (num_given_ == 0 && offset_ + num_held_ < end_) {
+    if (num_held_ > max_line_bytes_)
+      throw DataError("the line is longer than " + std::to_string(max_line_bytes_) + " bytes",
+                      {.file = file_.path(), .offset = offset_});
+    const std::uint64_t count = std::min(end_ - offset_ - num_held_, kBlockBytes);
+    buffer_.resize(num_held_ + count + padding_);
+    const auto added = std::span(buffer_).subspan(num_held_, count);
+    file_.read(offset_ + num_held_, std::as_writable_bytes(added));
+    const std::uint64_t line_feeds_end = std::string_view(added.data(), count).rfind('\n') + 1;
+    if (line_feeds_end > 0) num_given_ = num_held_ + line_feeds_end;
+    num_held_ += count;
+  }
+  if (num_given_ == 0) num_given_ = num_held_;
+  std::fill_n(buffer_.begin() + static_cast<std::ptrdiff_t>(num_held_),
+              std::min<std::uint64_t>(padding_, buffer_.size() - num_held_), '\n');
+  return {buffer_.data(), num_given_};
+}
 
 CtfScanner::CtfScanner(const CtfFormat& format, Ledger& ledger, Options options)
     : format_(format),

@@ -1,16 +1,101 @@
 #include "formats/example.hpp"
 
 #include "base/error.hpp"
-#include "formats/message_fields.hpp"
-#include "formats/narrow_integers.hpp"
-#include "formats/value_lists.hpp"
+#include "base/little_endian.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
 namespace sweephand {
 namespace {
+
+// The fields of a message of Protocol Buffers, one after the other
+// (https://protobuf.dev/programming-guides/encoding).
+//
+//   | varint number << 3 | type | value |    a value of bytes: | varint length | bytes |
+inline constexpr std::uint64_t kVarintField = 0;
+inline constexpr std::uint64_t kFixed64Field = 1;
+inline constexpr std::uint64_t kBytesField = 2;
+inline constexpr std::uint64_t kFixed32Field = 5;
+
+struct MessageField {
+  std::uint64_t number = 0;
+  std::uint64_t type = 0;
+  std::span<const std::byte> bytes;  // the content of bytes, the encoded value of another
+};
+
+// Throws DataError when it is cut off or too long.
+inline Varint take_varint(std::span<const std::byte> bytes) {
+  // Most tags and lengths are one byte.
+  if (!bytes.empty() && bytes[0] < std::byte{0x80})
+    return {.value = std::to_integer<std::uint64_t>(bytes[0]), .size = 1};
+  const Varint varint = read_varint(bytes);
+  if (varint.size == 0) throw DataError("a varint of the message is cut off or too long");
+  return varint;
+}
+
+// Takes the first field from `rest`, which is not empty. Throws DataError when it cannot be
+// one.
+inline MessageField take_field(std::span<const std::byte>& rest) {
+  const Varint tag = take_varint(rest);
+  rest = rest.subspan(tag.size);
+  MessageField field{.number = tag.value >> 3, .type = tag.value & 7};
+  if (field.number == 0 || tag.value > 0xffffffff)
+    throw DataError("the message has a field number that cannot be");
+  std::uint64_t size = 0;
+  switch (field.type) {
+    case kVarintField:
+      size = take_varint(rest).size;
+      break;
+    case kFixed64Field:
+      size = 8;
+      break;
+    case kFixed32Field:
+      size = 4;
+      break;
+    case kBytesField: {
+      const Varint length = take_varint(rest);
+      rest = rest.subspan(length.size);
+      size = length.value;
+      break;
+    }
+    default:
+      throw DataError("the message has a field of wire type " + std::to_string(field.type) +
+                      ", which no tf.train.Example has");
+  }
+  if (size > rest.size())
+    throw DataError("a field of the message has " + std::to_string(size) + " bytes, but " +
+                    std::to_string(rest.size()) + " are left");
+  field.bytes = rest.first(size);
+  rest = rest.subspan(size);
+  return field;
+}
+
+// Takes a field of bytes from `rest` if it begins with the one-byte tag `tag`; false, and
+// nothing is taken, if something else is there or it is cut off.
+[[gnu::always_inline]] inline bool take_bytes(std::span<const std::byte>& rest, std::byte tag,
+                                              std::span<const std::byte>& content) noexcept {
+  if (rest.size() < 2 || rest[0] != tag) return false;
+  auto length = std::to_integer<std::uint64_t>(rest[1]);
+  std::size_t head = 2;
+  if (length >= 0x80 && rest.size() > 2 && rest[2] < std::byte{0x80}) {
+    length = (length & 0x7f) | std::to_integer<std::uint64_t>(rest[2]) << 7;
+    head = 3;
+  } else if (length >= 0x80) {
+    const Varint varint = read_varint(rest.subspan(1));
+    if (varint.size == 0) return false;
+    length = varint.value;
+    head = 1 + varint.size;
+  }
+  if (length > rest.size() - head) return false;
+  content = rest.subspan(head, length);
+  rest = rest.subspan(head + length);
+  return true;
+}
 
 using Bytes = std::span<const std::byte>;
 
@@ -47,6 +132,114 @@ ExampleColumn make_column(const ExampleStream& stream) {
 std::uint64_t num_values(const ExampleColumn& column) {
   if (!column.element_offsets.empty()) return column.element_offsets.size() - 1;
   return std::visit([](const auto& values) { return values.size(); }, column.values);
+}
+
+// Each adds the values of a list message, and throws DataError when it is damaged. REQUIRES:
+// kVarintPadding more bytes after `list` may be read
+void append_list(std::span<const std::byte> list, ColumnVector<std::int64_t>& values);
+void append_list(std::span<const std::byte> list, ColumnVector<float>& values);
+
+[[noreturn]] void fail_of_varint() {
+  throw DataError("a varint of the list is cut off or has more than 64 bits");
+}
+
+// The numbers of a list that has all in one field, as is usual; otherwise no bytes.
+std::span<const std::byte> packed_in(std::span<const std::byte> list) noexcept {
+  std::span<const std::byte> packed;
+  return take_bytes(list, std::byte{0x0a}, packed) && list.empty()
+             ? packed
+             : std::span<const std::byte>();
+}
+
+void append_list(std::span<const std::byte> list, ColumnVector<std::int64_t>& values) {
+  if (const auto packed = packed_in(list); !packed.empty()) {
+    if (!append_varints(packed, values)) fail_of_varint();
+    return;
+  }
+  while (!list.empty()) {
+    const MessageField field = take_field(list);
+    if (field.number != 1 || (field.type != kBytesField && field.type != kVarintField))
+      continue;
+    if (!append_varints(field.bytes, values)) fail_of_varint();
+  }
+}
+
+void append_list(std::span<const std::byte> list, ColumnVector<float>& values) {
+  while (!list.empty()) {
+    const MessageField field = take_field(list);
+    if (field.number != 1 || (field.type != kBytesField && field.type != kFixed32Field))
+      continue;
+    const std::size_t count = field.bytes.size() / sizeof(float);
+    if (count * sizeof(float) != field.bytes.size())
+      throw DataError("a list of floats has " + std::to_string(field.bytes.size()) +
+                      " bytes, which is no multiple of 4");
+    values.resize(values.size() + count);
+    if constexpr (std::endian::native == std::endian::little) {
+      if (count > 0)
+        std::memcpy(values.data() + values.size() - count, field.bytes.data(),
+                    field.bytes.size());
+    } else {
+      for (std::size_t i = 0; i < count; ++i)
+        values[values.size() - count + i] =
+            std::bit_cast<float>(load_le32(field.bytes.subspan(i * sizeof(float))));
+    }
+  }
+}
+
+// A value of bytes ends where the list of `ends` says.
+void append_list(std::span<const std::byte> list, ColumnVector<char>& values,
+                 std::vector<std::int64_t>& ends) {
+  while (!list.empty()) {
+    const MessageField field = take_field(list);
+    if (field.number != 1 || field.type != kBytesField) continue;
+    const auto* const text = reinterpret_cast<const char*>(field.bytes.data());
+    values.insert(values.end(), text, text + field.bytes.size());
+    ends.push_back(static_cast<std::int64_t>(values.size()));
+  }
+}
+
+// Integers of 64 bits kept in a narrower type: a window of chunks is memory that is made anew,
+// and its pages cost more than widening the integers again when they are delivered.
+// Adds the integers that are values of type T: all, or false.
+template <class T>
+bool append_as(std::span<const std::int64_t> integers, ColumnVector<T>& values) {
+  constexpr auto kLeast = static_cast<std::uint64_t>(std::numeric_limits<T>::min());
+  const std::size_t before = values.size();
+  values.resize(before + integers.size());
+  T* const out = values.data() + before;
+  std::uint64_t all = 0;  // the bits that some have, counted from the least of T
+  for (std::size_t i = 0; i < integers.size(); ++i) {
+    all |= static_cast<std::uint64_t>(integers[i]) - kLeast;
+    out[i] = static_cast<T>(integers[i]);
+  }
+  if (sizeof(T) == sizeof all || all >> (8 * sizeof(T) % 64) == 0) return true;
+  values.resize(before);
+  return false;
+}
+
+// Adds integers to a variant of ColumnVectors, of the narrowest type that holds these and the
+// earlier ones: uint16, int32 or int64. Widens the earlier ones.
+template <class Values>
+void append_narrow(std::span<const std::int64_t> integers, Values& values) {
+  const auto append_widened = [&]<class T>(ColumnVector<T> wide) {
+    const auto copy_from = [&](const auto& narrow) {
+      wide.reserve(narrow.capacity());
+      wide.assign(narrow.begin(), narrow.end());
+    };
+    std::visit(copy_from, values);
+    if (!append_as(integers, wide)) return false;
+    values = std::move(wide);
+    return true;
+  };
+  if (auto* const shorts = std::get_if<ColumnVector<std::uint16_t>>(&values)) {
+    if (append_as(integers, *shorts) || append_widened(ColumnVector<std::int32_t>())) return;
+  } else if (auto* const words = std::get_if<ColumnVector<std::int32_t>>(&values)) {
+    if (append_as(integers, *words)) return;
+  } else {
+    append_as(integers, std::get<ColumnVector<std::int64_t>>(values));
+    return;
+  }
+  append_widened(ColumnVector<std::int64_t>());
 }
 
 }  // namespace

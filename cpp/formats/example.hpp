@@ -19,7 +19,7 @@
 
 #include "base/element.hpp"
 #include "formats/varint.hpp"
-#include "read/column_vector.hpp"
+#include "read/column.hpp"
 
 #include <array>
 #include <cstddef>

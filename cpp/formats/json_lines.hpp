@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/element.hpp"
-#include "read/column_vector.hpp"
+#include "read/column.hpp"
 #include "read/deserializer.hpp"
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 #include "formats/table_rows.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 namespace sweephand {
@@ -47,6 +48,23 @@ std::string damage(const RowFinder& finder, std::size_t num_values, std::size_t 
 }
 
 }  // namespace
+
+TextLines split_lines(std::span<const std::uint8_t> text) {
+  TextLines lines{.bytes = {}, .offsets = {0}};
+  lines.bytes.reserve(text.size());
+  while (!text.empty()) {
+    const auto* const end =
+        static_cast<const std::uint8_t*>(std::memchr(text.data(), '\n', text.size()));
+    const std::size_t next =
+        end == nullptr ? text.size() : static_cast<std::size_t>(end - text.data()) + 1;
+    std::size_t size = end == nullptr ? next : next - 1;
+    if (end != nullptr && size > 0 && text[size - 1] == '\r') --size;
+    lines.bytes.insert(lines.bytes.end(), text.data(), text.data() + size);
+    lines.offsets.push_back(static_cast<std::int64_t>(lines.bytes.size()));
+    text = text.subspan(next);
+  }
+  return lines;
+}
 
 std::size_t RowFinder::end_value(std::string_view text, std::size_t at) noexcept {
   end_bytes_ = 1;

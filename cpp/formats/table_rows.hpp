@@ -20,6 +20,24 @@
 
 namespace sweephand {
 
+// Lines of plain text, without their ends: LF, or CR and LF.
+struct TextLines {
+  std::vector<std::uint8_t> bytes;    // of all lines, one behind the other
+  std::vector<std::int64_t> offsets;  // where each begins, and the end
+};
+
+// Text after the last LF is a line too, if it is not empty.
+TextLines split_lines(std::span<const std::uint8_t> text);
+
+// Rows of tables of text, by the rules of Python's csv:
+//
+//   row    value ( delimiter value )* end        a row without any text is none
+//   value  text | quote ( text | quote quote )* quote
+//   end    LF, CR, CR LF, or the end of the text
+//
+// A quote begins a quoted value only at the start of the value; elsewhere it is text. If text
+// follows a closing quote, the row is damaged, and ends with that line; so is one that is still
+// in quotes at the end of the text. RFC 4180, and the states of csv.reader(strict=True).
 struct TableForm {
   char delimiter = ',';
   std::optional<char> quote;  // none: quotes are text

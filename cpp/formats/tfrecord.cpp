@@ -1,11 +1,8 @@
 #include "formats/tfrecord.hpp"
 
-#include "formats/record_blocks.hpp"
 #include "formats/record_frames.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <variant>

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstddef>
 
 #ifdef __x86_64__
 #include <immintrin.h>

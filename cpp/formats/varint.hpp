@@ -5,7 +5,7 @@
 //   all
 #pragma once
 
-#include "read/column_vector.hpp"
+#include "read/column.hpp"
 
 #include <cstddef>
 #include <cstdint>

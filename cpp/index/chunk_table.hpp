@@ -1,8 +1,7 @@
 // The chunks of a corpus, and the sequences and samples in each.
 #pragma once
 
-#include "index/grouped_counts.hpp"
-#include "index/starts.hpp"
+#include "index/counts.hpp"
 
 #include <cstdint>
 #include <span>

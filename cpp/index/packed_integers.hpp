@@ -8,6 +8,8 @@
 // the previous value, or to `first`. Little endian, and all sums wrap at 2^64.
 #pragma once
 
+#include "index/sizes.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -94,5 +96,8 @@ class PackedIntegers {
   std::span<const std::byte> given_;    // all of it, where it was made of bytes
   std::shared_ptr<const void> owner_;
 };
+
+// In four bytes each, as planning asks for them in any order; a common one where all are equal.
+std::shared_ptr<Sizes> unpack_sizes(const PackedIntegers& packed);
 
 }  // namespace sweephand

@@ -6,7 +6,6 @@
 #include <array>
 #include <numeric>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace sweephand {

@@ -1,8 +1,7 @@
 // The sizes of the sequences of a corpus, in samples, read where they are needed.
 #pragma once
 
-#include "index/grouped_counts.hpp"
-#include "index/starts.hpp"
+#include "index/counts.hpp"
 
 #include <cstdint>
 #include <memory>

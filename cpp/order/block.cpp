@@ -4,7 +4,6 @@
 #include "base/mix.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <string>
 #include <utility>

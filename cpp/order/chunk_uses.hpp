@@ -2,7 +2,7 @@
 // it.
 #pragma once
 
-#include "order/sweep_timeline.hpp"
+#include "order/timeline.hpp"
 
 #include <cstdint>
 #include <deque>

@@ -1,7 +1,7 @@
 #include "order/dealt_list.hpp"
 
 #include "base/search.hpp"
-#include "order/fisher_yates.hpp"
+#include "order/permutation.hpp"
 
 #include <algorithm>
 

@@ -1,26 +1,143 @@
 // The list of one sweep: blocks of shuffled chunks one after the other, cut into lanes.
 #pragma once
 
+#include "index/chunk_table.hpp"
 #include "index/corpus.hpp"
 #include "order/block.hpp"
-#include "order/chunk_starts.hpp"
-#include "order/lane_starts.hpp"
-#include "order/list_run.hpp"
-#include "order/settings.hpp"
+#include "order/dealt_list.hpp"
+#include "order/permutation.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace sweephand {
+
+// The begins of the chunks of a shuffled sweep in its list, in samples.
+// Immutable. The samples of groups of neighbouring places are added up once, in a pass over the
+// chunks; those within a group on demand.
+class ChunkStarts {
+ public:
+  // Linear in the number of chunks. `chunks` and `order`, which shuffles them, outlive it.
+  ChunkStarts(const ChunkTable& chunks, const Permutation& order);
+
+  // Where the chunk at `place` begins; `place` may be the number of chunks.
+  std::uint64_t begin(std::uint64_t place) const;
+
+  // The last place that begins at or before `sample`; the number of chunks beyond the end.
+  std::uint64_t place_at(std::uint64_t sample) const;
+
+ private:
+  static constexpr std::uint64_t kPlaces = 32;  // of a group: a look at one is some cache lines
+
+  void add_samples();
+
+  const ChunkTable* chunks_;
+  const Permutation* order_;
+  std::vector<std::uint64_t> begins_;  // of each group, and the end
+};
+
+// The largest offset with samples_before(offset) <= samples, for a function that never falls
+// and is 0 at 0. It gallops from `near`, then halves: far places are not looked at, as each
+// would open a block per lane. REQUIRES: samples_before passes `samples` somewhere
+template <class SamplesBefore>
+std::uint64_t last_offset(std::uint64_t near, std::uint64_t samples,
+                          const SamplesBefore& samples_before) {
+  const auto at_or_before = [&](std::uint64_t offset) {
+    return samples_before(offset) <= samples;
+  };
+  std::uint64_t low = near;
+  std::uint64_t high = near;
+  for (std::uint64_t step = 1; !at_or_before(low); step *= 2) {
+    high = low;
+    low -= std::min(low, step);
+  }
+  for (std::uint64_t step = 1; high == low || at_or_before(high); step *= 2) {
+    low = high;
+    high += step;
+  }
+  while (high - low > 1) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (at_or_before(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+// The settings that decide the order, beside the corpus: docs/order.md.
+struct OrderSettings {
+  std::uint64_t seed = 0;
+  std::uint32_t num_lanes = 48;
+  std::uint64_t window_chunks = 0;  // 0: not given
+  std::uint64_t window_samples =
+      0;                  // 0: not given; without either, one block covers the corpus
+  bool randomize = true;  // false: storage order, and one lane
+  std::shared_ptr<const ScoreOrder> scores;  // null: none; else one lane
+
+  // Rows, buckets and shares follow the list of a sweep, which has one lane.
+  bool keeps_order() const noexcept { return !randomize || scores != nullptr; }
+};
+
+inline constexpr std::uint64_t kOrderVersion = 1;
 
 // Chunks that are shuffled together: those of one block. Blocks that no window cuts are all.
 std::uint64_t block_chunks(const Corpus& corpus, const OrderSettings& settings);
 
 // Of a sweep.
 std::uint64_t num_blocks(const Corpus& corpus, const OrderSettings& settings);
+
+class Sweep;
+
+// The begins of the lanes of a sweep, and their places at an offset. Blocks of a window's size
+// are dealt only as far as a place needs: a lane is in one, begins in another, and may continue
+// in neither. Lists of the blocks that were used last are kept, if they are small, as reading
+// on continues with them. Sizes of many blocks are requested at once. Those that many lanes
+// share, or that are large, are made and held by the sweep. Every call names the same sweep.
+class LaneStarts {
+ public:
+  explicit LaneStarts(std::uint32_t num_lanes) : firsts_(num_lanes) {}
+
+  // The start of the first sequence of a lane; the end of the list for num_lanes().
+  std::uint64_t first(Sweep& sweep, std::uint32_t lane);
+
+  // As Sweep::samples_before.
+  std::uint64_t samples_before(Sweep& sweep, std::uint64_t offset, std::uint32_t lane);
+
+  // The first sequence of a lane at or after `sample`, with the list, which is not kept any
+  // longer. Valid until let_go. REQUIRES: samples_before was asked of it
+  LanePlace place(Sweep& sweep, std::uint32_t lane, std::uint64_t sample);
+
+  void let_go() noexcept {
+    runs_.clear();
+    lists_.clear();
+    num_kept_ = 0;
+    border_.reset();
+  }
+
+ private:
+  // A lane, and a sample of the list.
+  struct Wanted {
+    std::uint32_t lane;
+    std::uint64_t sample;
+  };
+
+  template <class Visit>
+  void deal(const Sweep& sweep, std::span<const Wanted> wanted, const Visit& visit);
+  void find_firsts(Sweep& sweep, std::span<const Wanted> wanted);
+  void find_runs(Sweep& sweep, std::span<const Wanted> wanted);
+  void keep(std::uint32_t lane, DealtList list);
+  void find_all(Sweep& sweep, std::uint64_t offset, std::uint32_t lane);
+
+  std::vector<std::optional<std::uint64_t>> firsts_;  // of each lane, once known
+  std::vector<ListRun> runs_;                         // where each was looked at last
+  std::vector<DealtList> lists_;                      // of the blocks of these, or empty
+  std::uint64_t num_kept_ = 0;                        // sequences in these
+  std::shared_ptr<const Block> border_;  // where a lane begins: once, and perhaps the next one
+};
 
 // Blocks are made on demand, and held here until let_go, as a search uses the same ones
 // repeatedly. After that they live as long as another object holds them. Not thread-safe.

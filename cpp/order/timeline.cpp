@@ -1,6 +1,20 @@
 #include "order/timeline.hpp"
 
+#include "base/mix.hpp"
+#include "order/score_order.hpp"
+#include "order/sweep_cursor.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string>
+
 namespace sweephand {
+namespace {
+
+constexpr unsigned kLaneBits = 16;
+
+}  // namespace
 
 std::vector<std::uint64_t> sequences_between(const Timeline& timeline, std::uint64_t start,
                                              std::uint64_t stop) {
@@ -13,6 +27,71 @@ std::vector<std::uint64_t> sequences_between(const Timeline& timeline, std::uint
     cursor->pop(1, front.size);
   }
   return numbers;
+}
+
+SweepTimeline::SweepTimeline(std::shared_ptr<const Corpus> corpus,
+                             const OrderSettings& settings)
+    : Timeline(std::move(corpus), settings) {
+  if (settings.num_lanes == 0 || settings.num_lanes > kMaxLanes) {
+    throw std::invalid_argument("num_lanes must be in [1, " + std::to_string(kMaxLanes) +
+                                "], got " + std::to_string(settings.num_lanes));
+  }
+  if (settings.window_chunks != 0 && settings.window_samples != 0) {
+    throw std::invalid_argument("a window is given in chunks or in samples, not in both");
+  }
+  const ScoreOrder* const scores = settings.scores.get();
+  if (scores != nullptr && (!settings.randomize || settings.num_lanes != 1)) {
+    throw std::invalid_argument("an order by score is one of shuffled sweeps of one lane");
+  }
+  check(*corpus_);
+  if (scores != nullptr && scores->num_sequences() != corpus_->chunks.num_sequences()) {
+    throw std::invalid_argument("the scores are those of another corpus");
+  }
+  if (num_samples() > kMaxSamples) {
+    throw std::invalid_argument("a sweep may have at most 2^47 - 1 samples, got " +
+                                std::to_string(num_samples()));
+  }
+}
+
+std::unique_ptr<Cursor> SweepTimeline::cursor(std::uint64_t time) const {
+  return std::make_unique<SweepCursor>(sweep(time / num_samples()), time);
+}
+
+SweepExtent SweepTimeline::extent() const {
+  return {.samples = num_samples(),
+          .sequences = corpus_->chunks.num_sequences(),
+          .blocks = num_blocks(*corpus_, settings_)};
+}
+
+std::uint64_t SweepTimeline::start_at_or_after(std::uint64_t time) const {
+  if (const std::uint64_t size = corpus_->sizes->common(); size != 0)
+    return checked_mul((time + size - 1) / size, size);
+  return cursor(time)->time();
+}
+
+std::uint64_t SweepTimeline::find(std::uint64_t sequence, std::uint64_t sweep) const {
+  Sweep list = this->sweep(sweep);
+  const std::uint64_t start = list.find(sequence).start;
+  // The last lane that begins at or before the start owns it; empty lanes share a cut and are
+  // passed.
+  std::uint32_t lane = list.num_lanes() - 1;
+  while (list.cut(lane) > start) --lane;
+  return checked_add(checked_mul(sweep, num_samples()),
+                     list.samples_before(start - list.cut(lane), lane));
+}
+
+void add_sequences(const LaneRun& run, std::vector<KeyedSequence>& sequences) {
+  std::array<PlannedSequence, 64> buffer;
+  std::uint64_t offset = run.offset;
+  for (std::uint64_t done = 0; done < run.count; done += buffer.size()) {
+    const std::span part =
+        std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), run.count - done));
+    run.block->fill(run.place + done, run.lane, part);
+    for (const PlannedSequence& sequence : part) {
+      sequences.push_back({.key = offset << kLaneBits | run.lane, .sequence = sequence});
+      offset += sequence.size;
+    }
+  }
 }
 
 }  // namespace sweephand

@@ -2,10 +2,11 @@
 #pragma once
 
 #include "index/corpus.hpp"
-#include "order/cursor.hpp"
+#include "order/block.hpp"
 #include "order/rate.hpp"
-#include "order/settings.hpp"
+#include "order/sweep.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -13,6 +14,81 @@
 #include <vector>
 
 namespace sweephand {
+
+// Neighbouring sequences of a lane in one block.
+struct LaneRun {
+  std::shared_ptr<const Block> block;
+  std::uint64_t block_index;
+  std::uint64_t place;   // in the block, of the first
+  std::uint64_t count;   // at least 1
+  std::uint64_t offset;  // of the first, in samples from the lane's cut
+  std::uint64_t samples;
+  std::uint16_t lane;
+};
+
+// Of two sequences of a sweep that with the lesser key comes first.
+struct KeyedSequence {
+  std::uint64_t key;  // offset and lane; below 2^63
+  PlannedSequence sequence;
+};
+
+// Adds the sequences of a run. Linear.
+void add_sequences(const LaneRun& run, std::vector<KeyedSequence>& sequences);
+
+// Walks along a timeline, sequence by sequence.
+class Cursor {
+ public:
+  Cursor() = default;
+  Cursor(const Cursor&) = delete;
+  Cursor& operator=(const Cursor&) = delete;
+  virtual ~Cursor() = default;
+
+  // A cursor at another place of the same timeline, which may share this one's knowledge.
+  virtual std::unique_ptr<Cursor> at(std::uint64_t time) const = 0;
+
+  // Nominal time of the front sequence.
+  std::uint64_t time() const noexcept { return time_; }
+  virtual std::uint64_t sweep() const noexcept = 0;
+  virtual std::uint64_t sweep_begin() const noexcept = 0;
+
+  // The sweep has no more sequences; time() is its end.
+  virtual bool sweep_done() const noexcept = 0;
+
+  // Goes to the first sequence of the next sweep. REQUIRES: sweep_done()
+  virtual void enter_next_sweep() = 0;
+
+  // The sequences that come next, some of those of the sweep: at least one. Valid until the
+  // next call. REQUIRES: !sweep_done()
+  virtual std::span<const PlannedSequence> ahead() const noexcept = 0;
+
+  // Goes on by some of those ahead, which have `samples` samples: constant for each on average,
+  // whatever the number of lanes.
+  virtual void pop(std::size_t count, std::uint64_t samples) = 0;
+
+  // Goes on by the most of what comes next, at most `samples` samples of the sweep, without
+  // bringing it into order, and returns it by lane: a place in each lane is found by search.
+  // None where that is not worth it, and time() is what it was.
+  virtual std::vector<LaneRun> pass(std::uint64_t /*samples*/) { return {}; }
+
+  // Adds the current blocks of the lanes; a block may come several times. Keeping them keeps
+  // their chunks open. Linear in the lanes.
+  virtual void open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const = 0;
+
+  // Adds the blocks of the first of those ahead, but for lanes that have added theirs for this
+  // `taker`, a number other than 0 that no other one before had.
+  virtual void add_blocks(std::span<const PlannedSequence> first, std::uint32_t taker,
+                          std::vector<std::shared_ptr<const Block>>& blocks) = 0;
+
+  // The same of those that were passed last.
+  virtual void add_blocks(std::span<const LaneRun> /*passed*/, std::uint32_t /*taker*/,
+                          std::vector<std::shared_ptr<const Block>>& /*blocks*/) {}
+
+  // The place of the block of ahead()[i] among those of the last taker. REQUIRES: it was added
+  virtual std::uint32_t place_of_block(std::size_t i) const noexcept = 0;
+
+ protected:
+  std::uint64_t time_ = 0;
+};
 
 // The extent of a sweep, by which it is cut into parts.
 struct SweepExtent {
@@ -94,5 +170,31 @@ class Timeline {
 // The numbers of the sequences that begin in [start, stop) of nominal time.
 std::vector<std::uint64_t> sequences_between(const Timeline& timeline, std::uint64_t start,
                                              std::uint64_t stop);
+
+// The sweeps of a corpus, one after the other.
+class SweepTimeline final : public Timeline,
+                            public std::enable_shared_from_this<SweepTimeline> {
+ public:
+  // Throws std::invalid_argument for no lanes, more than kMaxLanes, two windows, more than
+  // kMaxSamples samples in a sweep, or a corpus that contradicts itself.
+  SweepTimeline(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings);
+
+  static constexpr std::uint32_t kMaxLanes = (1U << 16) - 1;
+  static constexpr std::uint64_t kMaxSamples = (std::uint64_t{1} << 47) - 1;
+
+  std::uint64_t num_samples() const noexcept override { return corpus_->chunks.num_samples(); }
+  std::unique_ptr<Cursor> cursor(std::uint64_t time) const override;
+  std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep) const override;
+  SweepExtent extent() const override;
+  std::vector<TimelinePart> parts(std::uint64_t limit) const override {
+    return {{.timeline = in_lanes(), .limit = limit}};
+  }
+  std::shared_ptr<const SweepTimeline> in_lanes() const override { return shared_from_this(); }
+
+  Sweep sweep(std::uint64_t number) const { return {corpus_, settings_, number}; }
+
+  // Nominal time of the first sequence that begins at or after `time`.
+  std::uint64_t start_at_or_after(std::uint64_t time) const;
+};
 
 }  // namespace sweephand

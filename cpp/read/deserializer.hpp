@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace sweephand {
 
@@ -33,6 +34,20 @@ class Deserializer {
   // The sequences with these numbers, as a chunk of just them. Called from several threads at
   // once, for kSequences only.
   virtual std::shared_ptr<const Chunk> fetch(std::span<const std::uint64_t> sequences);
+};
+
+// Data in memory, or in files that are read sequence by sequence: one chunk that is always
+// loaded.
+class ResidentDeserializer final : public Deserializer {
+ public:
+  explicit ResidentDeserializer(std::shared_ptr<const Chunk> corpus)
+      : corpus_(std::move(corpus)) {}
+
+  std::shared_ptr<const Chunk> load(std::uint64_t /*chunk*/) override { return corpus_; }
+  Access access() const noexcept override { return Access::kResident; }
+
+ private:
+  std::shared_ptr<const Chunk> corpus_;
 };
 
 }  // namespace sweephand

@@ -1,9 +1,7 @@
 #include "read/frames.hpp"
 
 #include <algorithm>
-#include <span>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace sweephand {

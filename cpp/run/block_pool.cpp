@@ -1,6 +1,6 @@
 #include "run/block_pool.hpp"
 
-#include "run/fork_count.hpp"
+#include "run/thread_group.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,6 @@
 #include <mutex>
 #include <new>
 #include <sys/mman.h>
-#include <thread>
 
 namespace sweephand {
 namespace {

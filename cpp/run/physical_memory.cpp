@@ -1,7 +1,6 @@
 #include "run/physical_memory.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <limits>

@@ -1,10 +1,27 @@
 #include "run/thread_group.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <pthread.h>
+#include <stdexcept>
 #include <system_error>
-#include <utility>
 
 namespace sweephand {
+namespace {
+
+std::atomic<std::uint64_t>& num_forks() noexcept {
+  static std::atomic<std::uint64_t> forks{0};
+  return forks;
+}
+
+void count() { num_forks().fetch_add(1, std::memory_order_relaxed); }
+
+}  // namespace
+
+std::uint64_t fork_count() noexcept {
+  [[maybe_unused]] static const int registered = ::pthread_atfork(nullptr, nullptr, count);
+  return num_forks().load(std::memory_order_relaxed);
+}
 
 ThreadGroup::~ThreadGroup() {
   for (std::thread& thread : threads_) thread.join();
@@ -51,6 +68,35 @@ bool ThreadGroup::end(std::chrono::duration<double> limit) {
   lock.unlock();  // before they are joined
   for (std::thread& thread : ended) thread.join();
   return true;
+}
+
+Turn::Turn(Poll poll, Turns& turns) : poll_(std::move(poll)), turns_(&turns) {
+  const std::scoped_lock lock(turns.mutex_);
+  number_ = turns.num_taken_++;
+  turns.present_.insert(number_);
+}
+
+void Turn::wait() const {
+  if (turns_ == nullptr) return;
+  std::unique_lock lock(turns_->mutex_);
+  if (!dropped_) turns_->present_.insert(number_);
+  wait_until(turns_->changed_, lock, poll_,
+             [&] { return dropped_ || *turns_->present_.begin() == number_; });
+  if (dropped_) throw std::runtime_error("nobody wants this minibatch any more");
+}
+
+void Turn::pass() const {
+  if (turns_ == nullptr) return;
+  const std::scoped_lock lock(turns_->mutex_);
+  if (turns_->present_.erase(number_) > 0) turns_->changed_.notify_all();
+}
+
+void Turn::drop() {
+  if (turns_ == nullptr) return;
+  const std::scoped_lock lock(turns_->mutex_);
+  dropped_ = true;
+  turns_->present_.erase(number_);
+  turns_->changed_.notify_all();
 }
 
 }  // namespace sweephand

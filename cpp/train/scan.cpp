@@ -1,12 +1,8 @@
 #include "train/scan.hpp"
 
 #include "base/cpu.hpp"
-#include "base/element.hpp"
-#include "train/tensor.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 
 namespace sweephand {
 namespace {

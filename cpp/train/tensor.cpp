@@ -1,15 +1,6 @@
 #include "train/tensor.hpp"
 
-#include "base/element.hpp"
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <iterator>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
 
 namespace sweephand {
 

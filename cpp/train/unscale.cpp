@@ -1,16 +1,11 @@
 #include "train/unscale.hpp"
 
 #include "train/scan.hpp"
-#include "train/tensor.hpp"
 
 #include <bit>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <span>
 #include <type_traits>
-#include <vector>
 
 namespace sweephand {
 namespace {

@@ -3,17 +3,9 @@
 #include "base/cpu.hpp"
 #include "base/element.hpp"
 #include "base/half.hpp"
-#include "train/tensor.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <type_traits>
-#include <variant>
-#include <vector>
 
 namespace sweephand {
 namespace {

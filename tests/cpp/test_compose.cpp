@@ -10,8 +10,8 @@
 #include "compose/fit.hpp"
 #include "compose/packed.hpp"
 #include "index/corpus.hpp"
-#include "order/merge.hpp"
-#include "order/sweep_timeline.hpp"
+#include "order/sweep_cursor.hpp"
+#include "order/timeline.hpp"
 
 #include <algorithm>
 #include <atomic>

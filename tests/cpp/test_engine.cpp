@@ -6,9 +6,8 @@
 #include "compose/fit.hpp"
 #include "engine/engine.hpp"
 #include "no_threads.hpp"
-#include "order/sweep_timeline.hpp"
+#include "order/timeline.hpp"
 #include "run/thread_group.hpp"
-#include "run/waiting.hpp"
 
 #include <algorithm>
 #include <atomic>

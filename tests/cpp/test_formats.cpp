@@ -5,7 +5,7 @@
 #include "formats/decimal.hpp"
 #include "formats/numbers.hpp"
 #include "formats/varint.hpp"
-#include "read/column_vector.hpp"
+#include "read/column.hpp"
 
 #include <algorithm>
 #include <array>

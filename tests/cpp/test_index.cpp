@@ -1,8 +1,7 @@
 // Tables of chunks, against sums one by one.
 #include "check.hpp"
 #include "index/chunk_table.hpp"
-#include "index/grouped_counts.hpp"
-#include "index/starts.hpp"
+#include "index/counts.hpp"
 
 #include <cstdint>
 #include <limits>

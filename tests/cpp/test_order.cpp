@@ -2,7 +2,7 @@
 #include "base/mix.hpp"
 #include "check.hpp"
 #include "index/corpus.hpp"
-#include "order/sweep_timeline.hpp"
+#include "order/timeline.hpp"
 
 #include <algorithm>
 #include <cstddef>

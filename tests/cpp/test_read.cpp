@@ -1,11 +1,9 @@
 // Vectors for columns, and files that are mapped.
 #include "base/mix.hpp"
 #include "check.hpp"
-#include "read/change_time.hpp"
-#include "read/column_vector.hpp"
+#include "read/column.hpp"
 #include "read/extents.hpp"
 #include "read/file.hpp"
-#include "read/mapping.hpp"
 
 #include <algorithm>
 #include <array>

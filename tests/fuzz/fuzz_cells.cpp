@@ -2,7 +2,7 @@
 // and fractions are what the C library rounds to.
 #include "../cpp/check.hpp"
 #include "driver.hpp"
-#include "formats/text_numbers.hpp"
+#include "formats/numbers.hpp"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include "../cpp/check.hpp"
 #include "base/error.hpp"
 #include "driver.hpp"
-#include "formats/ctf_chunks.hpp"
+#include "formats/ctf.hpp"
 #include "formats/ctf_index.hpp"
 #include "formats/ctf_scanner.hpp"
 #include "formats/ledger.hpp"

@@ -5,7 +5,6 @@
 #include "../cpp/check.hpp"
 #include "base/error.hpp"
 #include "driver.hpp"
-#include "formats/tar_headers.hpp"
 #include "formats/tar_samples.hpp"
 #include "read/byte_source.hpp"
 

@@ -4,7 +4,6 @@
 #include "base/error.hpp"
 #include "driver.hpp"
 #include "formats/ledger.hpp"
-#include "formats/record_blocks.hpp"
 #include "formats/record_frames.hpp"
 #include "formats/tfrecord.hpp"
 #include "read/byte_source.hpp"

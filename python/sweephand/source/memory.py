@@ -14,7 +14,7 @@ from sweephand.layouts import Layout
 from sweephand.source.options import SourceOptions
 
 _FEW_SEQUENCES = 10_000
-_LOADED_AHEAD = 0.25  # of a window: cpp/engine/look_ahead.hpp
+_LOADED_AHEAD = 0.25  # of a window: cpp/engine/engine.hpp
 _WORD = 8  # bytes of an offset, of a number as it is parsed, and of a place in a block
 _MOST_GROWTH = 8  # of numbers that are parsed: a byte of a record is a word
 _SPARSE_GROWTH = 3  # a pair of four bytes is a word and an index of four

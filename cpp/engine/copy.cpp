@@ -1,14 +1,10 @@
-#include "engine/convert.hpp"
+#include "engine/copy.hpp"
 
 #include "base/cpu.hpp"
-#include "base/element.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <concepts>
-#include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 #include <utility>
