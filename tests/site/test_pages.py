@@ -90,6 +90,9 @@ def test_what_is_no_markup_is_escaped_and_code_is_left() -> None:
     lines = ["A |b|.", "", ">>> f(*a)", "{1} | {2}", "", "|c|"]
     read_docstring(lines, "function", escaped)
     assert lines == [r"A \|b\|.", "", ">>> f(*a)", "{1} | {2}", "", r"\|c\|"]
+    lines = ["A grammar::", "", "    a = b | c", "", "    d = |e|", "", "|f|"]
+    read_docstring(lines, "function", escaped)
+    assert lines == ["A grammar::", "", "    a = b | c", "", "    d = |e|", "", r"\|f\|"]
 
 
 def test_a_number_is_not_described_by_its_type() -> None:
