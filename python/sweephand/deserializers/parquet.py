@@ -63,6 +63,13 @@ class ParquetDeserializer(ArrowUnits):
         groups of more than 1 GiB; if a column is missing, has nulls (beyond ``max_errors``),
         differs in type between files, or has a type that cannot be served.
 
+    Notes
+    -----
+    A dictionary is served as its values. Hugging Face's ``Array2D`` to ``Array5D`` are one
+    sample of their shape, or a sequence if the first extent is None; its ``Image`` and
+    ``Audio`` are ``bytes``. Page checksums are verified if the writer stored them; without
+    them a flipped bit in a value is not detected.
+
     Examples
     --------
     >>> import pyarrow as pa, pyarrow.parquet as pq, sweephand as sh, tempfile, pathlib

@@ -75,6 +75,12 @@ class WebDatasetDeserializer(PlacedDeserializer):
         are damaged; beyond ``max_errors`` if a header is damaged, the archive is cut, a sample
         has a field twice or repeats a key, or a decoded member contradicts its name.
 
+    Notes
+    -----
+    Folders, links, names without an extension and names that begin with a dot are ignored.
+    Pickled fields (``pyd``, ``pkl``, ``pth``) are left out; one that is named is served as
+    ``bytes``. Long names and sizes of GNU and pax are read; sparse members are refused.
+
     References
     ----------
     https://github.com/webdataset/webdataset

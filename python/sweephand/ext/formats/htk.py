@@ -83,6 +83,12 @@ class HTKFeatureDeserializer(DerivedDeserializer, SelfDescribed):
         or dimension; beyond ``max_errors`` if a header does not fit its file or declares no
         floats, or an archive lacks the frames of an utterance.
 
+    Notes
+    -----
+    All kinds of floats are served, such as MFCC, FBANK, PLP and USER, with any qualifiers but
+    ``_V``; compressed ones (``_C``) are decoded, and checksums (``_K``) are not verified.
+    Waveforms, IREFC and DISCRETE are refused. The byte order follows from the size of the file.
+
     References
     ----------
     S. Young et al., The HTK Book, "HTK Format Parameter Files".
