@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
     "core": (53_690, 362),
-    "extensions": (20_070, 102),
+    "extensions": (19_920, 93),
     "a source over arrays": (12_120, 73),
     "C++": (28_870, 187),
     "tests": (71_490, None),

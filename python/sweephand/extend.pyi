@@ -106,7 +106,7 @@ from sweephand.errors import shown as shown
 from sweephand.errors import some_of as some_of
 from sweephand.events.event import event_of as event_of
 from sweephand.events.event_list import digest_of as digest_of
-from sweephand.ext.formats.array_record_reader import ArrayRecords as ArrayRecords
+from sweephand.ext.formats.array_record import ArrayRecords as ArrayRecords
 from sweephand.files.access import access_to as access_to
 from sweephand.files.content_file import ContentFile as ContentFile
 from sweephand.files.find import find_files as find_files

@@ -62,11 +62,8 @@ class CBFDeserializer(IndexedDeserializer):
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all; ``field`` is the name in the file. Dense samples are float32 or float64
         of shape (dimension,), sparse ones come as from `CTFDeserializer`.
-    index : {"auto", "cache", None}
-        Place of the index: beside the files, or in a cache folder if that is not writable; only
-        in the cache folder; nowhere, so that it is built again each time.
-    ids : sequence of str or int, optional
-        Ids of the sequences, by which they are joined; the format has none.
+    index, ids
+        As in `ParquetDeserializer`.
 
     Raises
     ------

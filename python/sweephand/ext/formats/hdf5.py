@@ -1,27 +1,38 @@
-"""HDF5 files: bare data sets are read in place, all other data sets by h5py."""
+"""HDF5 files: bare data sets are read in place, all other data sets by h5py.
+
+A row of any length is stored as ``length (4 bytes) | address of its heap | number in that
+heap``. The library believes the length: one flipped bit, and it converts 2^32 elements of
+nothing for minutes. So lengths that the file contradicts are refused before they are read.
+
+Links, virtual data sets and external raw bytes name other files, and HDF5 would open whatever
+is named there, or take this file for it. So links are followed here, one by one, and none to
+another file is.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import StreamDef
-from sweephand.ext.formats.array_elements import TEXT, StoredArray, element_of
-from sweephand.ext.formats.array_group import ArrayGroup, Offsets, Places
-from sweephand.ext.formats.array_units import ArrayUnits
-from sweephand.ext.formats.hdf5_links import (
-    ExternalArray,
-    check_own,
-    elsewhere,
-    find_object,
+from sweephand.ext.formats.array_units import (
+    TEXT,
+    ArrayGroup,
+    ArrayUnits,
+    Offsets,
+    Places,
+    StoredArray,
+    element_of,
 )
-from sweephand.ext.formats.hdf5_rows import RowsOfAnyLength
 from sweephand.extend import (
     Files,
     Keep,
@@ -32,11 +43,12 @@ from sweephand.extend import (
     SampleType,
     SourceFile,
     StreamsLike,
+    open_regular,
 )
 
 h5py = OptionalModule("h5py", extra="hdf5")
-
 _HEAD = 1 << 16  # bytes of a request for HDF5's own metadata
+_MOST_LINKS = 64  # soft ones on the way to a data set
 
 
 class HDF5Deserializer(ArrayUnits):
@@ -58,12 +70,8 @@ class HDF5Deserializer(ArrayUnits):
         The data set with the begin of each sequence, and the end: for all data sets with as
         many rows as its last number, or by a dict from the path of a data set to that of its
         offsets. By default ``NAME_offsets`` has those of ``NAME``.
-    index : {"auto", "cache", None}
-        Place of the index: beside the files, or in a cache folder if that is not writable; only
-        in the cache folder; nowhere, so that it is built again each time.
-    ids : str, or sequence of str or int, optional
-        Ids of the sequences, by which they are joined: a data set with one integer or text in
-        every row, or one id for each sequence.
+    index, ids
+        As in `ParquetDeserializer`.
     external_files : bool
         Also serve data sets with raw bytes in other files ("external storage"), from local
         files: such a data set may name any file of this machine. Links to other files and
@@ -205,3 +213,151 @@ class _Group(ArrayGroup):
 
 def _is_array(found: object) -> bool:
     return isinstance(found, h5py.Dataset) and found.shape is not None
+
+
+class RowsOfAnyLength:
+    """A data set of rows of any length, or of texts."""
+
+    def __init__(self, array: Any, file: SourceFile) -> None:
+        self._array = array
+        self._file = file
+        self._width = array.id.get_type().get_size()  # of a row, as it is stored
+        base = h5py.check_vlen_dtype(array.dtype)
+        self._longest = file.size // (1 if base is None else base.itemsize)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the data set has."""
+        return getattr(self._array, name)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._array)
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        """Return a selection of the rows."""
+        begin, end, _ = rows.indices(len(self))
+        for lengths in self._lengths(begin, end):
+            if lengths.size and (longest := int(lengths.max())) > self._longest:
+                raise ValueError(f"a row of {longest} elements is longer than the file")
+        found: NDArray[Any] = self._array[rows]
+        return found
+
+    def _lengths(self, begin: int, end: int) -> list[NDArray[np.uint32]]:
+        """Return the lengths of rows, or of more; HDF5 has no filters of such rows."""
+        array = self._array
+        if array.file.userblock_size:  # places may count from its end
+            return []
+        if array.chunks is None:
+            offset = array.id.get_offset()
+            if offset is None:  # in the header, where little fits
+                return []
+            row = self._width * math.prod(array.shape[1:])
+            stored = self._file.fetch(offset + begin * row, max(0, end - begin) * row)
+            return [self._first_words(stored.tobytes())]
+        found: list[NDArray[np.uint32]] = []
+
+        def note(chunk: Any) -> None:
+            first = chunk.chunk_offset[0]
+            if first < end and first + array.chunks[0] > begin:
+                stored = self._file.fetch(chunk.byte_offset, chunk.size).tobytes()
+                found.append(self._first_words(stored))
+
+        array.id.chunk_iter(note)
+        return found
+
+    def _first_words(self, stored: bytes) -> NDArray[np.uint32]:
+        rows = np.frombuffer(stored, np.uint8)
+        rows = rows[: len(rows) // self._width * self._width].reshape(-1, self._width)
+        return np.ascontiguousarray(rows[:, :4]).view("<u4").reshape(-1)
+
+
+def find_object(file: Any, path: str) -> Any | None:
+    """Return the data set or group that has a path; None if there is none."""
+    place, names = file, _names(path)
+    num_links = 0
+    while names:
+        name = names.pop(0)
+        if not isinstance(place, h5py.Group):
+            return None
+        link = place.get(name, getlink=True)
+        if isinstance(link, h5py.ExternalLink):
+            raise ValueError(
+                f"{name!r} is a link to {link.path!r} in the file {link.filename!r}, and links "
+                "to other files are not followed: give that file itself"
+            )
+        if isinstance(link, h5py.SoftLink):
+            num_links += 1
+            if num_links > _MOST_LINKS:
+                raise ValueError(f"{path!r} is a link that leads in a circle")
+            place = file if link.path.startswith("/") else place
+            names = _names(link.path) + names
+        elif link is None:
+            return None
+        else:
+            place = place[name]
+    return place
+
+
+def check_own(array: Any) -> None:
+    """Refuse a data set that is made of other data sets."""
+    if not array.is_virtual:
+        return
+    sources = array.virtual_sources()
+    origin = f", of {sources[0].dset_name!r} in {sources[0].file_name!r}" if sources else ""
+    raise ValueError(
+        f"it is a virtual data set{origin}, and other data sets are not opened for it: give "
+        "the files that it is made of, or a copy that h5py has read"
+    )
+
+
+def elsewhere(array: Any) -> list[tuple[str, int, int]]:
+    """Return the places of external raw bytes: name, offset and size."""
+    made = array.id.get_create_plist()
+    found = [made.get_external(number) for number in range(made.get_external_count())]
+    return [(os.fsdecode(name), int(offset), int(size)) for name, offset, size in found]
+
+
+@dataclass(frozen=True)
+class ExternalArray:
+    """A data set whose raw bytes are in other files, which a user has allowed."""
+
+    array: Any  # the source of dtype and shape
+    folder: str  # what names of files are relative to
+    chunks: None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+        return tuple(map(int, self.array.shape))
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of its elements."""
+        return self.array.dtype
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        """Return a selection of the rows."""
+        begin, end, _ = rows.indices(len(self.array))
+        width = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
+        content = b"".join(self._pieces(begin * width, max(begin, end) * width))
+        return np.frombuffer(content, self.dtype).reshape(-1, *self.shape[1:])
+
+    def _pieces(self, begin: int, end: int) -> Iterator[bytes]:
+        """Yield the bytes of a range, from one file after the other."""
+        first = 0  # byte of the data set that is the first of a file
+        for name, offset, size in elsewhere(self.array):
+            start, stop = max(begin, first), min(end, first + size)
+            if start < stop:
+                with open_regular(Path(self.folder, name)) as file:
+                    file.seek(offset + start - first)
+                    piece = file.read(stop - start)
+                if len(piece) < stop - start:
+                    raise ValueError(f"the file {name!r} ends before its raw bytes do")
+                yield piece
+            first += size
+        if end > max(begin, first):
+            raise ValueError(f"its files have {first} of {end} bytes")
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name not in ("", ".")]

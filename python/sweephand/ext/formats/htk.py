@@ -1,17 +1,36 @@
-"""HTK's feature files, by lists of them (SCP)."""
+"""HTK's feature files (the HTK Book, "HTK Format Parameter Files"), and lists of them (SCP).
+
+    int32 frames | int32 period, in 100 ns | int16 bytes of a frame | int16 kind
+    [compressed: float32 a[dimension] | float32 b[dimension]]
+    frame | frame | ... [| uint16 checksum]
+
+Written big-endian, or in the machine's order. A value is a float32, or, compressed, an int16
+that denotes (value + b) / a; the header then counts a and b as four frames.
+
+A line of a list says which frames of which file a sequence is:
+
+    speaker/one.mfc        the id is the path without its suffix
+    one=all.chunk[0,34]    or the key; of an archive the first and the last frame
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any
+import os
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
+from os import fsdecode
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import DataError, Deserializer, StreamDef, StreamDefs
-from sweephand.ext.formats.htk_header import HTK_HEADER_BYTES, HtkHeader, parse_header
-from sweephand.ext.formats.htk_list import read_lists
 from sweephand.ext.formats.htk_streams import HTKStreamDef, speech_streams
 from sweephand.extend import (
     Advance,
@@ -21,6 +40,8 @@ from sweephand.extend import (
     Corpus,
     DerivedDeserializer,
     Facts,
+    FileList,
+    Files,
     Index,
     IndexedDeserializer,
     Keep,
@@ -35,14 +56,33 @@ from sweephand.extend import (
     brief,
     bytes_at,
     check_int,
+    empty_corpus,
+    find_files,
+    guarded,
     head_of,
+    is_url,
     join,
     offsets_of,
+    printable,
     require,
 )
 
 _NO_BYTES: NDArray[np.uint8] = np.empty(0, np.uint8)
 _CHUNK_FRAMES = 90_000  # 15 minutes, as CNTK has it
+HTK_HEADER_BYTES = 12
+_BASE = 0o77
+_COMPRESSED = 0o2000
+_CHECKSUM = 0o10000
+_QUANTIZED = 0o40000  # with a codebook index after the values
+_LAST_KIND = 11
+_SCALE_FRAMES = 4  # the frames that a and b are counted as
+_REFUSED = {
+    0: "a waveform, not frames of features",
+    5: "reflection coefficients as int16 (IREFC), which are not read",
+    10: "indices of a codebook (DISCRETE), which are not read",
+}
+_HERE = ".../"  # as CNTK writes the folder of the list
+_RANGE = re.compile(rb"(.+)\[(\d{1,10}),(\d{1,10})\]", re.DOTALL)
 
 
 class HTKFeatureDeserializer(DerivedDeserializer, SelfDescribed):
@@ -67,9 +107,8 @@ class HTKFeatureDeserializer(DerivedDeserializer, SelfDescribed):
     chunk_frames : int, optional
         Frames in a chunk, the unit that a window shuffles; by default 90,000, or 15 minutes, as
         in CNTK, and with ``context`` fewer, for a chunk of the same size.
-    index : {"auto", "cache", None}
-        Place of the index: beside the files, or in a cache folder if that is not writable; only
-        in the cache folder; nowhere, so that it is built again each time.
+    index
+        As in `ParquetDeserializer`.
 
     Raises
     ------
@@ -347,3 +386,188 @@ def open_features(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
         for name, one in definitions.items()
     }
     return HTKFeatureDeserializer(StreamDefs(streams), index=wanted.index)
+
+
+@dataclass(frozen=True)
+class HtkHeader:
+    """What the first bytes of a file state.
+
+    Attributes
+    ----------
+    order : {">", "<"}
+        Of the bytes of a number.
+    num_frames, period, frame_bytes, kind : int
+        The period in 100 ns.
+    """
+
+    order: str
+    num_frames: int
+    period: int
+    frame_bytes: int
+    kind: int
+
+    @property
+    def is_compressed(self) -> bool:
+        """True if values are int16."""
+        return bool(self.kind & _COMPRESSED)
+
+    @property
+    def dimension(self) -> int:
+        """Values in a frame."""
+        return self.frame_bytes // (2 if self.is_compressed else 4)
+
+    @property
+    def begin(self) -> int:
+        """Where the first frame begins."""
+        return HTK_HEADER_BYTES + (8 * self.dimension if self.is_compressed else 0)
+
+    def decode(
+        self, frames: NDArray[np.uint8], scale: NDArray[np.uint8]
+    ) -> NDArray[np.float32]:
+        """Return stored frames, shape (frames, dimension); `scale` is a and b as stored."""
+        shape = -1, self.dimension
+        if not self.is_compressed:
+            return frames.view(f"{self.order}f4").astype(np.float32).reshape(shape)
+        a, b = scale.view(f"{self.order}f4").astype(np.float32).reshape(2, -1)
+        values = frames.view(f"{self.order}i2").astype(np.float32).reshape(shape)
+        with np.errstate(all="ignore"):  # a scale of zero, too, is the file's
+            values += b
+            values /= a
+        return values
+
+
+def parse_header(head: bytes, file_bytes: int) -> HtkHeader:
+    """Return the header of a file of `file_bytes`, whose size also decides its byte order.
+
+    Raises
+    ------
+    DataError
+        If header and size do not match in either order, or the file holds no frames of floats.
+    """
+    if len(head) < HTK_HEADER_BYTES:
+        raise DataError("the file ends within its header of 12 bytes", offset=0)
+    sizes = []
+    for order in "><":
+        frames, period, frame_bytes, kind = struct.unpack_from(f"{order}IIHH", head)
+        size = HTK_HEADER_BYTES + frames * frame_bytes + (2 if kind & _CHECKSUM else 0)
+        if size == file_bytes:
+            break
+        sizes.append(f"{frames} frames of {frame_bytes} bytes, which are {size} with it")
+    else:
+        raise DataError(f"the header tells of {sizes[0]}; the file has {file_bytes}", offset=0)
+    if reason := _refusal(kind, frame_bytes):
+        raise DataError(f"the file holds {reason}", offset=10)
+    if kind & _COMPRESSED:
+        if frames < _SCALE_FRAMES:
+            raise DataError("the file ends within the scale of its compressed values", offset=0)
+        frames -= _SCALE_FRAMES
+    return HtkHeader(order, frames, period, frame_bytes, kind)
+
+
+def _refusal(kind: int, frame_bytes: int) -> str:
+    """Return the reason to refuse a kind, as its values are no floats; "" if it is served."""
+    base = kind & _BASE
+    if base in _REFUSED:
+        return _REFUSED[base]
+    if base > _LAST_KIND:
+        return "frames of a kind that HTK does not define"
+    if kind & _QUANTIZED:
+        return "indices of a codebook behind the values (_V), which are not read"
+    if frame_bytes == 0:
+        return "frames without values"
+    if frame_bytes % (2 if kind & _COMPRESSED else 4):
+        return "frames that are no whole number of values"
+    return ""
+
+
+class Entry(NamedTuple):
+    """A sequence, and the frames of a file that it is."""
+
+    key: str
+    path: str
+    first: int = 0
+    length: int = -1  # all that the file has
+
+
+def read_lists(scp: Files, root: PathLike | None) -> tuple[list[Entry], FileList]:
+    """Return the sequences of lists in their order, and the files of frames, each once.
+
+    A feature file among the lists is a single sequence. Relative paths are those in the folder
+    `root`, by default in that of each list.
+    """
+    given = find_files(scp, as_given=True).files
+    entries: list[Entry] = []
+    lists: list[str] = []
+    for file in given:
+        if is_features(file):
+            entries.append(Entry(without_suffix(file.name), file.spec))
+        else:
+            entries += _read_list(file, root)
+            lists.append(file.path)
+    if not entries:
+        raise empty_corpus([file.path for file in given])
+    paths = list(dict.fromkeys(one.path for one in entries))
+    with guarded(", ".join(lists)):
+        return entries, find_files(paths, as_given=True)
+
+
+def is_features(file: SourceFile) -> bool:
+    """Return True if a file holds features, whose header always has zeros, and is no list.
+
+    An empty one is damaged, unless it has the name of a list.
+    """
+    if not file.size:
+        return not file.name.lower().endswith(".scp")
+    return b"\0" in file.read(0, min(file.size, HTK_HEADER_BYTES)).tobytes()
+
+
+def without_suffix(path: str) -> str:
+    """Return a path without the suffix of its last part."""
+    stem, dot, suffix = path.rpartition(".")
+    return stem if dot and "/" not in suffix and stem.rpartition("/")[2] else path
+
+
+def quoted(content: bytes) -> str:
+    """Return the beginning of a line for an error."""
+    return f'"{printable(fsdecode(content[:80]))}"'
+
+
+def _read_list(file: SourceFile, root: PathLike | None) -> Iterator[Entry]:
+    folder, slash, _ = file.spec.rpartition("/")
+    folder = folder or slash or "."
+    beside = folder if root is None else os.fspath(root)
+    joined = cache(lambda path: _join(fsdecode(path), folder, beside))
+    offset = 0
+    for number, content in enumerate(BytesIO(file.fetch(0, file.size).data), 1):
+        if line := content.strip():
+            key, path, first, length = _parts(line)
+            if not (key and path) or b"\0" in path:
+                reason = (
+                    f"the line {quoted(line)} names no frames: a line is PATH, or "
+                    "KEY=PATH[FIRST,LAST]"
+                )
+                raise DataError(reason, file.path, offset, line=number)
+            yield Entry(without_suffix(fsdecode(key)), joined(path), first, length)
+        offset += len(content)
+
+
+def _parts(line: bytes) -> tuple[bytes, bytes, int, int]:
+    """Return key, path, first frame and their number; no path if the range is none."""
+    key, equals, path = map(bytes.strip, line.partition(b"="))
+    if not equals:
+        return line, line, 0, -1
+    if not path.endswith(b"]"):
+        return key, path, 0, -1
+    found = _RANGE.fullmatch(path)
+    first, last = (int(found[2]), int(found[3])) if found else (1, 0)
+    return key, found[1] if found and first <= last < 2**32 else b"", first, last - first + 1
+
+
+def _join(path: str, folder: str, root: str) -> str:
+    if path.startswith(_HERE):
+        path, root = path.removeprefix(_HERE), folder
+    if is_url(path) or Path(path).is_absolute():
+        return path
+    if is_url(root):
+        return f"{root.rstrip('/')}/{path}"
+    return os.path.normpath(os.path.join(root, path))  # noqa: PTH118 - text stays text

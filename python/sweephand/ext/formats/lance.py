@@ -11,20 +11,14 @@ https://lance.org/format
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sweephand import DataError, StreamDefs
-from sweephand.ext.formats.lance_reader import (
-    bytes_per_row,
-    check_process,
-    data_files,
-    lance,
-    lance_errors,
-    open_dataset,
-)
 from sweephand.extend import (
     Advance,
     AnyPath,
@@ -35,12 +29,14 @@ from sweephand.extend import (
     Index,
     Keep,
     Ledger,
+    OptionalModule,
     RowIds,
     SourceFile,
     StoredCorpus,
     StreamsLike,
     UnitScan,
     check_row_runs,
+    data_errors,
     empty_batch,
     is_url,
     spec_of,
@@ -50,6 +46,10 @@ from sweephand.extend import (
 )
 
 _UNIT_BYTES = 1 << 20
+lance = OptionalModule("lance", extra="lance")
+lance_file = OptionalModule("lance.file", extra="lance")
+_PANIC = "PanicException"  # of Rust: no Exception
+_used_in: list[int] = []  # the process whose threads Lance has
 
 
 class LanceDeserializer(ArrowUnits):
@@ -69,10 +69,7 @@ class LanceDeserializer(ArrowUnits):
         As in `ParquetDeserializer`.
     version : int or str, optional
         The number of a version, or a tag; by default the newest.
-    index : {"auto", "cache", None}
-        Place of the index: in the folder, or in a cache folder if that is not writable; only in
-        the cache folder; nowhere, so that it is built again each time.
-    ids : str, or sequence of str or int, optional
+    index, ids
         As in `ParquetDeserializer`.
 
     Attributes
@@ -231,3 +228,76 @@ class LanceDeserializer(ArrowUnits):
 def is_lance(path: AnyPath) -> bool:
     """Return True if a folder is a table."""
     return path.is_dir() and (path / "_versions").is_dir() and (path / "data").is_dir()
+
+
+@contextmanager
+def lance_errors(path: str, what: str) -> Iterator[None]:
+    """Raise Lance's errors on damaged bytes as a DataError of one line."""
+    try:
+        with data_errors(path, what):
+            yield
+    except DataError as error:
+        raise DataError(" ".join(error.reason.split())[:300], path) from error
+    except BaseException as error:
+        if not isinstance(error, RuntimeError) and type(error).__name__ != _PANIC:
+            raise
+        reason = " ".join(str(error).split())[:300]
+        raise DataError(f"{what} cannot be decoded: {reason}", path) from error
+
+
+def open_dataset(root: str, version: int | str | None) -> Any:
+    """Return a dataset at a version; None is the newest, of a name that tag's."""
+    check_process()
+    with lance_errors(root, "the dataset"):
+        return lance.dataset(root, version=version)
+
+
+def check_process() -> None:
+    """Refuse to use Lance in a process that was forked off another that did."""
+    if not _used_in:
+        _used_in.append(os.getpid())
+    if _used_in[0] != os.getpid():
+        raise RuntimeError(
+            "Lance cannot be used in a process that was forked off one that used it, as its "
+            "threads are not here: start workers by 'spawn' or 'forkserver'"
+        )
+
+
+def data_files(root: str, fragment: Any) -> list[str]:
+    """Return the paths of a fragment's files."""
+    files, deletions = fragment.metadata.files, fragment.metadata.deletion_file
+    for one in files:
+        path = Path(one.path)
+        if path.is_absolute() or ".." in path.parts:
+            raise DataError(f"it names the file {one.path!r}, which is outside of it", root)
+    if any(getattr(one, "base_id", None) is not None for one in (*files, deletions)):
+        raise DataError(
+            f"fragment {fragment.fragment_id} is in another folder, as of a shallow clone: "
+            "give the dataset that it is of, or a copy",
+            root,
+        )
+    return [str(Path(root) / "data" / one.path) for one in files]
+
+
+def bytes_per_row(root: str, dataset: Any, fragment: Any, columns: Sequence[str]) -> float:
+    """Return the bytes of a row of these columns in a fragment's files."""
+    ids = {
+        number
+        for field in dataset.lance_schema.fields()
+        if field.name() in columns
+        for number in _ids_of(field)
+    }
+    size: int = 0
+    paths = data_files(root, fragment)
+    for path, file in zip(paths, fragment.metadata.files, strict=True):
+        if file.file_major_version < 2:  # which do not store the size of a column
+            size += Path(path).stat().st_size
+            continue
+        stored = lance_file.LanceFileReader(path).file_statistics().columns
+        places = zip(file.fields, file.column_indices, strict=True)
+        size += sum(stored[at].size_bytes for number, at in places if number in ids and at >= 0)
+    return size / max(1, int(fragment.physical_rows))
+
+
+def _ids_of(field: Any) -> list[int]:
+    return [field.id(), *(one for child in field.children() for one in _ids_of(child))]

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import DataError, Deserializer, StreamDef, StreamDefs
-from sweephand.ext.formats.htk_list import quoted, without_suffix
+from sweephand.ext.formats.htk import quoted, without_suffix
 from sweephand.ext.formats.htk_streams import HTKStreamDef, speech_streams
 from sweephand.extend import (
     Advance,
@@ -86,9 +86,8 @@ class HTKMLFDeserializer(IndexedDeserializer):
         connectionist temporal classification.
     frame_period : int
         The time of a frame in 100 ns.
-    index : {"auto", "cache", None}
-        Place of the index: beside the files, or in a cache folder if that is not writable; only
-        in the cache folder; nowhere, so that it is built again each time.
+    index
+        As in `ParquetDeserializer`.
 
     Raises
     ------

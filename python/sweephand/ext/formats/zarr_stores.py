@@ -15,9 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import DataError, Deserializer, StaleError, StreamDef
-from sweephand.ext.formats.array_elements import TEXT, StoredArray, element_of
-from sweephand.ext.formats.array_group import ArrayGroup, Offsets
-from sweephand.ext.formats.array_units import ArrayUnits
+from sweephand.ext.formats.array_units import (
+    TEXT,
+    ArrayGroup,
+    ArrayUnits,
+    Offsets,
+    StoredArray,
+    element_of,
+)
 from sweephand.extend import (
     AnyPath,
     FileList,
@@ -63,9 +68,8 @@ class ZarrDeserializer(ArrayUnits):
         The array with the begin of each sequence, and the end: of all arrays with as many
         rows as its last number, or by a dict from the path of an array to that of its offsets.
         By default ``NAME_offsets`` is that of ``NAME``.
-    ids : str, or sequence of str or int, optional
-        Ids of the sequences, by which they are joined: an array with one integer or text in
-        every row, or one id for each sequence.
+    ids
+        As in `ParquetDeserializer`.
 
     Raises
     ------
