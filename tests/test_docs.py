@@ -1,15 +1,32 @@
 """What README and docs show runs: Python as it stands, and the commands as they are spelled."""
 
+import json
 import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sweephand.cli import parser
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SKILL = ROOT / "python" / "sweephand" / "SKILL.md"
+PAGES = [ROOT / "README.md", SKILL, *sorted((ROOT / "docs").rglob("*.md"))]
+# The pages that are read from top to bottom, and the words that a reader has patience for.
+MOST_WORDS = {
+    "README.md": 750,
+    "docs/all.md": 1500,
+    "docs/design.md": 3000,
+    "docs/distributed.md": 1800,
+    "docs/from_cntk.md": 500,
+    "docs/from_keras.md": 500,
+    "docs/from_mxnet.md": 500,
+    "docs/from_tfds.md": 500,
+    "docs/layouts.md": 3500,
+    "docs/training.md": 2000,
+    "python/sweephand/SKILL.md": 1200,
+}
 NEEDED = {
     "docs/fine_tuning.md": ["tokenizers", "torch"],
     "docs/video.md": ["av"],
@@ -26,6 +43,23 @@ def blocks(page: Path, language: str) -> list[str]:
     )
 
 
+def make_readers_files(folder: Path) -> dict[str, object]:
+    """Write the files that a reader of README or SKILL.md has; return what else they have."""
+    np.save(folder / "tokens.npy", np.tile(np.arange(100, dtype=np.uint16)[::-1], 100))
+    talk = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]
+    (folder / "chat.jsonl").write_text(f"{json.dumps({'messages': talk})}\n" * 200)
+    for label in ("cat", "dog"):
+        (folder / "pictures" / label).mkdir(parents=True)
+        for number in range(50):
+            image = pytest.importorskip("PIL.Image").new("RGB", (40, 30), (number, 0, 0))
+            image.save(folder / "pictures" / label / f"{number}.png")
+
+    def tokenizer(messages: list[dict[str, str]]) -> tuple[list[int], list[int]]:
+        return [3, 1, 4, 1, 5], [0, 0, 0, 1, 1]
+
+    return {"tokenizer": tokenizer}
+
+
 FORMATS = ROOT / "docs" / "formats.md"  # a section by itself: tests/read/test_formats_page.py
 
 
@@ -38,6 +72,8 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
     names: dict[str, object] = {"__name__": "page"}
+    if page.name in ("README.md", "SKILL.md"):
+        names |= make_readers_files(tmp_path)
     for block in blocks(page, "python"):
         exec(compile(block, str(page), "exec"), names)
 
@@ -61,6 +97,17 @@ def test_the_files_that_a_page_names_are_there(page: Path) -> None:
         assert f"def {test}(" in (ROOT / file).read_text(), test
 
 
+@pytest.mark.parametrize("page", MOST_WORDS)
+def test_a_page_is_as_short_as_a_reader_has_patience(page: str) -> None:
+    assert len((ROOT / page).read_text().split()) <= MOST_WORDS[page]
+
+
+def test_the_addresses_of_llms_txt_are_pages() -> None:
+    targets = re.findall(r"\]\(([^)]+)\)", (ROOT / "llms.txt").read_text())
+    assert len(targets) > 5
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
 def test_pages_are_found() -> None:
     assert blocks(ROOT / "README.md", "python")
-    assert blocks(FORMATS, "python")
+    assert blocks(ROOT / "docs" / "all.md", "python")
