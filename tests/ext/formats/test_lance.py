@@ -170,10 +170,9 @@ def test_what_rust_panics_about_is_an_error_with_its_place(
             raise PanicException("called `unwrap` on\n an `Err` value")
 
     write(path, 0, 3)
+    files = FileList(sh.LanceDeserializer(path).files, [])
     monkeypatch.setattr(sh.LanceDeserializer, "_dataset", lambda self: Damaged())
-    monkeypatch.setattr(
-        sh.LanceDeserializer, "_list_fragments", lambda self: (FileList([], []), {}, [])
-    )
+    monkeypatch.setattr(sh.LanceDeserializer, "_list_fragments", lambda self: (files, {}, []))
     with pytest.raises(sh.DataError, match="the schema cannot be decoded: called") as caught:
         sh.LanceDeserializer(path)
     assert caught.value.file == path
