@@ -118,25 +118,12 @@ def nearest(a: int, b: int) -> int:
     return (a + b // 2) // b
 
 
-def pack_ranges(
-    corpus: ModelCorpus, settings: ModelSettings, length: int, sweep: int
-) -> Iterator[tuple[int, int, int]]:
-    """Every pack of a sweep as (lane, begin, end) in the list."""
+def pack_ranges(corpus: ModelCorpus, length: int) -> Iterator[tuple[int, int]]:
+    """Every pack of a sweep whose order is kept, as (begin, end) in the list."""
     total = corpus.num_samples
-    lanes = settings.num_lanes if settings.randomize else 1
-    cuts = [lane * total // lanes for lane in range(lanes + 1)]
-    block_begins = {0}
-    if not settings.keeps_order:
-        lists = model.base_lists(corpus, settings, sweep)
-        sizes = [sum(corpus.sizes[sequence] for sequence in block) for block in lists]
-        block_begins = set(itertools.accumulate(sizes, initial=0))
-    wanted = length * max(512, 2**14 // lanes)
-    for lane in range(lanes):
-        inner = [begin for begin in block_begins if cuts[lane] < begin < cuts[lane + 1]]
-        for a, b in itertools.pairwise(sorted({cuts[lane], *inner, cuts[lane + 1]})):
-            count = max(1, nearest(b - a, wanted))
-            for j in range(count):
-                yield lane, a + j * (b - a) // count, a + (j + 1) * (b - a) // count
+    count = max(1, nearest(total, length * 2**14))
+    for j in range(count):
+        yield j * total // count, (j + 1) * total // count
 
 
 @dataclass(frozen=True)
@@ -178,7 +165,7 @@ def rows_of_pack(
     return [tuple(pieces[place] for place in rows[r]) for r in order]
 
 
-def lanes_apart(
+def kept_rows(
     corpus: ModelCorpus,
     settings: ModelSettings,
     length: int,
@@ -186,47 +173,33 @@ def lanes_apart(
     sweep: int,
     limits: Limits,
 ) -> list[Row]:
-    """One sweep as rows of single lanes, in order. Sequences longer than a row are split."""
-    lanes = settings.num_lanes if settings.randomize else 1
+    """One sweep whose order is kept as rows. Sequences longer than a row are split."""
     order = model.sweep_list(corpus, settings, sweep)
-    starts = list(
-        itertools.accumulate((corpus.sizes[sequence] for sequence in order), initial=0)
-    )
-    placed = []  # offset in the lane, lane, pieces
-    for lane, begin, end in pack_ranges(corpus, settings, length, sweep):
+    starts = itertools.accumulate((corpus.sizes[sequence] for sequence in order), initial=0)
+    placed = list(zip(order, starts, strict=False))
+    result = []
+    time = sweep * corpus.num_samples
+    for begin, end in pack_ranges(corpus, length):
         pieces = [
             piece
-            for sequence, start in zip(order, starts[:-1], strict=True)
+            for sequence, start in placed
             if begin <= start < end
             for piece in pieces_of(sequence, corpus.sizes[sequence], length)
         ]
-        if not pieces:
-            continue
-        if not settings.keeps_order:
-            key = model.derive_key(model.ORDER_VERSION, settings.seed, 3, sweep, begin)
-            rows = rows_of_pack(pieces, length, key, limits)
+        sizes, counts = [piece.size for piece in pieces], limits.counts(pieces)
+        if any(map(any, counts)):
+            places = rows_within(sizes, length, counts, limits.most, look_ahead)
         else:
-            sizes, counts = [piece.size for piece in pieces], limits.counts(pieces)
-            if any(map(any, counts)):
-                places = rows_within(sizes, length, counts, limits.most, look_ahead)
-            else:
-                places = rows_in_order(sizes, length, look_ahead)
-            rows = [tuple(pieces[place] for place in row) for row in places]
-        offset = next(start for start in starts if start >= begin)
-        offset -= lane * corpus.num_samples // lanes
-        for row in rows:
-            placed.append((offset, lane, row))
-            offset += sum(piece.size for piece in row)
-    result = []
-    time = sweep * corpus.num_samples
-    for _, _, members in sorted(placed, key=lambda row: row[:2]):
-        result.append(Row(time, sweep, members))
-        time += sum(piece.size for piece in members)
+            places = rows_in_order(sizes, length, look_ahead)
+        for row in places:
+            members = tuple(pieces[place] for place in row)
+            result.append(Row(time, sweep, members))
+            time += sum(piece.size for piece in members)
     return result
 
 
 def pack_parts(corpus: ModelCorpus, settings: ModelSettings, length: int) -> int:
-    """Packs of a shuffled sweep whose lanes are together."""
+    """Packs of a shuffled sweep."""
     blocks = len(model.base_lists(corpus, settings, 0))
     windows = -(-blocks // settings.num_lanes)
     return max(
@@ -237,7 +210,7 @@ def pack_parts(corpus: ModelCorpus, settings: ModelSettings, length: int) -> int
     )
 
 
-def lanes_together(
+def shuffled_rows(
     corpus: ModelCorpus, settings: ModelSettings, length: int, sweep: int, limits: Limits
 ) -> list[Row]:
     """One shuffled sweep as rows of its parts, in order; long sequences are split."""
@@ -265,13 +238,12 @@ def packed_sweep(
     look_ahead: int,
     sweep: int,
     *,
-    apart: bool = False,
     limits: Limits = NO_LIMITS,
 ) -> list[Row]:
     """One sweep as rows, in order. Sequences longer than a row are split."""
-    if apart or settings.keeps_order:
-        return lanes_apart(corpus, settings, length, look_ahead, sweep, limits)
-    return lanes_together(corpus, settings, length, sweep, limits)
+    if settings.keeps_order:
+        return kept_rows(corpus, settings, length, look_ahead, sweep, limits)
+    return shuffled_rows(corpus, settings, length, sweep, limits)
 
 
 # 4. Parts of a sweep --------------------------------------------------------------------------

@@ -191,8 +191,8 @@ void bind_events(py::module_& room) {
 void bind_layouts(py::module_& room, PlannerClass& planner) {
   bind_layout<FitPlanner, Fitting>(room, planner, "Fitting").def(py::init<>());
   bind_layout<PackedPlanner, Packing>(room, planner, "Packing")
-      .def(py::init<std::uint32_t, std::uint64_t, bool, bool, std::uint32_t>(), "row_length"_a,
-           "look_ahead"_a, "split_long"_a, "lanes_apart"_a, "micro_batch_rows"_a)
+      .def(py::init<std::uint32_t, std::uint64_t, bool, std::uint32_t>(), "row_length"_a,
+           "look_ahead"_a, "split_long"_a, "micro_batch_rows"_a)
       .def(
           "within",
           [](Packing packing, std::shared_ptr<Sizes> counts, std::uint32_t most) {

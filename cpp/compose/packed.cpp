@@ -265,7 +265,6 @@ PackedPlanner::PackedPlanner(std::shared_ptr<const Timeline> timeline, const Pac
                              std::uint64_t limit)
     : timeline_(std::move(timeline)), packing_(packing), limit_(limit) {
   check(packing);
-  RowCursor::check(timeline_, packing);
 }
 
 // The most rows of the global minibatch.

@@ -24,7 +24,6 @@ struct Packing {
   std::uint32_t row_length = 0;   // in [1, 2^31]
   std::uint64_t look_ahead = 64;  // of an order that is kept, and of each corpus of a mixture
   bool split_long = false;  // sequences longer than a row are cut; without it, they are refused
-  bool lanes_apart = false;            // shuffled: no row holds sequences of two lanes
   std::uint32_t micro_batch_rows = 0;  // of every micro-batch of a share; 0: it is not grouped
   std::vector<Limit> limits{};
 };

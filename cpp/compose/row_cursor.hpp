@@ -27,9 +27,6 @@ class RowCursor {
   static std::uint64_t boundary(const std::shared_ptr<const Timeline>& timeline,
                                 const Packing& packing, std::uint64_t time);
 
-  // Throws std::invalid_argument where rows of lanes apart are asked of a mixture.
-  static void check(const std::shared_ptr<const Timeline>& timeline, const Packing& packing);
-
   RowCursor() = default;
   RowCursor(const RowCursor&) = delete;
   RowCursor& operator=(const RowCursor&) = delete;

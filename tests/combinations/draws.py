@@ -67,7 +67,6 @@ def layouts(is_mixture: bool) -> st.SearchStrategy[sh.Layout]:
         lengths,
         st.sampled_from(["split", "split", "drop", "error"]),
         look_ahead=st.sampled_from([1, 4, 64]),
-        lanes=st.sampled_from(["together"] * 5 + ["apart"] * (1 if is_mixture else 5)),
         micro_batch_rows=st.sampled_from([None, None, 1, 2, 3]),
     )
     bptt = packed if is_mixture else st.builds(sh.TruncatedBPTT, st.integers(2, 12))

@@ -60,9 +60,6 @@ def _of_features(combination: Combination) -> Iterator[str]:
         yield "is carried beside whole sequences"
     if isinstance(layout, sh.Frames) and combination.maps_values:
         yield "frames are cut of what is stored, and these sequences are mapped"
-    is_apart = isinstance(layout, sh.Packed) and layout.lanes == "apart"
-    if is_apart and combination.is_mixture and combination.settings.randomize:
-        yield "rows of a mixture are of all lanes: lanes='apart' is for one corpus"
 
 
 def _of_balance(combination: Combination) -> Iterator[str]:

@@ -97,7 +97,6 @@ def rows(combination: Combination) -> Iterator[Unit]:
             layout.row_length,
             layout.look_ahead,
             sweep,
-            apart=layout.lanes == "apart",
             limits=combination.limits(0),
         ):
             if limit is not None and row.time >= limit:

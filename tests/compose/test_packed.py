@@ -23,10 +23,8 @@ def planner(
     length: int,
     look_ahead: int = 64,
     limit: int = NO_LIMIT,
-    *,
-    apart: bool = False,
 ) -> _core.compose.Planner:
-    packing = _core.compose.Packing(length, look_ahead, True, apart, 0)
+    packing = _core.compose.Packing(length, look_ahead, True, 0)
     return _core.compose.Planner(core_timeline(corpus, settings), packing, limit)
 
 
@@ -46,33 +44,30 @@ def next_rows(core: _core.compose.Planner, size: int) -> list[tuple[Piece, ...]]
     return rows_of(core.next(core_request(size)))
 
 
-def model_rows(
-    corpus: ModelCorpus, settings: ModelSettings, length: int, *, apart: bool = False
-) -> list[Row]:
+def model_rows(corpus: ModelCorpus, settings: ModelSettings, length: int) -> list[Row]:
     """Two sweeps."""
     return [
         row
         for sweep in (0, 1)
-        for row in layouts.packed_sweep(corpus, settings, length, 64, sweep, apart=apart)
+        for row in layouts.packed_sweep(corpus, settings, length, 64, sweep)
     ]
 
 
 lengths = st.integers(1, 40)
 
 
-@given(any_timelines(), lengths, st.integers(1, 9), st.sampled_from([0, 1, FAR]), st.booleans())
+@given(any_timelines(), lengths, st.integers(1, 9), st.sampled_from([0, 1, FAR]))
 def test_the_rows_of_a_sweep_are_those_of_the_model(
     timeline: tuple[ModelCorpus, ModelSettings],
     length: int,
     look_ahead: int,
     sweep: int,
-    apart: bool,
 ) -> None:
     corpus, settings = timeline
-    core = planner(corpus, settings, length, look_ahead, apart=apart)
+    core = planner(corpus, settings, length, look_ahead)
     core.seek(sweep * corpus.num_samples)
     plan = core.next(core_request(TO_SWEEP_END))
-    expected = layouts.packed_sweep(corpus, settings, length, look_ahead, sweep, apart=apart)
+    expected = layouts.packed_sweep(corpus, settings, length, look_ahead, sweep)
     assert rows_of(plan) == [row.pieces for row in expected]
     assert plan.sweeps_ended == 1
     assert core.time == (sweep + 1) * corpus.num_samples
@@ -81,10 +76,10 @@ def test_the_rows_of_a_sweep_are_those_of_the_model(
 @given(st.data())
 def test_a_place_is_found_from_nominal_time_alone(data: st.DataObject) -> None:
     corpus, settings = data.draw(any_timelines())
-    length, apart = data.draw(lengths), data.draw(st.booleans())
-    rows = model_rows(corpus, settings, length, apart=apart)
+    length = data.draw(lengths)
+    rows = model_rows(corpus, settings, length)
     time = data.draw(st.integers(0, 2 * corpus.num_samples - 1))
-    core = planner(corpus, settings, length, apart=apart)
+    core = planner(corpus, settings, length)
     core.seek(time)
     wanted = next((row for row in rows if row.time >= time), None)
     if wanted is None:
@@ -97,16 +92,16 @@ def test_a_place_is_found_from_nominal_time_alone(data: st.DataObject) -> None:
 @given(st.data())
 def test_the_time_of_a_sequence_is_its_rows_time_and_column(data: st.DataObject) -> None:
     corpus, settings = data.draw(any_timelines())
-    length, apart = data.draw(lengths), data.draw(st.booleans())
+    length = data.draw(lengths)
     sweep = data.draw(st.sampled_from([0, 1, FAR]))
     sequence = data.draw(st.integers(0, corpus.num_sequences - 1))
     begins = {
         piece.sequence: row.time + sum(other.size for other in row.pieces[:column])
-        for row in layouts.packed_sweep(corpus, settings, length, 64, sweep, apart=apart)
+        for row in layouts.packed_sweep(corpus, settings, length, 64, sweep)
         for column, piece in enumerate(row.pieces)
         if piece.first == 0
     }
-    core = planner(corpus, settings, length, apart=apart)
+    core = planner(corpus, settings, length)
     time = core.find(sequence, sweep, 1)
     assert time == begins[sequence]
     assert core.sequences_in(time, time + 1, 1).tolist() == [sequence]
@@ -115,28 +110,26 @@ def test_the_time_of_a_sequence_is_its_rows_time_and_column(data: st.DataObject)
 @given(st.data())
 def test_what_begins_between_two_times_is_listed_in_order(data: st.DataObject) -> None:
     corpus, settings = data.draw(any_timelines())
-    length, apart = data.draw(lengths), data.draw(st.booleans())
+    length = data.draw(lengths)
     start = data.draw(st.integers(0, corpus.num_samples))
     stop = start + data.draw(st.integers(0, corpus.num_samples))
     begins = [
         (row.time + sum(other.size for other in row.pieces[:column]), piece.sequence)
-        for row in model_rows(corpus, settings, length, apart=apart)
+        for row in model_rows(corpus, settings, length)
         for column, piece in enumerate(row.pieces)
         if piece.first == 0
     ]
-    found = planner(corpus, settings, length, apart=apart).sequences_in(start, stop, 1)
+    found = planner(corpus, settings, length).sequences_in(start, stop, 1)
     assert found.tolist() == [sequence for time, sequence in begins if start <= time < stop]
 
 
 @given(st.data())
 def test_rows_at_or_after_the_limit_are_left_out(data: st.DataObject) -> None:
     corpus, settings = data.draw(any_timelines())
-    length, apart = data.draw(lengths), data.draw(st.booleans())
+    length = data.draw(lengths)
     limit = data.draw(st.integers(1, 2 * corpus.num_samples))
-    expected = [
-        row for row in model_rows(corpus, settings, length, apart=apart) if row.time < limit
-    ]
-    core = planner(corpus, settings, length, limit=limit, apart=apart)
+    expected = [row for row in model_rows(corpus, settings, length) if row.time < limit]
+    core = planner(corpus, settings, length, limit=limit)
     size = data.draw(st.integers(1, 5 * length))
     rows = []
     while not (plan := core.next(core_request(size))).end_of_data:
@@ -147,20 +140,12 @@ def test_rows_at_or_after_the_limit_are_left_out(data: st.DataObject) -> None:
     assert again.num_rows == 0
 
 
-@pytest.mark.parametrize(
-    ("window_chunks", "randomize", "num_packs"),
-    [(None, True, 64), (100, True, 67), (0, False, 2)],
-)
-def test_long_lanes_are_cut_into_packs_that_the_model_knows(
-    window_chunks: int | None, randomize: bool, num_packs: int
-) -> None:
+def test_a_kept_order_is_cut_into_packs_that_the_model_knows() -> None:
     sizes = np.random.default_rng(3).integers(1, 4, 40_000).tolist()
     corpus = ModelCorpus.of([sizes[i : i + 999] for i in range(0, 40_000, 999)])
-    settings = ModelSettings(7, 32, window_chunks, randomize=randomize)
-    assert len(list(layouts.pack_ranges(corpus, settings, 3, 0))) == num_packs
-    core = planner(corpus, settings, 3, apart=True)
-    rows = layouts.packed_sweep(corpus, settings, 3, 64, 0, apart=True)
-    check_places(core, rows)
+    settings = ModelSettings(7, 32, 0, randomize=False)
+    assert len(list(layouts.pack_ranges(corpus, 3))) == 2
+    check_places(planner(corpus, settings, 3), layouts.packed_sweep(corpus, settings, 3, 64, 0))
 
 
 @pytest.mark.parametrize(
@@ -197,9 +182,7 @@ def test_many_lanes_fill_rows_as_well_as_one(num_lanes: int, fill: float) -> Non
     timeline = _core.order.SweepTimeline(
         corpus, _core.order.OrderSettings(0, num_lanes, 0, 0, True)
     )
-    core = _core.compose.Planner(
-        timeline, _core.compose.Packing(2048, 64, False, False, 0), NO_LIMIT
-    )
+    core = _core.compose.Planner(timeline, _core.compose.Packing(2048, 64, False, 0), NO_LIMIT)
     rows, sequences, counts = 0, 0, []
     while not (plan := core.next(core_request(2048 * 256, 256, 0))).sweeps_ended:
         rows += plan.global_rows

@@ -144,7 +144,7 @@ def cost_of_row(plan: _core.compose.Plan, row: int, balance: str | int) -> int:
 @given(st.data())
 def test_packed_rows_are_dealt_by_cost_in_equal_numbers(data: st.DataObject) -> None:
     corpus, order = data.draw(timelines())
-    packing = Packing(data.draw(st.integers(1, 40)), 8, True, data.draw(st.booleans()), 0)
+    packing = Packing(data.draw(st.integers(1, 40)), 8, True, 0)
     balance = data.draw(balances)
     core = planner(corpus, order, packing)
     for _ in range(3):

@@ -104,8 +104,6 @@ Planners planners_of(const std::shared_ptr<const Timeline>& timeline) {
   planners.push_back(
       std::make_unique<PackedPlanner>(timeline, Packing{.row_length = 4, .split_long = true}));
   planners.push_back(std::make_unique<PackedPlanner>(timeline, Packing{.row_length = 16}));
-  planners.push_back(std::make_unique<PackedPlanner>(
-      timeline, Packing{.row_length = 4, .split_long = true, .lanes_apart = true}));
   planners.push_back(
       std::make_unique<BucketedPlanner>(timeline, Bucketing{.boundaries = {3, 6, 9, 50}}));
   planners.push_back(std::make_unique<BpttPlanner>(timeline, Truncation{.length = 5}));

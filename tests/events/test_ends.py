@@ -15,7 +15,6 @@ LAYOUTS = [
     sh.Ragged(),
     sh.Padded(),
     sh.Packed(8),
-    sh.Packed(8, lanes="apart"),
     sh.Packed(4, split_long="split"),
     sh.Bucketed([2, 6]),
     sh.TruncatedBPTT(2),
@@ -70,7 +69,6 @@ CASES = [
         mixed_until_all_end,
     )
     for layout in LAYOUTS
-    if "mixed" not in make.__name__ or getattr(layout, "lanes", "") != "apart"
 ]
 
 

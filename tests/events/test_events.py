@@ -12,8 +12,7 @@ from tests.model_events import ModelEvents, Unit
 import sweephand as sh
 from sweephand.events.event_file import renew
 
-CUT = [sh.Ragged(), sh.Padded(), sh.Packed(16), sh.Packed(8, split_long="split"),
-       sh.Packed(16, lanes="apart")]  # fmt: skip
+CUT = [sh.Ragged(), sh.Padded(), sh.Packed(16), sh.Packed(8, split_long="split")]
 WHOLE = [sh.Bucketed([4, 9]), sh.TruncatedBPTT(4)]
 SWEEPS = 3
 

@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -285,7 +284,7 @@ def layouts(
     """Consecutive minibatches as (time, columns, rows of (sequence, first sample, samples))."""
     corpus, chosen = ModelCorpus.of(chunks), ModelSettings(**settings)
     plans = {
-        "packed": partial(_packed, apart=True),
+        "packed": _packed,
         "packed, lanes together": _packed,
         "bucketed": _bucketed,
         "bptt": _bptt,
@@ -306,12 +305,8 @@ def _packed(
     settings: ModelSettings,
     length: int,
     requests: list[int],
-    apart: bool = False,
 ) -> list[Any]:
-    sweeps = (
-        model_layouts.packed_sweep(corpus, settings, length, 64, r, apart=apart)
-        for r in count()
-    )
+    sweeps = (model_layouts.packed_sweep(corpus, settings, length, 64, r) for r in count())
     rows = itertools.chain.from_iterable(sweeps)
     found = []
     for request in requests:

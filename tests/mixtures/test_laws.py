@@ -293,10 +293,6 @@ def test_what_cannot_be_mixed_is_refused() -> None:
         sh.MinibatchSource(
             [sh.Mixture({"a": a}, {"a": 1}), sh.ArrayDeserializer({"z": a["x"]})]
         )
-    long: Any = {"x": [np.arange(3)]}
-    mixture_of_long = sh.Mixture({"a": long, "b": long}, weights)
-    with pytest.raises(ValueError, match="lanes='apart' is for one corpus"):
-        sh.MinibatchSource(mixture_of_long, layout=sh.Packed(4, lanes="apart"))
     source = sh.MinibatchSource(sh.Mixture({"a": a, "b": a}, weights))
     with pytest.raises(ValueError, match=r"source\.sweep\(size\) is one sweep of one corpus"):
         source.epoch(2)

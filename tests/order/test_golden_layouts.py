@@ -18,7 +18,7 @@ CASES = [
     for case in json.loads((FOLDER / f"order_1_{name}.json").read_text())
 ]
 LAYOUTS = {
-    "packed": lambda length: sh.Packed(length, "split", lanes="apart"),
+    "packed": lambda length: sh.Packed(length, "split"),
     "packed, lanes together": lambda length: sh.Packed(length, "split"),
     "bucketed": sh.Bucketed,
     "bptt": sh.TruncatedBPTT,

@@ -16,7 +16,6 @@ ROWS = [
     sh.Packed(8),
     sh.Packed(1),
     sh.Packed(8, "split"),
-    sh.Packed(8, lanes="apart"),
     sh.TruncatedBPTT(4),
 ]
 MEANT = r"sequence_length= or end_of_document=|\(values, offsets\)"

@@ -27,7 +27,7 @@ def layouts_of(corpus: ModelCorpus) -> st.SearchStrategy[sh.Layout]:
         st.just(sh.Ragged()),
         st.builds(sh.Padded, side=st.sampled_from(["left", "right"])),
         st.builds(sh.Packed, lengths, st.just("split"), micro_batch_rows=groups),
-        st.just(sh.Packed(max(corpus.sizes), lanes="apart")),
+        st.just(sh.Packed(max(corpus.sizes))),
         st.builds(lambda count: sh.Bucketed("auto", count), st.integers(1, 5)),
         st.builds(sh.TruncatedBPTT, lengths),
     )

@@ -29,7 +29,6 @@ def layouts_of(corpus: ModelCorpus) -> st.SearchStrategy[sh.Layout]:
             lengths,
             st.just("split"),
             look_ahead=st.sampled_from([1, 4, 64]),
-            lanes=st.sampled_from(["together", "apart"]),
         ),
         st.builds(lambda count: sh.Bucketed("auto", count), st.integers(1, 5)),
         st.builds(lambda ends: sh.Bucketed(sorted({*ends, longest})), st.sets(lengths)),

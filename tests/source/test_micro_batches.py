@@ -35,7 +35,7 @@ def test_micro_batches_are_those_of_the_model(kind: str, data: st.DataObject) ->
     rows: list[tuple[Piece, ...]] = [
         row.pieces
         for sweep in (0, 1)
-        for row in packed_sweep(corpus, settings, length, 64, sweep, apart=False)
+        for row in packed_sweep(corpus, settings, length, 64, sweep)
     ]
     layout = sh.Packed(length, "split", micro_batch_rows=most)
     options = {"balance": balance, "max_sweeps": 2, **data.draw(engines())}

@@ -16,8 +16,6 @@ from tests.strategies import sequence_corpora, timelines
 
 import sweephand as sh
 
-LANES = ("together", "apart")
-
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
@@ -25,17 +23,11 @@ def test_packed_rows_are_those_of_the_model(kind: str, data: st.DataObject) -> N
     corpus, settings = as_served(kind, *data.draw(timelines(sequence_corpora())))
     length = data.draw(st.integers(1, 40))
     pad = data.draw(st.sampled_from([0, -1]))
-    apart = data.draw(st.booleans())
-    packed = sh.Packed(
-        length,
-        "split",
-        pad_value={"tokens": pad, "pairs": pad},
-        lanes="apart" if apart else "together",
-    )
+    packed = sh.Packed(length, "split", pad_value={"tokens": pad, "pairs": pad})
     rows = [
         row.pieces
         for sweep in (0, 1)
-        for row in layouts.packed_sweep(corpus, settings, length, 64, sweep, apart=apart)
+        for row in layouts.packed_sweep(corpus, settings, length, 64, sweep)
     ]
     options = data.draw(engines())
     with source_of(kind, corpus, settings, layout=packed, max_sweeps=2, **options) as source:
@@ -211,7 +203,6 @@ def test_streams_of_other_lengths_are_an_error_with_its_place() -> None:
         (lambda: sh.Packed(0), r"row_length must be in \[1, 2147483649\), got 0"),
         (lambda: sh.Packed(2**31 + 1), "row_length must be in"),
         (lambda: sh.Packed(8, look_ahead=0), "look_ahead must be in"),
-        (lambda: sh.Packed(8, lanes="both"), "lanes must be 'together' or 'apart', got 'both'"),
         (lambda: sh.Packed(8, "cut"), "split_long must be 'error', 'split' or 'drop'"),
         (lambda: sh.Packed(8, cu_seqlens_capacity=0), "cu_seqlens_capacity must be in"),
         (lambda: sh.Bucketed([]), "boundaries must not be empty"),

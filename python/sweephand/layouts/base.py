@@ -165,11 +165,6 @@ class Layout:
         """Return the layout with the counts of the limited streams in every sequence."""
         return self
 
-    @property
-    def in_storage_order(self) -> Self:
-        """The layout without options that do not matter to a sweep that is not shuffled."""
-        return self
-
     def settle(self, corpus: _core.index.Corpus) -> Self:
         """Return the layout with everything decided that follows from the lengths."""
         return self

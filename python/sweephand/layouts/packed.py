@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,10 +47,6 @@ class Packed(GapLayout):
         keep: all sequences that are packed together are in sight, and rows are shuffled.
     cu_seqlens_capacity : int, optional
         Sequences of a share that `MinibatchData.cu_seqlens` always has entries for.
-    lanes : {"together", "apart"}
-        Allow sequences of several lanes in a row of a shuffled sweep, or not. States from
-        before this option need ``"apart"``, which leaves half a row of every lane empty, and
-        more with a small window.
     micro_batch_rows : int, optional
         Group the rows of every share into micro-batches of this size, for
         `Minibatch.micro_batches`; missing rows are filled by empty ones, so that all workers
@@ -86,7 +82,6 @@ class Packed(GapLayout):
     pad_value: PadValue = 0
     look_ahead: int = 64
     cu_seqlens_capacity: int | None = None
-    lanes: Literal["together", "apart"] = "together"
     micro_batch_rows: int | None = None
     parts: str | None = None
     limits: Mapping[str, int] | None = None
@@ -105,7 +100,6 @@ class Packed(GapLayout):
         check_int("row_length", self.row_length, 1, 2**31 + 1)
         check_int("look_ahead", self.look_ahead, 1, 2**63)
         check_choice("split_long", self.split_long, "error", "split", "drop")
-        check_choice("lanes", self.lanes, "together", "apart")
         check_choice("over_limit", self.over_limit, "error", "drop", "alone")
         if self.limits is not None:
             for name, most in dict(self.limits).items():
@@ -131,10 +125,6 @@ class Packed(GapLayout):
         object.__setattr__(made, "_counts", sizes)
         return made
 
-    def _counted_as_this(self, made: Self) -> Self:
-        object.__setattr__(made, "_counts", getattr(self, "_counts", {}))
-        return made
-
     @property
     def length_limit(self) -> LengthLimit:
         """The longest sequence that fits a row."""
@@ -148,20 +138,16 @@ class Packed(GapLayout):
     @property
     def planner_choices(self) -> _core.compose.Packing:
         """How sequences are packed into rows."""
-        splits, apart = self.split_long == "split", self.lanes == "apart"
-        grouped = self.micro_batch_rows or 0
         packing = _core.compose.Packing(
-            self.row_length, self.look_ahead, splits, apart, grouped
+            self.row_length,
+            self.look_ahead,
+            self.split_long == "split",
+            self.micro_batch_rows or 0,
         )
         counts: Mapping[str, _core.index.Sizes] = getattr(self, "_counts", {})
         for name, most in self.load_limits.items():
             packing = packing.within(counts[name], most)
         return packing
-
-    @property
-    def in_storage_order(self) -> Self:
-        """The layout for a sweep that is not shuffled, which has one lane."""
-        return self._counted_as_this(replace(self, lanes="apart"))
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most."""
@@ -173,6 +159,4 @@ class Packed(GapLayout):
 
     def samples_at_hand(self, window_samples: int) -> int:
         """Return about how many samples a pack has at most."""
-        if self.lanes == "apart":
-            return 0
         return min(3 * 2**10 * self.row_length, max(window_samples, 2**10 * self.row_length))

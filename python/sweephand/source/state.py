@@ -88,9 +88,7 @@ class State:
             seed=options.randomization_seed,
             window=_describe_window(window),
             num_lanes=options.lanes,
-            layout=_describe_layout(
-                layout.in_storage_order if options.keeps_order else layout, room
-            ),
+            layout=_describe_layout(layout, room),
             order=scores.described if scores else "",
             functions=_describe_functions(names, digests),
         )
