@@ -162,6 +162,48 @@ class Adam(Row):
         return self.compete()
 
 
+# -- whole steps: check, norm, clip, Adam --
+def guarded_step() -> Steps:
+    weights, gradient = make_update()
+    learner = sh.numpy.AdamW([weights], RATE, weight_decay=0.01)
+    guard = sh.StepGuard(learner, clip_norm=1.0)
+    return again(lambda: guard.update([gradient], 1), 1)
+
+
+def scaler_step() -> Steps:
+    import torch
+
+    torch.set_num_threads(1)
+    weights, gradient = make_update()
+    parameter = torch.nn.Parameter(torch.from_numpy(weights))
+    optimizer = torch.optim.AdamW([parameter], RATE, fused=True)
+    scaler = torch.amp.GradScaler("cpu", 1.0, growth_interval=10**9)
+    loss = torch.zeros(())
+    parameter.grad = torch.from_numpy(gradient)
+
+    def step() -> None:
+        scaler.scale(loss)
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_([parameter], 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+    return again(step, 1)
+
+
+class GuardedStep(Row):
+    """Steps with check, norm, clip and AdamW of ten million float32 parameters, one thread."""
+
+    contenders = {
+        "sweephand StepGuard": guarded_step,
+        "torch GradScaler, clip_grad_norm_, fused": scaler_step,
+    }
+    unit, per = "ms", 1e-3
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
 # -- training --
 def make_source() -> sh.MinibatchSource:
     x = np.random.default_rng(0).standard_normal((4096, 4)).astype(np.float32)

@@ -4,6 +4,7 @@
 #include "base/element.hpp"
 #include "base/half.hpp"
 
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -95,30 +96,39 @@ const T* read(const Tensor& run, std::span<T> buffer) {
   });
 }
 
-// Sets weights to their parameters of 16 bits where these were written from outside: an update
+// Sets weights to their parameters of float16 where these were written from outside: an update
 // leaves the rounded weights there.
 void take_over(const Tensor& run, std::span<float> weights) {
   const std::span<const std::uint16_t> held(run.as<std::uint16_t>(), run.size);
   std::array<std::uint16_t, kChunk> buffer;
   const std::span<std::uint16_t> image = std::span(buffer).first(run.size);
-  const bool is_float16 = run.type == ElementType::kFloat16;
-  if (is_float16) {
-    round_to_float16(weights, image);
-  } else {
-    std::ranges::transform(weights, image.begin(), float_to_bfloat16);
-  }
+  round_to_float16(weights, image);
   if (std::ranges::equal(held, image)) return;
   for (std::size_t i = 0; i < run.size; ++i) {
-    if (held[i] == image[i]) continue;
-    weights[i] = is_float16 ? float16_to_float(held[i]) : bfloat16_to_float(held[i]);
+    if (held[i] != image[i]) weights[i] = float16_to_float(held[i]);
   }
 }
 
-void write(std::span<const float> values, const Tensor& run) {
-  if (run.type == ElementType::kFloat16) {
-    round_to_float16(values, {run.as<std::uint16_t>(), run.size});
-  } else {
-    std::ranges::transform(values, run.as<std::uint16_t>(), float_to_bfloat16);
+// The masters of bfloat16 parameters: the bits of a float32 are the parameter, less one if the
+// first of the lower bits raised it, and the lower bits.
+void join(const Slot& slot, std::size_t begin, std::span<float> masters) {
+  const auto* const upper = slot.parameter.as<std::uint16_t>() + begin;
+  const auto* const lower = slot.weights.as<std::uint16_t>() + begin;
+  for (std::size_t i = 0; i < masters.size(); ++i) {
+    const std::uint32_t raised = std::uint32_t{upper[i]} - (lower[i] >> 15U);
+    masters[i] = std::bit_cast<float>((raised << 16U) | lower[i]);
+  }
+}
+
+// Rounds masters half up, which the lower bits undo; rounding to even they could not.
+void split(std::span<const float> masters, const Slot& slot, std::size_t begin) {
+  auto* const upper = slot.parameter.as<std::uint16_t>() + begin;
+  auto* const lower = slot.weights.as<std::uint16_t>() + begin;
+  for (std::size_t i = 0; i < masters.size(); ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(masters[i]);
+    const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;  // must not be rounded to 0
+    upper[i] = static_cast<std::uint16_t>(is_nan ? 0x7fc0U : (bits + 0x8000U) >> 16U);
+    lower[i] = static_cast<std::uint16_t>(is_nan ? 0U : bits);
   }
 }
 
@@ -126,23 +136,34 @@ template <class T, class Formula>
 void update_piece(const Slot& slot, const TensorPiece& piece, const UpdateOptions& options,
                   const Formula& formula) {
   std::array<T, kChunk> buffer;
+  std::array<T, kChunk> masters;
+  const bool is_split = slot.weights.type == ElementType::kBFloat16;
   const std::size_t end = piece.begin + piece.size;
   for (std::size_t begin = piece.begin; begin < end; begin += kChunk) {
     const std::size_t size = std::min(kChunk, end - begin);
+    T* const weights = is_split ? masters.data() : slot.weights.as<T>() + begin;
+    const auto moment = [&](const Tensor& all) {
+      return all.data == slot.weights.data ? weights : all.as<T>() + begin;
+    };
     if constexpr (std::is_same_v<T, float>) {
-      if (slot.parameter.data != slot.weights.data) {
-        take_over(slot.parameter.part(begin, size), {slot.weights.as<T>() + begin, size});
+      if (is_split) {
+        join(slot, begin, {weights, size});
+      } else if (slot.parameter.data != slot.weights.data) {
+        take_over(slot.parameter.part(begin, size), {weights, size});
       }
     }
-    const Run<T> run{.weights = slot.weights.as<T>() + begin,
-                     .first = slot.first_moment.as<T>() + begin,
-                     .second = slot.second_moment.as<T>() + begin,
+    const Run<T> run{.weights = weights,
+                     .first = moment(slot.first_moment),
+                     .second = moment(slot.second_moment),
                      .gradient = read<T>(slot.gradient.part(begin, size), buffer),
                      .size = size};
     move(run, options, formula);
     if constexpr (std::is_same_v<T, float>) {
-      if (slot.parameter.data != slot.weights.data) {
-        write({run.weights, size}, slot.parameter.part(begin, size));
+      if (is_split) {
+        split({weights, size}, slot, begin);
+      } else if (slot.parameter.data != slot.weights.data) {
+        round_to_float16({run.weights, size},
+                         {slot.parameter.as<std::uint16_t>() + begin, size});
       }
     }
   }

@@ -94,9 +94,10 @@ struct Rule : AnyRule {
   using AnyRule::AnyRule;
 };
 
-// The arrays of one tensor: all of one size, the moments of the type of the weights.
+// The arrays of one tensor: all of one size, the moments of float or double.
 struct Slot {
-  Tensor weights;        // float or double: where the arithmetic happens
+  Tensor weights;        // float or double: where the arithmetic happens; or, of the float32
+                         // master of a bfloat16 parameter, the lower 16 bits
   Tensor parameter;      // what the model reads: the same memory, or a rounded copy of it
   Tensor gradient;       // of any type; only read
   Tensor first_moment;   // `weights` again for a rule that needs none

@@ -10,6 +10,7 @@ Rounding half up can be undone by the lower bits, rounding to even cannot: 0x3f8
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -190,7 +191,7 @@ def _joined(weight: Tensor, bits: Tensor) -> Tensor:
 
 def _split(master: Tensor, weight: Tensor, bits: Tensor) -> None:
     """Write masters as weights and the bits that these lack."""
-    lower, upper = _halves(master)
+    lower, upper = _halves(torch.where(master.isnan(), math.nan, master))  # not rounded to 0
     bits.view(torch.int16).copy_(lower)
     weight.view(torch.int16).copy_(upper - (lower >> 15))
 

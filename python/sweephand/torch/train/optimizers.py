@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from operator import attrgetter
 from typing import Any, TypeGuard
@@ -153,7 +154,7 @@ class TorchOptimizers(Optimizers):
         """Divide gradients in place; those that are sparse or share memory are replaced."""
         if not self._stays and (plain := plain_memory(gradients)) is not None:
             findings: Findings = check_tensors(
-                names, plain, divisor, in_place=True, num_threads=self._num_threads
+                names, plain, divisor, in_place=divisor != 1, num_threads=self._num_threads
             )
             return list(gradients), findings
         for name, gradient in zip(names, gradients, strict=True):
@@ -202,6 +203,24 @@ class TorchOptimizers(Optimizers):
         """Divide the gradients that the parameters hold."""
         gradients = [one.grad for one in self.parameters() if one.grad is not None]
         torch._foreach_div_([values_of(one) for one in gradients], divisor)
+
+    @contextmanager
+    def clipped(self, divisor: float) -> Iterator[None]:
+        """Let fused optimizers divide the gradients as they read them in a step inside."""
+        fused: list[Any] = list(self._optimizers)
+        if not all(getattr(one, "_step_supports_amp_scaling", False) for one in fused):
+            self.clip(divisor)
+            yield
+            return
+        device = self.parameters()[0].device
+        for one in fused:  # as GradScaler sets them
+            one.grad_scale = torch.full((), divisor, device=device)
+            one.found_inf = torch.zeros((), device=device)
+        try:
+            yield
+        finally:
+            for one in fused:
+                del one.grad_scale, one.found_inf
 
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that the parameters hold."""

@@ -42,8 +42,11 @@ class ArrayLearner(Learner):
     M, or x if there is none: for `SGD` a move by ``x / M`` times the sum, whatever n is.
 
     The arithmetic is done in one pass over memory, in float32, or in float64 for parameters of
-    float64. For parameters of 16 bits the learner keeps float32 weights of its own, of which
-    the parameters are the rounded image; what others write to them is taken over.
+    float64. For parameters of float16 the learner keeps float32 weights of its own, of which
+    the parameters are the rounded image; what others write to them is taken over. Those of
+    bfloat16 have exact float32 masters too (rounded to nearest, ties away from zero), of which
+    the learner keeps the 16 bits that they lack; what others write to them is taken over to
+    half a unit, or exactly after `reload_parameters`.
 
     A subclass says its rule, its moments and, as fields, its hyperparameters, whose names are
     those of the rule's constants.

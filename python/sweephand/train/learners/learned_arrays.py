@@ -14,8 +14,9 @@ from sweephand.train.learners.finite_check import Array, core_array
 class LearnedArrays:
     """Parameters that are updated in place, with moments that begin with zeros.
 
-    The weights of a parameter are the array itself, or for one of 16 bits a float32 array of
-    which it is the rounded image.
+    The weights of a parameter are the array itself, or for one of float16 a float32 array of
+    which it is the rounded image. For one of bfloat16 they are float32 masters too, rounded
+    half up, of which only the 16 bits are kept that the parameter lacks.
 
     Attributes
     ----------
@@ -32,11 +33,15 @@ class LearnedArrays:
         self._given_names = self._names
         self._images = [core_array(array, name) for name, array in self.by_name.items()]
         self._weights = [
-            image if image.dtype in (np.float32, np.float64) else array.astype(np.float32)
+            _kept(image, array)
             for image, array in zip(self._images, self.by_name.values(), strict=True)
         ]
         self.moments = {
-            kind: [np.zeros_like(weights) for weights in self._weights] for kind in moments
+            kind: [
+                np.zeros(weights.shape, np.promote_types(weights.dtype, np.float32))
+                for weights in self._weights
+            ]
+            for kind in moments
         }
 
     def name(self, names: Sequence[str]) -> None:
@@ -90,12 +95,12 @@ class LearnedArrays:
     def reload(self) -> None:
         """Round the float32 weights of parameters of 16 bits to the values of these."""
         for array, weights in zip(self.by_name.values(), self._weights, strict=True):
-            weights[...] = array
+            weights[...] = array if weights.dtype == np.float32 else 0
 
     def state(self) -> dict[str, Array]:
         """Return copies of weights and moments by ``"kind/parameter"``."""
         for array, weights in zip(self.by_name.values(), self._weights, strict=True):
-            if array.dtype.itemsize == 2:  # outside changes to it are taken over
+            if array.dtype == np.float16:  # outside changes to it are taken over
                 with np.errstate(over="ignore"):  # rounded as an update does
                     written = array != weights.astype(array.dtype)
                 weights[written] = array[written]
@@ -119,15 +124,21 @@ class LearnedArrays:
         own = self._own()
         for key, array in own.items():
             array[...] = state[key]
-        for name, array in self.by_name.items():
-            if (weights := own.get(f"weights/{name}")) is not None:
+        for i, (name, array) in enumerate(self.by_name.items()):
+            if (weights := own.get(f"weights/{name}")) is None:
+                continue
+            if self._weights[i].dtype == np.uint16:
+                bits = weights.view(np.uint32)
+                self._weights[i][...] = bits.astype(np.uint16)
+                self._images[i][...] = (bits + np.uint32(0x8000)) >> np.uint32(16)
+            else:
                 with np.errstate(over="ignore"):  # rounded as an update does
                     array[...] = weights.astype(array.dtype)
 
     def _own(self) -> dict[str, Array]:
         """Return the arrays that are kept beside the parameters, by kind and parameter."""
         arrays = {
-            f"weights/{name}": weights
+            f"weights/{name}": _masters(image, weights)
             for name, weights, image in zip(
                 self._names, self._weights, self._images, strict=True
             )
@@ -136,6 +147,21 @@ class LearnedArrays:
         for kind, moments in self.moments.items():
             arrays |= {f"{kind}/{name}": moments[i] for i, name in enumerate(self._names)}
         return arrays
+
+
+def _kept(image: Array, array: Array) -> Array:
+    """Return what is kept of the weights of a parameter, which the core sees as an image."""
+    if image.dtype == np.uint16:
+        return np.zeros(array.shape, np.uint16)
+    return array.astype(np.float32) if image.dtype == np.float16 else image
+
+
+def _masters(image: Array, weights: Array) -> Array:
+    """Return the float32 weights of a parameter of 16 bits."""
+    if weights.dtype != np.uint16:
+        return weights
+    upper = image.reshape(weights.shape).astype(np.uint32) - (weights >> np.uint16(15))
+    return np.asarray(upper << np.uint32(16) | weights).view(np.float32)
 
 
 def _named(params: Sequence[Array] | Mapping[str, Array]) -> dict[str, Array]:

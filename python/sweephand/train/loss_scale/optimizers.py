@@ -1,7 +1,8 @@
 """Interface that a guard needs of the optimizers it wraps."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sweephand.train.learners.finite_check import Findings
@@ -146,6 +147,12 @@ class Optimizers(ABC):
     @abstractmethod
     def clip(self, divisor: float) -> None:
         """Divide the gradients that the parameters hold, on their way into the step."""
+
+    @contextmanager
+    def clipped(self, divisor: float) -> Iterator[None]:
+        """Divide the gradients for a step inside."""
+        self.clip(divisor)
+        yield
 
     @abstractmethod
     def take(self, num_samples: int, sweeps_ended: int) -> None:

@@ -466,7 +466,10 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
             return self._step_on_device(minibatch_ids)
         with self._discarding_on_error():
             self._judge(num_samples if self._inner.holds_sums else 1)
-            if self._is_applied:
+            if self._is_applied and self._divisor != 1:
+                with self._inner.clipped(self._divisor):
+                    optimizer.take(num_samples, sweeps_ended)
+            elif self._is_applied:
                 optimizer.take(num_samples, sweeps_ended)
             else:
                 optimizer.skip(num_samples, sweeps_ended)
@@ -493,6 +496,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         self._findings = None
         self._cause = Cause.OK
         self._is_applied = False
+        self._divisor = 1.0  # by which the gradients are clipped
         self._norm: float | None = None  # of the mean gradient, over all shards
         self._logarithms: list[float] = []
 
@@ -628,6 +632,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
 
         The gradients that were found are sums over that many samples.
         """
+        self._divisor = 1.0
         findings, watch, reduce = self._findings, self._watch, self._reduction()
         if self._clip_norm is not None or watch is not None:
             self._norm = self._inner.norm(findings)
@@ -654,7 +659,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
                 limits.append(watch.usual_norm())
         self._cause = cause
         if self._is_applied and limits and mean is not None and mean > min(limits):
-            self._inner.clip(mean / min(limits))
+            self._divisor = mean / min(limits)
 
     def _evaluated(self, closure: Callable[[], T]) -> T:
         """Call a closure and unscale its gradients; `StepUndone` if they are not finite."""
@@ -666,6 +671,8 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         self._judge(1)
         if not self._is_applied:
             raise StepUndone
+        if self._divisor != 1:
+            self._inner.clip(self._divisor)
         return loss
 
     def _record(self, minibatch_ids: Sequence[str]) -> StepResult:
