@@ -168,11 +168,7 @@ void bind_ctf_reader(py::module_& room) {
                               to_vector(item_offsets), to_vector(item_starts)};
            }),
            "offsets"_a.none(false), "lines"_a.none(false), "starts"_a, "sizes"_a,
-           "item_offsets"_a, "item_starts"_a)
-      .def(
-          "check",
-          [](const CtfPlaces& self, const PackedIntegers& sizes) { check(self, sizes); },
-          "sizes"_a, NoGil());
+           "item_offsets"_a, "item_starts"_a);
   py::class_<CtfChunks, std::shared_ptr<CtfChunks>>(room, "CtfChunks")
       .def(py::init<CtfPlaces, std::uint64_t, const CtfChunks::Entries&>(), "places"_a,
            "most_bytes"_a, "entries"_a, NoGil())

@@ -248,7 +248,6 @@ void bind_packed(py::module_& room) {
           },
           "values"_a)
       .def_property_readonly("bytes", as_array(&PackedIntegers::bytes))
-      // REQUIRES: they are there
       .def(
           "read",
           [](const PackedIntegers& self, std::uint64_t first, std::uint64_t count,

@@ -41,15 +41,6 @@ std::pair<std::uint64_t, std::uint64_t> bounds(std::span<const std::int64_t> sta
           static_cast<std::uint64_t>(starts[file + 1])};
 }
 
-bool ascend(Walk& places, std::uint64_t first, std::uint64_t end, std::uint64_t most) {
-  if (first == end) return true;
-  std::uint64_t last = places[first];
-  while (++first < end) {
-    if (places[first] <= std::exchange(last, places[first])) return false;
-  }
-  return last <= most;
-}
-
 // The first sequences of chunks, as pieces are added.
 class Joined {
  public:
@@ -111,28 +102,6 @@ Starts cut(const CtfPlaces& places, std::uint64_t most_bytes,
 }
 
 }  // namespace
-
-void check(const CtfPlaces& places, const PackedIntegers& sizes) {
-  checked(places);
-  require(sizes.size() == places.offsets->size(), "sizes");
-  Walk offsets(*places.offsets);
-  Walk lines(*places.lines);
-  Walk samples(sizes);
-  for (std::size_t file = 0; file < places.sizes.size(); ++file) {
-    const auto [first, end] = bounds(places.starts, file);
-    const std::uint64_t most = places.sizes[file];
-    require(ascend(offsets, first, end, most), "offsets");
-    require(ascend(lines, first, end, most), "lines");
-    // Every sample is a line of its own, and takes a byte at least.
-    std::uint64_t num_samples = 0;
-    for (std::uint64_t i = first; i < end; ++i) {
-      const auto size = static_cast<std::uint32_t>(samples[i]);
-      require(size != 0, "sizes");
-      num_samples += size;
-    }
-    require(num_samples <= most + 1, "sizes");
-  }
-}
 
 CtfChunks::CtfChunks(CtfPlaces places, std::uint64_t most_bytes, const Entries& entries)
     : places_(std::move(places)), sequences_(cut(checked(places_), most_bytes, entries)) {}

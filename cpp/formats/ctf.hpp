@@ -46,9 +46,6 @@ struct CtfPlaces {
   std::vector<std::int64_t> item_starts;    // the first of each file, and the end
 };
 
-// Throws std::invalid_argument when a file has sequences that no scan can have found in it.
-void check(const CtfPlaces& places, const PackedIntegers& sizes);
-
 class CtfChunks {
  public:
   // Of each file, where its content can be entered; nothing: anywhere.

@@ -152,6 +152,10 @@ void PackedIntegers::Walk::load(std::uint64_t block) {
 
 template <class T>
 void PackedIntegers::read(std::uint64_t first, std::span<T> out) const {
+  // An index may name places that are not there.
+  if (first > count_ || out.size() > count_ - first) {
+    throw std::out_of_range("packed integers end before those that are read");
+  }
   Values values;  // not cleared, as few of them may be wanted
   while (!out.empty()) {
     const std::uint64_t skipped = first % kBlock;

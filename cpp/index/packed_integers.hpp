@@ -45,7 +45,8 @@ class PackedIntegers {
   // Adds those of another, and `base` to each.
   void append(const PackedIntegers& more, std::uint64_t base);
 
-  // Values [first, first + out.size()), cut to the width of T. REQUIRES: they are there
+  // Values [first, first + out.size()), cut to the width of T. Throws std::out_of_range when
+  // there are fewer.
   template <class T>
   void read(std::uint64_t first, std::span<T> out) const;
 

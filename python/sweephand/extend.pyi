@@ -69,15 +69,6 @@ from sweephand.deserializers.units.file_columns import FileColumn as FileColumn
 from sweephand.deserializers.units.file_columns import read_columns as read_columns
 from sweephand.deserializers.units.guard import guarded as guarded
 from sweephand.deserializers.units.indexed import IndexedDeserializer as IndexedDeserializer
-from sweephand.deserializers.units.kept_scans import all_follow as all_follow
-from sweephand.deserializers.units.kept_scans import check_array as check_array
-from sweephand.deserializers.units.kept_scans import check_ends as check_ends
-from sweephand.deserializers.units.kept_scans import check_first_rows as check_first_rows
-from sweephand.deserializers.units.kept_scans import check_places as check_places
-from sweephand.deserializers.units.kept_scans import check_row_runs as check_row_runs
-from sweephand.deserializers.units.kept_scans import check_units as check_units
-from sweephand.deserializers.units.kept_scans import require as require
-from sweephand.deserializers.units.kept_scans import spread as spread
 from sweephand.deserializers.units.payloads import guess_payload as guess_payload
 from sweephand.deserializers.units.payloads import guess_streams as guess_streams
 from sweephand.deserializers.units.payloads import make_payload as make_payload

@@ -141,7 +141,6 @@ CtfChunks chunks_of(const CtfSequences& sequences, std::uint64_t size,
                          .sizes = {size},
                          .item_offsets = {},
                          .item_starts = {0, 0}};
-  check(places, *pack(sequences.sizes));
   return {places, most_bytes, {std::nullopt}};
 }
 

@@ -137,34 +137,6 @@ def test_places_that_do_not_fit_together_are_refused() -> None:
         _core.formats.CtfChunks(_core.formats.CtfPlaces(*good, *items), 1, [])
 
 
-def test_sequences_that_no_scan_finds_are_refused() -> None:
-    def check(offsets: list[int], lines: list[int], sizes: list[int]) -> None:
-        none = np.empty(0, np.uint64)
-        places = _core.formats.CtfPlaces(
-            packed(offsets),
-            packed(lines),
-            np.array([0, 2, 2, 3]),
-            np.array([9, 0, 9], np.uint64),
-            none,
-            np.zeros(4, np.int64),
-        )
-        places.check(packed(sizes))
-
-    check([0, 5, 0], [0, 1, 0], [9, 1, 10])
-    for offsets, lines, sizes, what in (
-        ([5, 5, 0], [0, 1, 0], [1, 1, 1], "offsets"),
-        ([0, 10, 0], [0, 1, 0], [1, 1, 1], "offsets"),
-        ([0, 5, 0], [1, 0, 0], [1, 1, 1], "lines"),
-        ([0, 5, 0], [0, 1, 10], [1, 1, 1], "lines"),
-        ([0, 5, 0], [0, 1, 0], [1, 0, 1], "sizes"),
-        ([0, 5, 0], [0, 1, 0], [1, 1, 11], "sizes"),
-        ([0, 5, 0], [0, 1, 0], [1, 1], "sizes"),
-        ([0, 5, 0], [0, 1, 0], [2**32, 1, 1], "sizes"),
-    ):
-        with pytest.raises(ValueError, match=f"an index of text has wrong {what}"):
-            check(offsets, lines, sizes)
-
-
 @pytest.mark.parametrize("sizes", [[3] * 1000, [1, 2**32 - 1] * 300, [7], []])
 def test_packed_sizes_are_as_plain_ones(sizes: list[int]) -> None:
     found = _core.index.unpack_sizes(packed(sizes))

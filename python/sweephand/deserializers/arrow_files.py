@@ -30,10 +30,9 @@ from sweephand.deserializers.units.arrow_units import (
     read_schema,
     streams_of,
 )
-from sweephand.deserializers.units.kept_scans import check_runs, require
 from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan
 from sweephand.errors import DataError
-from sweephand.files.index_file import Advance, Index
+from sweephand.files.index_file import Advance
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import SourceFile
 
@@ -115,32 +114,6 @@ class ArrowFiles(ArrowUnits):
         file.read_into(first, content[len(prefix) :])
         with data_errors(file.path, f"record batch {begin}"):
             return self.to_columns(self._decode(content), file.path)
-
-    def check_facts(self, index: Index) -> None:
-        """Refuse messages that are not consecutive in their file."""
-        num_batches = np.diff(index.starts["rows"]).tolist()
-        for file, facts, count in zip(index.files, index.facts, num_batches, strict=True):
-            self._check_messages(file, facts, count)
-
-    def _check_messages(self, file: SourceFile, facts: Facts, num_batches: int) -> None:
-        schema, dictionaries, batches = (
-            check_runs([facts["format"][name]], 2)[0]
-            for name in ("schema", "dictionary", "record batch")
-        )
-        messages = np.concatenate([schema, dictionaries, batches])
-        messages = messages[np.argsort(messages[:, 0], kind="stable")]
-        require(len(batches) == num_batches, "record batches")
-        require(np.array_equal(batches[:, 0], np.sort(batches[:, 0])), "record batches")
-        require(len(schema) == 1 or not len(messages), "the schema")
-        require(bool((messages[:, 1] > messages[:, 0]).all()), "messages")
-        require(np.array_equal(messages[1:, 0], messages[:-1, 1]), "messages")
-        if len(messages):
-            # A file's stream begins after the magic; an end mark follows, unless it is cut.
-            room = file.size - int(messages[-1, 1])
-            is_file = messages[0, 0] == _FILE_BEGIN
-            is_cut = bool(facts["errors"])
-            require(is_file or messages[0, 0] == 0, "the first message")
-            require(room >= 0 if is_file or is_cut else room == _END_MARK, "the last message")
 
     def _add_batch(
         self,

@@ -20,7 +20,6 @@ from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.ctf_index import (
-    check_index,
     cut_chunks,
     list_errors,
     of_contents,
@@ -259,11 +258,8 @@ class CTFDeserializer(SelfDescribed):
         form = self._make_format(self._infos)
         scan = partial(scan_file, form=form, max_errors=max_errors, contents=self._contents)
 
-        def check(index: Index) -> None:
-            check_index(of_contents(index, self._contents), num_streams=len(self._infos))
-
         try:
-            return load_index(files, self._meaning, scan, check=check, keep=self._keep)
+            return load_index(files, self._meaning, scan, keep=self._keep)
         except DataError as error:
             known = known_fields(self._guess)
             absent = [

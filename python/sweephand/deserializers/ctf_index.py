@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from sweephand import _core
 from sweephand.corpus.ledger import Ledger
-from sweephand.deserializers.units.kept_scans import (
-    all_follow,
-    check_array,
-    check_ends,
-    check_members,
-    require,
-)
 from sweephand.errors import DataError
 from sweephand.files.content_file import ContentFile
-from sweephand.files.contents import PACKINGS, FileContents
+from sweephand.files.contents import FileContents
 from sweephand.files.index_arrays import IndexArrays, PackedArray, packed_in, stored_in
 from sweephand.files.index_file import Advance, Index, Scan
-from sweephand.files.inflate import Compression
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
 
@@ -99,75 +91,15 @@ def scan_file(
     )
 
 
-def check_index(index: Index, num_streams: int) -> None:
-    """Refuse entries of an index that no scan of its files can have produced."""
-    starts = index.starts["sizes"]
-    stored = stored_in(index.arrays)
-    for name, dtype in _DTYPES.items():
-        require(np.array_equal(index.starts[name], starts), "sequences")
-        require(stored[name].dtype == dtype and len(stored[name].shape) == 1, name)
-    file_sizes = np.array([file.size for file in index.files], np.uint64)
-    items, item_starts = (
-        check_array(index, "item_offsets", np.uint64),
-        index.starts["item_offsets"],
-    )
-    require(all_follow(items[1:] >= items[:-1], item_starts), "places of items")
-    filled, _, ends = check_ends(items, items, item_starts)
-    require(bool((ends <= file_sizes[filled]).all()), "places of items")
-    require(bool((np.diff(item_starts) <= file_sizes + 1).all()), "items")
-    places_in(index).check(packed_in(stored["sizes"]))
-    _check_facts(index.facts, num_streams)
-
-
 def of_contents(index: Index, contents: FileContents) -> Index:
     """Return the index of files; compressed files are replaced by their content."""
     if not any("content" in facts for facts in index.facts):
         return index
     files = [
-        contents.as_file(file, *_known_content(facts["content"], file))
-        if "content" in facts
-        else file
+        contents.as_file(file, **facts["content"]) if "content" in facts else file
         for file, facts in zip(index.files, index.facts, strict=True)
     ]
     return replace(index, files=files)
-
-
-def _known_content(
-    facts: Mapping[str, Any], file: SourceFile
-) -> tuple[Compression, int, list[list[int]]]:
-    """Return the entry of an index for the content of a compressed file."""
-    compression, size = facts["compression"], facts["size"]
-    require(compression in PACKINGS and type(size) is int and size >= 0, "the content")
-    check_members(facts["members"], file.size)
-    return compression, size, facts["members"]
-
-
-def _check_facts(facts: Sequence[Mapping[str, Any]], num_streams: int) -> None:
-    require({type(one["ignores_ids"]) for one in facts} == {bool}, "ids")
-    met, reach, _ = (
-        _per_stream([one[name] for one in facts], kind, num_streams)
-        for name, kind in (("met", int), ("num_indices", int), ("single", bool))
-    )
-    require(min(met, default=0) >= 0, "streams")
-    require(min(reach, default=0) >= 0 and max(reach, default=0) < 2**31, "indices")
-    for one in facts:
-        listed = one["items"]
-        require(type(listed) is list, "items")
-        for reason, offset, stream, sequence, line, is_charged in listed:
-            require(isinstance(reason, str) and isinstance(is_charged, bool), "an item")
-            require(stream is None or isinstance(stream, str), "the stream of an item")
-            numbers = [one for one in (offset, sequence, line) if one is not None]
-            require(all(type(one) is int and 0 <= one < 2**63 for one in numbers), "an item")
-
-
-def _per_stream(by_file: Sequence[Any], kind: type, num_streams: int) -> list[Any]:
-    """Return the items of the streams of all files; a file without lines has none."""
-    require(
-        {*map(type, by_file)} == {list} and {*map(len, by_file)} <= {0, num_streams}, "streams"
-    )
-    flat = list(chain.from_iterable(by_file))
-    require({*map(type, flat)} <= {kind}, "streams")
-    return flat
 
 
 def _cause(offset: int | None, line_of: Mapping[int | None, int | None]) -> str:

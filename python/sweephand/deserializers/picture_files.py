@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ids import SequenceIds
 from sweephand.deserializers.units.guard import guarded
 from sweephand.errors import DataError
-from sweephand.files.index_file import Advance, Index, Scan, load_index
+from sweephand.files.index_file import Advance, Scan, load_index
 from sweephand.files.index_places import Keep
 from sweephand.files.local import LocalFile, open_regular
 from sweephand.files.paths import folders_at
@@ -104,7 +105,7 @@ def files_in_folders(folder: Path, keep: Keep) -> PictureFiles:
             f"{str(folder)!r} holds no folders: the pictures of each class lie in their own"
         )
     meaning = {"format": "pictures 1", "suffixes": SUFFIXES}
-    index = load_index(units, meaning, _scan, check=_check, keep=keep)
+    index = load_index(units, meaning, _scan, is_current=_is_current, keep=keep)
     counts = np.diff(index.starts["lengths"])
     if not counts.all():
         empty = [unit.name for unit, count in zip(units, counts, strict=True) if not count]
@@ -187,17 +188,9 @@ def _scan(unit: SourceFile, advance: Advance) -> Scan:
     )
 
 
-def _check(index: Index) -> None:
-    """Raise ValueError if folders within have changed, or a list is none."""
-    for number, unit in enumerate(index.files):
-        scan = index.scan(number)
-        names, lengths, sizes = (scan.arrays[name] for name in ("names", "lengths", "sizes"))
-        if int(lengths.sum(dtype=np.int64)) != len(names) or len(sizes) != len(lengths):
-            raise ValueError("the names do not fit")
-        folders: Mapping[str, int] = dict(scan.facts["folders"])
-        for name, changed in folders.items():
-            if not _has_time(Path(unit.path, name), changed):
-                raise ValueError("a folder has changed")
+def _is_current(unit: SourceFile, facts: Mapping[str, Any]) -> bool:
+    """Return False if a folder within a class has changed."""
+    return all(_has_time(Path(unit.path, name), changed) for name, changed in facts["folders"])
 
 
 def _has_time(folder: Path, changed: int) -> bool:

@@ -22,12 +22,6 @@ from sweephand.deserializers.tfrecord_runs import (
     messages_in,
 )
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.kept_scans import (
-    check_ends,
-    check_first_rows,
-    check_units,
-    require,
-)
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.tf_examples import (
     PADDING,
@@ -40,7 +34,7 @@ from sweephand.deserializers.units.tf_examples import (
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
 from sweephand.files.contents import FileContents, head_of_content
-from sweephand.files.index_file import Advance, Index
+from sweephand.files.index_file import Advance
 from sweephand.files.index_places import Keep
 from sweephand.files.inflate import Compression, compression_by_head
 from sweephand.files.local import LocalFile
@@ -222,24 +216,6 @@ class TFRecordDeserializer(IndexedDeserializer):
         records = self._contents.fetch(file, packing, (offset, stop), PADDING)
         run = Run(records, offset, stop, first)
         return self._decode(file, dict(self.kinds), run, may_narrow=True)
-
-    def check_facts(self, index: Index) -> None:
-        """Refuse units that are not runs of records, or do not fill the sound parts."""
-        for facts in index.facts:
-            packing = facts["format"]["compression"]
-            require(packing in ("gzip", "zlib", None), "the compression")
-            require(self._compression in ("auto", packing), "the compression")
-        units, starts = check_units(index, 3)
-        begins, ends, first_rows = units.T
-        check_first_rows(index, first_rows)
-        filled, first_begins, last_ends = check_ends(begins, ends, starts)
-        require(not first_begins.any(), "units")
-        file_ends = np.zeros(len(index.files), np.int64)
-        file_ends[filled] = last_ends
-        for file, facts, end in zip(index.files, index.facts, file_ends.tolist(), strict=True):
-            if facts["format"]["compression"] is None and end != file.size:
-                is_cut = bool(facts["errors"])
-                require(is_cut and end < file.size, "the end of the units")
 
     def _compression_of(self, file: SourceFile) -> Compression | None:
         if self._compression != "auto":

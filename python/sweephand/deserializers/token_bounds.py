@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from sweephand.base.checks import check_int
 from sweephand.deserializers.npy_header import header_if_npy
-from sweephand.deserializers.units.kept_scans import all_follow, check_array, require
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep
@@ -130,8 +129,7 @@ def find_ends(
     meaning = {"format": "token bounds 1", "dtype": dtype.name, "token": token}
     places = {file.path: begin for file, begin in zip(files, begins, strict=True)}
     scan = partial(_scan, begins=places, dtype=dtype, token=token)
-    check = partial(_check, begins=begins, dtype=dtype)
-    return load_index(files, meaning, scan, check=check, keep=keep)
+    return load_index(files, meaning, scan, keep=keep)
 
 
 def _scan(
@@ -154,12 +152,3 @@ def _scan(
     if num_tokens and (not len(ends) or ends[-1] < num_tokens):
         ends = np.append(ends, num_tokens)  # the last one lacks its token
     return Scan({"ends": ends})
-
-
-def _check(index: Index, begins: Sequence[int], dtype: np.dtype[np.generic]) -> None:
-    ends, starts = check_array(index, "ends", np.int64), index.starts["ends"]
-    require(bool((ends > 0).all()) and all_follow(ends[1:] > ends[:-1], starts), "ends")
-    for number, file in enumerate(index.files):
-        own = ends[starts[number] : starts[number + 1]]
-        last = int(own[-1]) if len(own) else 0
-        require(last * dtype.itemsize == file.size - begins[number], "the last end")

@@ -13,7 +13,6 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.deserializers.units.kept_scans import check_members, require
 from sweephand.deserializers.units.placed import PlacedDeserializer, add_units
 from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.deserializers.wds_members import Members, heads_of, is_held
@@ -108,10 +107,7 @@ class WebDatasetDeserializer(PlacedDeserializer):
         files: list[SourceFile] = []
         for file, facts in zip(index.files, index.facts, strict=True):
             if (unpacked := facts["format"].get("unpacked")) is not None:
-                compression, size, members = unpacked
-                require(compression in PACKINGS and type(size) is int and size >= 0, "a size")
-                check_members(members, file.size)
-                file = self._contents.as_file(file, compression, size, members)
+                file = self._contents.as_file(file, *unpacked)
             files.append(file)
         return files
 

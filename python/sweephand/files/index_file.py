@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.errors import DataError, printable
+from sweephand.errors import printable
 from sweephand.files.access import access_to
 from sweephand.files.index_arrays import IndexArrays, join_stored, stored_in
 from sweephand.files.index_content import (
@@ -90,15 +90,12 @@ class Index:
         return Scan(arrays.part(bounds), self.facts[number])
 
 
-Check = Callable[[Index], None]
-
-
 def load_index(
     files: Sequence[SourceFile],
     meaning: Mapping[str, Any],
     scan: Callable[[SourceFile, Advance], Scan],
     *,
-    check: Check | None = None,
+    is_current: Callable[[SourceFile, Mapping[str, Any]], bool] = lambda *_: True,
     keep: Keep = "auto",
 ) -> Index:
     """Return the index of a corpus: the kept index, or a new one.
@@ -119,9 +116,9 @@ def load_index(
     scan : callable
         ``scan(file, advance)`` reads a file once; it is called on several threads, and calls
         ``advance(bytes)`` as it gets on.
-    check : callable, optional
-        ``check(index)`` raises if what is kept of some files cannot be what scans found; then
-        each is checked by itself, and scanned again.
+    is_current : callable, optional
+        ``is_current(file, facts)`` is False if a file has changed in what its size and time do
+        not show: it is scanned again.
     keep : {"auto", "cache", None}
         "cache": only in the cache folder; None: all files are scanned, and nothing is written.
 
@@ -134,26 +131,28 @@ def load_index(
     places = index_places(files, meaning, keep)
     owners = trusted_owners(files[0])
     wanted = describe_files(files)
+    file_of = dict(zip(wanted, files, strict=True))
     known: dict[Described, Scan] = {}
     found: Path | None = None
     for path in places:
         content = read_index(path, meaning, owners)
         if content is None:
             continue
-        if content.described == wanted:
-            index = Index(files, content.facts, content.arrays, content.starts, path)
-            if check is None or _passes(check, index):
-                return index
-        believed = _believed_scans(content, dict(zip(wanted, files, strict=True)), check)
+        stale = {
+            one
+            for one, facts in zip(content.described, content.facts, strict=True)
+            if one in file_of and not is_current(file_of[one], facts)
+        }
+        if content.described == wanted and not stale:
+            return Index(files, content.facts, content.arrays, content.starts, path)
+        kept = Index([], content.facts, content.arrays, content.starts)
+        known |= {
+            one: kept.scan(number)
+            for number, one in enumerate(content.described)
+            if one not in stale
+        }
         found = found or path
-        known |= believed
     scans = _scan_all(files, [known.get(one) for one in wanted], scan)
-    if len({_layout_of(one) for one in scans}) > 1:  # the kept scans do not fit
-        known = {}
-        scans = _scan_all(files, [None] * len(files), scan)
-    known = {
-        one: kept for one, kept in known.items() if _layout_of(kept) == _layout_of(scans[0])
-    }
     index = join_scans(files, scans)
     if places and not all(one in known for one in wanted):
         others = _still_there(files, known)
@@ -162,34 +161,6 @@ def load_index(
         content = IndexContent(described, whole.facts, whole.arrays, whole.starts)
         found = keep_index(content, meaning, places_to_write(places, owners))
     return replace(index, path=found)
-
-
-def _believed_scans(
-    content: IndexContent, files: Mapping[Described, SourceFile], check: Check | None
-) -> dict[Described, Scan]:
-    """Return the scans in an index file, without those of these files that fail a check."""
-    index = Index([], content.facts, content.arrays, content.starts)
-    scans = {one: index.scan(number) for number, one in enumerate(content.described)}
-    if check is None:
-        return scans
-    for one in scans.keys() & files.keys():
-        if not _passes(check, join_scans([files[one]], [scans[one]])):
-            del scans[one]
-    return scans
-
-
-def _passes(check: Check, index: Index) -> bool:
-    try:
-        check(index)
-    except (DataError, ValueError, TypeError, KeyError, IndexError, OverflowError):
-        return False
-    return True
-
-
-def _layout_of(scan: Scan) -> tuple[object, ...]:
-    """Return the names, dtypes and dimensions that all scans of a corpus share."""
-    arrays = sorted(stored_in(scan.arrays).items())
-    return tuple((name, array.dtype.str, array.shape[1:]) for name, array in arrays)
 
 
 def trusted_owners(file: SourceFile) -> set[int]:

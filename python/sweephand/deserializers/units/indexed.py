@@ -28,7 +28,6 @@ from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.formats import SelfDescribed
 from sweephand.deserializers.units.guard import guarded
-from sweephand.deserializers.units.kept_scans import check_index
 from sweephand.deserializers.units.row_ids import RowIds, names_of_rows
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.deserializers.units.unit_loader import Piece, UnitLoader
@@ -273,14 +272,7 @@ class IndexedDeserializer(SelfDescribed):
             for name, one in self.definitions.items()
         }
         meaning = {"format": self.format, "streams": definitions, **self.options}
-        return load_index(self.files, meaning, self._scan, check=self._check, keep=self.keep)
-
-    def check_facts(self, index: Index) -> None:
-        """Refuse impossible facts of a format about its units; see `check_index`."""
-
-    def _check(self, index: Index) -> None:
-        check_index(index, self.definitions)
-        self.check_facts(index)
+        return load_index(self.files, meaning, self._scan, keep=self.keep)
 
     def _refuse_pointer(self, file: SourceFile) -> None:
         if file.size < _MOST_POINTER and not self.is_resident:

@@ -6,21 +6,11 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus import chunks
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.kept_scans import (
-    all_follow,
-    check_ends,
-    check_first_rows,
-    check_members,
-    check_units,
-    require,
-)
 from sweephand.deserializers.units.line_scan import (
     BOM,
     LineConverter,
@@ -195,25 +185,3 @@ class LineUnits(IndexedDeserializer):
             if is_one and facts.get("compression") in PACKINGS:
                 found.append(how_to_cut(file.name, facts["compression"]))
         return found
-
-    def check_facts(self, index: Index) -> None:
-        """Refuse units that are not runs of lines that fill the files."""
-        packed = np.array(["compression" in facts["format"] for facts in index.facts], np.bool_)
-        for file, facts in zip(index.files, index.facts, strict=True):
-            if "compression" in facts["format"]:
-                require(facts["format"]["compression"] in PACKINGS, "the compression")
-                check_members(facts["format"]["members"], file.size)
-        units, starts = check_units(index, 4, may_be_empty=self.are_whole)
-        begins, ends, lines, first_rows = units.T
-        check_first_rows(index, first_rows)
-        require(np.array_equal(index.arrays["num_bytes"], ends - begins), "units")
-        require(all_follow(lines[1:] >= lines[:-1], starts), "units")
-        sizes = np.array([file.size for file in index.files], np.int64)
-        filled, firsts, lasts = check_ends(begins, ends, starts)
-        is_first = np.isin(firsts, (0, len(BOM))) | self.has_header
-        require(bool(is_first.all()), "units")
-        are_ends = (lasts == sizes[filled]) | packed[filled]
-        require(bool(are_ends.all()), "the end of the units")
-        sizes[filled] = 0
-        most = _MOST_HEADER if self.has_header else len(BOM)
-        require(bool(((sizes <= most) | packed).all()), "no units")

@@ -28,7 +28,6 @@ from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.deserializers.units.file_columns import bare_reader
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.kept_scans import check_array, check_places, require, spread
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.files.access import access_to
@@ -94,32 +93,6 @@ class PlacedDeserializer(IndexedDeserializer):
             load_threads=access.threads(),
             holds_stored=not access.is_local,
         )
-
-    def check_facts(self, index: Index) -> None:
-        """Refuse places beyond the files, and numbers of values that contradict the rows."""
-        sizes = np.array([file.size for file in self.contents(index)], np.int64)
-        for name in self.definitions:
-            lengths = index.arrays[f"lengths of {name}"].astype(np.int64)
-            starts = index.starts[f"lengths of {name}"]
-            kinds = [facts["kinds"].get(name, ["bytes", [], True]) for facts in index.facts]
-            require(all(is_ragged for *_, is_ragged in kinds), "a kind")
-            widths = [
-                0
-                if dtype in ("bytes", "objects")
-                else int(np.prod(shape)) * np.dtype(dtype).itemsize
-                for dtype, shape, _ in kinds
-            ]
-            width = spread(np.array(widths, np.int64), starts)
-            if self.is_held(name):
-                _check_held(index, name, lengths, width)
-                continue
-            own = check_places(index, name, sizes, starts)
-            require(bool((lengths[width == 0] <= 1).all()), "several values in one")
-            require(bool((own[lengths == 0] == 0).all()), "values of no sample")
-            numbers = width > 0
-            require(
-                np.array_equal(own[numbers], lengths[numbers] * width[numbers]), "the sizes"
-            )
 
 
 def add_units(scan: UnitScan, num_bytes: NDArray[np.integer]) -> None:
@@ -200,24 +173,6 @@ def _held_column(
 
 def _offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64] | None:
     return None if bool((lengths == 1).all()) else offsets_of(lengths)
-
-
-def _check_held(
-    index: Index, name: str, lengths: NDArray[np.int64], width: NDArray[np.int64]
-) -> None:
-    starts = index.starts[f"lengths of {name}"]
-    values = check_array(index, f"values of {name}", np.uint8)
-    sizes = check_array(index, f"bytes of {name}", np.int64)
-    require(bool((sizes >= 0).all()) and bool((sizes <= len(values)).all()), "bytes of values")
-    for number, (begin, end) in enumerate(pairwise(starts)):
-        first, last = index.starts[f"bytes of {name}"][number : number + 2].tolist()
-        held = int(np.diff(index.starts[f"values of {name}"][number : number + 2])[0])
-        samples = int(lengths[begin:end].sum())
-        if begin < end and width[begin] > 0:
-            require(held == samples * int(width[begin]) and first == last, "held numbers")
-        else:
-            wanted = int(sizes[first:last].sum())
-            require(held == wanted and last - first == samples, "held bytes")
 
 
 def _load_rows(

@@ -22,7 +22,6 @@ from sweephand.extend import (
     Columns,
     Facts,
     Files,
-    Index,
     IndexedDeserializer,
     Keep,
     LocalFile,
@@ -31,7 +30,6 @@ from sweephand.extend import (
     SourceFile,
     StreamsLike,
     UnitScan,
-    check_row_runs,
     guess_payload,
     guess_streams,
     make_payload,
@@ -167,10 +165,6 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         first, stop = facts["units"][begin][0], facts["units"][end - 1][1]
         payload = make_payload(self._payload, self.definitions, self.fields, self.kinds)
         return payload.convert(ArrayRecords(file).read(range(first, stop)), file, first)
-
-    def check_facts(self, index: Index) -> None:
-        """Refuse units that are not consecutive runs of records."""
-        check_row_runs(index)
 
     def _first_records(self, count: int) -> list[bytes]:
         """Return the first records, without the damaged unless all are damaged."""

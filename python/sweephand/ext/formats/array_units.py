@@ -28,7 +28,6 @@ from sweephand.extend import (
     FileColumn,
     FileList,
     Files,
-    Index,
     IndexedDeserializer,
     Keep,
     Ledger,
@@ -40,13 +39,10 @@ from sweephand.extend import (
     StreamsLike,
     UnitScan,
     check_offsets,
-    check_places,
     chunks,
     column_of_bytes,
     offsets_of,
     read_columns,
-    require,
-    spread,
 )
 
 _UNIT_BYTES = 1 << 17
@@ -149,17 +145,6 @@ class ArrayUnits(IndexedDeserializer):
             skipped=None if rows.are_all_served else np.flatnonzero(~rows.is_served),
         )
 
-    def check_facts(self, index: Index) -> None:
-        """Refuse units and places that cannot be."""
-        sizes = np.array([file.size for file in index.files], np.int64)
-        rows = index.arrays["rows"]
-        for number, facts in enumerate(index.facts):
-            own = rows[slice(*index.starts["rows"][number : number + 2])]
-            require(facts["format"]["starts"] == offsets_of(own).tolist(), "units")
-        for name in self.definitions:
-            own = check_places(index, name, sizes, index.starts[f"begins of {name}"])
-            require(bool((own > 0).all()), "pieces of no bytes")
-
     @contextmanager
     def _opened(self, file: SourceFile) -> Iterator[ArrayGroup]:
         """Open a group; its library's errors on damaged bytes become DataError."""
@@ -261,7 +246,7 @@ def _in_place(rows: RowTable, name: str, kind: SampleType) -> FileColumn | None:
     count = int(lengths.sum(dtype=np.int64)) if kind.is_ragged else int(rows.unit_rows[-1])
     if kind.dtype == "bytes" or int(sizes.sum()) != count * kind.sample_bytes:
         return None
-    numbers = spread(np.arange(len(index.files)), index.starts[f"sizes of {name}"])
+    numbers = np.repeat(np.arange(len(index.files)), np.diff(index.starts[f"sizes of {name}"]))
     pieces = np.stack([numbers, index.arrays[f"begins of {name}"], sizes], axis=1)
     column = replace(
         kind.to_column(),

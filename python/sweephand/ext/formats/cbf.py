@@ -29,7 +29,6 @@ from sweephand.extend import (
     Columns,
     Facts,
     Files,
-    Index,
     IndexedDeserializer,
     Keep,
     RowIds,
@@ -41,7 +40,6 @@ from sweephand.extend import (
     find_shards,
     known_fields,
     offsets_of,
-    require,
 )
 
 _MAGIC = struct.pack("<Q", 0x636E746B5F62696E)
@@ -156,26 +154,6 @@ class CBFDeserializer(IndexedDeserializer):
         streams = [_Stream(*one) for one in facts["streams"]]
         parts = [self._read_chunk(file, streams, one) for one in facts["chunks"][begin:end]]
         return [concat_columns(one) for one in zip(*parts, strict=True)], {}
-
-    def check_facts(self, index: Index) -> None:
-        """Refuse chunks and streams that cannot be."""
-        for number, (file, facts) in enumerate(zip(index.files, index.facts, strict=True)):
-            header = facts["format"]
-            chunks = header["chunks"]
-            require(
-                all(
-                    [type(one) for one in chunk] == [int] * 3
-                    and 0 <= chunk[0] <= chunk[1] <= file.size
-                    for chunk in chunks
-                ),
-                "chunks",
-            )
-            units = slice(*index.starts["rows"][number : number + 2].tolist())
-            rows = [chunk[2] for chunk in chunks]
-            require(index.arrays["rows"][units].tolist() == rows, "chunks")
-            require(all(map(_can_be, header["streams"])), "streams")
-            names = [one[0] for one in header["streams"]]
-            require(set(self.fields.values()) <= set(names), "streams")
 
     def _read_chunk(
         self, file: SourceFile, streams: Sequence[_Stream], place: Sequence[int]

@@ -64,7 +64,6 @@ from sweephand.extend import (
     join,
     offsets_of,
     printable,
-    require,
 )
 
 _NO_BYTES: NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -207,7 +206,8 @@ class _Features(IndexedDeserializer):
         self._headers: dict[str, tuple[HtkHeader, NDArray[np.uint8]]] = {}
         self._numbers = {file.path: number for number, file in enumerate(self.files)}
         ranges = [self._starts, self._firsts, self._lengths]
-        content = b"".join(one.astype("<i8").tobytes() for one in ranges)
+        names = "\0".join(file.path for file in self.files).encode(errors="surrogateescape")
+        content = b"".join([names, *(one.astype("<i8").tobytes() for one in ranges)])
         self.options = {
             "ranges": hashlib.sha256(content).hexdigest(),
             "context": [self._before, self._behind],
@@ -304,15 +304,6 @@ class _Features(IndexedDeserializer):
                         file.path,
                     )
         return index
-
-    def check_facts(self, index: Index) -> None:
-        """Refuse invalid headers; valid headers are read again with their frames."""
-        counts = np.diff(index.starts["rows"])
-        require(np.array_equal(counts, np.diff(self._starts)), "utterances")
-        for facts in index.facts:
-            header = facts["format"]
-            known = {"kind": int, "period": int} if facts["kinds"] else {}
-            require({name: type(one) for name, one in header.items()} == known, "a header")
 
     def _header(self, file: SourceFile) -> tuple[HtkHeader, NDArray[np.uint8]]:
         """Return the header of a file, and the scale of compressed values; read once."""

@@ -26,7 +26,6 @@ from sweephand.extend import (
     Columns,
     Facts,
     FileList,
-    Index,
     Keep,
     Ledger,
     OptionalModule,
@@ -35,7 +34,6 @@ from sweephand.extend import (
     StoredCorpus,
     StreamsLike,
     UnitScan,
-    check_row_runs,
     data_errors,
     empty_batch,
     is_url,
@@ -195,10 +193,6 @@ class LanceDeserializer(ArrowUnits):
         file.check_unchanged()  # Lance opens it by its name
         first, stop = facts["units"][begin][0], facts["units"][end - 1][1]
         return self.to_columns(self._read(file, first, stop, list(self.definitions)), file.path)
-
-    def check_facts(self, index: Index) -> None:
-        """Refuse units that are not consecutive runs of rows."""
-        check_row_runs(index)
 
     def _read(
         self, file: SourceFile, begin: int, end: int, streams: Sequence[str]

@@ -34,7 +34,6 @@ from sweephand.extend import (
     Columns,
     Facts,
     FileList,
-    Index,
     IndexedDeserializer,
     Keep,
     OptionalModule,
@@ -43,8 +42,6 @@ from sweephand.extend import (
     SourceFile,
     StreamsLike,
     UnitScan,
-    check_first_rows,
-    check_units,
     column_of_bytes,
     data_errors,
     is_url,
@@ -54,7 +51,6 @@ from sweephand.extend import (
     offsets_of,
     open_regular,
     read_schema,
-    require,
     spec_of,
     stat_file,
     streams_of,
@@ -273,12 +269,6 @@ class LeRobotDeserializer(IndexedDeserializer):
                 [object_text(self._episodes.video(field, one)) for one in episodes]
             )
         return column_of_bytes([self._episodes.tasks[one][0].encode() for one in episodes])
-
-    def check_facts(self, index: Index) -> None:
-        """Refuse units that are not consecutive runs of row groups and of episodes."""
-        units, _ = check_units(index, 4)
-        require(np.array_equal(units[:, 3] - units[:, 2], index.arrays["rows"]), "units")
-        check_first_rows(index, units[:, 2])
 
 
 def is_lerobot(path: AnyPath) -> bool:

@@ -46,13 +46,11 @@ from sweephand.extend import (
     Wanted,
     add_units,
     as_path,
-    check_array,
     check_flag,
     check_int,
     find_shards,
     offsets_of,
     read_file,
-    require,
     stored_in,
     unpack_part,
 )
@@ -228,30 +226,6 @@ class HTKMLFDeserializer(IndexedDeserializer):
         index = super().load_index()
         self._runs = _Runs(index)
         return index
-
-    def check_facts(self, index: Index) -> None:
-        """Refuse runs that are not those of the utterances."""
-        num_runs = check_array(index, "runs", np.uint32)
-        frames = check_array(index, "run frames", np.uint32)
-        classes = check_array(index, "run classes", np.int32)
-        sizes = check_array(index, "key sizes", np.int64)
-        check_array(index, "key bytes", np.uint8)
-        lengths = index.arrays[f"lengths of {self._name}"]
-        starts = index.starts[f"lengths of {self._name}"]
-        for name in ("runs", "key sizes"):
-            require(np.array_equal(index.starts[name], starts), name)
-        own = offsets_of(num_runs)[starts]
-        for name in ("run frames", "run classes"):
-            require(np.array_equal(index.starts[name], own), name)
-        require(bool((classes >= 0).all()) and bool((sizes >= 0).all()), "classes")
-        if self._num_classes:
-            require(bool((classes < self._num_classes).all()), "classes")
-        require(np.array_equal(index.starts["key bytes"], offsets_of(sizes)[starts]), "keys")
-        for begin, end in pairwise(starts.tolist()):
-            names = _names_in(index, begin, end)
-            require(len(set(names)) == len(names), "keys")
-        found = np.diff(offsets_of(frames)[offsets_of(num_runs)])
-        require(np.array_equal(found, lengths), "frames")
 
     @property
     def _kind(self) -> SampleType:

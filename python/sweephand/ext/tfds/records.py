@@ -24,13 +24,9 @@ from sweephand.extend import (
     SourceFile,
     _core,
     access_to,
-    all_follow,
-    check_array,
-    check_ends,
     join_pieces,
     load_index,
     offsets_of,
-    require,
     room_for,
     stat_all,
 )
@@ -120,7 +116,7 @@ class RecordFiles:
 def _load_index(split: StoredSplit, keep: Keep) -> Index:
     files = stat_all(split.files)
     meaning = {"format": "tfrecord frames 1"}
-    index = load_index(files, meaning, _find_frames, check=_check_frames, keep=keep)
+    index = load_index(files, meaning, _find_frames, keep=keep)
     counts = np.diff(index.starts["offsets"]) - 1
     for file, count, wanted in zip(files, counts.tolist(), split.shard_lengths, strict=True):
         if count != wanted:
@@ -143,18 +139,6 @@ def _find_frames(file: SourceFile, advance: Advance) -> Scan:
     finder.finish(file.size)
     file.check_unchanged()
     return Scan({"offsets": finder.offsets})
-
-
-def _check_frames(index: Index) -> None:
-    """Refuse an index of files if its records do not follow one another without gaps."""
-    offsets, starts = check_array(index, "offsets", np.uint64), index.starts["offsets"]
-    sizes = np.array([file.size for file in index.files], np.uint64)
-    filled, firsts, lasts = check_ends(offsets, offsets, starts)
-    require(len(filled) == len(sizes), "offsets of records")
-    require(not firsts.any() and np.array_equal(lasts, sizes), "records that fill the file")
-    is_framed = offsets[1:] >= offsets[:-1] + np.uint64(_FRAME_BYTES)
-    is_rising = offsets[1:] > offsets[:-1]
-    require(all_follow(is_framed & is_rising, starts), "records shorter than their frames")
 
 
 class ArrayRecordFiles:
