@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks.suite.bench_loop import waits_of
-from benchmarks.suite.bench_maps import hold, quick
+from benchmarks.suite.bench_maps import (
+    TOKENS,
+    digest,
+    hold,
+    hold_long,
+    make_texts,
+    quick,
+    tokenize,
+)
 from benchmarks.suite.corpora import ROW_MINIBATCH, TOKEN_BUDGET, make_rows, make_tokens
 from benchmarks.suite.family import with_workers
 from benchmarks.suite.turn import Steps
@@ -82,7 +90,47 @@ def quick_map() -> Steps:
 
 
 def held_map() -> Steps:
-    return with_workers(_mapped(hold, num_workers=2, persistent_workers=True))
+    return _in_workers(hold)
+
+
+def quick_in_workers() -> Steps:
+    return _in_workers(quick)
+
+
+def digest_map() -> Steps:
+    return _in_workers(digest)
+
+
+def long_map() -> Steps:
+    return _in_workers(hold_long)
+
+
+class _Texts(Dataset[Any]):
+    """Texts that are made tokens one by one."""
+
+    def __len__(self) -> int:
+        return len(make_texts())
+
+    def __getitem__(self, at: int) -> torch.Tensor:
+        return torch.from_numpy(tokenize({"text": [make_texts()[at].encode()]})["ids"])
+
+
+def tokenized() -> Steps:
+    """About as many tokens at a time, in an order that needs no lengths."""
+    make_texts()
+    loader = DataLoader(
+        _Texts(),
+        TOKENS // 400,
+        shuffle=True,
+        collate_fn=torch.cat,
+        num_workers=2,
+        persistent_workers=True,
+    )
+    return with_workers(len(ids) for _ in count() for ids in loader)
+
+
+def _in_workers(function: Callable[[Any], Any]) -> Steps:
+    return with_workers(_mapped(function, num_workers=2, persistent_workers=True))
 
 
 def _mapped(function: Callable[[Any], Any], **options: Any) -> Steps:

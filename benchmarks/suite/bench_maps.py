@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator
+from functools import cache
 from itertools import count
 from threading import Semaphore, Thread
 from typing import Any
@@ -112,16 +114,112 @@ class Quick(Row):
         return self.compete()
 
 
-class Held(Row):
-    """A map of 0.6 ms that holds the GIL, in two processes, and the time of all of them."""
+def hold_long(sequence: dict[str, Any]) -> dict[str, Any]:
+    """Hold the GIL for about 10 ms."""
+    for _ in range(16):
+        found = hold(sequence)
+    return found
+
+
+BYTES = bytes(200_000)  # whose digest takes about 0.15 ms
+
+
+def digest(sequence: dict[str, Any]) -> dict[str, Any]:
+    """Work without the GIL, as decoders do."""
+    found = hashlib.sha256(BYTES).digest()
+    return {**sequence, "rows": sequence["rows"] + found[0]}
+
+
+@cache
+def make_texts() -> list[str]:
+    """Return texts of 300 words, of 5,000 words in all, the frequent ones short."""
+    rng = np.random.default_rng(0)
+    words = ["".join(map(chr, rng.integers(97, 123, 2 + n // 600))) for n in range(5000)]
+    ranks = np.minimum(rng.zipf(1.2, (scaled(4000), 300)) - 1, len(words) - 1)
+    return [" ".join(words[n] for n in text) for text in ranks.tolist()]
+
+
+@cache
+def make_tokenizer() -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(vocab_size=2000, show_progress=False)
+    tokenizer.train_from_iterator(make_texts()[:500], trainer)
+    return tokenizer
+
+
+def tokenize(sequence: dict[str, Any]) -> dict[str, Any]:
+    """Return the ids of the tokens of a text, about 400."""
+    return {
+        "ids": np.array(make_tokenizer().encode(sequence["text"][0].decode()).ids, np.int32)
+    }
+
+
+def tokenized(**options: Any) -> Steps:
+    """Take minibatches of texts that are made tokens one by one, counted in tokens."""
+    corpus = sh.ArrayDeserializer({"text": make_texts()})
+    corpus = corpus.map(tokenize, size="measured")
+    for minibatch in sh.MinibatchSource(corpus, **options).minibatches(TOKENS):
+        yield len(minibatch["ids"].values)
+
+
+TOKENS = 16_384
+
+
+class Kept(Row):
+    """A map with two workers by default options, and the time of all processes."""
+
+    unit = "sequences/s"
+
+    def __init_subclass__(cls, function: Any = None, peer_of: str = "") -> None:
+        if function is not None:
+            cls.contenders = {
+                "default": lambda: with_workers(mapped(function)),
+                "processes": lambda: with_workers(mapped(function, map_executor="processes")),
+                "torch DataLoader, two workers": peer(f"torch_loaders.{peer_of}"),
+            }
+        super().__init_subclass__()
+
+
+class Shortest(Kept, function=quick, peer_of="quick_in_workers"):
+    """Of 10 µs, with the GIL; 256 at a time, as in all of these."""
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+class Released(Kept, function=digest, peer_of="digest_map"):
+    """Of 0.15 ms without the GIL."""
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+class Held(Kept, function=hold, peer_of="held_map"):
+    """Of 0.6 ms that holds the GIL."""
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+class HeldLong(Kept, function=hold_long, peer_of="long_map"):
+    """Of 10 ms that holds the GIL."""
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+class Tokenized(Row):
+    """A tokenizer, text by text, with two workers."""
 
     contenders = {
-        "processes": lambda: with_workers(
-            mapped(hold, num_map_workers=NUM_WORKERS, map_executor="processes")
-        ),
-        "torch DataLoader, two workers": peer("torch_loaders.held_map"),
+        "default": lambda: with_workers(tokenized()),
+        "processes": lambda: with_workers(tokenized(map_executor="processes")),
+        "torch DataLoader, two workers": peer("torch_loaders.tokenized"),
     }
-    unit = "sequences/s"
+    unit, per = "M tokens/s", 1e6
 
     def setup_cache(self) -> Found:
         return self.compete()
