@@ -13,8 +13,7 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus
 
 import sweephand as sh
-from sweephand.run.pool import Pool
-from sweephand.run.thread_worker import ThreadWorker
+from sweephand.run.pool import Pool, ThreadWorker
 
 BAD = [f"array__{n}" for n, x in enumerate(X) if 47 in x]
 

@@ -22,7 +22,7 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus, delivered
 
 import sweephand as sh
-from sweephand.run import fork_server, pool
+from sweephand.run import pool, processes
 
 BAD = [f"array__{n}" for n, x in enumerate(X) if 80 in x]
 PROCESSES: Any = {"num_map_workers": 2, "map_executor": "processes"}
@@ -146,8 +146,8 @@ def test_what_ends_its_process_is_damage(
 ) -> None:
     # A process may be held up on its way out, and would be killed seconds later.
     patient = "from sweephand.run import forked; forked._LAST_GRACE = 60; from "
-    start = fork_server._START.replace("from ", patient, 1)
-    monkeypatch.setattr(fork_server, "_START", start)
+    start = processes._START.replace("from ", patient, 1)
+    monkeypatch.setattr(processes, "_START", start)
     mapped = corpus().map(function, name="deadly")
     options = {**PROCESSES, "num_map_workers": 1}
     with sh.MinibatchSource(mapped, max_errors=len(BAD), max_sweeps=1, **options) as source:

@@ -18,7 +18,7 @@ from tests.maps.test_processes import (
 from tests.maps.test_values import all_of, corpus, delivered
 
 import sweephand as sh
-from sweephand.run import fork_server, process_worker
+from sweephand.run import processes
 
 # Nothing is done ahead: between two minibatches no worker is at anything.
 PROCESSES: Any = {"num_map_workers": 2, "map_executor": "processes", "num_threads": 0}
@@ -33,7 +33,7 @@ def server_of(source: sh.MinibatchSource) -> int:
 def stop(process: int) -> None:
     """Stop a process, and return when it is."""
     os.kill(process, signal.SIGSTOP)
-    while not fork_server.is_stopped(process):
+    while not processes.is_stopped(process):
         pass
 
 
@@ -62,7 +62,7 @@ def test_what_is_stopped_between_tasks_is_replaced(whom: str) -> None:
 def test_a_worker_that_hangs_beside_its_maps_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_worker, "_SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(processes, "_SILENT_SECONDS", 0.0)
     mapped = corpus().map(functions.LoadedOnce(tmp_path / "loaded"), name="negate")
     found = all_of(mapped, map_timeout=2.0, **PROCESSES)
     assert found == all_of(corpus().map(functions.negate))
@@ -72,7 +72,7 @@ def test_a_worker_that_hangs_beside_its_maps_is_replaced(
 def test_what_hangs_again_and_again_is_an_error_that_names_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(process_worker, "_SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(processes, "_SILENT_SECONDS", 0.0)
     mapped = corpus().map(functions.LoadedOnce(), name="never")
     told = r"map 'never' has a worker process that did not answer for 0\.\d s"
     with pytest.raises(sh.DataError, match=told):
@@ -101,7 +101,7 @@ def begin_badly(
         f"    open(os.path.join({str(folder)!r}, str(began)), 'w').close()\n"
         f"    os.kill(os.getpid(), {int(deadly)})\n"
     )
-    monkeypatch.setattr(fork_server, "_START", code + fork_server._START)
+    monkeypatch.setattr(processes, "_START", code + processes._START)
 
 
 def test_a_server_that_never_starts_is_an_error_and_the_source_stays_usable(

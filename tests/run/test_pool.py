@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from sweephand.run.fork_server import ForkServer
-from sweephand.run.pool import Pool
-from sweephand.run.process_worker import ProcessWorker
+from sweephand.run.pool import Pool, ThreadWorker
+from sweephand.run.processes import ForkServer, ProcessWorker
 from sweephand.run.progress import Progress
-from sweephand.run.thread_worker import ThreadWorker
 
 
 def squares(numbers: Sequence[int], progress: Progress) -> list[Any]:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:  # protocols cost time at every start
     from typing import Protocol
 
     from sweephand.maps.quicker import Quicker
-    from sweephand.run.job import Task
-    from sweephand.run.pool import Pool
+    from sweephand.run.pool import Pool, Task
     from sweephand.run.progress import Progress
 
     class WorkerTask(Task, Protocol[R_co]):
@@ -86,7 +85,7 @@ class MapWorkers:
         self._is_closed = False
         self._starting = threading.Lock()
         if self._has_processes:
-            from sweephand.run.fork_server import refuse_in_preparation
+            from sweephand.run.processes import refuse_in_preparation
 
             refuse_in_preparation()
 
@@ -179,13 +178,12 @@ class MapWorkers:
         from sweephand.run.pool import Pool
 
         if self._has_processes:
-            from sweephand.run.fork_server import ForkServer
-            from sweephand.run.process_worker import ProcessWorker
+            from sweephand.run.processes import ForkServer, ProcessWorker
 
             server = ForkServer(self._limit)
             make_process = partial(ProcessWorker, server, {})
             return Pool(self.num_workers, make_process, self._limit, server.close)
-        from sweephand.run.thread_worker import ThreadWorker
+        from sweephand.run.pool import ThreadWorker
 
         make_thread = partial(
             ThreadWorker, "sweephand-map", partial(_carry_out, self.call_lock)
@@ -200,7 +198,7 @@ def _end(process: int, pool: Pool) -> None:
 
 def _check_pickles(wanted: object) -> None:
     """Refuse a map that worker processes could not find."""
-    from sweephand.run.fork_server import preparation
+    from sweephand.run.processes import preparation
 
     advice = (
         "define it by def at the top of a module that can be imported, or write "

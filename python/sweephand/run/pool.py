@@ -1,4 +1,4 @@
-"""A pool of workers that carry out tasks in the order in which they must begin."""
+"""Tasks, cut into pieces where a worker is lost, and the pool of workers that do them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,76 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Protocol
 
 from sweephand.errors import SweephandHint
-from sweephand.run.job import Job, Piece, Task
 from sweephand.run.message import socket_pair
 from sweephand.run.progress import Progress
 
 _HINT_SECONDS = 60.0
 _LOOK_SECONDS = 5.0  # between looks at slow items
 CLOSED = "the source is closed; make a new one"
+
+
+class Task(Protocol):
+    """Task over items, which may be cut into parts."""
+
+    @property
+    def name(self) -> str:
+        """Name of the call, for errors."""
+
+    @property
+    def is_joint(self) -> bool:
+        """True if one call takes all items."""
+
+    def __len__(self) -> int: ...
+
+    def part(self, begin: int, end: int) -> Task:
+        """Return a task of a part of the items."""
+
+    def describe(self, number: int) -> str:
+        """Name the call for an item."""
+
+    def failed(self, reason: str) -> Any:
+        """Return the result of one item that is given up."""
+
+
+class Piece(NamedTuple):
+    """Part of a task that is still to do: `lost` is why it is given up."""
+
+    task: Task
+    was_tried: bool = False  # a worker ended that had it
+    lost: str | None = None
+
+    def after(self, lost: str, number: int | None, *, is_late: bool) -> list[Piece]:
+        """Return the pieces that it is cut into when it did not come back.
+
+        `lost` is why, and `number` the item at work, if that is known: one that is late is not
+        tried again.
+        """
+        task = self.task
+        if not is_late and not self.was_tried:
+            return [Piece(task, was_tried=True)]  # it may have been an accident
+        if len(task) == 1:
+            return [Piece(task, lost=lost)]
+        if task.is_joint or number is None:
+            return [Piece(task.part(one, one + 1)) for one in range(len(task))]
+        ends = Piece(task.part(0, number)), Piece(task.part(number + 1, len(task)))
+        middle = Piece(task.part(number, number + 1), True, lost if is_late else None)
+        return [one for one in (ends[0], middle, ends[1]) if len(one.task)]
+
+
+@dataclass(eq=False)
+class Job:
+    """A running task, with the pieces to do and the results already there."""
+
+    pieces: list[Piece]  # none when its caller has gone
+    beside: list[Job]  # those that were asked for together and are not done
+    made: list[Any] = field(default_factory=list)
+    error: BaseException | None = None
 
 
 class WorkerEnded(Exception):
@@ -69,6 +128,59 @@ class Worker(ABC):
     def has_ended(self, seconds: float) -> bool:
         """Wait up to `seconds` for a closed worker, and return True if it has ended."""
         return True
+
+
+class ThreadWorker(Worker):
+    """A worker thread. It cannot be ended: a thread that takes too long is abandoned."""
+
+    def __init__(self, name: str, carry_out: Callable[[Any, Progress], Any]) -> None:
+        super().__init__()
+        self._name = name
+        self._carry_out = carry_out
+        self._tasks: SimpleQueue[Any] = SimpleQueue()
+        self._answer: tuple[Any, BaseException | None] = None, None
+        self._thread: threading.Thread | None = None
+
+    def ask(self, task: Any) -> None:
+        """Send a task."""
+        if self._thread is None:
+            self.peer, other = socket.socketpair()
+            self._thread = threading.Thread(
+                target=self._work, args=[other], name=self._name, daemon=True
+            )
+            self._thread.start()
+        self._tasks.put(task)
+
+    def answer(self) -> tuple[Any, BaseException | None]:
+        """Return the result of the task, or its error."""
+        assert self.peer is not None
+        self.peer.recv(1)
+        found, self._answer = self._answer, (None, None)
+        return found
+
+    def close(self) -> None:
+        """Let the thread end after its task."""
+        self._tasks.put(None)
+        super().close()
+
+    def has_ended(self, seconds: float) -> bool:
+        """Wait up to `seconds` for the thread, unless it is the calling thread."""
+        thread = self._thread
+        if thread is None or thread is threading.current_thread():
+            return True
+        thread.join(seconds)
+        return not thread.is_alive()
+
+    def _work(self, other: socket.socket) -> None:
+        with other:
+            while (task := self._tasks.get()) is not None:
+                try:
+                    self._answer = self._carry_out(task, self.progress), None
+                except BaseException as error:
+                    self._answer = None, error
+                del task  # or it would live until the next one
+                with contextlib.suppress(OSError):
+                    other.send(b"!")
 
 
 class Pool:
