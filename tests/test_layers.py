@@ -83,6 +83,7 @@ SEES = {
     "mixtures": {"corpus", "deserializers", "maps"},
     "events": {"run"},
     "source": {"corpus", "deserializers", "events", "layouts", "maps", "minibatch"},
+    "lengths": {"corpus", "deserializers", "layouts", "maps", "minibatch", "source"},
     "train": {"corpus", "events", "files", "layouts", "minibatch", "run", "source"},
     "terminal": set(),
 }

@@ -202,6 +202,7 @@ void bind_base(py::module_& room);
 void bind_index(py::module_& room);
 void bind_order(py::module_& room);
 void bind_compose(py::module_& room);
+void bind_lengths(py::module_& room);
 void bind_read(py::module_& room);
 void bind_formats(py::module_& room);
 void bind_batch(py::module_& room);

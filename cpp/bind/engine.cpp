@@ -145,14 +145,22 @@ void bind_assembler(py::module_& room) {
            "sparse"_a, "head"_a, "sample_elements"_a, "broadcast"_a, "single"_a, "carried"_a,
            "counts"_a, "pad_value"_a);
   bind_mixture(room);
-  assembler.def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams,
-                            const AssembleOptions& options, bool load_ahead,
-                            std::uint64_t led_by, py::function report) {
-                  return std::make_shared<Assembler>(std::move(members), std::move(streams),
-                                                     options, load_ahead, led_by,
-                                                     report_to(std::move(report)));
-                }),
-                "members"_a, "streams"_a, "options"_a, "load_ahead"_a, "led_by"_a, "report"_a);
+  assembler
+      .def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams,
+                       const AssembleOptions& options, bool load_ahead, std::uint64_t led_by,
+                       py::function report) {
+             return std::make_shared<Assembler>(std::move(members), std::move(streams), options,
+                                                load_ahead, led_by,
+                                                report_to(std::move(report)));
+           }),
+           "members"_a, "streams"_a, "options"_a, "load_ahead"_a, "led_by"_a, "report"_a)
+      .def(
+          "assemble",
+          [](Assembler& self, const Plan& plan) {
+            const Turn turn(check_signals);
+            return std::const_pointer_cast<Batch>(self.assemble(plan, turn));
+          },
+          "plan"_a, NoGil());
 }
 
 template <auto Field>

@@ -15,7 +15,7 @@ JSONLDeserializer MapDeserializer MegatronDeserializer NpyDeserializer ParquetDe
 RawTokensDeserializer TFRecordDeserializer TextDeserializer UserDeserializer
 WebDatasetDeserializer StreamDef StreamDefs StreamInfo open split
 MinibatchSource MinibatchSourceFromData Minibatch MinibatchData Mixture ByScore Key NodeCache
-FULL_DATA_SWEEP INFINITELY_REPEAT minibatch_size_schedule
+FULL_DATA_SWEEP INFINITELY_REPEAT minibatch_size_schedule plan_lengths
 Ragged Padded Packed Bucketed TruncatedBPTT Frames
 Trainer training_session LossScaleOptimizer DataError StaleError StateError
 chat decode events extend images io mxnet numpy ray tfds tfrecord torch torchft train

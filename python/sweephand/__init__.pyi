@@ -64,6 +64,9 @@ from .layouts.packed import Packed as Packed
 from .layouts.plain import Frames as Frames
 from .layouts.plain import Padded as Padded
 from .layouts.plain import Ragged as Ragged
+from .lengths.lengths_plan import LengthsMinibatch as LengthsMinibatch
+from .lengths.lengths_plan import LengthsPlan as LengthsPlan
+from .lengths.plan import plan_lengths as plan_lengths
 from .maps.key import Key as Key
 from .maps.text_classes import classes as classes
 from .minibatch.context_part import ContextPart as ContextPart

@@ -182,6 +182,8 @@ class Batch:
 class Assembler:
     def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], options: AssembleOptions, load_ahead: bool, led_by: typing.SupportsInt | typing.SupportsIndex, report: collections.abc.Callable) -> None:
         ...
+    def assemble(self, plan: sweephand._core.compose.Plan) -> Batch:
+        ...
 class MadeSequences:
     pass
 class MappedSequences(MadeSequences):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -47,12 +48,8 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
         opening = _opening(options, events, ledger, workers)
         joined = _joined(options, opening)
         layout = options.chosen_layout
-        whole = _settle_singles(_in_layout(joined, layout, ledger), layout)
-        whole = _with_parts(whole, layout)
-        if not layout.cuts_sequences and any(info.is_masked for info in whole.streams):
-            from sweephand.maps import with_loss_masks  # brings files
-
-            whole = whole.each(lambda one: with_loss_masks(one, opening))
+        check_lengths(layout, joined)
+        whole = lay_out(joined, layout, opening)
         counted = {*layout.load_limits, *costs_of_items(options.balance)}
         if counted or any(one.counts for one in whole.parts.values()):
             from sweephand.maps import check_carried, with_counts  # brings files
@@ -77,6 +74,22 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
         workers.close()
         raise
     return opened
+
+
+def lay_out(
+    corpus: Corpus, layout: Layout, opening: OpenContext, one_each: Collection[str] = ()
+) -> Corpus:
+    """Return a corpus as a layout serves it, with its parts and loss masks.
+
+    Streams of `one_each` come one per sequence, though all sequences have one sample.
+    """
+    whole = _settle_singles(_in_layout(corpus, layout, opening.ledger), layout, one_each)
+    whole = _with_parts(whole, layout)
+    if not layout.cuts_sequences and any(info.is_masked for info in whole.streams):
+        from sweephand.maps import with_loss_masks  # brings files
+
+        whole = whole.each(lambda one: with_loss_masks(one, opening))
+    return whole
 
 
 def _opening(
@@ -113,7 +126,6 @@ def _scores_of(options: SourceOptions, whole: Corpus, served: Corpus) -> ScoredO
 
 def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:
     layout.check_streams([info.name for info in corpus.streams])
-    check_lengths(layout, corpus)
     carried = [info.name for info in corpus.streams if info.carried]
     if layout.cuts_sequences and carried:
         raise ValueError(
@@ -127,7 +139,7 @@ def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:
     return frames(corpus, ledger)
 
 
-def _settle_singles(corpus: Corpus, layout: Layout) -> Corpus:
+def _settle_singles(corpus: Corpus, layout: Layout, one_each: Collection[str] = ()) -> Corpus:
     """Return the corpus with `is_single` true of those streams that come one per sequence.
 
     Those that are broadcast come per sample. Rows and buckets must hold something: where all
@@ -140,10 +152,16 @@ def _settle_singles(corpus: Corpus, layout: Layout) -> Corpus:
     def settled(info: StreamInfo) -> StreamInfo:
         return replace(
             info,
-            is_single=info.is_single and not (info.broadcast or info.carried or fills_rows),
+            is_single=info.is_single
+            and not (info.broadcast or info.carried)
+            and (not fills_rows or info.name in one_each),
             is_sized=info.defines_mb_size
             or info.broadcast
-            or (not info.carried and (is_sole or (info.is_single and fills_rows))),
+            or (
+                not info.carried
+                and info.name not in one_each
+                and (is_sole or (info.is_single and fills_rows))
+            ),
         )
 
     return corpus.each(

@@ -1,0 +1,96 @@
+// A plan of sequences whose lengths are in hand, dealt to workers in equal numbers of
+// micro-batches.
+#pragma once
+
+#include "compose/pack.hpp"
+#include "compose/plan.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sweephand {
+
+// Pieces of sequences, in the order of arrival. Rows are filled by cells, and cost by samples.
+struct LengthPieces {
+  std::span<const std::uint32_t> sequences;
+  std::span<const std::uint32_t> firsts;  // sample of the sequence that the piece begins with
+  std::span<const std::uint32_t> sizes;
+  std::span<const std::uint32_t> cells;  // size at least
+
+  std::size_t count() const noexcept { return sizes.size(); }
+};
+
+// Which pieces stay together; empty: each is alone. Numbers ascend with their first piece.
+struct Together {
+  std::span<const std::uint32_t> group_of;
+  std::uint32_t num_groups = 0;
+  bool in_row = false;  // else at one worker
+};
+
+// What a row holds: at most row_length cells; or, where that is 0, sequences of one padded
+// width each, of micro_batch_cells together, and then a row here is a micro-batch.
+struct RowRule {
+  std::uint32_t row_length = 0;
+  std::uint64_t look_ahead = 1;
+  bool keeps_order = false;  // a row is opened by the oldest, else by the longest
+  std::uint64_t micro_batch_cells = 0;
+  std::uint64_t most_sequences = 0;  // of a micro-batch of padded sequences
+  bool one_width = false;            // else the widest of its sequences
+};
+
+// How rows are dealt.
+struct DealRule {
+  std::uint32_t num_workers = 1;
+  std::uint32_t micro_batch_rows = 1;
+  std::optional<Cost> balance;  // without it, row j is worker j mod K's
+  // Where it is not 0, rows are left over until their number is a multiple of it, and at most
+  // most_rows: those with the fewest cells first, of equals the last.
+  std::uint64_t whole_rows = 0;
+  std::uint64_t most_rows = 0;
+};
+
+// Rows of several workers.
+struct WorkerRows {
+  Rows rows;
+  std::vector<std::uint32_t> owners;  // of each row
+  std::vector<uint128> costs;         // of each row
+  std::vector<std::uint32_t> left;    // pieces that are left over, ascending
+  DealRule rule;
+
+  std::uint32_t most() const;  // rows that a worker has
+};
+
+// Unless rows may be left over, every worker has a row while there are pieces, or groups,
+// enough. REQUIRES: 1 <= cells <= row_length, of a group that stays in a row, too, and the same
+// of loads; num_workers and micro_batch_rows >= 1; nothing is left over of groups at one worker
+WorkerRows rows_of_workers(const LengthPieces& pieces, const Together& together,
+                           const RowRule& rule, std::span<const Load> loads,
+                           const DealRule& dealing);
+
+// Where pieces go, worker after worker, in the order in which they are laid down.
+struct LaidPieces {
+  std::vector<std::uint32_t> pieces;
+  std::vector<std::uint32_t> ends;  // of each slot for a row, in `pieces`
+  std::vector<double> loads;        // of each micro-batch, worker after worker
+};
+
+// Every worker gets `num_micro_batches`. With a balance its rows are grouped so that these cost
+// nearly the same, the costliest first; else they stay in order. Slots without a row come last.
+// REQUIRES: that many hold the rows
+LaidPieces lay(const WorkerRows& workers, std::uint32_t num_micro_batches);
+
+// A micro-batch as the engine carries it out, of the sequences of a corpus. `cells` has (row,
+// column, first sample, samples of the whole sequence) of each; none in a layout without rows.
+struct MicroBatch {
+  std::span<const std::uint64_t> sequences;
+  std::span<const std::uint32_t> sizes;
+  std::span<const Cell> cells;
+  std::uint32_t num_rows = 0;
+  std::uint32_t row_length = 0;
+};
+Plan plan_of(const MicroBatch& micro_batch, const Request& request, const PieceCount& counted,
+             std::uint64_t global_rows);
+
+}  // namespace sweephand

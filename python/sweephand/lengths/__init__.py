@@ -1,0 +1,1 @@
+"""Plans of sequences whose lengths are in hand, without a source."""
