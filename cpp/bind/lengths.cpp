@@ -16,9 +16,8 @@ using Counts = Array<std::uint32_t>;
 
 void bind_rules(py::module_& room) {
   py::class_<RowRule>(room, "RowRule")
-      .def(py::init<std::uint32_t, std::uint64_t, bool, std::uint64_t, std::uint64_t, bool>(),
-           "row_length"_a, "look_ahead"_a, "keeps_order"_a, "micro_batch_cells"_a,
-           "most_sequences"_a, "one_width"_a);
+      .def(py::init<std::uint32_t, std::uint64_t, bool>(), "row_length"_a, "look_ahead"_a,
+           "keeps_order"_a);
   py::class_<DealRule>(room, "DealRule")
       .def(py::init<std::uint32_t, std::uint32_t, std::optional<Cost>, std::uint64_t,
                     std::uint64_t>(),

@@ -54,34 +54,8 @@ Rows joined(const Rows& rows, const Rows& inner) {
   return whole;
 }
 
-// As many sequences as fit, widest first or in order; each goes on in the last one opened.
-Rows pack_padded(std::span<const std::uint32_t> widths, const RowRule& rule) {
-  Numbers order(widths.size());
-  std::iota(order.begin(), order.end(), 0U);
-  const auto width = [&](std::uint32_t i) { return widths[i]; };
-  if (!rule.keeps_order || rule.one_width)
-    std::ranges::stable_sort(order, std::greater<>{}, width);
-  Rows rows{.members = std::move(order)};
-  std::uint64_t count = 0;
-  std::uint64_t widest = 0;
-  for (std::uint32_t j = 0; j < rows.members.size(); ++j) {
-    const std::uint64_t own = widths[rows.members[j]];
-    const bool fits = (count + 1) * std::max(widest, own) <= rule.micro_batch_cells &&
-                      count != rule.most_sequences && (!rule.one_width || widest == own);
-    if (count != 0 && !fits) {
-      rows.ends.push_back(j);
-      count = widest = 0;
-    }
-    ++count;
-    widest = std::max(widest, own);
-  }
-  if (count != 0) rows.ends.push_back(static_cast<std::uint32_t>(rows.members.size()));
-  return rows;
-}
-
 Rows pack(std::span<const std::uint32_t> cells, const RowRule& rule,
           std::span<const Load> loads) {
-  if (rule.row_length == 0) return pack_padded(cells, rule);
   return rule.keeps_order ? pack_in_order_within(cells, rule.row_length, loads, rule.look_ahead)
                           : pack_largest_first_within(cells, rule.row_length, loads);
 }

@@ -29,15 +29,11 @@ struct Together {
   bool in_row = false;  // else at one worker
 };
 
-// What a row holds: at most row_length cells; or, where that is 0, sequences of one padded
-// width each, of micro_batch_cells together, and then a row here is a micro-batch.
+// How rows of at most row_length cells are packed.
 struct RowRule {
   std::uint32_t row_length = 0;
   std::uint64_t look_ahead = 1;
   bool keeps_order = false;  // a row is opened by the oldest, else by the longest
-  std::uint64_t micro_batch_cells = 0;
-  std::uint64_t most_sequences = 0;  // of a micro-batch of padded sequences
-  bool one_width = false;            // else the widest of its sequences
 };
 
 // How rows are dealt.

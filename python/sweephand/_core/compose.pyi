@@ -250,7 +250,7 @@ class EventPlanner(Planner):
     def __init__(self, timeline: sweephand._core.order.Timeline, planner: Planner, events: Events) -> None:
         ...
 class RowRule:
-    def __init__(self, row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex, keeps_order: bool, micro_batch_cells: typing.SupportsInt | typing.SupportsIndex, most_sequences: typing.SupportsInt | typing.SupportsIndex, one_width: bool) -> None:
+    def __init__(self, row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex, keeps_order: bool) -> None:
         ...
 class DealRule:
     def __init__(self, num_workers: typing.SupportsInt | typing.SupportsIndex, micro_batch_rows: typing.SupportsInt | typing.SupportsIndex, balance: Cost | None, whole_rows: typing.SupportsInt | typing.SupportsIndex, most_rows: typing.SupportsInt | typing.SupportsIndex) -> None:

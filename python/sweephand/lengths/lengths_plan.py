@@ -69,6 +69,13 @@ class LengthsPlan:
         Why each sequence that has no place has none, by its index.
     rest : ndarray of int64
         The indices of the sequences that are left for a later plan, ascending.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> plan = sh.plan_lengths([3, 5, 2, 6], sh.Packed(8), num_data_partitions=2)
+    >>> plan.num_micro_batches, plan.fill_ratio, plan.left_out
+    (1, 1.0, {})
     """
 
     layout: Packed
@@ -144,9 +151,9 @@ class LengthsPlan:
         cells = self._pieces.cells[self._all].astype(np.int64)
         before = np.cumsum(cells) - cells
         is_first = np.diff(self._slot, prepend=-1) != 0
-        return before - np.repeat(
-            before[is_first], np.diff(np.r_[np.flatnonzero(is_first), len(cells)])
-        )
+        row_lengths = np.diff(np.append(np.flatnonzero(is_first), len(cells)))
+        column: NDArray[np.int64] = before - np.repeat(before[is_first], row_lengths)
+        return column
 
     @property
     def fill_ratio(self) -> float:
@@ -263,6 +270,14 @@ class LengthsMinibatch(Minibatch):
         The sequences, as the lengths count them, in the order of `ids`.
     global_label_weight : float
         Weight of all labels of the step, over all workers.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> plan = sh.plan_lengths([3, 5], sh.Packed(8))
+    >>> (minibatch,) = plan.minibatches({"tokens": [np.arange(3), np.arange(5)]})
+    >>> minibatch.indices, minibatch.is_filler
+    (array([0, 1]), False)
     """
 
     __slots__ = ("_num_labels", "_slots", "global_label_weight", "indices")

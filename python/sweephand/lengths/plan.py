@@ -164,9 +164,7 @@ def plan_lengths(
         pieces,
         loads,
         together,
-        _core.compose.RowRule(
-            layout.row_length, layout.look_ahead, order == "given", 0, 0, False
-        ),
+        _core.compose.RowRule(layout.row_length, layout.look_ahead, order == "given"),
         num_data_partitions,
         layout.micro_batch_rows or 1,
         cost_of(balance, items),

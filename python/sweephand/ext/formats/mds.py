@@ -174,7 +174,9 @@ class MDSDeserializer(RecordDeserializer):
         head_bytes = 4 * int((~is_fixed).sum())
         is_long = sample_bytes >= head_bytes
         words = gather(offsets[:-1][is_long], np.full(int(is_long.sum()), head_bytes))
-        sizes[np.ix_(is_long, ~is_fixed)] = words.view("<u4").reshape(-1, head_bytes // 4)
+        sizes[np.ix_(is_long, ~is_fixed)] = words.view("<u4").reshape(
+            int(is_long.sum()), head_bytes // 4
+        )
         is_whole = is_long & (head_bytes + sizes.sum(axis=1) == sample_bytes)
         reason = "the columns of the sample are not as long as the sample is"
         faults = {
