@@ -212,52 +212,13 @@ class LengthsPlan:
         partition_index: int = 0,
         step: int = 0,
     ) -> Iterator[LengthsMinibatch]:
-        """Iterate over the micro-batches of a worker, laid out.
-
-        Parameters
-        ----------
-        data : dict
-            Stream name to data of all n sequences: a list of arrays with None for those of
-            other workers, an array with an entry each, or ``(values, offsets)``.
-        definitions : StreamDefs, dict of StreamDef or list of str, optional
-            As `ArrayDeserializer` takes them. With a loss mask or parts and without
-            ``num_labels=`` of the plan, the data are wanted of all workers, to count labels.
-        partition_index : int
-            The worker.
-        step : int
-            The optimizer step.
-
-        Raises
-        ------
-        ValueError
-            If a stream has not the planned lengths, or lacks a sequence: naming its index.
-        """
+        """Iterate over the micro-batches of a worker, laid out."""
         return _minibatches_of(self, data, definitions, partition_index, step)
 
     def put_back(
         self, values: Mapping[int, Any], partition_index: int = 0, step: int = 0
     ) -> list[Any]:
-        """Return results of micro-batches per sequence, in the order of arrival.
-
-        Parameters
-        ----------
-        values : dict
-            Number of a micro-batch to its results: of every cell, (rows, row length, ...); of
-            every sample, as `MinibatchData.values`; or of every sequence of it.
-        partition_index, step : int
-            The worker and the step that they are of.
-
-        Returns
-        -------
-        list
-            n entries: the samples of a sequence as an array, or its single result; None
-            where there is none.
-
-        Raises
-        ------
-        ValueError
-            If there is no such micro-batch, or its results have another shape.
-        """
+        """Return results of micro-batches per sequence, in the order of arrival."""
         return _put_back(self, values, partition_index, step)
 
 

@@ -34,20 +34,11 @@ Bytes = bytes | bytearray | memoryview
 
 @dataclass(frozen=True)
 class RecordKind:
-    """A kind of files of records.
+    """A kind of files of records."""
 
-    Attributes
-    ----------
-    magic : bytes
-        The first 8 bytes of its files.
-    version : int
-        The only version that is read and written.
-    name, remedy : str
-        For errors: "ledger of losses", and what to do with a file of another version.
-    """
-
-    magic: bytes
-    version: int
+    magic: bytes  # the first 8 bytes of its files
+    version: int  # the only version that is read and written
+    # for errors: "ledger of losses", and what to do with a file of another version
     name: str
     remedy: str
 
@@ -62,13 +53,7 @@ class RecordKind:
         return bytes(content[: _HEAD.size]) == self.head
 
     def check(self, content: Bytes, path: str) -> int:
-        """Return where the blocks of a file begin: 0 if nothing is written yet.
-
-        Raises
-        ------
-        DataError
-            If it is a file of another kind or version.
-        """
+        """Return where the blocks of a file begin: 0 if nothing is written yet."""
         found = bytes(content[: _HEAD.size])
         if found == self.head:
             return _HEAD.size
@@ -89,21 +74,14 @@ class RecordKind:
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a file.
-
-    Attributes
-    ----------
-    begin, payload_begin, end : int
-        Its place in the file, in bytes.
-    checksum : int
-        Of the payload, which ends where the block does.
-    """
+    """A block of a file."""
 
     label: bytes
+    # its place in the file, in bytes
     begin: int
     payload_begin: int
     end: int
-    checksum: int
+    checksum: int  # of the payload, which ends where the block does
 
     def payload(self, content: memoryview) -> memoryview:
         """Return the payload in the bytes of the file, not checked."""

@@ -422,13 +422,7 @@ class StoredArray(Protocol):
 
 
 def element_of(dtype: np.dtype[Any]) -> SampleType:
-    """Return the type of an element: a number in native order, or a text of fixed width.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else.
-    """
+    """Return the type of an element: a number in native order, or a text of fixed width."""
     if dtype.kind in "SUT":
         return TEXT
     native = dtype.newbyteorder("=")
@@ -439,18 +433,7 @@ def element_of(dtype: np.dtype[Any]) -> SampleType:
 
 
 def kind_of(array: StoredArray, element: SampleType) -> SampleType:
-    """Return the sample type of an array whose rows are sequences.
-
-    Parameters
-    ----------
-    element : SampleType
-        What an element is; a ragged one is a row of any length.
-
-    Raises
-    ------
-    ValueError
-        If it has no rows, or several texts in one.
-    """
+    """Return the sample type of an array whose rows are sequences."""
     shape = tuple(map(int, array.shape))
     if not shape:
         raise ValueError("it is a single value")
@@ -462,13 +445,7 @@ def kind_of(array: StoredArray, element: SampleType) -> SampleType:
 
 
 def column_of(values: NDArray[Any], kind: SampleType) -> ColumnData:
-    """Return rows that were read, each a sequence.
-
-    Raises
-    ------
-    ValueError
-        If they are not of that kind.
-    """
+    """Return rows that were read, each a sequence."""
     if kind.dtype == "bytes":
         return column_of_bytes([_to_bytes(one) for one in values.tolist()])
     dtype = np.dtype(kind.dtype)

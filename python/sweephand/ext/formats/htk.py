@@ -381,17 +381,10 @@ def open_features(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
 
 @dataclass(frozen=True)
 class HtkHeader:
-    """What the first bytes of a file state.
+    """What the first bytes of a file state."""
 
-    Attributes
-    ----------
-    order : {">", "<"}
-        Of the bytes of a number.
-    num_frames, period, frame_bytes, kind : int
-        The period in 100 ns.
-    """
-
-    order: str
+    order: str  # of the bytes of a number
+    # the period in 100 ns
     num_frames: int
     period: int
     frame_bytes: int
@@ -428,13 +421,7 @@ class HtkHeader:
 
 
 def parse_header(head: bytes, file_bytes: int) -> HtkHeader:
-    """Return the header of a file of `file_bytes`, whose size also decides its byte order.
-
-    Raises
-    ------
-    DataError
-        If header and size do not match in either order, or the file holds no frames of floats.
-    """
+    """Return the header of a file of `file_bytes`, whose size also decides its byte order."""
     if len(head) < HTK_HEADER_BYTES:
         raise DataError("the file ends within its header of 12 bytes", offset=0)
     sizes = []

@@ -14,15 +14,7 @@ from sweephand.torch import to_tensor
 
 
 class PackedRows:
-    """The rows of a worker's share; at the end of data, rows of padding complete them.
-
-    Parameters
-    ----------
-    minibatch : Minibatch
-        In layout `Packed`.
-    num_rows, row_length : int
-        How many rows there are to be, and their cells.
-    """
+    """The rows of a worker's share; at the end of data, rows of padding complete them."""
 
     def __init__(self, minibatch: Minibatch, num_rows: int, row_length: int) -> None:
         self._minibatch = minibatch
