@@ -64,4 +64,9 @@ constexpr std::uint64_t checked_mul(std::uint64_t a, std::uint64_t b) {
   return product;
 }
 
+// a / b, rounded up. REQUIRES: b > 0
+constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
 }  // namespace sweephand

@@ -105,9 +105,9 @@ void bind_plan(py::module_& room) {
       .def_readonly("num_workers", &Request::num_workers)
       .def_readonly("rank", &Request::rank);
   py::class_<PieceCount>(room, "PieceCount")
-      .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
-                    std::uint64_t>(),
-           "samples"_a, "pieces"_a, "ends"_a, "labels"_a, "own_labels"_a)
+      .def(
+          py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>(),
+          "samples"_a, "pieces"_a, "ends"_a, "labels"_a, "own_labels"_a)
       .def_readonly("samples", &PieceCount::samples)
       .def_readonly("pieces", &PieceCount::pieces)
       .def_readonly("ends", &PieceCount::ends)

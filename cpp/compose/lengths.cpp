@@ -1,5 +1,6 @@
 #include "compose/lengths.hpp"
 
+#include "base/mix.hpp"
 #include "compose/micro_batches.hpp"
 #include "compose/share.hpp"
 
@@ -141,10 +142,6 @@ std::vector<uint128> costs_of(const Rows& rows, const LengthPieces& pieces, cons
     }
   }
   return costs;
-}
-
-std::uint64_t divide_up(std::uint64_t count, std::uint64_t divisor) {
-  return (count + divisor - 1) / divisor;
 }
 
 // Worker by worker: the groups are dealt by cost, and each worker's pieces packed alone.

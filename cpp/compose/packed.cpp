@@ -13,10 +13,6 @@
 namespace sweephand {
 namespace {
 
-std::uint64_t divide_up(std::uint64_t count, std::uint64_t divisor) {
-  return count / divisor + (count % divisor != 0 ? 1 : 0);
-}
-
 struct KeptRow {
   std::span<const Piece> pieces;
   std::uint16_t sweep = 0;  // after that of the plan

@@ -1,7 +1,7 @@
 #include "compose/row_cursor.hpp"
 
 #include "base/mix.hpp"
-#include "compose/kept_rows.hpp"
+#include "compose/ordered_rows.hpp"
 #include "compose/part_rows.hpp"
 
 namespace sweephand {
@@ -17,7 +17,7 @@ std::shared_ptr<const SweepTimeline> kept(const std::shared_ptr<const Timeline>&
 std::unique_ptr<RowCursor> RowCursor::open(const std::shared_ptr<const Timeline>& timeline,
                                            const Packing& packing, std::uint64_t time) {
   if (const auto sweeps = kept(timeline))
-    return std::make_unique<KeptRows>(sweeps, packing, time);
+    return std::make_unique<OrderedRows>(sweeps, packing, time);
   return std::make_unique<PartRows>(timeline, packing, time);
 }
 
@@ -27,7 +27,7 @@ std::uint64_t RowCursor::find(const std::shared_ptr<const Timeline>& timeline,
   const auto sweeps = kept(timeline);
   if (sweeps == nullptr) return PartRows::find(timeline, packing, sequence, sweep);
   return checked_add(checked_mul(sweep, sweeps->num_samples()),
-                     KeptRows::find(*sweeps, packing, sequence, sweep));
+                     OrderedRows::find(*sweeps, packing, sequence, sweep));
 }
 
 std::uint64_t RowCursor::boundary(const std::shared_ptr<const Timeline>& timeline,

@@ -11,10 +11,10 @@
 
 namespace sweephand {
 
-class KeptRows final : public RowCursor {
+class OrderedRows final : public RowCursor {
  public:
-  KeptRows(std::shared_ptr<const SweepTimeline> timeline, const Packing& packing,
-           std::uint64_t time);
+  OrderedRows(std::shared_ptr<const SweepTimeline> timeline, const Packing& packing,
+              std::uint64_t time);
 
   // As RowCursor::find, from the begin of the sweep.
   static std::uint64_t find(const SweepTimeline& timeline, const Packing& packing,

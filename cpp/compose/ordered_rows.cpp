@@ -1,4 +1,4 @@
-#include "compose/kept_rows.hpp"
+#include "compose/ordered_rows.hpp"
 
 #include "base/mix.hpp"
 
@@ -67,8 +67,8 @@ std::unique_ptr<Pack> pack_holding(Sweep& sweep, const Packing& packing, std::ui
 
 }  // namespace
 
-KeptRows::KeptRows(std::shared_ptr<const SweepTimeline> timeline, const Packing& packing,
-                   std::uint64_t time)
+OrderedRows::OrderedRows(std::shared_ptr<const SweepTimeline> timeline, const Packing& packing,
+                         std::uint64_t time)
     : timeline_(std::move(timeline)),
       packing_(packing),
       sweep_(timeline_->sweep(time / timeline_->num_samples())) {
@@ -76,7 +76,7 @@ KeptRows::KeptRows(std::shared_ptr<const SweepTimeline> timeline, const Packing&
 }
 
 // Stands at the first row that starts at or after `sample` of the sweep.
-void KeptRows::open_sweep(std::uint64_t sample) {
+void OrderedRows::open_sweep(std::uint64_t sample) {
   time_ = checked_mul(sweep_.number(), sweep_.num_samples());
   checked_add(time_, sweep_.num_samples());
   pack_ = pack_holding(sweep_, packing_, sample);
@@ -90,7 +90,7 @@ void KeptRows::open_sweep(std::uint64_t sample) {
 }
 
 // Stands at the row that starts at `start`, or at the end of the sweep.
-void KeptRows::open_pack(std::uint64_t start) {
+void OrderedRows::open_pack(std::uint64_t start) {
   pack_.reset();  // at the end its chunks may be closed
   if (start >= sweep_.num_samples()) return;
   pack_ = pack_holding(sweep_, packing_, start);
@@ -98,12 +98,12 @@ void KeptRows::open_pack(std::uint64_t start) {
   sweep_.let_go();
 }
 
-void KeptRows::enter_next_sweep() {
+void OrderedRows::enter_next_sweep() {
   sweep_ = timeline_->sweep(sweep_.number() + 1);
   open_sweep(0);
 }
 
-void KeptRows::pop() {
+void OrderedRows::pop() {
   const std::uint64_t start = pack_->starts[row_ + 1];
   time_ += start - pack_->starts[row_];
   if (++row_ == pack_->num_rows())
@@ -112,16 +112,16 @@ void KeptRows::pop() {
     pack_->blocks.close_before(row_);
 }
 
-void KeptRows::opened_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {
+void OrderedRows::opened_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {
   pack_->blocks.opened_at(row_, blocks);
 }
 
-void KeptRows::open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {
+void OrderedRows::open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {
   if (pack_) pack_->blocks.open_at(row_, blocks);
 }
 
-std::uint64_t KeptRows::find(const SweepTimeline& timeline, const Packing& packing,
-                             std::uint64_t sequence, std::uint64_t sweep) {
+std::uint64_t OrderedRows::find(const SweepTimeline& timeline, const Packing& packing,
+                                std::uint64_t sequence, std::uint64_t sweep) {
   Sweep list = timeline.sweep(sweep);
   const auto pack = pack_holding(list, packing, list.find(sequence).start);
   const Pack::Place place = pack->find(sequence, 0);
