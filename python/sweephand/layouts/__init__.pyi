@@ -5,6 +5,7 @@ from .bptt import TruncatedBPTT as TruncatedBPTT
 from .bucketed import Bucketed as Bucketed
 from .packed import Packed as Packed
 from .padding import pad_element as pad_element
+from .padding import padding_of as padding_of
 from .plain import Frames as Frames
 from .plain import Padded as Padded
 from .plain import Ragged as Ragged

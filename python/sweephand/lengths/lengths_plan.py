@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.array import ArrayDeserializer
-from sweephand.layouts import Packed, pad_element
+from sweephand.layouts import Packed, padding_of
 from sweephand.maps import OpenContext
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.labels import kind_without_stream
@@ -26,7 +26,6 @@ from sweephand.minibatch.pieces import repeat_last
 from sweephand.source.open_corpus import lay_out
 
 if TYPE_CHECKING:
-    from sweephand.corpus.streams import StreamInfo
     from sweephand.corpus.wanted_streams import StreamsLike
 
 
@@ -212,13 +211,58 @@ class LengthsPlan:
         partition_index: int = 0,
         step: int = 0,
     ) -> Iterator[LengthsMinibatch]:
-        """Iterate over the micro-batches of a worker, laid out."""
-        return _minibatches_of(self, data, definitions, partition_index, step)
+        """Iterate over the micro-batches of a worker, laid out.
+
+        Parameters
+        ----------
+        data : dict
+            Stream name to data of all n sequences: a list of arrays with None for those of
+            other workers, an array with an entry each, or ``(values, offsets)``.
+        definitions : StreamDefs, dict of StreamDef or list of str, optional
+            As `ArrayDeserializer` takes them. With a loss mask or parts and without
+            ``num_labels=`` of the plan, the data are wanted of all workers, to count labels.
+        partition_index : int
+            The worker.
+        step : int
+            The optimizer step.
+
+        Raises
+        ------
+        ValueError
+            If a stream has not the planned lengths, or lacks a sequence: naming its index.
+        """
+        places = list(self.places(partition_index, step))
+        if _counts_masks(definitions) and not self._has_labels:
+            held = self.sequences_of(step)
+        else:
+            own = slice(places[0].start, places[-1].stop) if places else slice(0)
+            held = np.unique(self.sequence[own])
+        return _Streams(self, data, definitions, held, step).deliver(places, partition_index)
 
     def put_back(
         self, values: Mapping[int, Any], partition_index: int = 0, step: int = 0
     ) -> list[Any]:
-        """Return results of micro-batches per sequence, in the order of arrival."""
+        """Return results of micro-batches per sequence, in the order of arrival.
+
+        Parameters
+        ----------
+        values : dict
+            Number of a micro-batch to its results: of every cell, (rows, row length, ...); of
+            every sample, as `MinibatchData.values`; or of every sequence of it.
+        partition_index, step : int
+            The worker and the step that they are of.
+
+        Returns
+        -------
+        list
+            n entries: the samples of a sequence as an array, or its single result; None
+            where there is none.
+
+        Raises
+        ------
+        ValueError
+            If there is no such micro-batch, or its results have another shape.
+        """
         return _put_back(self, values, partition_index, step)
 
 
@@ -281,35 +325,12 @@ def _remade(arguments: tuple[Any, ...], own: Mapping[str, Any]) -> LengthsMiniba
     return made
 
 
-def _minibatches_of(
-    plan: LengthsPlan,
-    data: Mapping[str, object],
-    definitions: StreamsLike | None,
-    partition_index: int,
-    step: int,
-) -> Iterator[LengthsMinibatch]:
-    """Iterate over the micro-batches of a worker in a step."""
-    places = list(plan.places(partition_index, step))
-    held = _with_all_labels if _counts_masks(definitions) and not plan._has_labels else _own
-    return _Streams(plan, data, definitions, held(plan, places, step), step).deliver(
-        places, partition_index
-    )
-
-
 def _counts_masks(definitions: StreamsLike | None) -> bool:
     known = dict(definitions) if isinstance(definitions, Mapping) else {}
     return any(
         getattr(one, "loss_mask", None) is not None or getattr(one, "parts", None) is not None
         for one in known.values()
     )
-
-
-def _own(plan: LengthsPlan, places: list[slice], step: int) -> NDArray[np.int64]:
-    return np.unique(plan.sequence[slice(places[0].start, places[-1].stop)] if places else [])
-
-
-def _with_all_labels(plan: LengthsPlan, places: list[slice], step: int) -> NDArray[np.int64]:
-    return plan.sequences_of(step)
 
 
 class _Streams:
@@ -323,7 +344,7 @@ class _Streams:
         held: NDArray[np.int64],
         step: int,
     ) -> None:
-        self.plan, self.held, self.step = plan, held.astype(np.int64), step
+        self.plan, self.held, self.step = plan, held, step
         num_sequences = len(plan._sizes)
         # Without sequences one is taken all the same, for the types of the streams.
         chosen = self.held if len(self.held) else _any_there(data)
@@ -344,7 +365,7 @@ class _Streams:
         self.assembler = make_assembler(
             self.corpus,
             plan.layout.assemble_options,
-            self._padding_of,
+            partial(padding_of, plan.layout),
             load_ahead=False,
             report=self.opening.ledger.report_by(self.corpus.ids),
         )
@@ -357,11 +378,6 @@ class _Streams:
             raise ValueError(
                 f"sequence {self.held[at]} has {found[at]} samples, planned are {planned[at]}"
             )
-
-    def _padding_of(self, info: StreamInfo) -> bytes:
-        dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
-        pad_value = 0 if info.is_bytes else self.plan.layout.pad_value_of(info.name)
-        return pad_element(info.name, dtype, pad_value).tobytes()
 
     def _counted(self, num_workers_pieces: slice) -> _core.compose.PieceCount:
         plan = self.plan

@@ -141,7 +141,7 @@ def plan_lengths(
         group_of = np.asarray(groups)
         _check_count("groups", group_of, len(sizes))
     pieces = _cut(layout, sizes, multiple_of, left_out)
-    loads = _loads(layout, counts, pieces, left_out)
+    loads = _loads(layout, counts, pieces)
     together = _Together.of(group_of, pieces, groups_together)
     if together.in_row:
         pieces, loads, together = _without_large_groups(
@@ -290,9 +290,7 @@ def _cut(layout: Packed, sizes: _U32, multiple: int, left_out: dict[int, str]) -
     return LengthPieces(every, firsts, sizes, cells)
 
 
-def _loads(
-    layout: Packed, counts: Mapping[str, _U32], pieces: LengthPieces, left_out: dict[int, str]
-) -> _Loads:
+def _loads(layout: Packed, counts: Mapping[str, _U32], pieces: LengthPieces) -> _Loads:
     """Return the limited items of each piece; they come with the first one."""
     loads = []
     for name, most in layout.load_limits.items():

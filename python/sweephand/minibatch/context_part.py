@@ -124,7 +124,16 @@ class ContextPart:
         return np.flatnonzero(np.isin(carried.sequences, self.sequences))
 
     def take(self, rows: Any) -> Any:
-        """Return the part of an array or tensor."""
+        """Return the part of an array or tensor.
+
+        Parameters
+        ----------
+        rows : ndarray or Tensor, shape (rows, row length, ...)
+
+        Returns
+        -------
+        ndarray or Tensor, shape (rows, row length / ranks, ...)
+        """
         if tuple(rows.shape[:2]) != self._whole:
             raise ValueError(
                 f"rows must have the shape {self._whole}, and more axes behind, got "

@@ -17,7 +17,7 @@ from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.chunk_cache import UNKNOWN_CHUNK, CacheUse
-from sweephand.layouts import pad_element
+from sweephand.layouts import padding_of
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.share import Position
@@ -26,7 +26,6 @@ from sweephand.source.plan import Plan
 
 if TYPE_CHECKING:
     from sweephand.corpus.reader import CallLock, Reader
-    from sweephand.corpus.streams import StreamInfo
 
 
 _CLOSE_SECONDS = 10.0
@@ -76,15 +75,10 @@ class _Delivery:
         plan = self.plan
         corpus, layout, options = plan.corpus, plan.layout, plan.options
 
-        def padding_of(info: StreamInfo) -> bytes:
-            dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
-            pad_value = 0 if info.is_bytes else layout.pad_value_of(info.name)
-            return pad_element(info.name, dtype, pad_value).tobytes()
-
         assembler = make_assembler(
             corpus,
             layout.assemble_options,
-            padding_of,
+            partial(padding_of, layout),
             load_ahead=options.threads > 0,
             report=plan.opened.ledger.report_by(corpus.ids),
             readers=self.readers,
