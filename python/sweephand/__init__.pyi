@@ -86,36 +86,36 @@ from .source.source import MinibatchSource as MinibatchSource
 from .source.window import (
     DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS as DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
 )
+from .train.learners.schedules import (
+    learning_parameter_schedule as learning_parameter_schedule,
+)
+from .train.learners.schedules import (
+    learning_parameter_schedule_per_sample as learning_parameter_schedule_per_sample,
+)
+from .train.learners.schedules import (
+    momentum_as_time_constant_schedule as momentum_as_time_constant_schedule,
+)
+from .train.learners.schedules import momentum_schedule as momentum_schedule
+from .train.learners.schedules import (
+    momentum_schedule_per_sample as momentum_schedule_per_sample,
+)
 from .train.loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
 from .train.loss_scale.outliers import Outliers as Outliers
 from .train.loss_scale.step_guard import StepGuard as StepGuard
 from .train.loss_scale.step_result import StepResult as StepResult
 from .train.progress.file_writers import CSVProgressWriter as CSVProgressWriter
 from .train.progress.file_writers import JSONLProgressWriter as JSONLProgressWriter
-from .train.progress.printer import ProgressPrinter as ProgressPrinter
-from .train.progress.tensorboard import (
+from .train.progress.file_writers import (
     TensorBoardProgressWriter as TensorBoardProgressWriter,
 )
-from .train.schedules.learning_rates import (
-    learning_parameter_schedule as learning_parameter_schedule,
-)
-from .train.schedules.learning_rates import (
-    learning_parameter_schedule_per_sample as learning_parameter_schedule_per_sample,
-)
-from .train.schedules.momenta import (
-    momentum_as_time_constant_schedule as momentum_as_time_constant_schedule,
-)
-from .train.schedules.momenta import momentum_schedule as momentum_schedule
-from .train.schedules.momenta import (
-    momentum_schedule_per_sample as momentum_schedule_per_sample,
-)
-from .train.session.checkpoint_config import CheckpointConfig as CheckpointConfig
-from .train.session.evaluation_configs import CrossValidationConfig as CrossValidationConfig
-from .train.session.evaluation_configs import TestConfig as TestConfig
+from .train.progress.printer import ProgressPrinter as ProgressPrinter
 from .train.session.learning_rate_control import LearningRateControl as LearningRateControl
+from .train.session.minibatch_feed import PREEMPTED_EXIT_CODE as PREEMPTED_EXIT_CODE
 from .train.session.minibatch_scaling import MinibatchScaling as MinibatchScaling
-from .train.session.preemption import PREEMPTED_EXIT_CODE as PREEMPTED_EXIT_CODE
 from .train.session.session import training_session as training_session
+from .train.session.settings import CheckpointConfig as CheckpointConfig
+from .train.session.settings import CrossValidationConfig as CrossValidationConfig
+from .train.session.settings import TestConfig as TestConfig
 from .train.trainer.trainer import Trainer as Trainer
 
 __version__: str

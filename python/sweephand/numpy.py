@@ -1,8 +1,7 @@
 """Learners for models whose parameters are NumPy arrays."""
 
-from sweephand.train.learners.adam import Adam, AdamW
 from sweephand.train.learners.array_learner import ArrayLearner as Learner
-from sweephand.train.learners.sgd import SGD, MomentumSGD, Nesterov
+from sweephand.train.learners.numpy_learners import SGD, Adam, AdamW, MomentumSGD, Nesterov
 
 __all__ = [
     "SGD",

@@ -92,7 +92,7 @@ def fail_call(patch: pytest.MonkeyPatch, failing: int, code: int) -> Callable[[]
 
         return wrapper
 
-    module = "sweephand.train.checkpoint.checkpoint"
+    module = "sweephand.train.checkpoint.checkpoint_store"
     patch.setattr(f"{module}.os.fsync", guarded(os.fsync))
     patch.setattr(f"{module}.Path.mkdir", guarded(Path.mkdir))
     patch.setattr(f"{module}.Path.rename", guarded(Path.rename))

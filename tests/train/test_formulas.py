@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.train.small import Heard, line_trainer, source_of_lengths
 
 import sweephand as sh
-from sweephand.train.schedules.schedule_state import read_schedule, schedule_state
+from sweephand.train.learners.schedules import read_schedule, schedule_state
 
 floors = st.floats(0.0, 1.0)
 peaks = st.floats(1e-6, 10.0)

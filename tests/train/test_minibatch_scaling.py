@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
 
 import sweephand as sh
-from sweephand.train.session.minibatch_scaling import MinibatchScaling, round_size
-from sweephand.train.session.trials import trial_loss, trial_noise_scale
-from sweephand.train.trainer.part_norms import noise_scale
+from sweephand.train.session.minibatch_scaling import (
+    MinibatchScaling,
+    round_size,
+    trial_loss,
+    trial_noise_scale,
+)
+from sweephand.train.trainer.trained_model import noise_scale
 
 NAN = math.nan
 

@@ -13,14 +13,18 @@ from tests.train.small import in_order, line_trainer
 from tests.train.stores import contents, text_of, write_manifest
 
 import sweephand as sh
-from sweephand.train.checkpoint.checkpoint import Checkpoint
-from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
-from sweephand.train.checkpoint.folder_lock import LOCK, FolderInUseError, FolderLock
+from sweephand.train.checkpoint.checkpoint_store import (
+    LOCK,
+    Checkpoint,
+    CheckpointStore,
+    FolderInUseError,
+    FolderLock,
+)
 
 HOLD = """
 import os, sys
 from pathlib import Path
-from sweephand.train.checkpoint.folder_lock import FolderLock
+from sweephand.train.checkpoint.checkpoint_store import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 lock.acquire()
 child = os.fork() if sys.argv[2:] else 1

@@ -21,8 +21,8 @@ from tests.train.small import (
 )
 
 import sweephand as sh
-from sweephand.train.progress.averages import Averages
-from sweephand.train.progress.progress_bar import ProgressBar
+from sweephand.train.progress.printer import ProgressBar
+from sweephand.train.progress.record import Averages
 
 
 def step(

@@ -10,8 +10,7 @@ from tests.train.stores import contents, text_of
 
 import sweephand as sh
 from sweephand.run.writing import sync_folder
-from sweephand.train.checkpoint.checkpoint import Checkpoint
-from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
+from sweephand.train.checkpoint.checkpoint_store import Checkpoint, CheckpointStore
 
 
 class Releasing(Heard):

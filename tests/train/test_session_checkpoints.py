@@ -156,7 +156,7 @@ class TestCheckpoints:
                 raise OSError(28, "No space left on device")
             fsync(descriptor)
 
-        monkeypatch.setattr("sweephand.train.checkpoint.checkpoint.os.fsync", fail)
+        monkeypatch.setattr("sweephand.train.checkpoint.checkpoint_store.os.fsync", fail)
         session = sh.training_session(
             line_trainer(),
             in_order(),

@@ -17,37 +17,37 @@ from sweephand.ext.follow.spikes.spike_policy import SpikePolicy as SpikePolicy
 from sweephand.ext.integrations.trackers import MLflowProgressWriter as MLflowProgressWriter
 from sweephand.ext.integrations.trackers import WandbProgressWriter as WandbProgressWriter
 
+from .learners.schedules import UnitType as UnitType
+from .learners.schedules import cosine_schedule as cosine_schedule
+from .learners.schedules import learning_parameter_schedule as learning_parameter_schedule
+from .learners.schedules import (
+    learning_parameter_schedule_per_sample as learning_parameter_schedule_per_sample,
+)
+from .learners.schedules import learning_rate_schedule as learning_rate_schedule
+from .learners.schedules import (
+    momentum_as_time_constant_schedule as momentum_as_time_constant_schedule,
+)
+from .learners.schedules import momentum_schedule as momentum_schedule
+from .learners.schedules import momentum_schedule_per_sample as momentum_schedule_per_sample
+from .learners.schedules import training_parameter_schedule as training_parameter_schedule
 from .loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
 from .loss_scale.step_result import StepResult as StepResult
 from .progress.file_writers import CSVProgressWriter as CSVProgressWriter
 from .progress.file_writers import JSONLProgressWriter as JSONLProgressWriter
-from .progress.periodic_writer import PeriodicWriter as PeriodicWriter
+from .progress.file_writers import TensorBoardProgressWriter as TensorBoardProgressWriter
+from .progress.printer import ProgressBar as ProgressBar
 from .progress.printer import ProgressPrinter as ProgressPrinter
-from .progress.progress_bar import ProgressBar as ProgressBar
+from .progress.record import PeriodicWriter as PeriodicWriter
 from .progress.record import ProgressWriter as ProgressWriter
 from .progress.record import Record as Record
 from .progress.record import Step as Step
-from .progress.tensorboard import TensorBoardProgressWriter as TensorBoardProgressWriter
-from .schedules.cosine import cosine_schedule as cosine_schedule
-from .schedules.learning_rates import UnitType as UnitType
-from .schedules.learning_rates import learning_parameter_schedule as learning_parameter_schedule
-from .schedules.learning_rates import (
-    learning_parameter_schedule_per_sample as learning_parameter_schedule_per_sample,
-)
-from .schedules.learning_rates import learning_rate_schedule as learning_rate_schedule
-from .schedules.learning_rates import training_parameter_schedule as training_parameter_schedule
-from .schedules.momenta import (
-    momentum_as_time_constant_schedule as momentum_as_time_constant_schedule,
-)
-from .schedules.momenta import momentum_schedule as momentum_schedule
-from .schedules.momenta import momentum_schedule_per_sample as momentum_schedule_per_sample
-from .session.checkpoint_config import CheckpointConfig as CheckpointConfig
-from .session.evaluation_configs import CrossValidationConfig as CrossValidationConfig
-from .session.evaluation_configs import TestConfig as TestConfig
 from .session.learning_rate_control import LearningRateControl as LearningRateControl
+from .session.minibatch_feed import PREEMPTED_EXIT_CODE as PREEMPTED_EXIT_CODE
 from .session.minibatch_scaling import MinibatchScaling as MinibatchScaling
-from .session.preemption import PREEMPTED_EXIT_CODE as PREEMPTED_EXIT_CODE
 from .session.session import TrainingSession as TrainingSession
 from .session.session import training_session as training_session
+from .session.settings import CheckpointConfig as CheckpointConfig
+from .session.settings import CrossValidationConfig as CrossValidationConfig
+from .session.settings import TestConfig as TestConfig
 from .trainer.parameter_digest import parameter_digest as parameter_digest
 from .trainer.trainer import Trainer as Trainer

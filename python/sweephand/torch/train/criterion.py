@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from sweephand.train.trainer.loss_shapes import check_losses
-from sweephand.train.trainer.trained_model import Data
+from sweephand.train.trainer.trained_model import Data, check_losses
 from sweephand.train.trainer.workers import Workers
 
 

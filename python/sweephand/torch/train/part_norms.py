@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from sweephand.torch.train.device_number import number_of
 from sweephand.torch.train.sharded_state import whole
-from sweephand.train.trainer.part_norms import PartNorms
+from sweephand.train.trainer.trained_model import PartNorms
 
 
 class PartNormMeter:

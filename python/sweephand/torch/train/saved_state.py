@@ -14,8 +14,13 @@ from torch import Tensor
 
 from sweephand.errors import StateError
 from sweephand.torch.train.sharded_state import whole
-from sweephand.train.checkpoint.checkpoint_file import Sink, open_regular
-from sweephand.train.checkpoint.safetensors_file import ITEM_BYTES, SavedTensors, TensorBytes
+from sweephand.train.checkpoint.safetensors_file import (
+    ITEM_BYTES,
+    SavedTensors,
+    Sink,
+    TensorBytes,
+    open_regular,
+)
 
 DTYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",

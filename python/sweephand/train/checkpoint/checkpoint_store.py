@@ -3,8 +3,8 @@
     <store>/checkpoint-00000007/state.json          counters, schedules, random states
                                 model.safetensors   weights
                                 ...                 what else the model and its learners need
-                                manifest.json       size and SHA-256 of every file, its own too,
-                                                    and the run that saved it
+                                manifest.json       format, version, the run that saved it, size
+                                                    and SHA-256 of every file, and its own
             .lock                                   who is saving here, while it does
             .writing-00000008-<attempt>             being written, or left by a kill
             .removing-00000006-<attempt>            being removed, or left by a kill
@@ -15,29 +15,295 @@ an older one is removed. So at any moment, and after any kill, the newest checkp
 Only checkpoints of the same run are ever removed. REQUIRES for writing: the lock of the store.
 """
 
+import contextlib
 import errno
+import hashlib
+import json
 import logging
+import os
 import re
 import shutil
-from collections.abc import Collection
+import socket
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Self, TypeAlias
 from uuid import uuid4
 
 from sweephand.errors import StateError
-from sweephand.run.writing import sync_folder
-from sweephand.train.checkpoint.checkpoint import (
-    MANIFEST,
-    Checkpoint,
-    Contents,
-    OtherFormatError,
-    number_of,
-    read_json,
-    write_files,
-)
-from sweephand.train.checkpoint.folder_lock import refuse_file
+from sweephand.run.locks import UNSUPPORTED, FileLock
+from sweephand.run.strict_json import of_json
+from sweephand.run.writing import new_file, sync_folder
+from sweephand.train.checkpoint.safetensors_file import HashingSink, Sink, open_regular, unique
 
 logger = logging.getLogger("sweephand")
+
+LOCK = ".lock"
+
+
+def refuse_file(folder: Path) -> None:
+    """Raise NotADirectoryError if the path of a folder is that of a file, as CNTK's were."""
+    if folder.exists() and not folder.is_dir():
+        reason = "checkpoints are kept in a folder, this is a file"
+        raise NotADirectoryError(errno.ENOTDIR, reason, str(folder))
+
+
+class FolderInUseError(BlockingIOError):
+    """Another run is saving into the folder."""
+
+
+class FolderLock:
+    """The lock on a folder of checkpoints, which is created if it is missing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / LOCK
+        self._lock: FileLock | None = None
+
+    def __enter__(self) -> Self:
+        """Acquire it."""
+        self.acquire()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Release it."""
+        self.release()
+
+    def acquire(self) -> None:
+        """Take the lock, or raise OSError if the folder cannot be made or written to.
+
+        FolderInUseError names host and process of another run that holds it.
+        """
+        refuse_file(self._folder)
+        try:
+            while self._lock is None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._try()
+        except FolderInUseError:
+            raise
+        except OSError as error:
+            reason = f"no checkpoint can be saved in {self._folder}: {error.strerror or error}"
+            raise OSError(error.errno, reason, error.filename) from error
+
+    def _try(self) -> None:
+        lock = FileLock(self._path)
+        try:
+            self._lock = lock if self._is_taken(lock) else None
+        finally:
+            if self._lock is None:
+                lock.close()
+
+    def release(self) -> None:
+        """Release the lock, if it is held, and remove its file.
+
+        It raises nothing: a run may be ending by an error of its own. A file that stays is
+        logged, and blocks no run.
+        """
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        try:
+            if lock.is_current:
+                self._path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("%s is not locked any more, but stays: %s", self._path, error)
+        with contextlib.suppress(OSError):
+            lock.close()
+
+    def _is_taken(self, lock: FileLock) -> bool:
+        """Lock an open file; return False if another one must be tried."""
+        try:
+            if not lock.take(wait=False):
+                return self._take_over(lock)
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+            logger.warning("%s cannot be locked: see to it that one run uses it", self._folder)
+        if not lock.is_current:  # its holder took it away meanwhile
+            return False
+        _write(lock.fileno())
+        return True
+
+    def _take_over(self, lock: FileLock) -> bool:
+        """Remove the file of a holder that has ended; FolderInUseError if it has not."""
+        holder = _read(lock.fileno())
+        if not _is_gone(holder):
+            raise FolderInUseError(
+                errno.EWOULDBLOCK,
+                f"{self._folder} is in use by process {holder.get('pid', 'unknown')} on "
+                f"{holder.get('host', 'an unknown host')}, which saves its checkpoints there: "
+                "two runs cannot share a folder, give each its own, or end that one first",
+            )
+        if lock.is_current:  # forked children hold the lock, and do not know of it
+            self._path.unlink(missing_ok=True)
+        return False
+
+
+def _write(descriptor: int) -> None:
+    """Write who holds the lock."""
+    pid = os.getpid()
+    holder = {"host": socket.gethostname(), "pid": pid, "started": _started(pid)}
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(holder, allow_nan=False).encode(), 0)
+
+
+def _read(descriptor: int) -> dict[str, Any]:
+    try:
+        found = json.loads(os.pread(descriptor, 4096, 0))
+    except ValueError:  # it is being written
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_gone(holder: dict[str, Any]) -> bool:
+    """Return True if the process that took a lock has certainly ended."""
+    pid, started = holder.get("pid"), holder.get("started")
+    if holder.get("host") != socket.gethostname() or started is None or type(pid) is not int:
+        return False
+    return bool(_started(pid) != started)
+
+
+def _started(pid: int) -> str | None:
+    """Return when a process started, or None if it has ended: its id may be reused."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    state, *numbers = status.rpartition(")")[2].split()
+    return None if state in "ZX" else str(numbers[18])
+
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+STATE = "state.json"
+
+Contents: TypeAlias = Mapping[str, Callable[[Sink], object]]
+
+_NAME = re.compile(r"checkpoint-(\d{8,})")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
+
+
+class OtherFormatError(StateError):
+    """A checkpoint is complete, but in a format that this version does not read."""
+
+
+class Checkpoint:
+    """A checkpoint whose files match its manifest.
+
+    StateError is raised if it is not complete or damaged, OtherFormatError if another version
+    of this library wrote it.
+
+    Attributes
+    ----------
+    run : str or None
+        The run that saved it; None if an older version of this library did.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        manifest = read_json(folder / MANIFEST)
+        if manifest.pop("sha256", None) != _digest(manifest):
+            raise StateError(
+                f"{folder / MANIFEST} is damaged: it does not have its own SHA-256"
+            )
+        if manifest.get("format") != FORMAT:
+            raise OtherFormatError(
+                f"{folder} has the checkpoint format {manifest.get('format')!r} of sweephand "
+                f"{manifest.get('sweephand')!r}, this is {_version()}, which reads "
+                f"format {FORMAT}"
+            )
+        files = manifest.get("files")
+        if not isinstance(files, dict):
+            raise StateError(f"{folder / MANIFEST} lists no files")
+        for name, wanted in files.items():
+            _check_file(folder, name, wanted)
+        self._files = files
+        run = manifest.get("run")
+        self.run: str | None = run if isinstance(run, str) else None
+
+    @property
+    def number(self) -> int | None:
+        """Its number in its store, or None if its folder is named otherwise."""
+        return number_of(self.folder)
+
+    def sha256(self, name: str) -> str:
+        """Return the SHA-256 of a file in it, or raise StateError if it has no such file."""
+        if name not in self._files:
+            raise StateError(f"{self.folder} has no {name}")
+        return str(self._files[name]["sha256"])
+
+    def state(self) -> dict[str, Any]:
+        """Return the content of ``state.json``."""
+        state: dict[str, Any] = of_json(read_json(self.folder / STATE))
+        return state
+
+
+def write_files(folder: Path, contents: Contents, run: str) -> None:
+    """Write the files of a checkpoint and its manifest, and sync them."""
+    files = {}
+    for name, write in contents.items():
+        with new_file(folder / name) as file:
+            digest = hashlib.sha256()
+            sink = HashingSink(digest, file)
+            write(sink)
+            files[name] = {"size": sink.size, "sha256": digest.hexdigest()}
+    manifest: dict[str, Any] = {"format": FORMAT, "sweephand": _version()}
+    manifest |= {"run": run, "files": files}
+    manifest["sha256"] = _digest(manifest)
+    with new_file(folder / MANIFEST) as file:
+        file.write(json.dumps(manifest, indent=1, allow_nan=False).encode())
+    sync_folder(folder)
+
+
+def _version() -> str:
+    from importlib.metadata import version  # which takes long to import
+
+    return version("sweephand")
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(
+        json.dumps(manifest, sort_keys=True, allow_nan=False).encode()
+    ).hexdigest()
+
+
+def _check_file(folder: Path, name: str, wanted: Any) -> None:
+    if not _PLAIN_NAME.fullmatch(name):
+        raise StateError(f"{folder / MANIFEST} lists a file of the name {name!r}")
+    try:
+        with open_regular(folder / name) as file:
+            size = os.fstat(file.fileno()).st_size
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise StateError(f"{folder / name} cannot be read: {error}") from error
+    if {"size": size, "sha256": digest} != wanted:
+        raise StateError(
+            f"{folder / name} is damaged: it has {size} bytes of SHA-256 {digest}, the "
+            f"manifest says {wanted}"
+        )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file, or raise StateError."""
+    try:
+        with open_regular(path) as file:
+            found = json.loads(file.read().decode(), object_pairs_hook=unique)
+    except OSError as error:
+        raise StateError(f"{path} cannot be read: {error}") from error
+    except StateError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise StateError(f"{path} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise StateError(f"{path} holds no object")
+    return found
+
+
+def number_of(folder: Path) -> int | None:
+    """Return the number of a checkpoint by the name of its folder; None for other names."""
+    found = _NAME.fullmatch(folder.name)
+    return None if found is None else int(found[1])
+
 
 _LEFTOVER = re.compile(r"\.(writing|removing)-\d{8,}-[0-9a-f]{32}")
 

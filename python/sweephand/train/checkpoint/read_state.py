@@ -1,9 +1,12 @@
-"""Checked reading of states: a malformed one raises `StateError`."""
+"""States as JSON holds them, and their checked reading: a malformed one raises `StateError`."""
 
+import random
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, TypeVar
+
+import numpy as np
 
 from sweephand.base.checks import check_int, check_number
 from sweephand.errors import StateError
@@ -61,3 +64,27 @@ def read_text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, got {value!r}")
     return value
+
+
+def capture_random_state() -> dict[str, Any]:
+    """Return the states of Python's and NumPy's global generators."""
+    python_version, words, gauss = random.getstate()
+    return {
+        "python": [python_version, list(words), gauss],
+        "numpy": plain(np.random.get_state(legacy=False)),  # noqa: NPY002
+    }
+
+
+def restore_random_state(state: Mapping[str, Any]) -> None:
+    """Set Python's and NumPy's global generators, or raise StateError."""
+    with reading("random generators"):
+        python_version, words, gauss = state["python"]
+        random.setstate((python_version, tuple(words), gauss))
+        np.random.set_state(state["numpy"])  # noqa: NPY002
+
+
+def plain(state: Any) -> Any:
+    """Return a state with lists in place of arrays."""
+    if isinstance(state, Mapping):
+        return {name: plain(value) for name, value in state.items()}
+    return state.tolist() if isinstance(state, np.ndarray) else state

@@ -3,11 +3,187 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from sweephand.base.checks import check_int
-from sweephand.source.schedules.schedule import Schedule
-from sweephand.train.learners.learning_rate import Pace
+from sweephand.base.checks import check_int, check_number
+from sweephand.source.schedules.schedule import Schedule, mean_gradient_rate, minibatch_momentum
+from sweephand.train.checkpoint.read_state import check_keys, read_counts, reading
+from sweephand.train.learners.hyperparameters import report_restored
+from sweephand.train.learners.schedules import (
+    as_schedule,
+    learning_parameter_schedule,
+    read_schedule,
+    schedule_state,
+)
+
+
+@dataclass
+class Clock:
+    """Counts of one clock."""
+
+    steps: int = 0
+    samples: int = 0
+    sweeps: int = 0
+
+
+class Clocks:
+    """A clock that moves with every step, and one only with those that change parameters.
+
+    Sweeps that end in a skipped step are not lost: the next applied step counts them.
+    """
+
+    def __init__(self) -> None:
+        self.consumed = Clock()
+        self.applied = Clock()
+
+    def advance(self, num_samples: int, sweeps_ended: int, *, applied: bool) -> None:
+        """Count one step."""
+        self.consumed.steps += 1
+        self.consumed.samples += num_samples
+        self.consumed.sweeps += sweeps_ended
+        if applied:
+            self.applied.steps += 1
+            self.applied.samples += num_samples
+            self.applied.sweeps = self.consumed.sweeps
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return both as JSON can hold them."""
+        return {"consumed": asdict(self.consumed), "applied": asdict(self.applied)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state; a malformed one raises and changes nothing."""
+        clocks = (read_counts(Clock, state[name]) for name in ("consumed", "applied"))
+        self.consumed, self.applied = clocks
+
+
+class Pace(Clocks):
+    """The clocks of a learner and its schedule of learning rates.
+
+    Parameters
+    ----------
+    lr_schedule : float, Schedule or None
+        The learning rate; a number is a rate without a reference size, for ever, or a
+        ValueError. None: the rates are not ours to say.
+    single_sweep_steps : bool
+        Count one sweep for a step in which several end, as CNTK does.
+
+    Attributes
+    ----------
+    factor : float
+        What scheduled rates are multiplied by, until another schedule is followed.
+    """
+
+    def __init__(
+        self, lr_schedule: float | Schedule[float] | None, *, single_sweep_steps: bool = False
+    ) -> None:
+        super().__init__()
+        self.schedule = None if lr_schedule is None else as_schedule(lr_schedule)
+        self.factor = 1.0
+        self._single_sweep_steps = single_sweep_steps
+        self._origin = Clocks()  # where the schedule began
+
+    @property
+    def learning_rate(self) -> float:
+        """The scheduled rate of the next step, for the reference size of the schedule.
+
+        `ValueError` if there is no schedule.
+        """
+        if self.schedule is None:
+            raise ValueError("there is no schedule of learning rates")
+        return self.factor * self.schedule.at(*self._position(self.schedule))
+
+    @property
+    def least_change(self) -> float:
+        """The change of the scheduled rate that is worth a line in a log."""
+        if self.schedule is None or self.is_last_rate:
+            return 0.0
+        return self.factor * self.schedule.least_change
+
+    @property
+    def is_last_rate(self) -> bool:
+        """True if the schedule has come to its last rate, or there is no schedule."""
+        if self.schedule is None:
+            return True
+        return self.schedule.is_last_at(*self._position(self.schedule))
+
+    def reset(self, lr_schedule: float | Schedule[float]) -> None:
+        """Follow another schedule, which counts from here."""
+        self.schedule = as_schedule(lr_schedule)
+        self.factor = 1.0
+        self._origin.load_state_dict(super().state_dict())
+
+    def fix_rate(self, rate: float) -> None:
+        """Make the rate constant from here on, for the reference size that it had."""
+        self.reset(learning_parameter_schedule(rate, self.reference_size))
+
+    def decay(self, decay: float | Schedule[float], num_samples: int) -> float:
+        """Return a momentum or other decay for the next step, of ``num_samples``.
+
+        Its schedule counts from the very start; a number is the decay of any minibatch.
+        """
+        if not isinstance(decay, Schedule):
+            return decay
+        return minibatch_momentum(self.value(decay), num_samples, decay.minibatch_size)
+
+    def value(self, schedule: Schedule[float]) -> float:
+        """Return the value of a schedule for the next step, counted from the very start."""
+        clock: Clock = getattr(self, schedule.follows)
+        return schedule.at(clock.samples, clock.sweeps)
+
+    def rate(self, num_samples: int) -> float:
+        """Return the rate of the next step over the mean gradient of ``num_samples``."""
+        return mean_gradient_rate(self.learning_rate, num_samples, self.reference_size)
+
+    def advance(self, num_samples: int, sweeps_ended: int, *, applied: bool) -> None:
+        """Count one step."""
+        ended = min(sweeps_ended, 1) if self._single_sweep_steps else sweeps_ended
+        super().advance(num_samples, ended, applied=applied)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return clocks and schedule as JSON can hold them."""
+        return super().state_dict() | {
+            "origin": self._origin.state_dict(),
+            "schedule": schedule_state(self.schedule),
+            "factor": self.factor,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state, or raise StateError and change nothing.
+
+        Its schedule wins over the present one, and that is logged.
+        """
+        check_keys("a learner's clocks", state, self.state_dict())
+        with reading("a learner's clocks"):
+            origin = Clocks()
+            origin.load_state_dict(state["origin"])
+            schedule = None
+            if state["schedule"] is not None:
+                schedule = read_schedule(state["schedule"])
+            factor = check_number("the factor", state["factor"])
+            if not 0 < factor < math.inf:
+                raise ValueError(f"the factor must be positive and finite, got {factor}")
+            super().load_state_dict(state)
+        report_restored("the learning rate", schedule, self.schedule)
+        self._origin, self.schedule, self.factor = origin, schedule, factor
+
+    def keep_schedule(self, state: dict[str, Any]) -> None:
+        """Put the present schedule into a state that has another."""
+        theirs = state["schedule"]
+        if (theirs and read_schedule(theirs)) != self.schedule:
+            mine = self.state_dict()
+            state |= {name: mine[name] for name in ("origin", "schedule", "factor")}
+
+    @property
+    def reference_size(self) -> int | None:
+        """The reference size of the schedule of learning rates."""
+        return None if self.schedule is None else self.schedule.minibatch_size
+
+    def _position(self, schedule: Schedule[float]) -> tuple[int, int]:
+        """Return samples and sweeps since the schedule began."""
+        clock: Clock = getattr(self, schedule.follows)
+        origin: Clock = getattr(self._origin, schedule.follows)
+        return clock.samples - origin.samples, clock.sweeps - origin.sweeps
 
 
 class Learner(ABC):

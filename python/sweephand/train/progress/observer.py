@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sweephand.errors import ArgumentTypeError
-from sweephand.train.progress.periodic_writer import PeriodicWriter
-from sweephand.train.progress.record import ProgressWriter, Record, Step
+from sweephand.train.progress.record import PeriodicWriter, ProgressWriter, Record, Step
 
 if TYPE_CHECKING:
-    from sweephand.train.trainer.part_norms import PartNorms
-    from sweephand.train.trainer.trained_model import Data
+    from sweephand.train.trainer.trained_model import Data, PartNorms
     from sweephand.train.trainer.workers import Workers
 
 

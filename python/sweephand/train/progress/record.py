@@ -1,8 +1,13 @@
 """The records of training progress, and the writers that receive them."""
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+
+from sweephand.base.checks import check_int, check_number
+from sweephand.train.checkpoint.read_state import read_counts
 
 RecordKind: TypeAlias = Literal["training", "summary", "validation", "test", "change", "event"]
 Figures: TypeAlias = Mapping[str, float | int | str]
@@ -122,3 +127,126 @@ class ProgressWriter(Protocol):
 
     def write(self, record: Record) -> None:
         """Receive one record."""
+
+
+@dataclass
+class Averages:
+    """Averages of training steps."""
+
+    # all steps, and those among them that were skipped
+    num_steps: int = 0
+    num_skipped: int = 0
+    num_samples: int = 0  # label samples of all steps
+    # those of steps that were applied: of these are the losses and metrics
+    num_averaged: int = 0
+    # sums; the metric is None if there is none
+    loss: float = 0.0
+    metric: float | None = None
+    seconds: float = 0.0
+    waited_seconds: float = 0.0
+    # the figures that observers add, as the last step has them
+    others: Mapping[str, float] = field(default_factory=dict)
+
+    def update(self, step: Step) -> None:
+        """Add a step."""
+        self.num_steps += 1
+        self.num_samples += step.num_samples
+        self.seconds += step.seconds
+        self.waited_seconds += step.waited_seconds
+        self.others = step.figures
+        if not step.applied:
+            self.num_skipped += 1
+            return
+        self.num_averaged += step.num_samples
+        self.loss += step.loss
+        if step.metric is not None:
+            self.metric = step.metric + (self.metric or 0.0)
+
+    @property
+    def average_loss(self) -> float:
+        """The loss per label sample; NaN if there is none."""
+        return self.loss / self.num_averaged if self.num_averaged else math.nan
+
+    def figures(self) -> dict[str, float | int | str]:
+        """Return the averages as the figures of a record."""
+        figures: dict[str, float | int | str] = {"loss": self.average_loss}
+        if self.metric is not None:
+            figures["metric"] = self.metric / self.num_averaged
+        figures["num_samples"] = self.num_averaged
+        figures["num_steps"] = self.num_steps
+        figures["num_skipped"] = self.num_skipped
+        if self.seconds > 0:
+            figures["samples_per_second"] = self.num_samples / self.seconds
+            figures["waiting"] = self.waited_seconds / self.seconds
+        return figures | dict(self.others)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the sums, as JSON can hold them."""
+        state = asdict(self)
+        if not self.others:
+            del state["others"]
+        return state
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return the averages of a state, or raise the error in it."""
+        found = read_counts(cls, {**state, "others": None})
+        others = state.get("others", {})
+        return replace(
+            found, others={name: check_number(name, others[name]) for name in others}
+        )
+
+
+class PeriodicWriter(ABC):
+    """A progress writer that averages steps and writes a record every `freq` of them.
+
+    Parameters
+    ----------
+    freq : int or None
+        Steps between two records; 0: after 1, 3, 7, 15, ... steps; None: no such records.
+    first : int
+        Number of steps at the start with a record each.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> class Lines(sh.train.PeriodicWriter):
+    ...     def write(self, record):
+    ...         print(record.kind, record.samples, record.figures["loss"])
+    >>> lines = Lines(freq=2)  # progress_writers=lines of a Trainer
+    >>> for n in (1, 2):
+    ...     lines.update(sh.train.Step(n, 10 * n, 10, 5.0 * n, None, True, 0.1, 0.0))
+    training 20 0.75
+    """
+
+    def __init__(self, freq: int | None = None, first: int = 0) -> None:
+        self._freq = None if freq is None else check_int("freq", freq, least=0)
+        self._first = check_int("first", first, least=0)
+        self._averages = Averages()
+
+    def update(self, step: Step) -> None:
+        """Add a step, and write a record if it is time."""
+        self._averages.update(step)
+        if self._is_due(step.step):
+            figures = self._averages.figures()
+            self._averages = Averages()
+            self.write(Record("training", step.step, step.samples, figures))
+
+    @abstractmethod
+    def write(self, record: Record) -> None:
+        """Write one record."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the averages since the last record."""
+        return self._averages.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the averages from a state; an empty one starts them afresh."""
+        self._averages = Averages.of_state(state) if state else Averages()
+
+    def _is_due(self, step: int) -> bool:
+        if self._freq is None:
+            return False
+        if self._freq == 0:
+            return step & (step + 1) == 0
+        return step % self._freq == 0 or step <= self._first

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 from sweephand.base.checks import check_flag
 from sweephand.source.source import MinibatchSource
 from sweephand.train.checkpoint.read_state import read_optional, read_text
-from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
-from sweephand.train.session.frequency import Frequency
-from sweephand.train.session.preemption import Preempted
+from sweephand.train.session.minibatch_feed import Preempted
+from sweephand.train.session.settings import CrossValidationConfig, Frequency, TestConfig
 from sweephand.train.session.training_run import NEVER, Activity, TrainingRun
 
 

@@ -13,13 +13,18 @@ from typing import Any, NoReturn
 from sweephand.errors import StateError
 from sweephand.events.event import Event
 from sweephand.source.events import Events
-from sweephand.train.checkpoint.checkpoint import STATE, Checkpoint, read_json
-from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
-from sweephand.train.checkpoint.folder_lock import FolderLock, refuse_file
+from sweephand.train.checkpoint.checkpoint_store import (
+    STATE,
+    Checkpoint,
+    CheckpointStore,
+    FolderLock,
+    find,
+    read_json,
+    refuse_file,
+)
 from sweephand.train.checkpoint.snapshot import Snapshot
-from sweephand.train.session.checkpoint_config import CheckpointConfig, Restore
-from sweephand.train.session.frequency import Frequency
-from sweephand.train.session.preemption import PREEMPTED_EXIT_CODE
+from sweephand.train.session.minibatch_feed import PREEMPTED_EXIT_CODE
+from sweephand.train.session.settings import CheckpointConfig, Frequency, Restore
 from sweephand.train.session.training_run import NEVER, Activity, TrainingRun
 from sweephand.train.trainer.workers import on_first
 

@@ -15,20 +15,31 @@ from sweephand.source.schedules.schedule import Schedule
 from sweephand.source.schedules.spec import Spec
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
-from sweephand.train.progress.averages import Averages
-from sweephand.train.progress.record import Step
-from sweephand.train.session.checkpoint_config import CheckpointConfig
+from sweephand.train.progress.record import Averages, Step
 from sweephand.train.session.evaluation import FinalTest, Validation
-from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
-from sweephand.train.session.frequency import Frequency, FrequencySpec
-from sweephand.train.session.learning_rate_control import LearningRateControl
-from sweephand.train.session.minibatch_feed import MinibatchFeed, checked_inputs
+from sweephand.train.session.learning_rate_control import LearningRateControl, RateControl
+from sweephand.train.session.minibatch_feed import (
+    MinibatchFeed,
+    Preempted,
+    Preemption,
+    checked_inputs,
+)
 from sweephand.train.session.minibatch_scaling import MinibatchGrowth, MinibatchScaling
-from sweephand.train.session.minibatch_size import SizeRequest, session_sizes
-from sweephand.train.session.preemption import Preempted, Preemption
-from sweephand.train.session.rate_control import RateControl
 from sweephand.train.session.saving import MemorySaving, Saving
-from sweephand.train.session.training_run import Activity, GoBack, TrainingRun
+from sweephand.train.session.settings import (
+    CheckpointConfig,
+    CrossValidationConfig,
+    Frequency,
+    FrequencySpec,
+    TestConfig,
+)
+from sweephand.train.session.training_run import (
+    Activity,
+    GoBack,
+    SizeRequest,
+    TrainingRun,
+    session_sizes,
+)
 from sweephand.train.trainer.trainer import Trainer
 
 

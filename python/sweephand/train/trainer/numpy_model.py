@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sweephand.errors import ArgumentTypeError, StateError, shown
-from sweephand.train.checkpoint.random_state import capture_random_state, restore_random_state
+from sweephand.train.checkpoint.read_state import capture_random_state, restore_random_state
 from sweephand.train.checkpoint.safetensors_file import DTYPES, SavedTensors
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.finite_check import Array, check_gradients, core_array
@@ -17,10 +17,14 @@ from sweephand.train.loss_scale.saved_scales import check_scales, restore_scales
 from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed
-from sweephand.train.trainer.coverage import check_coverage
-from sweephand.train.trainer.loss_shapes import check_losses
-from sweephand.train.trainer.part_norms import PartNorms
-from sweephand.train.trainer.trained_model import Data, Outcome, SavedFiles
+from sweephand.train.trainer.trained_model import (
+    Data,
+    Outcome,
+    PartNorms,
+    SavedFiles,
+    check_coverage,
+    check_losses,
+)
 from sweephand.train.trainer.workers import Workers
 
 NumpyLearner: TypeAlias = ArrayLearner | StepGuard[Any]

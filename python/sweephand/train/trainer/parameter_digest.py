@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from sweephand.errors import shown
-from sweephand.train.checkpoint.checkpoint_file import HashingSink, SavedFile
 from sweephand.train.checkpoint.checkpoint_store import find
-from sweephand.train.checkpoint.safetensors_file import SavedTensors
+from sweephand.train.checkpoint.safetensors_file import HashingSink, SavedFile, SavedTensors
 from sweephand.train.trainer.numpy_model import WEIGHTS
 from sweephand.train.trainer.trainer import Trainer
 

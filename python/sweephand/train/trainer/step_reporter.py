@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
-from sweephand.train.learners.learning_rate import Clock
+from sweephand.train.learners.learner import Clock
 from sweephand.train.progress.observer import Observer, StepListener, TakenStep, as_observer
 from sweephand.train.progress.record import Figures, Record, RecordKind, Step
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel

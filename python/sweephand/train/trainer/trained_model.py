@@ -1,15 +1,192 @@
 """The interface of a model and its learners to the trainer."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol, SupportsFloat, TypeAlias
+from __future__ import annotations
 
-from sweephand.train.checkpoint.checkpoint_file import SavedFile
+import math
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self, SupportsFloat, TypeAlias
+
+from sweephand.errors import some_of
+from sweephand.minibatch.labels import LABELS
+from sweephand.minibatch.minibatch import Minibatch
+from sweephand.minibatch.minibatch_data import MinibatchData
+from sweephand.train.checkpoint.safetensors_file import SavedFile
 from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.loss_scale.step_result import StepResult
-from sweephand.train.trainer.part_norms import PartNorms
 from sweephand.train.trainer.workers import Workers
+
+
+def check_coverage(
+    parameters: Mapping[str, Hashable],
+    learned: Sequence[Hashable],
+    frozen: Collection[Hashable] = (),
+) -> None:
+    """Raise ValueError unless learners cover a model, and name the parameters at fault.
+
+    Each parameter of the model wants one learner; frozen ones may have one. They are compared
+    by identity.
+    """
+    times = Counter(learned)
+    uncovered = [name for name, identity in parameters.items() if not times[identity]]
+    if uncovered:
+        raise ValueError(f"no learner has the parameters {some_of(uncovered)}")
+    repeated = [name for name, identity in parameters.items() if times[identity] > 1]
+    if repeated:
+        raise ValueError(f"more than one learner has the parameters {some_of(repeated)}")
+    foreign = times.keys() - set(parameters.values()) - set(frozen)
+    if foreign:
+        raise ValueError(
+            f"the learners have {len(foreign)} parameters that are not the model's; the model "
+            f"has {some_of(list(parameters))}"
+        )
+
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+class LossPlaces(NamedTuple):
+    """Places of the losses of a minibatch."""
+
+    # the stream that has a loss for each sample or cell; None: a loss for each sequence
+    data: MinibatchData | None = None
+    # columns of the cells in its dense array; None: a loss for each of its samples
+    width: int | None = None
+
+
+def find_losses(minibatch: Minibatch, shape: Shape, wanted: str) -> LossPlaces:
+    """Return what losses of a shape are of, or raise ValueError with the shapes that fit.
+
+    Streams are tried in turn, ``labels`` first. The error begins with what was wanted.
+    """
+    size, count = math.prod(shape), minibatch.num_sequences
+    if size == count or (count == 0 and size == 1):  # the sum over an empty share
+        return LossPlaces()
+    for data in _streams(minibatch):
+        if data.num_samples == size and _is_flat(shape):
+            return LossPlaces(data)
+        if (width := _width(data, shape)) is not None:
+            return LossPlaces(data, width)
+    found = "their sum" if size == 1 else f"an array of shape {shape}"
+    raise ValueError(f"{wanted}, got {found}; {_fitting(minibatch)}")
+
+
+def check_losses(minibatch: object, shape: Shape) -> None:
+    """Raise ValueError if losses of a minibatch of a source have none of these shapes."""
+    if isinstance(minibatch, Minibatch):
+        wanted = "the criterion must return the sum of the loss as a tensor or a number, or "
+        find_losses(minibatch, shape, wanted + "losses that make it up")
+
+
+def _is_flat(shape: Shape) -> bool:
+    return math.prod(shape) == max(shape, default=1)
+
+
+def _streams(minibatch: Minibatch) -> Iterator[MinibatchData]:
+    if LABELS in minibatch:
+        yield minibatch[LABELS]
+    yield from (minibatch[key] for key in minibatch if key != LABELS)
+
+
+def _width(data: MinibatchData, shape: Shape) -> int | None:
+    """Return how many columns losses have if they are of the dense array of a stream."""
+    if data.info.is_single:
+        return None
+    rows, columns, *_ = data.dense_shape
+    for width in (columns, columns - 1):
+        if math.prod(shape) == rows * width and (_is_flat(shape) or shape[0] == rows):
+            return width
+    return None
+
+
+def _fitting(minibatch: Minibatch) -> str:
+    """Describe the shapes that fit."""
+    shapes = [f"({minibatch.num_sequences},) of its sequences"]
+    for data in _streams(minibatch):
+        name = data.info.name
+        shapes.append(f"({data.num_samples},) of the samples of {name!r}")
+        if not data.info.is_single:
+            shapes.append(f"{data.dense_shape[:2]} of its cells")
+    return f"shapes that fit are {', '.join(shapes[:5])}"
+
+
+class PartNorms(NamedTuple):
+    """Norms of the gradients of a step's parts, over all workers.
+
+    Attributes
+    ----------
+    num_parts : float
+        Parts with label samples.
+    inverse_sizes : float
+        The sum of one over the label samples of each.
+    squared : float
+        The sum of the squared norms of their mean gradients.
+    together : float
+        The squared norm of the mean gradient of all.
+    """
+
+    num_parts: SupportsFloat
+    inverse_sizes: SupportsFloat
+    squared: SupportsFloat
+    together: SupportsFloat
+
+    @classmethod
+    def of_sums(cls, squared: Sequence[float], sizes: Sequence[int], together: float) -> Self:
+        """Make them of the squared norms of gradient sums, and the label samples of each part.
+
+        Parts without label samples are left out; `together` is that of the mean of all.
+        """
+        parts = [(norm, size) for norm, size in zip(squared, sizes, strict=True) if size]
+        return cls(
+            len(parts),
+            sum(1 / size for _, size in parts),
+            sum(norm / size**2 for norm, size in parts),
+            together,
+        )
+
+    def estimate(self, num_samples: int) -> tuple[float, float]:
+        """Return one sample's variance and the squared norm of the true gradient.
+
+        Both are NaN of fewer than two parts, or if a norm is not finite.
+
+        Parameters
+        ----------
+        num_samples : int
+            Label samples of all parts.
+        """
+        num_parts, inverse_sizes, squared, together = map(float, self)
+        if num_parts < 2 or not math.isfinite(squared + together):
+            return math.nan, math.nan
+        excess = squared / num_parts - together
+        variance = excess / (inverse_sizes / num_parts - 1 / num_samples)
+        return variance, together - variance / num_samples
+
+
+def noise_scale(squared_norms: Sequence[float], sizes: Sequence[int], together: float) -> float:
+    """Return the minibatch size at which noise and gradient are equally strong.
+
+    It takes the squared norms of the mean gradients of minibatches, their label samples, and
+    the squared norm of all of them together. It is infinite if no gradient is left without the
+    noise, and NaN if a norm is not finite.
+
+    Examples
+    --------
+    >>> noise_scale([5.0, 5.0], [10, 10], 3.0)
+    40.0
+    """
+    inverse_sizes = sum(1 / size for size in sizes)
+    norms = PartNorms(len(sizes), inverse_sizes, sum(squared_norms), together)
+    return noise_quotient(*norms.estimate(sum(sizes)))
+
+
+def noise_quotient(variance: float, gradient: float) -> float:
+    """Return the noise scale of a variance and the squared norm of a gradient."""
+    if math.isnan(variance) or math.isnan(gradient):
+        return math.nan
+    return max(variance, 0.0) / gradient if gradient > 0 else math.inf
+
 
 Data: TypeAlias = Mapping[Any, Any]  # a minibatch: its streams by name
 

@@ -18,12 +18,10 @@ from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.train.arguments import check_kind, check_path
-from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
-from sweephand.train.checkpoint.folder_lock import FolderLock
-from sweephand.train.checkpoint.snapshot import Snapshot, check_json
-from sweephand.train.checkpoint.stateful import Stateful
+from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, FolderLock, find
+from sweephand.train.checkpoint.snapshot import Snapshot, Stateful, check_json
 from sweephand.train.learners.hyperparameters import Restored, check_restored
-from sweephand.train.learners.learning_rate import Clock
+from sweephand.train.learners.learner import Clock
 from sweephand.train.progress.observer import Observer
 from sweephand.train.progress.record import Figures, ProgressWriter, RecordKind, Step
 from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel

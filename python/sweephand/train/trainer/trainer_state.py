@@ -9,14 +9,14 @@ from typing import Any
 
 from sweephand.run.strict_json import of_json, to_json
 from sweephand.train.checkpoint.read_state import check_keys, reading
-from sweephand.train.checkpoint.snapshot import Snapshot
-from sweephand.train.checkpoint.stateful import (
+from sweephand.train.checkpoint.snapshot import (
+    Snapshot,
     Stateful,
     capture_states,
     check_stateful,
     restore_states,
 )
-from sweephand.train.learners.learning_rate import Clocks
+from sweephand.train.learners.learner import Clocks
 from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.trained_model import TrainedModel
 

@@ -1,0 +1,353 @@
+"""Learning rates and momenta that change with the samples seen."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import Enum
+from itertools import pairwise
+from typing import Any
+
+from sweephand.base.checks import check_int, check_number
+from sweephand.errors import ArgumentTypeError
+from sweephand.source.schedules.formula import Formula
+from sweephand.source.schedules.schedule import Follows, FormulaSchedule, Schedule, StepSchedule
+from sweephand.source.schedules.spec import Spec, schedule_of
+from sweephand.train.arguments import check_decay, check_rate
+from sweephand.train.checkpoint.read_state import read_optional
+
+
+def learning_parameter_schedule(
+    spec: Spec[float] | Formula,
+    minibatch_size: int | None = None,
+    epoch_size: int | None = None,
+    *,
+    follows: Follows = "applied",
+) -> Schedule[float]:
+    """Make a schedule of learning rates.
+
+    With a reference size M the rate x is one per M samples: a learner that is given the sum g
+    of n samples' gradients moves by ``x / M * g``, whatever n is. Without one it moves by
+    ``x / n * g``.
+
+    Parameters
+    ----------
+    spec : float, str, list or formula
+        One rate for ever; a list of rates for one epoch each, in which a pair ``(n, rate)``
+        holds for n epochs; the same as text, ``"0.1*12 + 0.01"``; or a function of the samples
+        seen, ``0.1 * sh.warmup(1000).then(sh.cosine(100_000))``.
+    minibatch_size : int, optional
+        The reference size M in samples; None or 0: every minibatch is its own reference.
+    epoch_size : int, optional
+        Samples of an epoch; by default, or if it is `FULL_DATA_SWEEP`, an epoch is one sweep.
+        With a single rate or a formula it has no meaning, and a warning says so.
+    follows : {"applied", "consumed"}
+        The samples that move the schedule; those of skipped steps are only consumed.
+
+    Returns
+    -------
+    Schedule
+        Rates of at least 0.
+
+    Raises
+    ------
+    ValueError
+        If a rate is negative or not finite, a size is not positive, or the text cannot be read.
+
+    Examples
+    --------
+    >>> schedule = learning_parameter_schedule([(12, 0.1), (15, 0.01), 0.001], epoch_size=100)
+    >>> schedule[1199], schedule[1200], schedule[2700]
+    (0.1, 0.01, 0.001)
+
+    >>> import sweephand as sh
+    >>> decay = sh.warmup(1000).then(sh.cosine(9000, floor=0.1))
+    >>> schedule = learning_parameter_schedule(0.4 * decay, minibatch_size=32)
+    >>> [round(schedule[samples], 3) for samples in (0, 500, 1000, 5000, 9000)]
+    [0.0, 0.2, 0.4, 0.22, 0.04]
+    """
+    return schedule_of(spec, _rate, minibatch_size, epoch_size, follows)
+
+
+def learning_parameter_schedule_per_sample(
+    spec: Spec[float] | Formula, epoch_size: int | None = None, *, follows: Follows = "applied"
+) -> Schedule[float]:
+    """Make a schedule of learning rates per sample: the reference size is 1.
+
+    See `learning_parameter_schedule` for the parameters.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> rate = sh.learning_parameter_schedule_per_sample("0.01*2 + 0.001", epoch_size=1000)
+    >>> rate[0], rate[1999], rate[2000], rate.minibatch_size
+    (0.01, 0.01, 0.001, 1)
+    """
+    return schedule_of(spec, _rate, 1, epoch_size, follows)
+
+
+class UnitType(Enum):
+    """Unit of the rates of a `training_parameter_schedule`: per sample or per minibatch.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> rate = sh.train.training_parameter_schedule(0.01, sh.train.UnitType.sample)
+    >>> rate.minibatch_size
+    1
+    """
+
+    sample = "sample"
+    minibatch = "minibatch"
+
+
+def training_parameter_schedule(
+    schedule: Spec[float], unit: UnitType, epoch_size: int | None = None
+) -> Schedule[float]:
+    """Make a schedule of learning rates as CNTK 2.0 spells it.
+
+    ``UnitType.sample`` is `learning_parameter_schedule_per_sample`, ``UnitType.minibatch``
+    `learning_parameter_schedule` without a reference size.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If ``unit`` is not a `UnitType`.
+    ValueError
+        As `learning_parameter_schedule`.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> unit = sh.train.UnitType.sample
+    >>> rate = sh.train.training_parameter_schedule([(2, 0.1), 0.01], unit, 500)
+    >>> rate[999], rate[1000]
+    (0.1, 0.01)
+    """
+    return schedule_of(schedule, _rate, _reference_of(unit), epoch_size, "applied")
+
+
+def learning_rate_schedule(
+    lr: Spec[float], unit: UnitType, epoch_size: int | None = None
+) -> Schedule[float]:
+    """Make a schedule by `training_parameter_schedule`, under its other name in CNTK 2.0.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> unit = sh.train.UnitType.minibatch
+    >>> rate = sh.train.learning_rate_schedule([0.1, 0.01], unit, epoch_size=1000)
+    >>> rate[0], rate[1000]
+    (0.1, 0.01)
+    """
+    return schedule_of(lr, _rate, _reference_of(unit), epoch_size, "applied")
+
+
+def as_schedule(lr_schedule: float | Schedule[float]) -> Schedule[float]:
+    """Return a schedule as it is, and a number as a schedule of that rate."""
+    if isinstance(lr_schedule, Schedule):
+        return lr_schedule
+    return learning_parameter_schedule(lr_schedule)
+
+
+def _reference_of(unit: object) -> int | None:
+    if not isinstance(unit, UnitType):
+        raise ArgumentTypeError(
+            f"unit must be UnitType.sample or UnitType.minibatch, got {unit!r}"
+        )
+    return 1 if unit is UnitType.sample else None
+
+
+def _rate(value: object) -> float:
+    return check_rate("a learning rate", value)
+
+
+def cosine_schedule(
+    rate: float,
+    num_samples: int,
+    minibatch_size: int | None = None,
+    *,
+    min_rate: float = 0.0,
+    cut: float = 2.0,
+    num_cuts: int = 6,
+    follows: Follows = "applied",
+) -> StepSchedule[float]:
+    """Make a schedule of learning rates that follow a cosine in steps.
+
+    The cosine falls from ``rate`` at the beginning to ``min_rate`` at ``num_samples``. Once it
+    reaches ``rate / cut ** k``, that is the rate until it reaches the next such value; after
+    the last cut the rate stays. `seesaw` needs such cuts; `cosine` is the cosine itself.
+
+    Parameters
+    ----------
+    rate : float
+        The first rate.
+    num_samples : int
+        Samples until the cosine has fallen.
+    minibatch_size : int, optional
+        The reference size, as for `learning_parameter_schedule`.
+    min_rate : float
+        The rate at the end of the cosine; there are no cuts below it.
+    cut : float
+        Divisor of the rate at each cut, above 1.
+    num_cuts : int
+        The most cuts.
+    follows : {"applied", "consumed"}
+        The samples that move the schedule; those of skipped steps are only consumed.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> rates = sh.train.cosine_schedule(0.4, 900_000, num_cuts=3)
+    >>> [rates[t] for t in (0, 449_999, 450_000, 600_000, 800_000)]
+    [0.4, 0.4, 0.2, 0.1, 0.05]
+    """
+    length = check_int("num_samples", num_samples)
+    _check_number("rate", rate, above=0)
+    _check_number("cut", cut, above=1)
+    if not 0 <= check_number("min_rate", min_rate) < rate:
+        raise ValueError(f"min_rate must be at least 0 and below rate, got {min_rate!r}")
+    begins = {0: float(rate)}
+    for k in range(1, check_int("num_cuts", num_cuts) + 1):
+        value = rate / cut**k
+        if value <= min_rate:
+            break
+        height = (value - min_rate) / (rate - min_rate)
+        begins[round(length * math.acos(2 * height - 1) / math.pi)] = value
+    lengths = [end - begin for begin, end in pairwise(begins)]
+    steps = list(zip([*lengths, 1], begins.values(), strict=True))
+    made = learning_parameter_schedule(steps, minibatch_size, epoch_size=1, follows=follows)
+    assert isinstance(made, StepSchedule)
+    return made
+
+
+def _check_number(name: str, value: object, above: int) -> None:
+    if not above < check_number(name, value) < math.inf:
+        raise ValueError(f"{name} must be finite and above {above}, got {value!r}")
+
+
+def momentum_schedule(
+    spec: Spec[float] | Formula,
+    epoch_size: int | None = None,
+    minibatch_size: int | None = None,
+    *,
+    follows: Follows = "applied",
+) -> Schedule[float]:
+    """Make a schedule of momenta.
+
+    With a reference size M, the momentum b of a minibatch of n samples is ``b ** (n / M)``:
+    the same decay per sample, whatever n is. Without one it is b.
+
+    Parameters
+    ----------
+    spec : float, str, list or formula
+        As for `learning_parameter_schedule`, with momenta in ``[0, 1)``.
+    epoch_size : int, optional
+        Samples of an epoch; by default an epoch is one sweep.
+    minibatch_size : int, optional
+        The reference size M in samples; None or 0: every minibatch is its own reference.
+    follows : {"applied", "consumed"}
+        The samples that move the schedule; those of skipped steps are only consumed.
+
+    Raises
+    ------
+    ValueError
+        If a momentum is outside ``[0, 1)``, a size is not positive, or the text cannot be
+        read.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> momentum = sh.momentum_schedule([0.5, 0.9], epoch_size=1000, minibatch_size=64)
+    >>> momentum[0], momentum[1000], momentum.minibatch_size
+    (0.5, 0.9, 64)
+    """
+    return schedule_of(spec, _momentum, minibatch_size, epoch_size, follows)
+
+
+def momentum_schedule_per_sample(
+    spec: Spec[float] | Formula, epoch_size: int | None = None, *, follows: Follows = "applied"
+) -> Schedule[float]:
+    """Make a schedule of momenta per sample: the reference size is 1.
+
+    See `momentum_schedule` for the parameters.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> momentum = sh.momentum_schedule_per_sample(0.999)
+    >>> momentum[0], momentum.minibatch_size
+    (0.999, 1)
+    """
+    return schedule_of(spec, _momentum, 1, epoch_size, follows)
+
+
+def momentum_as_time_constant_schedule(
+    spec: Spec[float], epoch_size: int | None = None, *, follows: Follows = "applied"
+) -> Schedule[float]:
+    """Make a schedule of momenta per sample from time constants in samples.
+
+    After one time constant of samples the weight of a gradient falls to 1/e: the momentum per
+    sample is ``exp(-1 / constant)``, and 0 for a constant of 0.
+
+    Parameters
+    ----------
+    spec : float, str or list
+        As for `learning_parameter_schedule`, with time constants of at least 0 samples.
+    epoch_size : int, optional
+        Samples of an epoch; by default an epoch is one sweep.
+    follows : {"applied", "consumed"}
+        The samples that move the schedule; those of skipped steps are only consumed.
+
+    Raises
+    ------
+    ValueError
+        If a time constant is negative or not finite, or the text cannot be read.
+
+    Examples
+    --------
+    >>> round(momentum_as_time_constant_schedule(2500)[0], 8)
+    0.99960008
+    """
+    return schedule_of(spec, _momentum_of_time_constant, 1, epoch_size, follows)
+
+
+def _momentum(value: object) -> float:
+    return check_decay("a momentum", value)
+
+
+def _momentum_of_time_constant(value: object) -> float:
+    constant = check_rate("a time constant", value)
+    return math.exp(-1 / constant) if constant > 0 else 0.0
+
+
+def schedule_state(value: Any) -> Any:
+    """Return a schedule, or a plain value, as JSON can hold it."""
+    return asdict(value) if isinstance(value, StepSchedule | FormulaSchedule) else value
+
+
+def read_value(state: Any) -> Any:
+    """Return the schedule or plain value that `schedule_state` was given."""
+    return read_schedule(state) if isinstance(state, Mapping) else state
+
+
+def read_schedule(state: Mapping[str, Any]) -> Schedule[float]:
+    """Return the schedule of a state, and raise if it is not possible."""
+    if state["follows"] not in ("applied", "consumed"):
+        raise ValueError(f"it holds the schedule {dict(state)}")
+    minibatch_size = read_optional(check_int, "minibatch_size", state["minibatch_size"])
+    if "formula" in state:
+        formula = Formula.of_dict(state["formula"])
+        return FormulaSchedule(formula, minibatch_size, state["follows"])
+    steps = tuple(
+        (check_int("the number of epochs", epochs), check_rate("a value", value))
+        for epochs, value in state["steps"]
+    )
+    if not steps:
+        raise ValueError(f"it holds the schedule {dict(state)}")
+    epoch_size = read_optional(check_int, "epoch_size", state["epoch_size"])
+    return StepSchedule(steps, epoch_size, minibatch_size, state["follows"])

@@ -1,1 +1,0 @@
-"""Learning rates and momenta that change with the samples seen."""
