@@ -146,7 +146,7 @@ def test_an_info_is_a_value() -> None:
     assert hash(sh.StreamInfo("x", "float32", [3])) == hash(sh.StreamInfo("x", np.float32, 3))
     assert by_hand != sh.StreamInfo("x", np.int32, ())
     assert by_hand != sh.StreamInfo("y", np.int64, ())
-    halved = sh.StreamInfo("x", np.int64, (), transforms=(np.negative,))
+    halved = sh.StreamInfo("x", np.int64, (), definition=sh.StreamDef(transforms=[np.negative]))
     assert pickle.loads(pickle.dumps(halved)).transforms == (np.negative,)
 
 
@@ -168,7 +168,8 @@ class Listed(sh.UserDeserializer):
 
 
 def test_a_user_deserializer_may_list_its_streams() -> None:
-    doubled = sh.StreamInfo("x", np.float32, (), transforms=(lambda values: values * 2,))
+    double = sh.StreamDef(transforms=[lambda values: values * 2])
+    doubled = sh.StreamInfo("x", np.float32, (), definition=double)
     text = sh.StreamInfo("text", object, ())
     source = sh.MinibatchSource(Listed([doubled, text]), randomize=False, max_sweeps=1)
     assert source.streams.x == doubled

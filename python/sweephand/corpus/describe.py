@@ -31,18 +31,15 @@ def describe_stream(
     ValueError
         If shape or sparseness differ from the definition, or the cast is not possible.
     """
-    decode = definition if definition.decode else None
-    if decode is not None:
+    form = definition
+    if definition.decode:
         if not column.is_bytes or column.holds_objects:
             held = "objects" if column.holds_objects else column.dtype
             raise ValueError(
-                f"stream {name!r} has {held}: decode={decode.decode!r} is for bytes"
+                f"stream {name!r} has {held}: decode={definition.decode!r} is for bytes"
             )
-        # The remaining fields follow from it.
-        definition = StreamDef(
-            defines_mb_size=definition.defines_mb_size, carried=definition.carried
-        )
-    wanted = definition.sample_shape
+        form = StreamDef()  # the definition's is that of what they are decoded to
+    wanted = form.sample_shape
     if wanted is not None and wanted != column.shape:
         raise ValueError(
             f"stream {name!r} has samples of shape {column.shape}, not {wanted}: declare that, "
@@ -58,15 +55,15 @@ def describe_stream(
             f"stream {name!r} has {column.num_samples} samples of shape {column.shape}: "
             f"without elements there may be {_MOST_EMPTY} at most"
         )
-    if definition.is_sparse and not column.is_sparse:
+    if form.is_sparse and not column.is_sparse:
         raise ValueError(f"stream {name!r} is declared sparse, but its data are dense")
     stored = np.dtype(object) if column.is_bytes else column.dtype
-    dtype = stored if definition.dtype is None else np.dtype(definition.dtype)
+    dtype = stored if form.dtype is None else np.dtype(form.dtype)
     opaque = _core.base.ElementType.opaque
     if dtype != stored and opaque in (element_type(dtype), element_type(stored)):
         held = "bytes" if column.is_bytes else stored
         raise ValueError(f"stream {name!r}: there is no cast from {held} to {dtype}")
-    if definition.broadcast and column.element_offsets is not None:
+    if form.broadcast and column.element_offsets is not None:
         kind = "sparse" if column.is_sparse else "bytes"
         raise ValueError(f"stream {name!r}: a {kind} stream cannot be broadcast")
     return StreamInfo(
@@ -74,15 +71,9 @@ def describe_stream(
         dtype=dtype,
         shape=column.shape,
         is_sparse=column.is_sparse,
-        defines_mb_size=definition.defines_mb_size,
-        broadcast=definition.broadcast,
-        transforms=definition.transforms,
         is_single=column.is_single if is_single is None else is_single,
         is_object=column.holds_objects,
-        loss_mask=definition.loss_mask,
-        parts=definition.parts,
-        carried=definition.carried,
-        decode=decode,
+        definition=definition,
     )
 
 

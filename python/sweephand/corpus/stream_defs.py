@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -16,7 +16,8 @@ from sweephand.errors import ArgumentTypeError, shown
 
 Transform = Callable[[NDArray[Any]], NDArray[Any]]
 Decode = Literal["image", "audio"]
-_NOT_CARRIED = ("defines_mb_size", "broadcast", "loss_mask", "parts")
+_OF_LABELS = ("loss_mask", "parts")  # options that name a stream beside the tokens
+_NOT_CARRIED = ("defines_mb_size", "broadcast", *_OF_LABELS)
 
 
 @dataclass(frozen=True, init=False)
@@ -105,9 +106,6 @@ class StreamDef:
     ) -> None:
         if field is not None and not isinstance(field, str):
             raise TypeError(f"field must be the stream's name in the data, got {field!r:.60}")
-        for option, given in (("loss_mask", loss_mask), ("parts", parts)):
-            if given is not None and not isinstance(given, str):
-                raise TypeError(f"{option} is the name of a stream, got {given!r:.60}")
         # Elements are delivered in the byte order of this machine.
         stored = None if dtype is None else as_dtype(dtype).newbyteorder("=")
         values = {
@@ -125,8 +123,11 @@ class StreamDef:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        if carried and (defines_mb_size or broadcast or loss_mask or parts):
-            with_it = [name for name in _NOT_CARRIED if values[name]]
+        for option, named in self.beside.items():
+            if not isinstance(named, str):
+                raise TypeError(f"{option} is the name of a stream, got {named!r:.60}")
+        with_it = [name for name in _NOT_CARRIED if values[name]]
+        if carried and with_it:
             raise ValueError(
                 "a carried stream stands beside the samples of its sequence: leave out "
                 f"{' and '.join(with_it)}, or carried"
@@ -142,12 +143,29 @@ class StreamDef:
         """Shape of one stored sample, or None if it is not declared."""
         return self.shape if isinstance(self.shape, tuple) and not self.decode else None
 
-    def __repr__(self) -> str:
+    @property
+    def beside(self) -> dict[str, str]:
+        """The streams that decide which samples are labels, by option."""
+        named = {option: getattr(self, option) for option in _OF_LABELS}
+        return {option: name for option, name in named.items() if name is not None}
+
+    def of_form(
+        self, shape: object = None, dtype: object = None, is_sparse: bool = False
+    ) -> StreamDef:
+        """Return the definition of samples of this form that are used in the same way."""
+        form: dict[str, Any] = {"shape": shape, "dtype": dtype, "is_sparse": is_sparse}
+        return replace(self, field=None, decode=None, **form)
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that are no defaults; a dtype by its name."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.dtype is not None:
             values["dtype"] = np.dtype(self.dtype).name
-        described = [f"{one.name}={values[one.name]!r}" for one in fields(self)
-                if values[one.name] != one.default]  # fmt: skip
+        return {one.name: values[one.name] for one in fields(self)
+                if values[one.name] != one.default}  # fmt: skip
+
+    def __repr__(self) -> str:
+        described = [f"{name}={value!r}" for name, value in self.given().items()]
         return f"StreamDef({', '.join(described)})"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,13 @@ from sweephand.corpus.stream_defs import StreamDef, StreamDefs, Transform
 from sweephand.errors import UnquotedMessage, shown
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreamInfo:
-    """A stream as it is delivered.
+    """A stream as it is delivered: its definition, and what the data are.
 
     It is a value: equal instances describe the same stream, in another process too. It is
-    accepted wherever the name of a stream is: ``minibatch[source.streams.x]``.
+    accepted wherever the name of a stream is: ``minibatch[source.streams.x]``. What its
+    definition says of its use can be read from it, such as ``info.carried``.
 
     Attributes
     ----------
@@ -32,21 +33,15 @@ class StreamInfo:
     is_single : bool
         True if every sequence of the corpus has exactly one sample in it, a label for instance:
         such a stream comes as (sequences, *shape) in every layout. Only a source sets it; it is
-        not compared when streams are.
+        not compared when streams are, nor are transforms and the streams of its labels.
     is_sized : bool
         True if it has as many samples as the size of each sequence. Only a source sets it, too.
     is_object : bool
         True if samples are Python objects as JSON has them: dicts, lists, texts, numbers.
-    loss_mask : str or None
-        The stream that masks the loss of each of its samples.
-    parts : str or None
-        The stream that holds the part of the sequence to which each of its samples belongs.
-    carried : bool
-        True if it has a length of its own besides that of its sequence.
     classes : tuple of str
         The names of the classes whose numbers it has, as `sweephand.classes` gives them.
-    decode : StreamDef or None
-        How its bytes are wanted, where they are to be decoded; a source has none.
+    definition : StreamDef
+        How it is to be used.
 
     Examples
     --------
@@ -61,23 +56,61 @@ class StreamInfo:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     is_sparse: bool = False
-    defines_mb_size: bool = False
-    broadcast: bool = False
-    transforms: tuple[Transform, ...] = field(default=(), compare=False, repr=False)
-    is_single: bool = field(default=False, compare=False)
-    is_sized: bool = field(default=False, compare=False, repr=False)
+    is_single: bool = False
+    is_sized: bool = field(default=False, repr=False)
     is_object: bool = False
-    loss_mask: str | None = field(default=None, compare=False, repr=False)
-    parts: str | None = field(default=None, compare=False, repr=False)
-    carried: bool = False
     classes: tuple[str, ...] = field(default=(), repr=False)
-    decode: StreamDef | None = field(default=None, compare=False, repr=False)
+    definition: StreamDef = field(default=StreamDef())
 
     def __post_init__(self) -> None:
         # Written by hand they may be np.float32 and 3, which are no such values.
         shape: Any = self.shape
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
         object.__setattr__(self, "shape", (shape,) if isinstance(shape, int) else tuple(shape))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StreamInfo) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        return self.describe(), self.dtype, self.classes
+
+    def used(self, **options: Any) -> StreamInfo:
+        """Return the stream with other options of its definition."""
+        return replace(self, definition=replace(self.definition, **options))
+
+    @property
+    def defines_mb_size(self) -> bool:
+        """True if the size of a sequence is its number of samples in this stream."""
+        return self.definition.defines_mb_size
+
+    @property
+    def broadcast(self) -> bool:
+        """True if its one sample is repeated for every sample of the sequence."""
+        return self.definition.broadcast and self.definition.decode is None  # it comes later
+
+    @property
+    def transforms(self) -> tuple[Transform, ...]:
+        """Functions of the values of every minibatch."""
+        return self.definition.transforms
+
+    @property
+    def carried(self) -> bool:
+        """True if it has a length of its own besides that of its sequence."""
+        return self.definition.carried
+
+    @property
+    def loss_mask(self) -> str | None:
+        """The stream that masks the loss of each of its samples."""
+        return self.definition.loss_mask
+
+    @property
+    def parts(self) -> str | None:
+        """The stream that holds the part of the sequence to which each sample belongs."""
+        return self.definition.parts
 
     @property
     def is_bytes(self) -> bool:
@@ -87,7 +120,7 @@ class StreamInfo:
     @property
     def is_masked(self) -> bool:
         """True if not every next sample is a label."""
-        return self.loss_mask is not None or self.parts is not None
+        return bool(self.definition.beside)
 
     @property
     def is_variable(self) -> bool:
@@ -160,17 +193,8 @@ def definitions_of(infos: Iterable[object]) -> StreamDefs:
             raise TypeError(f"a list of streams holds StreamInfo, got {info!r:.80}")
         if info.name in definitions:
             raise ValueError(f"stream {info.name!r} is listed twice")
-        definitions[info.name] = StreamDef(
-            shape=info.shape,
-            is_sparse=info.is_sparse,
-            dtype=None if info.is_bytes and not info.is_object else info.dtype,
-            defines_mb_size=info.defines_mb_size,
-            transforms=info.transforms,
-            broadcast=info.broadcast,
-            carried=info.carried,
-            loss_mask=info.loss_mask,
-            parts=info.parts,
-        )
+        dtype = None if info.is_bytes and not info.is_object else info.dtype
+        definitions[info.name] = info.definition.of_form(info.shape, dtype, info.is_sparse)
     return StreamDefs(definitions)
 
 

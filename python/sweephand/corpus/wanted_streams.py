@@ -117,17 +117,10 @@ def as_code(streams: Mapping[str, StreamDef]) -> str:
 
 
 def _code_of(definition: StreamDef) -> str:
-    arguments = []
-    if definition.field is not None:
-        arguments.append(f"field={_text(definition.field)}")
-    if definition.shape:
-        arguments.append(f"shape={definition.shape!r}")
-    if definition.dtype is not None:
-        arguments.append(f"dtype={_text(str(definition.dtype))}")
-    arguments += [
-        f"{flag}=True"
-        for flag in ("is_sparse", "defines_mb_size", "broadcast", "carried")
-        if getattr(definition, flag)
+    arguments = [
+        f"{option}={_text(value) if isinstance(value, str) else repr(value)}"
+        for option, value in definition.given().items()
+        if option != "transforms" and value != ()
     ]
     return f"sh.StreamDef({', '.join(arguments)})"
 

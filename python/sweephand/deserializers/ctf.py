@@ -331,10 +331,7 @@ def _describe(name: str, definition: StreamDef) -> StreamInfo:
         dtype=np.dtype(definition.dtype or np.float32),
         shape=_FREE if shape is None else shape,
         is_sparse=definition.is_sparse,
-        defines_mb_size=definition.defines_mb_size,
-        broadcast=definition.broadcast,
-        carried=definition.carried,
-        transforms=definition.transforms,
+        definition=definition,
     )
 
 

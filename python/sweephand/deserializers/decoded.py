@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from sweephand.base.public_names import load_added
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.corpus.streams import StreamInfo
 from sweephand.maps import KnownMap, OpenContext, SequenceMap, function_digest, map_corpus
 
 _GROUP = "sweephand.decoders"  # of entry points: what decodes an "image" or "audio"
@@ -21,14 +18,14 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 def decode_streams(corpus: Corpus, opening: OpenContext) -> Corpus:
     """Return the corpus with the streams decoded whose definitions have a decoder."""
     streams = corpus.streams
-    wanted = {info.name: info.decode for info in streams if info.decode is not None}
+    wanted = {info.name: info.definition for info in streams if info.definition.decode}
     for name, definition in wanted.items():
         decoder = _decoder(name, definition)
         definitions = StreamDefs(
             {
-                info.name: _plain(definition, definition.shape, definition.dtype)
+                info.name: definition.of_form(definition.shape, definition.dtype)
                 if info.name == name
-                else _plain(info)
+                else info.definition.of_form()
                 for info in corpus.streams
             }
         )
@@ -61,17 +58,3 @@ def _maker(kind: str) -> Callable[..., KnownMap]:
     if make is None:
         raise ImportError(f"no package here decodes {kind!r}: no entry point of {_GROUP} does")
     return make
-
-
-def _plain(
-    stream: StreamDef | StreamInfo, shape: Any = None, dtype: DTypeLike | None = None
-) -> StreamDef:
-    """Return the definition of a stream without a decoder."""
-    return StreamDef(
-        shape=shape,
-        dtype=dtype,
-        defines_mb_size=stream.defines_mb_size,
-        transforms=stream.transforms,
-        broadcast=stream.broadcast,
-        carried=stream.carried,
-    )

@@ -55,7 +55,7 @@ class Deserializer(ABC):
         Its maps draw from the source's seed, and streams that say ``decode=`` are decoded.
         """
         corpus = self.open(opening.ledger)
-        if all(info.decode is None for info in corpus.streams):
+        if all(info.definition.decode is None for info in corpus.streams):
             return corpus
         from sweephand.deserializers.decoded import decode_streams
 

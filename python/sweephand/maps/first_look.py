@@ -109,7 +109,7 @@ def _look_at(
     batch: _core.engine.Batch,
 ) -> FirstLook | DataError | None:
     """Return the streams that a sequence shows, its error, or None if the result is empty."""
-    known = {info.name: _definition(stored, info.name) for info in stored.corpus.streams}
+    known = {info.name: info.definition.of_form() for info in stored.corpus.streams}
     task = LookingTask.of_batch(
         stored,
         wanted,
@@ -183,17 +183,4 @@ def _definitions(
     """Return how streams are defined: as before the map, and as it declares them."""
     return StreamDefs(
         {name: replace(known.get(name, StreamDef()), **wanted.declared(name)) for name in names}
-    )
-
-
-def _definition(stored: StoredStreams, name: str) -> StreamDef:
-    """Return how a stream is defined that keeps its name."""
-    info = next(one for one in stored.corpus.streams if one.name == name)
-    return StreamDef(
-        defines_mb_size=info.defines_mb_size,
-        broadcast=info.broadcast,
-        carried=info.carried,
-        transforms=info.transforms,
-        loss_mask=info.loss_mask,
-        parts=info.parts,
     )

@@ -21,6 +21,7 @@ from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.mapped_reader import MappedOrigin, MappedReader
 from sweephand.corpus.reader import Reader, StoredReader
 from sweephand.corpus.sample_form import Samples
+from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress
@@ -58,7 +59,7 @@ def map_corpus(stored: Corpus, wanted: SequenceMap, opening: OpenContext) -> Cor
     def declared(reader: Reader) -> Reader:
         if not any(wanted.declared(info.name) for info in reader.streams):
             return reader
-        streams = [replace(info, **wanted.declared(info.name)) for info in reader.streams]
+        streams = [info.used(**wanted.declared(info.name)) for info in reader.streams]
         return replace(reader, streams=streams)
 
     return stored.each(mapped)
@@ -520,27 +521,24 @@ class _Maker:
 
 def _described(info: StreamInfo) -> list[Any]:
     """Return a stream as JSON."""
-    flags = [info.is_sparse, info.defines_mb_size, info.broadcast, info.is_single]
-    names = ("is_object", "loss_mask", "parts", "carried")
-    more = {name: getattr(info, name) for name in names}
-    rest = [more] if any(more.values()) else []  # those of before had none
-    return [info.name, info.dtype.str, list(info.shape), *map(bool, flags), *rest]
+    flags = [info.is_sparse, info.is_single, info.is_object]
+    options = info.definition.of_form().given()
+    options.pop("transforms", None)
+    return [info.name, info.dtype.str, list(info.shape), *map(bool, flags), options]
 
 
 def _stream_of(fields_kept: list[Any], stored: StoredCorpus) -> StreamInfo:
     """Return a stream of the kept file, with the transforms of the stored stream."""
-    name, dtype, shape, is_sparse, defines_mb_size, broadcast, is_single, *rest = fields_kept
+    name, dtype, shape, is_sparse, is_single, is_object, options = fields_kept
     transforms = next((one.transforms for one in stored.streams if one.name == name), ())
     return StreamInfo(
         name=name,
         dtype=np.dtype(dtype),
         shape=tuple(shape),
         is_sparse=is_sparse,
-        defines_mb_size=defines_mb_size,
-        broadcast=broadcast,
-        transforms=transforms,
         is_single=is_single,
-        **(rest[0] if rest else {}),
+        is_object=is_object,
+        definition=StreamDef(transforms=transforms, **options),
     )
 
 

@@ -25,7 +25,8 @@ class StoredStreams:
         self.corpus = corpus
         # Objects stay texts on their way to who calls the map.
         self._infos = {
-            info.name: replace(info, transforms=(), is_object=False) for info in corpus.streams
+            info.name: replace(info.used(transforms=()), is_object=False)
+            for info in corpus.streams
         }
         self._objects = {info.name for info in corpus.streams if info.is_object}
         keys = {name: (number, info) for number, (name, info) in enumerate(self._infos.items())}

@@ -359,7 +359,7 @@ class MinibatchData:
         info, counted = self.info, self._batch.counted
         if info.is_single:
             return 0
-        if info.loss_mask is not None or info.parts is not None:
+        if info.is_masked:
             return counted.labels if shifted else counted.own_labels
         if not (info.is_sized or self._layout.has_rows):  # where all have equal lengths
             if self._is_all:
@@ -521,7 +521,7 @@ class MinibatchData:
 
     def __reduce__(self) -> tuple[Any, ...]:
         streams = {self.info.name: (self._number, self.info)}
-        for name in {self.info.loss_mask, self.info.parts} - {None}:
+        for name in self.info.definition.beside.values():
             if (other := self._beside(name, "another stream")) is not None:
                 streams[other.info.name] = other._number, other.info
         batch, contents = self._contents.only(self._batch, streams)

@@ -267,11 +267,10 @@ def _listed(classes: tuple[str, ...]) -> str:
 
 
 def _kind(info: StreamInfo) -> str:
-    flags = {"broadcast": info.broadcast, "defines_mb_size": info.defines_mb_size}
-    flags["carried"] = info.carried
-    flags[f"loss_mask={info.loss_mask}"] = info.loss_mask is not None
-    flags[f"parts={info.parts}"] = info.parts is not None
-    return ", ".join([info.kind, *(flag for flag, is_set in flags.items() if is_set)])
+    options = info.definition.of_form().given()
+    options.pop("transforms", None)
+    flags = (name if value is True else f"{name}={value}" for name, value in options.items())
+    return ", ".join([info.kind, *flags])
 
 
 def _reader(mixture: MixedCorpus, number: int) -> MixedReader:

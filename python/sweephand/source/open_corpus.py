@@ -185,7 +185,7 @@ def _with_parts(corpus: Corpus, layout: Layout) -> Corpus:
         )
 
         def named(info: StreamInfo) -> StreamInfo:
-            return replace(info, parts=layout.parts) if info.name == tokens else info
+            return info.used(parts=layout.parts) if info.name == tokens else info
 
         corpus = corpus.each(
             lambda one: one.read_by(

@@ -73,9 +73,9 @@ def test_a_stream_says_that_it_is_of_pictures() -> None:
     contents = [stored(PIXELS[: 5 + n]) for n in range(4)]
     shape = (3, 8, 6)
     corpus = sh.ArrayDeserializer(
-        {"x": contents, "y": np.arange(4)},
+        {"x": contents, "y": np.arange(4), "answers": np.ones(4)},
         sh.StreamDefs(x=sh.StreamDef(decode="image", shape=shape, dtype="float32"),
-                      y=sh.StreamDef()),
+                      y=sh.StreamDef(loss_mask="answers"), answers=sh.StreamDef()),
     )  # fmt: skip
     with sh.MinibatchSource(corpus, max_sweeps=1) as source:
         assert source.streams.x.shape == shape
@@ -84,7 +84,8 @@ def test_a_stream_says_that_it_is_of_pictures() -> None:
         assert minibatch["x"].values.shape == (4, *shape)
         assert minibatch["x"].values.dtype == np.float32
         assert sorted(minibatch["y"].values.tolist()) == [0, 1, 2, 3]
-        assert source.streams.x.decode is None
+        assert source.streams.x.definition.decode is None
+        assert source.streams.y.loss_mask == "answers"
 
 
 def test_a_sequence_of_pictures_keeps_its_length() -> None:
