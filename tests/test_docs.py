@@ -18,9 +18,9 @@ MOST_WORDS = {
     "README.md": 750,
     "docs/all.md": 1500,
     "docs/design.md": 3000,
-    "docs/distributed.md": 1800,
+    "docs/distributed.md": 1900,
     "docs/layouts.md": 3500,
-    "docs/training.md": 2000,
+    "docs/training.md": 2100,
     "python/sweephand/SKILL.md": 1200,
 } | {f"docs/from_{name}.md": 500 for name in ("cntk", "keras", "mxnet", "tfds")}
 MOST_WORDS_OF_ALL = 45_000
