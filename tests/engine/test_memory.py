@@ -138,10 +138,10 @@ def test_answers_of_a_store_that_are_under_way_are_counted(
     told(STORE)  # builds the index: the memory for it would serve again
     # How many answers are under way at a time is chance: one of some runs comes near the bound.
     used = []
-    while len(used) < 6 and max(used, default=0.0) <= 0.8:
+    while len(used) < 6 and max(used, default=0.0) <= 0.7:
         before, peak, bound = told(STORE)
         used.append((peak - before) / bound)
-    assert 0.8 < max(used) < 1.1
+    assert 0.7 < max(used) < 1.0
 
 
 @pytest.mark.exhaustive

@@ -158,6 +158,6 @@ def test_a_process_grows_by_little_more_than_the_bound(tmp_path: Path, kind: str
             break
         before, peak, held, bound = told(code)
         assert 0 < held <= bound
-        most = 1.3 * bound + LENGTH_BYTES * count + (ARROW_BYTES if "csv" in kind else 0)
+        most = bound + LENGTH_BYTES * count + (ARROW_BYTES if "csv" in kind else 0)
         grown = min(grown, peak - before)
     assert grown < most

@@ -70,8 +70,6 @@ class Reader(ABC):
         Numbers are parsed from text or records: they may take more bytes than those.
     float_bytes : int
         The least that a floating point number takes once it is parsed.
-    room : float
-        Bytes that columns take for each that they hold, as they grow while they are parsed.
     sized_by_streams : bool
         A sequence is as long as its streams; False: one sample whatever they hold.
     load_threads : int
@@ -92,7 +90,6 @@ class Reader(ABC):
     sample_bytes: float = 0.0
     is_parsed: bool = False
     float_bytes: int = 0
-    room: float = 1.0
     sized_by_streams: bool = True
     load_threads: int = 1
     holds_stored: bool = False

@@ -240,7 +240,6 @@ class CTFDeserializer(SelfDescribed):
             resident=False,
             sample_bytes=sum(file.size for file in listed) / num_samples,
             is_parsed=True,
-            room=1.25,
             load_threads=access_to(listed).threads(),
             holds_stored=not access_to(listed).is_local,
         )

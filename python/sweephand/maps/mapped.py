@@ -115,7 +115,6 @@ def _reader(
         sample_bytes=corpus.sample_bytes + look.sample_bytes,
         is_parsed=any(reader.is_parsed for reader in corpus.readers),
         float_bytes=max(reader.float_bytes for reader in corpus.readers),
-        room=max(reader.room for reader in corpus.readers),
         sized_by_streams=all(reader.sized_by_streams for reader in corpus.readers),
         load_threads=first.load_threads,
         holds_stored=first.holds_stored,

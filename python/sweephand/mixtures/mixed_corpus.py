@@ -293,7 +293,6 @@ def _reader(mixture: MixedCorpus, number: int) -> MixedReader:
         ),
         is_parsed=any(one.is_parsed for one in readers),
         float_bytes=max(one.float_bytes for one in readers),
-        room=max(one.room for one in readers),
         sized_by_streams=all(one.sized_by_streams for one in readers),
         load_threads=max(one.load_threads for one in readers),
         holds_stored=any(one.holds_stored for one in readers),

@@ -243,8 +243,9 @@ class Answers:
         Minibatches made while the blocks of a window are replaced need the old and the new
         blocks: there are as many borders as these minibatches cross, mostly one. The loads are
         files' chunks as they are stored, held until they are decoded: one for each thread that
-        loads ahead, of a store 16. The minibatches are those ahead of the caller, the one that
-        is asked for, and the one before it; without threads none is ahead.
+        loads ahead, of a store 16; where numbers are parsed from text, one more for each thread
+        that parses. The minibatches are those ahead of the caller, the one that is asked for,
+        and the one before it; without threads none is ahead.
         """
         return self.timeline.memory_bound(minibatch_size_in_samples)
 

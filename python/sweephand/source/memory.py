@@ -17,6 +17,7 @@ _FEW_SEQUENCES = 10_000
 _LOADED_AHEAD = 0.25  # of a window: cpp/engine/engine.hpp
 _WORD = 8  # bytes of an offset, of a number as it is parsed, and of a place in a block
 _MOST_GROWTH = 8  # of numbers that are parsed: a byte of a record is a word
+_ROOM = 1.25  # a column that grew gives back what is more than a quarter
 _SPARSE_GROWTH = 3  # a pair of four bytes is a word and an index of four
 
 Counts = NDArray[np.float64]
@@ -49,6 +50,9 @@ def _window_bytes(
     largest = _largest_chunk_bytes(corpus)
     chunks = min(num_chunks, window * (1 + borders))
     loads = min(chunks, corpus.stored_loads if num_threads else 1)
+    if any(reader.is_parsed for reader in corpus.readers):
+        # Columns grow by doubling, in each thread that parses and in the caller's.
+        loads += min(loads, num_threads + 1)
     return int((chunks + loads) * largest)
 
 
@@ -86,7 +90,7 @@ def _bytes_of(reader: Reader, sequences: Counts, samples: Counts) -> Counts:
         parsed += _SPARSE_GROWTH * stored
     elif any(info.is_bytes for info in reader.streams):
         parsed += stored
-    return reader.room * (np.maximum(stored, parsed) + offsets)
+    return _ROOM * (np.maximum(stored, parsed) + offsets)
 
 
 def _first_sizes(corpus: Corpus) -> NDArray[np.uint32]:
