@@ -270,7 +270,6 @@ void bind_index(py::module_& room) {
       .def_readonly("num_samples", &LongSequences::num_samples)
       .def_readonly("size", &LongSequences::size)
       .def_readonly("sequence", &LongSequences::sequence);
-  room.def("fingerprint_runs", as_array(&fingerprint_runs), "sizes"_a, "starts"_a);
   room.def("find_long", &find_long, "corpus"_a, "limit"_a, NoGil());
 }
 

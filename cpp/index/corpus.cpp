@@ -128,20 +128,6 @@ std::string fingerprint_chunks(const ChunkTable& chunks) {
   return digest.hex();
 }
 
-std::vector<std::uint64_t> fingerprint_runs(std::span<const std::int64_t> sizes,
-                                            std::span<const std::int64_t> starts) {
-  std::vector<std::uint64_t> keys(starts.size() - 1);
-  for (std::size_t run = 0; run < keys.size(); ++run) {
-    // A sum, so that no size waits for the previous size.
-    std::uint64_t place = 0;
-    for (std::int64_t i = starts[run]; i < starts[run + 1]; ++i) {
-      place += kGolden;
-      keys[run] += mix64(place + static_cast<std::uint64_t>(sizes[i]));
-    }
-  }
-  return keys;
-}
-
 LongSequences find_long(const Corpus& corpus, std::uint32_t limit) {
   LongSequences found;
   if (const std::uint32_t common = corpus.sizes->common(); common != 0) {

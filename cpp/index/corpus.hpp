@@ -70,11 +70,6 @@ std::string fingerprint_sizes(const Corpus& corpus);
 // Of the number of sequences and samples in every chunk.
 std::string fingerprint_chunks(const ChunkTable& chunks);
 
-// Of runs of sizes, given where each begins and the end: one key each, 0 of an empty one.
-// REQUIRES: `starts` do not descend, and end with the sizes
-std::vector<std::uint64_t> fingerprint_runs(std::span<const std::int64_t> sizes,
-                                            std::span<const std::int64_t> starts);
-
 // Calls visit(first, sizes) for runs of sequences, `first` being the number of the first of
 // them.
 template <class Visit>

@@ -3,7 +3,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'GroupedCounts', 'JoinedSizes', 'LongSequences', 'OffsetSizes', 'PackedIntegers', 'RepeatedSizes', 'Sizes', 'Starts', 'StoredSizes', 'check_ends', 'check_offsets', 'common_size', 'find_long', 'fingerprint_runs', 'is_any_empty', 'unpack_sizes']
+__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'GroupedCounts', 'JoinedSizes', 'LongSequences', 'OffsetSizes', 'PackedIntegers', 'RepeatedSizes', 'Sizes', 'Starts', 'StoredSizes', 'check_ends', 'check_offsets', 'common_size', 'find_long', 'is_any_empty', 'unpack_sizes']
 class PackedIntegers:
     @typing.overload
     def __init__(self) -> None:
@@ -138,8 +138,6 @@ def check_offsets(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]
 def common_size(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> int:
     ...
 def find_long(corpus: Corpus, limit: typing.SupportsInt | typing.SupportsIndex) -> LongSequences:
-    ...
-def fingerprint_runs(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], starts: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> numpy.typing.NDArray[numpy.uint64]:
     ...
 def is_any_empty(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> bool:
     ...

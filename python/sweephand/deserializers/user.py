@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +14,24 @@ from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk
-from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.describe import delivered_bytes
+from sweephand.corpus.describe import delivered_bytes, describe_stream
+from sweephand.corpus.given_data import make_column
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import StoredReader
-from sweephand.corpus.sizes import Sizing
-from sweephand.corpus.streams import StreamInfo
-from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.corpus.own_values import copied, own_result
+from sweephand.corpus.reader import CallLock, StoredReader, call_lock_of
+from sweephand.corpus.sizes import Sizing, sum_chunks
+from sweephand.corpus.stream_defs import StreamDefs
+from sweephand.corpus.streams import StreamInfo, name_of, sizing_streams
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.user_chunks import ChunkData, UserChunks
-from sweephand.deserializers.user_sizes import UserSizes
 from sweephand.errors import DataError, StaleError
+
+_CHUNKS_A_TURN = 64
+"""Whose lengths are asked for before others hold the lock: taking one costs some 30 calls."""
 
 
 class UserDeserializer(Deserializer):
@@ -254,3 +261,289 @@ def _blank(info: StreamInfo, num_sequences: int) -> ColumnData:
         element_offsets=nothing if info.is_variable else None,
         indices=np.empty(0, np.int32) if info.is_sparse else None,
     )
+
+
+class ChunkMaker(Protocol):
+    """The methods of a `UserDeserializer` that make chunks, called one at a time."""
+
+    thread_safe: bool
+
+    def stream_infos(self) -> object:
+        """Return the streams of every chunk."""
+
+    def sequence_lengths(self, chunk_id: int) -> object:
+        """Return the sizes of a chunk's sequences, or None."""
+
+    def sequence_lengths_of(self, chunk_ids: NDArray[np.int64]) -> object:
+        """Return the sizes of the sequences of each chunk, or None."""
+
+    def get_chunk(self, chunk_id: int) -> object:
+        """Return a chunk's data by stream."""
+
+
+@dataclass(frozen=True)
+class ChunkData:
+    """A chunk as columns, and the size of each of its sequences, int64."""
+
+    columns: dict[str, ColumnData]
+    sizes: NDArray[np.int64]
+
+
+@dataclass
+class _Call:
+    """A method of the user's object, and the chunk that it is called for."""
+
+    method: str
+    chunk: int
+
+    def __str__(self) -> str:
+        return f"{self.method}({self.chunk})"
+
+
+class UserChunks:
+    """The chunks of one object."""
+
+    def __init__(self, user: ChunkMaker) -> None:
+        self._user = user
+        self.name = type(user).__name__
+        self.call_lock = CallLock(several=True) if user.thread_safe else call_lock_of(user)
+        streams = self.call("stream_infos")
+        if not isinstance(streams, Mapping | list):
+            raise TypeError(
+                f"{self.name}.stream_infos() must return StreamDefs, a dict of StreamDef or a "
+                f"list of names, got {type(streams).__name__}"
+            )
+        if not streams:
+            raise ValueError(f"{self.name}.stream_infos() names no stream")
+        self._definitions = choose_streams(streams, StreamDefs)
+        self._sizing = sizing_streams(self._definitions)
+        self._asks_each = False  # for lengths, chunk by chunk
+
+    def call(self, method: str) -> Any:
+        """Call a method of the user's object under its lock."""
+        with self.call_lock.hold(f"{self.name}.{method}()"):
+            return own_result(getattr(self._user, method))
+
+    def lengths(self, chunks: NDArray[np.int64]) -> list[NDArray[np.integer]]:
+        """Return the sizes of the sequences of chunks, declared or else measured."""
+        sizes = self._lengths_of(chunks)
+        if sizes is None:
+            sizes = []
+            for at in range(0, len(chunks), _CHUNKS_A_TURN):
+                sizes += self._lengths(chunks[at : at + _CHUNKS_A_TURN].tolist())
+        return sizes
+
+    def _lengths_of(self, chunks: NDArray[np.int64]) -> list[NDArray[np.integer]] | None:
+        """Return the sizes from one call for all chunks, or None if it returned None."""
+        if self._asks_each:
+            return None
+        call = f"{self.name}.sequence_lengths_of({len(chunks)} chunks)"
+        with self.call_lock.hold(call):
+            found = own_result(self._user.sequence_lengths_of, chunks)
+            if found is None:
+                self._asks_each = True
+                return None
+            if isinstance(found, Mapping | str | bytes) or not isinstance(found, Iterable):
+                raise DataError(
+                    f"sequence_lengths_of must return an array for each of {len(chunks)} "
+                    f"chunks, got {type(found).__name__}",
+                    self.name,
+                )
+            sizes = [one if type(one) is np.ndarray else as_array(call, one) for one in found]
+        if len(sizes) != len(chunks):
+            raise DataError(
+                f"sequence_lengths_of must return an array for each of {len(chunks)} chunks, "
+                f"got {len(sizes)}",
+                self.name,
+            )
+        return sizes
+
+    def _lengths(self, chunks: list[int]) -> list[NDArray[np.integer]]:
+        call = _Call(f"{self.name}.sequence_lengths", chunks[0])
+        sizes: list[Any] = []
+        unknown = []
+        with self.call_lock.hold(call):
+            ask = self._user.sequence_lengths
+            for at, call.chunk in enumerate(chunks):
+                one, is_own = _core.read.own_call(ask, (call.chunk,))
+                if not is_own:
+                    one = copied(one)
+                if one is None:
+                    unknown.append(at)
+                elif type(one) is not np.ndarray:
+                    one = as_array(str(call), one)
+                sizes.append(one)
+        for at in unknown:
+            sizes[at] = self.read(chunks[at]).sizes
+        return sizes
+
+    def read(self, chunk: int) -> ChunkData:
+        """Have a chunk made, and return it."""
+        # Returned objects may read data only when they are accessed.
+        with self.call_lock.hold(f"{self.name}.get_chunk({chunk})"):
+            data = self._get(chunk)
+            try:
+                columns = {
+                    name: make_column(
+                        name, data[definition.field or name], definition.sample_shape
+                    )
+                    for name, definition in self._definitions.items()
+                }
+                check_same_sequences(columns)
+            except (TypeError, ValueError) as error:
+                raise DataError(str(error), self.name, chunk=chunk) from error
+        return ChunkData(columns, self._sizes(columns, chunk))
+
+    def describe(self, chunk: int, data: ChunkData) -> list[StreamInfo]:
+        """Return the types of the streams of a chunk."""
+        try:
+            return [
+                # An array of one sample per sequence holds for all chunks; lists may vary.
+                describe_stream(
+                    name,
+                    data.columns[name],
+                    definition,
+                    is_single=data.columns[name].sample_offsets is None,
+                )
+                for name, definition in self._definitions.items()
+            ]
+        except ValueError as error:
+            raise DataError(str(error), self.name, chunk=chunk) from error
+
+    def _get(self, chunk: int) -> Mapping[str, object]:
+        try:
+            data = own_result(self._user.get_chunk, chunk)
+        except Exception as error:
+            error.add_note(f"raised by {self.name}.get_chunk({chunk})")
+            raise
+        if not isinstance(data, Mapping):
+            raise TypeError(
+                f"{self.name}.get_chunk({chunk}) must return a dict of streams, got "
+                f"{type(data).__name__}"
+            )
+        data = {name_of(key): stream for key, stream in data.items()}
+        for name, definition in self._definitions.items():
+            if (definition.field or name) not in data:
+                raise DataError(
+                    f"get_chunk returned no stream {definition.field or name!r}, only "
+                    f"{', '.join(map(str, data))}",
+                    self.name,
+                    chunk=chunk,
+                )
+        return data
+
+    def _sizes(self, columns: Mapping[str, ColumnData], chunk: int) -> NDArray[np.int64]:
+        least = 0 if self._sizing else 1
+        sizes = np.full(next(iter(columns.values())).num_sequences, least, np.int64)
+        for name in self._sizing:
+            offsets = columns[name].sample_offsets
+            sizes = np.maximum(sizes, 1 if offsets is None else np.diff(offsets))
+        if sizes.size and sizes.min() == 0:
+            raise DataError(
+                "the sequence has no sample in the stream that defines its size",
+                self.name,
+                chunk=chunk,
+                sequence=int(np.argmin(sizes)),
+            )
+        return sizes
+
+
+class UserSizes:
+    """Sequences and samples of every chunk, and the lengths of sequences on request.
+
+    `ask` returns the lengths of sequences that the user's code has for chunks, one array each;
+    `name` is that of the user's class, for errors.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        chunks: _core.index.Starts,
+        samples: _core.index.GroupedCounts,
+        ask: Callable[[NDArray[np.int64]], Sequence[NDArray[np.integer]]],
+    ) -> None:
+        self.chunks, self.samples = chunks, samples
+        self._name, self._ask = name, ask
+
+    def read(
+        self, firsts: NDArray[np.uint64], counts: NDArray[np.uint64]
+    ) -> NDArray[np.uint32]:
+        """Return the sizes of runs of sequences, by asking for those of whole chunks.
+
+        No run is empty, and there is one at least.
+        """
+        ends = firsts + counts
+        chunks, take = self.chunks.find(firsts), self.chunks.take
+        if (firsts == take(chunks)).all() and (ends == take(chunks + np.uint64(1))).all():
+            asked = chunks.view(np.int64)
+            return self.check(asked, self._ask(asked)).astype(np.uint32)
+        runs = [self._run(*run) for run in zip(firsts.tolist(), ends.tolist(), strict=True)]
+        return np.concatenate(runs).astype(np.uint32)
+
+    def _run(self, first: int, end: int) -> NDArray[np.int64]:
+        begin, last = self.chunks.find(np.array([first, end - 1], np.uint64)).tolist()
+        chunks = np.arange(begin, last + 1)
+        sizes = self.check(chunks, self._ask(chunks))
+        skipped = first - self.chunks.take(np.array([begin], np.uint64)).item()
+        return sizes[skipped : skipped + end - first]
+
+    def check(
+        self, chunks: NDArray[np.int64], sizes_by_chunk: Sequence[NDArray[np.integer]]
+    ) -> NDArray[np.int64]:
+        """Return the given sizes of chunks in order, once they are checked."""
+        self._check_types(chunks, sizes_by_chunk)
+        sizes = np.concatenate(sizes_by_chunk, dtype=np.int64, casting="unsafe")
+        if sizes.size and (sizes.max() >= 2**32 or sizes.min() < 0):
+            self._check_bounds(chunks, sizes_by_chunk)
+        starts = offsets_of(np.fromiter(map(len, sizes_by_chunk), np.int64))
+        self._check_sums(chunks, sizes, starts)
+        return sizes
+
+    def _check_types(
+        self, chunks: NDArray[np.int64], sizes_by_chunk: Sequence[NDArray[np.integer]]
+    ) -> None:
+        kinds = {dtype.kind for dtype in {part.dtype for part in sizes_by_chunk}}
+        if kinds <= {"i", "u"} and {part.ndim for part in sizes_by_chunk} == {1}:
+            return
+        for chunk, part in zip(chunks, sizes_by_chunk, strict=True):
+            if part.ndim != 1 or part.dtype.kind not in "iu":
+                raise DataError(
+                    f"sequence_lengths must be one row of integers, got {part.dtype} of shape "
+                    f"{part.shape}",
+                    self._name,
+                    chunk=int(chunk),
+                )
+
+    def _check_bounds(
+        self, chunks: NDArray[np.int64], sizes_by_chunk: Sequence[NDArray[np.integer]]
+    ) -> None:
+        for chunk, part in zip(chunks, sizes_by_chunk, strict=True):
+            if part.itemsize >= 8 and part.size and part.max() >= 2**32:
+                raise DataError(
+                    f"sequence_lengths has {part.max()}; a sequence is below 2^32 samples",
+                    self._name,
+                    chunk=int(chunk),
+                    sequence=int(part.argmax()),
+                )
+
+    def _check_sums(
+        self, chunks: NDArray[np.int64], sizes: NDArray[np.int64], starts: NDArray[np.int64]
+    ) -> None:
+        counts, samples = np.diff(starts), sum_chunks(sizes, starts).astype(np.int64)
+        asked = chunks.astype(np.uint64)
+        take = self.chunks.take
+        said_counts = (take(asked + np.uint64(1)) - take(asked)).view(np.int64)
+        said_samples = self.samples.take(asked).view(np.int64)
+        wrong = (counts != said_counts) | (samples != said_samples)
+        empty = np.flatnonzero(sizes < 1)
+        wrong[np.searchsorted(starts, empty, "right") - 1] = True
+        if not wrong.any():
+            return
+        at = int(np.argmax(wrong))
+        raise StaleError(
+            f"the chunk was said to have {said_counts[at]} sequences of {said_samples[at]} "
+            f"samples, now it has {counts[at]} of {samples[at]}; it must be the same whenever "
+            "asked for",
+            self._name,
+            chunk=int(chunks[at]),
+        )
