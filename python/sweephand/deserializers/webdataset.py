@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from io import BufferedReader, BytesIO
 from os import fsdecode
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus.casts import check_dtype
+from sweephand.corpus.columns import column_of_bytes
+from sweephand.corpus.objects import LACKING, Unusable, member_at
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.deserializers.units.placed import PlacedDeserializer, add_units
-from sweephand.deserializers.units.unit_scan import UnitScan
-from sweephand.deserializers.wds_members import Members, heads_of, is_held
+from sweephand.deserializers.jsonl import JsonField
+from sweephand.deserializers.npy import parse_header
+from sweephand.deserializers.units.records import (
+    ArrayHead,
+    PlacedDeserializer,
+    add_held,
+    add_placed,
+    add_units,
+    pass_heads,
+)
+from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.deserializers.wds_sidecar import read_sidecar
 from sweephand.errors import DataError, StaleError
 from sweephand.files.contents import PACKINGS, FileContents, compression_of, head_of_content
@@ -35,6 +50,12 @@ _COMPRESSED = {
     b"BZh": ("bzip2", "bunzip2"),
     b"\xfd7zXZ": ("xz", "unxz"),
 }
+
+
+_KEY = "__key__"
+_NUMBERS = ("cls", "cls2", "class", "count", "index", "inx")
+_JSON = re.compile(r"(?P<member>(?:.*\.)?json)\.(?P<key>.+)")
+_HEAD_BYTES = {"npy": 1024, "json": 16 << 20, "number": 64}  # that are looked at
 
 
 class WebDatasetDeserializer(PlacedDeserializer):
@@ -248,3 +269,132 @@ def is_tar(path: AnyPath) -> bool:
     except DataError:
         return False
     return _core.formats.is_tar_header(head) or head == bytes(_BLOCK)
+
+
+def is_held(field: str) -> bool:
+    """Return True if the index holds the values of a field, rather than their places."""
+    return _decoding_of(field)[1] in ("key", "number", "json")
+
+
+def heads_of(fields: Iterable[str]) -> dict[str, int]:
+    """Return the members that fields are of, and how much of each is looked at."""
+    heads: dict[str, int] = {}
+    for field in fields:
+        member, decoding = _decoding_of(field)[:2]
+        heads[member] = max(heads.get(member, 0), _HEAD_BYTES.get(decoding, 0))
+    return {member: size for member, size in heads.items() if size}
+
+
+class Members:
+    """One field of all samples of an archive."""
+
+    def __init__(self, samples: Any, definition: StreamDef, field: str, path: str) -> None:
+        self._member, self._decoding, self._key = _decoding_of(field)
+        self._keys = samples.keys if self._decoding == "key" else []
+        self._definition = definition
+        self._path = path
+        self._field = field
+        self._offsets, self._sizes, heads, starts = samples.field(self._member)
+        self._heads: bytes = heads.tobytes()
+        self._starts = starts.tolist()
+
+    def add(self, scan: UnitScan, name: str, faults: dict[int, DataError]) -> None:
+        """Add the stream; errors of members become faults of their samples."""
+        if self._decoding == "key":
+            each: NDArray[np.int64] = np.arange(len(self._keys) + 1)
+            column = column_of_bytes(self._keys, each)
+            add_held(scan, name, column, is_known=bool(self._keys))
+        elif self._decoding in ("number", "json"):
+            self._add_parsed(scan, name, faults)
+        elif self._decoding == "npy":
+            self._add_arrays(scan, name, faults)
+        else:
+            is_there = self._offsets > 0
+            kind = SampleType("bytes", is_ragged=True) if is_there.any() else None
+            add_placed(scan, name, kind, is_there, self._offsets, self._sizes)
+
+    def _add_parsed(self, scan: UnitScan, name: str, faults: dict[int, DataError]) -> None:
+        parse = _number if self._decoding == "number" else self._parse_json
+        values: list[Any] = []
+        for row, offset in enumerate(self._offsets.tolist()):
+            values.append(LACKING)
+            if offset:
+                try:
+                    values[-1] = parse(self._head(row))
+                except (ValueError, RecursionError) as error:
+                    faults.setdefault(row, self._fault(name, row, f"{error}"))
+        shape = self._definition.sample_shape or ()
+        field = JsonField(shape, self._definition.dtype)
+        column, wrong = field.convert(values)
+        for row, reason in wrong.items():
+            faults.setdefault(row, self._fault(name, row, reason))
+        add_held(scan, name, column, is_known=field.dtype is not None)
+
+    def _parse_json(self, text: bytes) -> Any:
+        value = _parse_object(text)
+        found = member_at(value, self._key) if isinstance(value, dict) else LACKING
+        return LACKING if isinstance(found, Unusable) else found
+
+    def _add_arrays(self, scan: UnitScan, name: str, faults: dict[int, DataError]) -> None:
+        begins, sizes = self._offsets.astype(np.int64), self._sizes.astype(np.int64)
+        heads = {row: self._head(row) for row in np.flatnonzero(begins).tolist()}
+        wanted = self._definition.sample_shape
+        kind, wrong = pass_heads(heads, _npy_head, wanted, begins, sizes)
+        for row, reason in wrong.items():
+            faults.setdefault(row, self._fault(name, row, reason))
+        lengths = sizes if kind is None else sizes // kind.sample_bytes
+        add_placed(scan, name, kind, lengths, begins, sizes)
+
+    def _head(self, row: int) -> bytes:
+        head = self._heads[self._starts[row] : self._starts[row + 1]]
+        if len(head) < self._sizes[row] and self._decoding != "npy":
+            raise ValueError(f"has {self._sizes[row]} bytes; at most {len(head)} are decoded")
+        return head
+
+    def _fault(self, name: str, row: int, reason: str) -> DataError:
+        return DataError(
+            f"the member {self._member!r} {reason}",
+            self._path,
+            int(self._offsets[row]),
+            stream=name,
+            sequence=row,
+        )
+
+
+def _decoding_of(field: str) -> tuple[str, str, str]:
+    """Return the member that a field is of, how it is decoded, and the key within it."""
+    if field == _KEY:
+        return "", "key", ""
+    if found := _JSON.fullmatch(field):
+        return found["member"], "json", found["key"]
+    last = field.rpartition(".")[2]
+    if last in _NUMBERS:
+        return field, "number", ""
+    return field, "npy" if last == "npy" else "bytes", ""
+
+
+def _number(text: bytes) -> int:
+    if not re.fullmatch(rb"\s*-?[0-9]{1,19}\s*", text):
+        raise ValueError("holds no integer")
+    return int(text)
+
+
+@lru_cache(maxsize=4)  # of one sample, for several keys
+def _parse_object(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is no JSON: {error}") from None
+
+
+def _npy_head(head: bytes, size: int) -> ArrayHead:
+    return _known_npy_head(head[: 10 + int.from_bytes(head[8:10], "little")], size)
+
+
+@lru_cache(maxsize=1024)  # most arrays of a corpus are alike
+def _known_npy_head(head: bytes, size: int) -> ArrayHead:
+    header = parse_header(io.BytesIO(head), size, "")
+    check_dtype("the array", header.dtype)
+    if not header.dtype.isnative:
+        raise ValueError(f"is big-endian ({header.dtype.str}); save it in native order")
+    return header.offset, header.dtype, header.shape

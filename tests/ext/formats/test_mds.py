@@ -17,6 +17,7 @@ from tests.read.rows import rows_of as rows
 from tests.read.written import write_mds
 
 import sweephand as sh
+from sweephand import _core
 
 RECORDED = Path(__file__).parent / "recorded_mds"
 """Six samples in several shards, as mosaicml-streaming 0.13 writes them."""
@@ -187,3 +188,15 @@ def test_large_samples_of_compressed_shards_stay_within_the_memory_bound(
             assert tracemalloc.get_traced_memory()[1] <= bound
         finally:
             tracemalloc.stop()
+
+
+def test_a_shard_that_memory_does_not_hold_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = b"\x06" + struct.pack("<I", 1 << 20) + bytes(1 << 20)
+    packed = ("gz", "gz", gzip.compress)
+    write_mds(tmp_path, {"x": ("ndarray:uint8", None)}, [[{"x": array}]], packed)
+    monkeypatch.setattr(_core.read, "physical_memory", lambda: 1 << 19)
+    with pytest.raises(sh.DataError, match="memory") as caught:
+        sh.MinibatchSource(sh.MDSDeserializer(tmp_path, index=None), max_errors=9)
+    assert str(caught.value.file).endswith("shard.00000.mds.gz")

@@ -1,18 +1,32 @@
-"""The common parts of formats that pyarrow decodes."""
+"""The common parts of formats that pyarrow decodes: their columns, without a copy if possible.
+
+A list is a sequence and a scalar is one sample; fixed-size lists, and the innermost lists where
+a shape asks for them, are samples of several numbers; strings and binary are bytes. A row with
+a null anywhere is wrong, and so is one whose innermost lists do not have the shape. Pictures
+and sounds of Hugging Face, structs of bytes and a path, are their bytes, and its arrays of two
+axes or more are samples of their shape. Other structs and maps, and lists of them, are Python
+objects, one sample each, without the keys that are null in them.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.base.checks import OptionalModule
-from sweephand.corpus.columns import ColumnData, concat_columns
+from sweephand.corpus.columns import ColumnData, bytes_column, concat_columns, spread
+from sweephand.corpus.given_texts import IS_NULL
+from sweephand.corpus.objects import OBJECT, Unusable, column_of_values, splits_of
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.deserializers.units.arrow_columns import convert, pick
 from sweephand.deserializers.units.indexed import IndexedDeserializer
+from sweephand.deserializers.units.text_numbers import read_numbers
 from sweephand.deserializers.units.unit_scan import Columns, SampleType, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile
@@ -21,11 +35,364 @@ from sweephand.files.range_reader import RangeReader
 from sweephand.files.source_file import SourceFile
 
 pa = OptionalModule("pyarrow", extra="parquet")
+pc = OptionalModule("pyarrow.compute", extra="parquet")
+
+# Extension types that are fully described by their storage; others need foreign code.
+_TRANSPARENT = ("arrow.json", "arrow.uuid", "arrow.bool8")
+
+_HF_ARRAY = re.compile(r"datasets\.features\.features\.Array\dDExtensionType")
+
+_NO_BYTES = (
+    "has no bytes, if anything the path of a file: give the dataset to MapDeserializer, or "
+    "save it with its files"
+)
+
 
 # One that decodes to more is refused: a whole unit is in memory at a time.
 MAX_UNIT_BYTES = 1 << 30
-
 _PANDAS_INDEX = "__index_level_"
+
+
+def pick(batch: Any, name: str) -> Any:
+    """Return a field of a batch or table; ``a.b.c`` is the field c of b of the struct a."""
+    names = batch.schema.names
+    near = names
+    for outer, inner in splits_of(name):
+        if names.count(outer) > 1:
+            raise ValueError(f"there are {names.count(outer)} fields {outer!r}")
+        if outer in names:
+            array = batch.column(outer)
+            if inner is None:
+                return array
+            found = _pick_in(array, inner)
+            if found is not None:
+                return found
+            if pa.types.is_struct(array.type):
+                near = [f"{outer}.{one}" for one in _fields_below(array.type)]
+    raise ValueError(f"there is no field {name!r}, there are: {', '.join(near)}")
+
+
+def _pick_in(array: Any, name: str) -> Any:
+    """Return a field of structs at any depth; None if there is none."""
+    if not pa.types.is_struct(array.type):
+        return None
+    for outer, inner in splits_of(name):
+        number = array.type.get_field_index(outer)
+        if number >= 0:
+            child = pc.struct_field(array, [number])
+            found = child if inner is None else _pick_in(child, inner)
+            if found is not None:
+                return found
+    return None
+
+
+def _fields_below(kind: Any) -> list[str]:
+    """Return the fields of a struct at all depths."""
+    names = []
+    for field in (kind.field(number) for number in range(kind.num_fields)):
+        below = _fields_below(field.type) if pa.types.is_struct(field.type) else []
+        names += [f"{field.name}.{one}" for one in below] or [field.name]
+    return names
+
+
+def convert(
+    array: Any,
+    shape: tuple[int, ...] | None = None,
+    dtype: np.dtype[Any] | None = None,
+) -> tuple[ColumnData, dict[int, str]]:
+    """Return an Arrow array as a column, one row per entry."""
+    if dtype == OBJECT or _holds_structs(array.type):
+        return column_of_values(_without_filled(_python_values(array)))
+    if isinstance(array.type, pa.FixedShapeTensorType):
+        return _convert_tensors(array, shape, dtype)
+    array, shape = _as_lists(array, shape)
+    nested = _open(array)
+    faults: dict[int, str] = {}
+    if pa.types.is_decimal(nested.arrays[-1].type) and dtype is not None:
+        nested, faults = nested.parsed(dtype)
+    sample_levels = _sample_levels(nested, shape, array.type)
+    is_media = str(array.type).find("struct<") >= 0
+    wrong = dict.fromkeys(nested.null_rows(), _NO_BYTES if is_media else IS_NULL)
+    for depth, extent in sample_levels:
+        for row in nested.rows_of_other_length(depth, extent):
+            wrong.setdefault(row, f"has samples of another shape than {shape}")
+    wrong = faults | wrong
+    if not wrong:
+        return nested.to_column([extent for _, extent in sample_levels]), {}
+    is_good = np.ones(len(array), np.bool_)
+    is_good[list(wrong)] = False
+    column, _ = convert(array.filter(pa.array(is_good)), shape, dtype)
+    return spread(column, np.flatnonzero(is_good), len(array)), wrong
+
+
+def _without_filled(value: Any) -> Any:
+    """Return values without the keys that Arrow fills with null in objects that lack them."""
+    if isinstance(value, dict):
+        return {key: _without_filled(one) for key, one in value.items() if one is not None}
+    return list(map(_without_filled, value)) if isinstance(value, list | tuple) else value
+
+
+def _python_values(array: Any) -> list[object]:
+    """Return values as Python objects; those that Python does not have are `Unusable`."""
+    try:
+        values: list[object] = array.to_pylist()
+    except (ValueError, OverflowError):  # such as a date beyond the year 9999
+        values = [_python_value(one) for one in array]
+    return values
+
+
+def _python_value(scalar: Any) -> object:
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError) as error:
+        return Unusable(f"is no Python object: {error}")
+
+
+def _convert_tensors(
+    array: Any, shape: tuple[int, ...] | None, dtype: np.dtype[Any] | None
+) -> tuple[ColumnData, dict[int, str]]:
+    """Return tensors of one shape as samples."""
+    kind = array.type
+    axes = kind.permutation or range(len(kind.shape))
+    own = tuple(kind.shape[axis] for axis in axes)
+    if shape not in (None, own):
+        raise ValueError(f"{kind} cannot make samples of shape {shape}")
+    column, wrong = convert(array.storage, dtype=dtype)
+    assert column.values is not None
+    values = column.values.reshape(-1, *kind.shape)
+    values = np.ascontiguousarray(values.transpose(0, *(1 + axis for axis in axes)))
+    return replace(column, values=values, shape=own), wrong
+
+
+def _holds_structs(kind: Any) -> bool:
+    """Return True for structs and maps that are no media, and lists of them."""
+    while _is_list(kind):
+        kind = kind.value_type
+    return not _is_media(kind) and bool(pa.types.is_struct(kind) or pa.types.is_map(kind))
+
+
+@dataclass(frozen=True)
+class _Nested:
+    """An array taken apart: lists within lists, and the values of the innermost."""
+
+    # that of every level, the outermost first, and the values; only their nulls matter
+    arrays: Sequence[Any]
+    # where each list of a level begins in the next one, and the end
+    offsets: Sequence[NDArray[np.int64]]
+    fixed: Sequence[bool]  # whether the type says how long the lists of a level are
+
+    def rows(self, entries: NDArray[np.integer], depth: int) -> list[int]:
+        """Return the rows that hold these entries of a level."""
+        for offsets in reversed(self.offsets[:depth]):
+            entries = np.searchsorted(offsets, entries, side="right") - 1
+        rows: list[int] = np.unique(entries).tolist()
+        return rows
+
+    def null_rows(self) -> list[int]:
+        """Return the rows with a null at any level."""
+        return [
+            row
+            for depth, array in enumerate(self.arrays)
+            if array.null_count
+            for row in self.rows(np.flatnonzero(array.is_null().to_numpy(False)), depth)
+        ]
+
+    def rows_of_other_length(self, depth: int, wanted: int) -> list[int]:
+        """Return the rows that have a list of another length at a level."""
+        return self.rows(np.flatnonzero(np.diff(self.offsets[depth]) != wanted), depth)
+
+    def parsed(self, dtype: np.dtype[Any]) -> tuple[_Nested, dict[int, str]]:
+        """Return the decimals as numbers, and what is wrong with those of a row."""
+        values = self.arrays[-1]
+        texts = bytes_column(*_open_bytes(values.cast(pa.string())))
+        numbers, wrong = read_numbers(texts, dtype)
+        parsed = pa.array(numbers.values, mask=values.is_null().to_numpy(False))
+        faults: dict[int, str] = {}
+        for entry, reason in wrong.items():
+            faults.setdefault(self.rows(np.array([entry]), len(self.offsets))[0], reason)
+        return replace(self, arrays=[*self.arrays[:-1], parsed]), faults
+
+    def to_column(self, shape: Sequence[int]) -> ColumnData:
+        """Return the column; all lists at the innermost levels have this shape."""
+        is_ragged = len(self.offsets) > len(shape)
+        sample_offsets = self.offsets[0] if is_ragged else None
+        values = self.arrays[-1]
+        if _is_bytes(values.type):
+            return bytes_column(*_open_bytes(values), sample_offsets)
+        numbers = _numbers(values).reshape(-1, *shape)
+        return ColumnData(numbers, numbers.dtype, tuple(shape), len(numbers), sample_offsets)
+
+
+def _open(array: Any) -> _Nested:
+    arrays, offsets, fixed = [_storage(array)], [], []
+    while _is_list(arrays[-1].type):
+        begins, child = _open_list(arrays[-1])
+        offsets.append(begins)
+        fixed.append(pa.types.is_fixed_size_list(arrays[-1].type))
+        arrays.append(_storage(child))
+    return _Nested(arrays, offsets, fixed)
+
+
+def _sample_levels(
+    nested: _Nested, shape: tuple[int, ...] | None, kind: Any
+) -> list[tuple[int, int]]:
+    """Return the levels whose lists make samples, and how long each list must be."""
+    depth = len(nested.fixed)
+    if shape is None:
+        first = depth
+        while first > 0 and nested.fixed[first - 1]:
+            first -= 1
+        types = [array.type for array in nested.arrays]
+        levels = [(level, types[level].list_size) for level in range(first, depth)]
+    else:
+        first = depth - len(shape)
+        if first < 0:
+            raise ValueError(f"{kind} cannot make samples of shape {shape}")
+        levels = list(zip(range(first, depth), shape, strict=True))
+    if first > 1:
+        raise TypeError(
+            f"{kind} is lists of lists; if the inner ones are samples of equal length, give "
+            "their shape"
+        )
+    if levels and _is_bytes(nested.arrays[-1].type):
+        raise TypeError(f"{kind}: bytes cannot be part of a sample of several")
+    return levels
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+    )
+
+
+def _is_bytes(kind: Any) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _as_lists(array: Any, shape: tuple[int, ...] | None) -> tuple[Any, tuple[int, ...] | None]:
+    """Return Hugging Face's ``Array2D`` to ``Array5D`` as the lists that they are stored as.
+
+    The type tells the shape, whose first extent is None where it differs from row to row: then
+    a row is a sequence.
+    """
+    kind = array.type
+    if not isinstance(kind, pa.BaseExtensionType) or not _HF_ARRAY.fullmatch(
+        kind.extension_name
+    ):
+        return array, shape
+    stored = tuple(kind.shape)
+    own = stored[1:] if stored[0] is None else stored
+    return array.storage, own if shape is None else shape
+
+
+def _storage(array: Any) -> Any:
+    """Return the plain array of an extension or dictionary type."""
+    kind = array.type
+    if _is_media(kind):
+        return _storage(pc.struct_field(array, "bytes"))
+    if isinstance(kind, pa.BaseExtensionType):
+        if kind.extension_name not in _TRANSPARENT:
+            raise TypeError(f"the extension type {kind.extension_name!r} is not supported")
+        return _storage(array.storage)
+    if pa.types.is_dictionary(kind):
+        return _storage(array.dictionary_decode())
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return array.cast(pa.large_binary())
+    return array
+
+
+def repeated_bytes(array: Any) -> int:
+    """Return the bytes of a dictionary's texts as they are written out for every row.
+
+    A text of 1 MiB in 4,096 rows is 4 GiB, out of a file of 900 bytes.
+    """
+    if not pa.types.is_dictionary(array.type):
+        return 0
+    texts = _storage(array.dictionary)
+    if not _is_bytes(texts.type):
+        return 0
+    return pc.sum(pc.take(pc.binary_length(texts), array.indices)).as_py() or 0
+
+
+def _is_media(kind: Any) -> bool:
+    """Return True for the type of Hugging Face's stored pictures and sounds."""
+    return bool(
+        pa.types.is_struct(kind)
+        and {kind.field(number).name for number in range(kind.num_fields)} == {"bytes", "path"}
+        and _is_bytes(kind.field("bytes").type)
+    )
+
+
+def _open_list(array: Any) -> tuple[NDArray[np.int64], Any]:
+    """Return where each list begins in its child, and the child."""
+    if pa.types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        child = array.values.slice(array.offset * size, len(array) * size)
+        return np.arange(len(array) + 1, dtype=np.int64) * size, child
+    wide = pa.types.is_large_list(array.type)
+    begins = _offsets(array, wide, len(array.values))
+    return begins - begins[0], array.values.slice(begins[0], begins[-1] - begins[0])
+
+
+def _open_bytes(array: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return all bytes, and where each entry begins in them."""
+    kind = array.type
+    if pa.types.is_fixed_size_binary(kind):
+        size = kind.byte_width
+        begins = np.arange(len(array) + 1, dtype=np.int64) * size
+        return _buffer(array, 1, np.dtype(np.uint8))[array.offset * size :][
+            : begins[-1]
+        ], begins
+    wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    values = _buffer(array, 2, np.dtype(np.uint8))
+    begins = _offsets(array, wide, len(values))
+    return values[begins[0] : begins[-1]], begins - begins[0]
+
+
+def _offsets(array: Any, wide: bool, end: int) -> NDArray[np.int64]:
+    """Return the offsets of lists or bytes, checked; `end` is the length of the child."""
+    if len(array) == 0:
+        return np.zeros(1, np.int64)
+    stored = _buffer(array, 1, np.dtype(np.int64 if wide else np.int32))
+    begins = stored[array.offset :][: len(array) + 1].astype(np.int64)
+    if len(begins) <= len(array) or begins[0] < 0 or begins[-1] > end:
+        raise ValueError("offsets reach beyond the data")
+    _core.index.check_offsets(begins - begins[0], int(begins[-1] - begins[0]))
+    return begins
+
+
+def _numbers(array: Any) -> NDArray[Any]:
+    kind = array.type
+    if pa.types.is_boolean(kind):
+        booleans: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        return booleans
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        hint = "; name a field of it, such as 'a.b'" if pa.types.is_struct(kind) else ""
+        if pa.types.is_decimal(kind):
+            hint = "; declare a dtype, such as 'float64'"
+        if pa.types.is_null(kind):
+            raise TypeError("all values are null: fill them (fillna), or leave the column out")
+        raise TypeError(f"{kind} is not supported{hint}")
+    dtype = np.dtype(kind.to_pandas_dtype())
+    numbers = _buffer(array, 1, dtype)[array.offset :][: len(array)]
+    if len(numbers) < len(array):
+        raise ValueError("there are fewer values than rows")
+    return numbers
+
+
+def _buffer(array: Any, number: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    buffer = array.buffers()[number]
+    if buffer is None:
+        return np.empty(0, dtype)
+    return np.frombuffer(buffer, dtype, buffer.size // dtype.itemsize)
 
 
 class ArrowUnits(IndexedDeserializer):

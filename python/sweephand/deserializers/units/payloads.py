@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.deserializers.jsonl import JsonLines
-from sweephand.deserializers.jsonl_guess import guess_fields
-from sweephand.deserializers.units.line_scan import LinePlace
+from sweephand.deserializers.jsonl import JsonLines, guess_fields
+from sweephand.deserializers.units.line_units import LinePlace
 from sweephand.deserializers.units.tf_examples import (
     PADDING,
     decode_examples,

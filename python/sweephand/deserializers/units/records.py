@@ -1,40 +1,267 @@
-"""Files of records with bare values, for formats that only say where the next record is.
+"""Records of bare values in files, read at the places that a scan finds.
+
+Here they are read in place, row by row; from a store by few requests for every chunk. What is
+small and had to be parsed for the index is held there: it costs no reading.
 
 ::
 
-    file      | head | values | head | values | ...
-    a format          ^^^^^^^^        ^^^^^^^^  finds their places, in one reading
+    file    | ... | values of a row | ... | values of a row | ...
+    index     begins, sizes: of every row, of each stream that is placed
+              values: of all rows, of each stream that is held
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO
+from functools import partial
+from itertools import pairwise
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.columns import offsets_of
+from sweephand.corpus import chunks
+from sweephand.corpus.columns import ColumnData, offsets_of, take
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.units.guard import guarded
-from sweephand.deserializers.units.placed import PlacedDeserializer, add_placed, add_units
-from sweephand.deserializers.units.row_ids import RowIds
-from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.corpus.streams import StreamInfo
+from sweephand.deserializers.units.file_columns import bare_reader
+from sweephand.deserializers.units.indexed import IndexedDeserializer
+from sweephand.deserializers.units.row_table import RowTable
+from sweephand.deserializers.units.unit_scan import SampleType, UnitScan, guarded
 from sweephand.errors import DataError, StaleError
+from sweephand.files.access import access_to
 from sweephand.files.content_file import ContentFile
-from sweephand.files.index_file import Advance
-from sweephand.files.index_places import Keep
+from sweephand.files.index_file import Advance, Index
 from sweephand.files.local import LocalFile, join_pieces
 from sweephand.files.range_reader import open_to_scan
-from sweephand.files.source_file import FileList, Files, SourceFile, room_for
+from sweephand.files.source_file import SourceFile, room_for
+
+_UNIT_BYTES = 1 << 17
+_MOST_GAP = 1 << 16  # bytes that are fetched in vain rather than to ask twice
+
+Pieces = NDArray[np.int64]
+"""Values of rows: file number, byte where they begin, and size in bytes; shape (rows, 3)."""
+
+
+ArrayHead = tuple[int, np.dtype[Any], tuple[int, ...]]
+"""Bytes of the head of an array, and the dtype and shape that it says."""
 
 _MOST_UNSEEN = 1 << 20  # records of a damaged file that are believed to have been there
 _ABSENT = 0, -1
 
 Places = Mapping[str, tuple[int, int]]
 """Where the values of each field of a record begin in the file, and their size, in bytes."""
+
+Gather = Callable[[NDArray[np.integer], NDArray[np.integer]], NDArray[np.uint8]]
+
+
+class PlacedDeserializer(IndexedDeserializer):
+    """Serve rows of bare values in files; a scan adds its streams by `add_placed`."""
+
+    def is_held(self, stream: str) -> bool:
+        """Return True if the index holds the values of a stream, rather than their places."""
+        return False
+
+    def contents(self, index: Index) -> Sequence[SourceFile]:
+        """Return the files that places refer to: the content of those that are compressed."""
+        return index.files
+
+    def make_reader(
+        self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
+    ) -> StoredReader:
+        """Return the reader of rows in place, or of their chunks from a store."""
+        columns: list[ColumnData] = []
+        pieces: dict[int, Pieces] = {}  # by the number of the column
+        for number, (name, kind) in enumerate(self.kinds.items()):
+            lengths = rows.lengths_of(name, slice(0, len(rows.is_served)))
+            if self.is_held(name):
+                columns.append(_held_column(rows.index, name, kind, lengths))
+                continue
+            sizes = np.where(rows.is_served, rows.index.arrays[f"sizes of {name}"], 0)
+            begins = rows.index.arrays[f"begins of {name}"]
+            pieces[number] = np.stack([rows.files_of_rows(), begins, sizes], axis=1)
+            column = replace(
+                kind.to_column(),
+                values=None,
+                num_samples=int(lengths.sum(dtype=np.int64)),
+                sample_offsets=_offsets(lengths),
+                element_offsets=offsets_of(sizes[lengths > 0]) if kind.are_bytes else None,
+            )
+            columns.append(column)
+        files = self.contents(rows.index)
+        access = access_to(files)
+        if access.local is not None:
+            for number, own in pieces.items():
+                filled = own[own[:, 2] > 0].astype(np.uint64)
+                extents = join_pieces(access.local, filled)
+                columns[number] = replace(columns[number], extents=extents)
+        return bare_reader(
+            columns if access.is_local else None,
+            partial(_load_rows, files, columns, pieces),
+            skipped=np.flatnonzero(~rows.is_served),
+            streams=infos,
+            chunks=rows.chunk_rows,
+            measure=rows.measure,
+            sample_bytes=rows.sample_bytes,
+            load_threads=access.threads(),
+            holds_stored=not access.is_local,
+        )
+
+
+def add_units(scan: UnitScan, num_bytes: NDArray[np.integer]) -> None:
+    """Cut the rows of a file into units; `num_bytes` are those of every row with all its."""
+    unit_bytes = min(_UNIT_BYTES, chunks.CHUNK_BYTES)
+    begins = offsets_of(num_bytes)[:-1]
+    firsts = np.flatnonzero(np.diff(begins // unit_bytes, prepend=-1))
+    scan.rows += np.diff(firsts, append=len(num_bytes)).tolist()
+    if len(firsts):
+        scan.num_bytes += np.add.reduceat(num_bytes, firsts).tolist()
+
+
+def pass_heads(
+    heads: Mapping[int, bytes],
+    parse: Callable[[bytes, int], ArrayHead],
+    wanted: tuple[int, ...] | None,
+    begins: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+) -> tuple[SampleType | None, dict[int, str]]:
+    """Move the places of arrays past their heads, which say the type of the samples.
+
+    `heads` are the first bytes of the arrays of rows; samples are the rows of an array, or of
+    the shape that is wanted. Returns their type, and the reasons why arrays are lost.
+    """
+    kind: SampleType | None = None
+    faults: dict[int, str] = {}
+    for row, head in heads.items():
+        size = int(sizes[row])
+        try:
+            head_bytes, dtype, shape = parse(head, size)
+            sample = shape[1:] if wanted is None else wanted
+            rows = (1, *shape) if len(shape) == len(sample) else shape
+            if rows[1:] != sample:
+                raise ValueError(f"holds an array of shape {shape}, not of {sample}")
+            own = SampleType(dtype.name, sample, is_ragged=True)
+            if not all(sample) or rows[0] * own.sample_bytes != size - head_bytes:
+                raise ValueError(f"holds an array of {shape} in {size - head_bytes} bytes")
+            kind = kind or own
+            if own != kind:
+                raise ValueError(f"holds {own}, and {kind} in others")
+        except (DataError, ValueError, TypeError, IndexError) as error:
+            faults[row] = error.reason if isinstance(error, DataError) else f"{error}"
+            begins[row] = sizes[row] = 0
+            continue
+        begins[row] += head_bytes
+        sizes[row] = size - head_bytes
+    return kind, faults
+
+
+def add_placed(
+    scan: UnitScan,
+    name: str,
+    kind: SampleType | None,
+    lengths: NDArray[np.integer],
+    begins: NDArray[np.integer],
+    sizes: NDArray[np.integer],
+) -> None:
+    """Add a stream to a scan: samples, place and bytes of every row.
+
+    Parameters
+    ----------
+    kind : SampleType or None
+        None if no row of the file has a sample.
+    """
+    if kind is not None:
+        scan.kinds[name] = kind
+    scan.lengths[name] = [lengths]
+    scan.arrays[f"begins of {name}"] = begins.astype(np.int64)
+    scan.arrays[f"sizes of {name}"] = sizes.astype(np.int64)
+
+
+def add_held(scan: UnitScan, name: str, column: ColumnData, *, is_known: bool) -> None:
+    """Add a stream to a scan whose values the index holds."""
+    assert column.values is not None
+    if is_known:
+        scan.kinds[name] = SampleType.of(column)
+    scan.lengths[name] = [column.lengths]
+    values = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
+    scan.arrays[f"values of {name}"] = values
+    begins = column.element_offsets
+    sizes = np.empty(0, np.int64) if begins is None else np.diff(begins)
+    scan.arrays[f"bytes of {name}"] = sizes
+
+
+def _held_column(
+    index: Index, name: str, kind: SampleType, lengths: NDArray[np.integer]
+) -> ColumnData:
+    column = kind.to_column()
+    values = np.ascontiguousarray(index.arrays[f"values of {name}"])
+    num_samples = int(lengths.sum(dtype=np.int64))
+    column = replace(column, num_samples=num_samples, sample_offsets=_offsets(lengths))
+    if kind.are_bytes:
+        begins = offsets_of(index.arrays[f"bytes of {name}"])
+        return replace(column, values=values, element_offsets=begins)
+    numbers = values.view(column.dtype).reshape(-1, *column.shape)
+    return replace(column, values=numbers)
+
+
+def _offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64] | None:
+    return None if bool((lengths == 1).all()) else offsets_of(lengths)
+
+
+def _load_rows(
+    files: Sequence[SourceFile],
+    columns: Sequence[ColumnData],
+    pieces: Mapping[int, Pieces],
+    first: int,
+    end: int,
+) -> list[ColumnData]:
+    """Load rows of a store by few requests: the values of all their streams together."""
+    rows = np.arange(first, end)
+    wanted = {number: own[first:end] for number, own in pieces.items()}
+    wanted = {number: own[own[:, 2] > 0] for number, own in wanted.items()}
+    found = dict(zip(wanted, _fetch(files, list(wanted.values())), strict=True))
+    loaded = []
+    for number, column in enumerate(columns):
+        part = take(column, rows)
+        if number in found:
+            values = found[number]
+            if not column.is_bytes:
+                values = values.view(column.dtype).reshape(-1, *column.shape)
+            part = replace(part, values=values)
+        loaded.append(part)
+    return loaded
+
+
+def _fetch(files: Sequence[SourceFile], wanted: Sequence[Pieces]) -> list[NDArray[np.uint8]]:
+    """Return the bytes of each run of pieces."""
+    every = np.concatenate([np.empty((0, 3), np.int64), *wanted])
+    order = np.lexsort((every[:, 1], every[:, 0]))
+    found: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)] * len(every)
+    number, begin, stop = -1, 0, 0
+    group: list[int] = []
+    for place in [*order.tolist(), None]:
+        if place is not None:
+            file, at, size = every[place].tolist()
+            if group and file == number and at <= stop + _MOST_GAP:
+                group.append(place)
+                stop = max(stop, at + size)
+                continue
+        if group:
+            content = files[number].fetch(begin, stop - begin)
+            files[number].check_unchanged()
+            for one in group:
+                inside = int(every[one, 1]) - begin
+                found[one] = content[inside : inside + int(every[one, 2])]
+        if place is not None:
+            number, begin, stop, group = file, at, at + size, [place]
+    ends = offsets_of([len(one) for one in wanted]).tolist()
+    return [
+        np.concatenate([np.empty(0, np.uint8), *found[begin:end]])
+        for begin, end in pairwise(ends)
+    ]
 
 
 @dataclass
@@ -72,17 +299,14 @@ class RecordDeserializer(PlacedDeserializer):
 
     samples: Mapping[str, SampleType | None]
 
-    def __init__(
-        self,
-        files: Files | FileList,
-        streams: StreamsLike | None = None,
-        *,
-        index: Keep = "auto",
-        ids: RowIds | None = None,
-    ) -> None:
-        super().__init__(files, streams, index=index, ids=ids)
-        for name, one in self.fields.items():
-            self._kind_of(one, name)
+    def check_field(self, field: str, stream: str) -> None:
+        """Refuse a field that no file has, or that cannot be served."""
+        if field in self.samples:
+            return
+        reason = f"there is no field {field!r}, there are: {', '.join(self.samples)}"
+        if field in self.left_out:
+            reason = f"the field {field!r} cannot be served: {self.left_out[field]}"
+        raise DataError(reason, self.files[0].path, stream=stream)
 
     def find_records(self, content: BinaryIO) -> Iterator[Places | DataError]:
         """Find the records of a file, which is read once from beginning to end.
@@ -183,11 +407,6 @@ class RecordDeserializer(PlacedDeserializer):
 
     def _kind_of(self, field: str, stream: str) -> SampleType | None:
         """Return the type of a stream's samples; None if each file says it."""
-        if field not in self.samples:
-            reason = f"there is no field {field!r}, there are: {', '.join(self.samples)}"
-            if field in self.left_out:
-                reason = f"the field {field!r} cannot be served: {self.left_out[field]}"
-            raise DataError(reason, self.files[0].path, stream=stream)
         kind, wanted = self.samples[field], self.definitions[stream]
         if kind is None:
             return None
@@ -195,9 +414,6 @@ class RecordDeserializer(PlacedDeserializer):
         if kind.are_bytes and dtype is not None and dtype.kind in "iuf":
             kind = SampleType(dtype.name, wanted.sample_shape or ())
         return replace(kind, is_ragged=True)
-
-
-Gather = Callable[[NDArray[np.integer], NDArray[np.integer]], NDArray[np.uint8]]
 
 
 def gatherer(file: SourceFile) -> Gather:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from struct import error as StructError
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -17,6 +20,21 @@ from sweephand.errors import DataError
 from sweephand.files.index_file import Index, Scan
 from sweephand.files.source_file import SourceFile
 
+# A ValueError or TypeError may also be of a wrong call, an OSError of the system.
+_OF_DATA = (
+    ArithmeticError,
+    AssertionError,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    RecursionError,
+    StructError,
+    UnicodeError,
+)
+
+_OF_NAMES = errno.ENAMETOOLONG, errno.ENOTDIR  # as no file can have
+
+
 _MOST_ERRORS = 10_000
 _MAX_NAMED = 20  # fields in a message
 _MOST_SAMPLES = 2**32 - 1
@@ -24,8 +42,28 @@ _MOST_SAMPLES = 2**32 - 1
 Columns = tuple[list[ColumnData], dict[int, DataError]]
 """A column for each stream, and the errors of rows, which are blank, by their numbers."""
 
+
 Facts = Mapping[str, Any]
 """Facts of a file that an index keeps beside arrays, as JSON."""
+
+
+@contextmanager
+def guarded(path: str) -> Iterator[None]:
+    """Raise what escapes the reading of a file as DataError, with the file."""
+    try:
+        yield
+    except DataError:
+        raise
+    except MemoryError as error:
+        reason = f"it takes more memory than there is: {error}".removesuffix(": ")
+        raise DataError(reason, path) from error
+    except Exception as error:
+        is_of_arrow = type(error).__module__.startswith("pyarrow")
+        is_name = isinstance(error, OSError) and error.errno in _OF_NAMES
+        if not (is_of_arrow or is_name or isinstance(error, _OF_DATA)):
+            raise
+        reason = f"it cannot be read: {type(error).__name__}: {error}"
+        raise DataError(reason, path) from error
 
 
 @dataclass(frozen=True)
@@ -230,6 +268,16 @@ def common_types(
                 )
     for name, field_name in fields.items():
         if name not in found:
+            _raise_of_unread(index)
             reason = f"no row has the field {field_name!r}{known_fields(guess)}"
             raise DataError(reason, index.files[0].path, stream=name)
     return {name: found[name][0] for name in fields}
+
+
+def _raise_of_unread(index: Index) -> None:
+    """Raise the error of a file of which no row is whole: it says nothing of its fields."""
+    for number, (file, facts) in enumerate(zip(index.files, index.facts, strict=True)):
+        scan = index.scan(number)
+        if facts["errors"] and len(scan.arrays["damaged_rows"]) == scan.arrays["rows"].sum():
+            reason, _, *place = facts["errors"][0]
+            raise DataError(reason, file.path, *place)

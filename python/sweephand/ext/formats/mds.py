@@ -14,7 +14,6 @@ import math
 import os
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy as np
 from sweephand import DataError
 from sweephand.extend import (
     AnyPath,
+    ArrayHead,
     Compression,
     ContentFile,
     FileList,
@@ -41,8 +41,8 @@ from sweephand.extend import (
     head_of,
     list_paths,
     offsets_of,
+    pass_heads,
     read_file,
-    samples_of,
 )
 
 _MOST_BYTES = 2**32  # of a shard, whose offsets have 32 bits
@@ -322,33 +322,31 @@ def _pass_heads(
     gather: Gather,
     found: FoundRecords,
 ) -> None:
-    """Move the places of arrays past their heads, which say the type of the samples."""
-    places = found.places[stream]
-    begins, sizes = places.T
+    begins, sizes = found.places[stream].T
     is_fixed = column.dtype is not None and column.shape is not None
     some = np.minimum(np.maximum(sizes, 0), 0 if is_fixed else _MOST_HEAD)
     content = gather(begins, some).tobytes()
-    heads = [content[begin:end] for begin, end in pairwise(offsets_of(some).tolist())]
-    for row in np.flatnonzero(sizes >= 0).tolist():
-        try:
-            head_bytes, dtype, shape = _array_head(heads[row], column.dtype, column.shape)
-            kind, count = samples_of(dtype, shape, wanted)
-            if not all(kind.shape) or count * kind.sample_bytes != sizes[row] - head_bytes:
-                raise ValueError(f"an array of {shape} in {sizes[row] - head_bytes} bytes")
-            if kind != found.samples.setdefault(stream, kind):
-                raise ValueError(f"the array is {kind}, others are {found.samples[stream]}")
-        except (ValueError, IndexError) as error:
-            reason = f"the column {column.name!r} is damaged: {error}"
-            lost = DataError(reason, offset=int(begins[row]), stream=stream)
-            found.faults.setdefault(row, lost)
-            continue
-        places[row] += head_bytes, -head_bytes
+    ends = offsets_of(some).tolist()
+    places = begins.copy()
+    rows = np.flatnonzero(sizes >= 0).tolist()
+
+    def parse(head: bytes, _: int) -> ArrayHead:
+        return _array_head(head, column.dtype, column.shape)
+
+    heads = {row: content[ends[row] : ends[row + 1]] for row in rows}
+    kind, wrong = pass_heads(heads, parse, wanted, begins, sizes)
+    if kind is not None:
+        found.samples[stream] = kind
+    for row, reason in wrong.items():
+        reason = f"the column {column.name!r} is damaged: {reason}"
+        lost = DataError(reason, offset=int(places[row]), stream=stream)
+        found.faults.setdefault(row, lost)
 
 
 @lru_cache(maxsize=1024)  # most arrays are alike
 def _array_head(
     head: bytes, dtype: np.dtype[Any] | None, shape: tuple[int, ...] | None
-) -> tuple[int, np.dtype[Any], tuple[int, ...]]:
+) -> ArrayHead:
     """Return the size of an array's head in bytes, and its content."""
     at = 0
     if dtype is None:
