@@ -28,10 +28,10 @@ from .deserializers.megatron import MegatronDeserializer as MegatronDeserializer
 from .deserializers.npy import NpyDeserializer as NpyDeserializer
 from .deserializers.open_path import open as open
 from .deserializers.parquet import ParquetDeserializer as ParquetDeserializer
-from .deserializers.raw_tokens import RawTokensDeserializer as RawTokensDeserializer
 from .deserializers.split import split as split
 from .deserializers.text import TextDeserializer as TextDeserializer
 from .deserializers.tfrecord_files import TFRecordDeserializer as TFRecordDeserializer
+from .deserializers.tokens import RawTokensDeserializer as RawTokensDeserializer
 from .deserializers.user import UserDeserializer as UserDeserializer
 from .deserializers.webdataset import WebDatasetDeserializer as WebDatasetDeserializer
 from .errors import DataError as DataError

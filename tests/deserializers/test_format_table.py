@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.deserializers.format_table import known_formats
+from sweephand.deserializers.format import known_formats
 from sweephand.deserializers.open_path import look_at
 
 FORMATS = known_formats()
@@ -70,7 +70,7 @@ def parquet_folder(folder: Path) -> Path:
     ("make", "readers"),
     [
         (csv_file, {"csv_files"}),
-        (npy_file, {"npy", "raw_tokens"}),  # an array of tokens is bare numbers with a header
+        (npy_file, {"tokens"}),  # which also cut arrays
         (parquet_folder, {"parquet"}),
     ],
 )

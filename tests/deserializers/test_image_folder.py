@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.deserializers import picture_files
+from sweephand.deserializers import image_folder
 
 CLASSES = {
     "cat": ["1.png", "deep/er/2.jpg"],
@@ -63,13 +63,13 @@ def test_a_class_that_has_not_changed_is_not_listed_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scanned: list[str] = []
-    scan = picture_files._scan
+    scan = image_folder._scan
 
     def watch(unit: Any, advance: Any) -> Any:
         scanned.append(unit.name)
         return scan(unit, advance)
 
-    monkeypatch.setattr(picture_files, "_scan", watch)
+    monkeypatch.setattr(image_folder, "_scan", watch)
     sh.ImageFolder(folder)
     assert sorted(scanned) == ["ant", "cat", "dog"]
     assert list((folder / ".sweephand").iterdir())

@@ -88,7 +88,7 @@ STORE = """
 import tempfile
 import threading
 import fsspec
-from sweephand.deserializers import tfrecord_files, tfrecord_runs
+from sweephand.deserializers import tfrecord_files
 from sweephand.corpus import chunks
 
 class Slow(fsspec.AbstractFileSystem):  # one object of 500 records of 64 KiB
@@ -106,7 +106,7 @@ with tempfile.NamedTemporaryFile() as file:
     with open(file.name, "rb") as written:
         RECORDS = written.read()
 chunks.CHUNK_BYTES = 2 << 20  # 32 records
-tfrecord_runs.UNIT_BYTES = len(RECORDS) // 500 * 32
+tfrecord_files.UNIT_BYTES = len(RECORDS) // 500 * 32
 corpus = sh.TFRecordDeserializer("slow://part", sh.StreamDefs(x=sh.StreamDef(shape=16384)))
 source = sh.MinibatchSource(corpus, randomization_window_in_chunks=16, num_lanes=16)
 assert len(source.chunk_sequences) == 16

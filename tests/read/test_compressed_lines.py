@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.cli.conftest import Call, call  # noqa: F401 - a fixture
 
 import sweephand as sh
-from sweephand.deserializers.units import line_scan
+from sweephand.deserializers.units import line_units
 from sweephand.files import inflate
 from sweephand.files.inflate import InflatedFile, InflatedStream, ZstdFrame
 from sweephand.files.local import stat_file
@@ -54,7 +54,7 @@ def numbers(corpus: sh.Deserializer, **options: Any) -> list[int]:
 def test_a_part_is_read_without_what_lies_before_it(
     pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line_scan, "UNIT_BYTES", 1 << 16)
+    monkeypatch.setattr(line_units, "UNIT_BYTES", 1 << 16)
     monkeypatch.setattr("sweephand.corpus.chunks.CHUNK_BYTES", 1 << 17)
     monkeypatch.setattr(inflate, "LEAST_MEMBER", 1 << 14)
     path = tmp_path / "a.jsonl"

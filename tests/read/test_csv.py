@@ -21,7 +21,7 @@ from tests.extent import sample
 
 import sweephand as sh
 from sweephand.deserializers import csv_files
-from sweephand.deserializers.units import line_scan
+from sweephand.deserializers.units import line_units
 
 
 def rows(corpus: sh.Deserializer, **options: Any) -> list[tuple[Any, ...]]:
@@ -54,7 +54,7 @@ def test_values_are_those_that_csv_wrote(
     path.write_bytes(gzip.compress(content) if is_packed else content)
     streams = {"n": sh.StreamDef(dtype="int64"), "text": sh.StreamDef(dtype=object)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line_scan, "UNIT_BYTES", unit)
+        patch.setattr(line_units, "UNIT_BYTES", unit)
         patch.setattr(os, "fsync", lambda _: None)
         for _ in range(2):  # without an index, and with one
             found = rows(sh.CSVDeserializer(path, streams))
@@ -184,13 +184,13 @@ def rows_in_pieces(
 ) -> list[tuple[str, ...] | None]:
     """Return the rows of a text that is read `unit` and parsed `piece` bytes at a time."""
     found: list[tuple[str, ...] | None] = []
-    place = line_scan.LinePlace(0, 0, 1, 0)
+    place = line_units.LinePlace(0, 0, 1, 0)
     source = io.BufferedReader(io.BytesIO(text), buffer_size=max(1, unit // 3))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line_scan, "UNIT_BYTES", unit)
+        patch.setattr(line_units, "UNIT_BYTES", unit)
         patch.setattr(csv_files, "_PIECE_BYTES", piece)
         finder = corpus.row_finder()
-        for part, _ in line_scan.pieces_of(source, corpus.first_file, 0, None, finder):
+        for part, _ in line_units.pieces_of(source, corpus.first_file, 0, None, finder):
             place = place._replace(end=place.end + len(part))
             columns, wrong = corpus.converter().convert(
                 np.frombuffer(part, np.uint8), corpus.first_file, place
@@ -282,8 +282,8 @@ def test_an_open_quote_ends_the_file_as_one_row_of_bounded_size(
 ) -> None:
     path = tmp_path / "a.csv"
     path.write_text('a,b\n1,2\n3,"x\n' + "4,5\n" * 30_000)
-    monkeypatch.setattr(line_scan.read_rows, "__defaults__", (1000,))
-    monkeypatch.setattr(line_scan, "UNIT_BYTES", 64)
+    monkeypatch.setattr(line_units.read_rows, "__defaults__", (1000,))
+    monkeypatch.setattr(line_units, "UNIT_BYTES", 64)
     with pytest.raises(sh.DataError, match=r"more than 1000 bytes; .* quoting=None") as caught:
         rows(sh.CSVDeserializer(path, index=None))
     assert caught.value.offset == 8

@@ -133,7 +133,7 @@ def test_a_large_file_is_told_in_parts_as_in_one(
 ) -> None:
     path = tmp_path / "x.ctf"
     path.write_text("".join(f"{n} |S {n * 7 % 1013}:1\n" for n in range(3000)))
-    monkeypatch.setattr("sweephand.deserializers.ctf_index._PART_BYTES", 1000)
+    monkeypatch.setattr("sweephand.deserializers.ctf._PART_BYTES", 1000)
     monkeypatch.setattr("os.cpu_count", lambda: 7)
     source = sh.MinibatchSource(sh.CTFDeserializer(path))
     assert source.streams.S.shape == (1013,)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.extent import sample
 
 from sweephand.corpus.columns import ColumnData
-from sweephand.deserializers.jsonl import _parse
-from sweephand.deserializers.jsonl_columns import LACKING, PADDING, JsonField, read_ordinary
+from sweephand.deserializers.jsonl import LACKING, PADDING, JsonField, _parse, read_ordinary
 
 KEYS = ["a", "b"]
 

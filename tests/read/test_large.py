@@ -17,7 +17,7 @@ from tests.sanitized import unmeasured
 
 import sweephand as sh
 from sweephand import _core
-from sweephand.deserializers import ctf_index
+from sweephand.deserializers import ctf
 from sweephand.deserializers.units import line_units
 
 FAR = 5 << 30  # bytes
@@ -109,11 +109,11 @@ def test_lines_of_ctf_beyond_4_gib_are_read_and_damage_is_placed(
     def index_the_end(file: Any, form: Any, max_errors: int) -> Any:
         start = _core.formats.ctf_start(file, form)
         index = _core.formats.CtfIndex(max_errors)
-        part = _core.formats.ctf_index(file, form, start, FAR, file.tag.size, max_errors)
+        part = _core.formats.ctf(file, form, start, FAR, file.tag.size, max_errors)
         index.append(part, start)
         return start, index
 
-    monkeypatch.setattr(ctf_index, "_index_in_parts", index_the_end)
+    monkeypatch.setattr(ctf, "_index_in_parts", index_the_end)
     path = tmp_path / "x.ctf"
     put(path, 0, b"0 |x 0\n")
     put(path, FAR, b"1 |x 1\n1 |x 2\n7 |x 3\n8 |x what\n9 |x 4\n")

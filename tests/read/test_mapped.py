@@ -21,7 +21,7 @@ from tests.sanitized import no_other_handler
 
 import sweephand as sh
 from sweephand import _core
-from sweephand.deserializers import npy_columns
+from sweephand.deserializers import npy
 from sweephand.files.local import stat_file
 
 PAGE = 4096
@@ -31,7 +31,7 @@ NUMBERS = 20_000
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Offsets are mapped however few they are."""
-    monkeypatch.setattr(npy_columns, "_MANY_OFFSETS", 0)
+    monkeypatch.setattr(npy, "MANY_SEQUENCES", 0)
 
 
 def tokens(deserializer: sh.Deserializer) -> dict[str, list[int]]:
@@ -279,7 +279,7 @@ import faulthandler, mmap, os, sys
 import numpy as np
 import sweephand as sh
 from sweephand import _core
-from sweephand.deserializers import npy_columns
+from sweephand.deserializers import npy
 from sweephand.files.local import stat_file
 {before}
 sh.MinibatchSource(sh.RawTokensDeserializer("a.bin", "uint16", 10)).next_minibatch(10)
@@ -357,8 +357,8 @@ def assert_whole(sequences: list[np.ndarray]) -> None:
         assert row.tolist() == [row[0]] * LENGTHS[row[0]]
 
 
-def column_of(values: Path, offsets: Path) -> npy_columns.FileColumn:
-    return npy_columns.open_column("x", (values, offsets), sh.StreamDef())
+def column_of(values: Path, offsets: Path) -> npy.FileColumn:
+    return npy.open_column("x", (values, offsets), sh.StreamDef())
 
 
 @pytest.mark.parametrize("window", [{}, {"randomization_window_in_chunks": 4}], ids=repr)
@@ -367,7 +367,7 @@ def test_what_is_mapped_is_served_as_what_is_copied(
 ) -> None:
     served = []
     for most in (0, 10**6):
-        monkeypatch.setattr(npy_columns, "_MANY_OFFSETS", most)
+        monkeypatch.setattr(npy, "MANY_SEQUENCES", most)
         column = column_of(offsets.with_name("x.npy"), offsets).column
         assert (column.mapped_offsets is not None) == (most == 0)
         with sh.MinibatchSource(corpus_of(offsets, 100), **window, max_sweeps=2) as source:
@@ -456,4 +456,4 @@ def test_an_offset_that_descends_is_found_where_it_is_used(offsets: Path) -> Non
     wrong[1000] = 3
     np.save(offsets, wrong)
     with pytest.raises(sh.DataError, match=r"x_offsets\.npy.*sequence 999.*must not descend"):
-        npy_columns.open_column("x", (offsets.with_name("x.npy"), offsets), sh.StreamDef())
+        npy.open_column("x", (offsets.with_name("x.npy"), offsets), sh.StreamDef())

@@ -19,7 +19,7 @@ from tests.read.test_damage import SLOW, delivered, write, written
 
 import sweephand as sh
 from sweephand import _core
-from sweephand.deserializers.units.guard import guarded
+from sweephand.deserializers.units.unit_scan import guarded
 
 INPUTS = 100_000 if extent.exhaustive else 1_000
 """Of a format; a tenth of those whose libraries take long to open a file."""

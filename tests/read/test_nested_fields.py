@@ -19,7 +19,7 @@ from tests.read.rows import rows
 
 import sweephand as sh
 from sweephand.corpus.objects import member_at, splits_of
-from sweephand.deserializers.jsonl_columns import PADDING, JsonField, read_ordinary
+from sweephand.deserializers.jsonl import PADDING, JsonField, read_ordinary
 
 ROWS: list[dict[str, Any]] = [
     {

@@ -13,7 +13,7 @@ from tests import extent
 from tests.read.thrift_edit import Message
 
 import sweephand as sh
-from sweephand.deserializers.parquet_footer import read_row_groups
+from sweephand.deserializers.parquet import read_row_groups
 from sweephand.files.local import stat_file
 
 pa = pytest.importorskip("pyarrow")

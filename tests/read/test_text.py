@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweephand as sh
-from sweephand.deserializers.units import line_scan
+from sweephand.deserializers.units import line_units
 
 
 def texts(corpus: sh.Deserializer, **options: Any) -> list[bytes]:
@@ -41,7 +41,7 @@ def test_lines_are_those_that_readlines_has(
     path = tmp_path_factory.mktemp("text") / "a.txt"
     path.write_bytes(gzip.compress(text) if is_packed else text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line_scan, "UNIT_BYTES", unit)
+        patch.setattr(line_units, "UNIT_BYTES", unit)
         patch.setattr(os, "fsync", lambda _: None)
         for _ in range(2):  # without an index, and with one
             if wanted:

@@ -14,7 +14,7 @@ from tests.read.tfrecord_core import find_offsets
 
 import sweephand as sh
 from sweephand.corpus import chunks
-from sweephand.deserializers import tfrecord_runs
+from sweephand.deserializers import tfrecord_files
 from sweephand.files import inflate
 from sweephand.files.inflate import InflatedFile
 from sweephand.files.local import stat_file
@@ -163,7 +163,7 @@ def test_any_range_of_compressed_content_is_read(
 def test_shuffled_chunks_of_large_records_are_read(
     path: Path, monkeypatch: pytest.MonkeyPatch, compression: Any
 ) -> None:
-    monkeypatch.setattr(tfrecord_runs, "UNIT_BYTES", 4096)
+    monkeypatch.setattr(tfrecord_files, "UNIT_BYTES", 4096)
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 8192)
     monkeypatch.setattr(inflate, "_READ_BYTES", 2000)
     random = np.random.default_rng(0)

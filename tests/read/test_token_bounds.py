@@ -51,7 +51,7 @@ def test_a_token_ends_every_document(parts: list[list[int]], tmp_path_factory: A
 
 
 def test_blocks_do_not_cut_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweephand.deserializers.token_bounds._BLOCK_TOKENS", 4)
+    monkeypatch.setattr("sweephand.deserializers.tokens._BLOCK_TOKENS", 4)
     tokens = [1, 2, 3, 0, 4, 5, 6, 7, 8, 0, 9]
     np.array(tokens, np.int32).tofile(tmp_path / "a.bin")
     corpus = sh.RawTokensDeserializer(tmp_path / "a.bin", "int32", end_of_document=0)

@@ -16,9 +16,8 @@ from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData, bytes_column, column_of_bytes, concat_columns
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.units.line_scan import BOM, LineConverter, LinePlace
-from sweephand.deserializers.units.line_units import LineUnits
-from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.line_units import BOM, LineConverter, LinePlace, LineUnits
+from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.text_numbers import guess_dtype, read_numbers
 from sweephand.deserializers.units.unit_scan import Columns, SampleType, known_fields
 from sweephand.errors import DataError
@@ -28,6 +27,9 @@ from sweephand.files.source_file import Files, SourceFile
 
 _HEAD_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 19  # that are parsed at a time: cells take several times the text
+
+
+_SEVERAL = "there are several columns {!r}"
 
 
 class CSVDeserializer(LineUnits):
@@ -223,9 +225,6 @@ class CSVDeserializer(LineUnits):
             for name, field in self.fields.items()
         }
         return _Rows(names, self.fields, types, self._form)
-
-
-_SEVERAL = "there are several columns {!r}"
 
 
 @dataclass

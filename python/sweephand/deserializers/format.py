@@ -4,26 +4,145 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sweephand.base.public_names import entry_points
+from sweephand.corpus.stream_defs import StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Wanted, the_only
 from sweephand.errors import DataError
 from sweephand.files.contents import head_of_content
+from sweephand.files.index_places import Keep
 from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.urls import swap_suffix
-
-Open = Callable[[Sequence[AnyPath], Wanted], Deserializer]
 
 _HEAD_BYTES = 4096
 _EMPTY_BYTES = 512  # more than nothing takes, compressed, with a name
 _GROUP = "sweephand.formats"  # of entry points
+_OURS = "sweephand.deserializers"
+_GZIP = rb"\x1f\x8b"
+_ZSTD = rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"
+_PACKED = _GZIP + b"|" + _ZSTD
+_ZLIB = b"|".join(  # the first byte has 8 in its lower half, and 31 divides the two
+    b"\\x%02x\\x%02x" % divmod(head, 256)
+    for head in range(0, 1 << 15, 31)
+    if head >> 8 & 15 == 8
+)
+_BOM = rb"\xef\xbb\xbf"
+_CHECKSUM = rb"\x80| {0,7}(?:[0-7]{1,7}[\0 ]|\0)|[ 0-7]{8}"  # of the header of a member
+_BLANKS = rb"[ \t\r\f\v]*"
+
+
+class SelfDescribed(Deserializer):
+    """A deserializer of files that describe their own streams.
+
+    Attributes
+    ----------
+    definitions : StreamDefs
+        Those that are served: asked for, or guessed.
+    """
+
+    definitions: StreamDefs
+
+
+Described = TypeVar("Described", bound=SelfDescribed)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Facts about a corpus that its user gives and its files lack.
+
+    Attributes
+    ----------
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        The streams; by default those of the first file.
+    size_stream : str, optional
+        The stream whose samples are a sequence's size.
+    chunk_size : int, optional
+        Sequences in a chunk of arrays.
+    dtype : str, optional
+        Of bare numbers.
+    sequence_length : int, optional
+        Of bare numbers, and of an array of tokens.
+    end_of_document : int, optional
+        The token that ends every document of them.
+    index : {"auto", "cache", None}
+        Where an index is kept.
+    """
+
+    streams: StreamsLike | None = None
+    size_stream: str | None = None
+    chunk_size: int | None = None
+    dtype: str | None = None
+    sequence_length: int | None = None
+    index: Keep = "auto"
+    end_of_document: int | None = None
+
+    @property
+    def are_documents(self) -> bool:
+        """True if numbers are tokens, with a rule that cuts them into sequences."""
+        return self.sequence_length is not None or self.end_of_document is not None
+
+    def choose(self, guess: Callable[[], StreamDefs]) -> StreamDefs:
+        """Return the streams of files that are cut into chunks by their bytes.
+
+        Raises
+        ------
+        ValueError
+            If there is no stream called `size_stream`, or a chunk size was given.
+        """
+        self._refuse_chunk_size()
+        return self.mark(choose_streams(self.streams, guess))
+
+    def definitions(self, names: Iterable[str]) -> StreamDefs:
+        """Return the streams of arrays that lack only the choice of the size stream."""
+        return self.mark(choose_streams(self.streams, partial(stream_per_name, names)))
+
+    def open_files(
+        self, make: Callable[..., Described], files: AnyPath | Sequence[AnyPath]
+    ) -> Described:
+        """Return the deserializer of files that are cut into chunks by their bytes."""
+        self._refuse_chunk_size()
+        made = make(files, self.streams, index=self.index)
+        if self.size_stream is None:
+            return made
+        return make(files, self.mark(made.definitions), index=self.index)
+
+    def _refuse_chunk_size(self) -> None:
+        if self.chunk_size is not None:
+            raise ValueError("a chunk size is for arrays; files are cut by their bytes")
+
+    def mark(self, streams: StreamDefs) -> StreamDefs:
+        """Return the streams, with the one marked that was chosen to define the size."""
+        wanted = self.size_stream
+        if wanted is None:
+            return streams
+        if wanted not in streams:
+            raise ValueError(f"no stream {wanted!r}, there are: {', '.join(streams)}")
+        return StreamDefs(
+            {
+                name: replace(one, defines_mb_size=name == wanted)
+                for name, one in streams.items()
+            }
+        )
+
+
+def the_only(paths: Sequence[AnyPath]) -> AnyPath:
+    """Return the path of data of which one corpus is one path."""
+    if len(paths) > 1:
+        names = ", ".join(repr(str(path)) for path in paths[:3])
+        raise ValueError(
+            f"{len(paths)} corpora are given, {names}: open each, and give a source one of them"
+        )
+    return paths[0]
+
+
+Open = Callable[[Sequence[AnyPath], Wanted], Deserializer]
 
 
 class Look:
@@ -167,4 +286,92 @@ def installed_formats() -> list[Format]:
                 f"Format, got {type(format_).__name__}"
             )
         found.append(format_)
+    return found
+
+
+TEXT = Format(
+    "text",
+    f"{_OURS}.text:TextDeserializer",
+    files=r"(?i).+\.(txt|text)(\.(gz|zst))?",
+    confirm=f"{_OURS}.text:is_text",
+)
+
+# Folders that are a corpus come before the files in them, and sure signs before weak signs.
+FORMATS = (
+    Format(
+        "Hugging Face folder",
+        f"{_OURS}.arrow:ArrowDeserializer",
+        holds=r"(state|dataset_dict)\.json/?",
+        is_alone=True,
+    ),
+    Format(
+        "pictures",
+        f"{_OURS}.image_folder:open_pictures",
+        files=r".+\.(txt|map|tsv)",
+        holds=".+/",
+        confirm=f"{_OURS}.image_folder:holds_pictures",
+    ),
+    Format(".npy", f"{_OURS}.tokens:open_rows", magic=rb"\x93NUMPY"),
+    Format(
+        ".npz", f"{_OURS}.npz:open_archive", magic=rb"PK\x03\x04", confirm=f"{_OURS}.npz:is_npz"
+    ),
+    Format("Parquet", f"{_OURS}.parquet:ParquetDeserializer", magic=b"PAR1"),
+    Format(
+        "Arrow",
+        f"{_OURS}.arrow:ArrowDeserializer",
+        magic=rb"ARROW1\0\0|\xff{4}",
+        confirm=f"{_OURS}.arrow:is_arrow",
+    ),
+    Format(
+        "Megatron",
+        f"{_OURS}.megatron:open_pairs",
+        files=r".+\.(bin|idx)|.+/",
+        magic=b"MMIDIDX",
+        pairs=(".idx", ".bin"),
+    ),
+    Format(
+        "TFRecord",
+        f"{_OURS}.tfrecord_files:TFRecordDeserializer",
+        magic=rb".{7}\0.{4}|" + _GZIP + b"|" + _ZLIB,
+        confirm=f"{_OURS}.tfrecord_files:is_tfrecord",
+    ),
+    Format(
+        "WebDataset",
+        f"{_OURS}.webdataset:WebDatasetDeserializer",
+        files=r"(?i).+\.(tar|tgz)(\.(gz|zst))?",  # nothing but an end mark has no magic
+        magic=rb"(?=.{512})[^\0].{147}(?:" + _CHECKSUM + b")|" + _PACKED,
+        confirm=f"{_OURS}.webdataset:is_tar",
+    ),
+    Format(
+        "JSON lines",
+        f"{_OURS}.jsonl:JSONLDeserializer",
+        magic=b"(?:" + _BOM + rb")?\s*\{|" + _PACKED,
+        confirm=f"{_OURS}.jsonl:is_jsonl",
+    ),
+    Format(
+        "CNTK text",
+        f"{_OURS}.ctf:CTFDeserializer",
+        magic=b"(?:%b)?(?:%b)?" % (_BOM, _BLANKS + rb"\d+" + _BLANKS)
+        + rb"\|[a-zA-Z]|"
+        + _PACKED,
+        confirm=f"{_OURS}.ctf:is_ctf",
+    ),
+    Format(
+        "bare numbers",
+        f"{_OURS}.tokens:open_numbers",
+        files=r"(.*\.ds(\.index)?|.+\.(bin|tokens))/?",
+    ),
+    Format(
+        "CSV", f"{_OURS}.csv_files:CSVDeserializer", files=r"(?i).+\.(csv|tsv)(\.(gz|zst))?"
+    ),
+    TEXT,
+)
+
+
+def known_formats() -> Sequence[Format]:
+    """Return the formats of the core and of packages, in the order in which they are asked."""
+    found = list(FORMATS)
+    for one in installed_formats():
+        names = [other.name for other in found]
+        found.insert(names.index(one.before) if one.before in names else len(found), one)
     return found

@@ -1,13 +1,27 @@
-"""Megatron's indexed datasets: pairs of a ``.bin`` and an ``.idx`` file, read in place."""
+"""Megatron's indexed datasets: pairs of a ``.bin`` and an ``.idx`` file, read in place.
+
+::
+
+    .bin   tokens | tokens | tokens | ...            bare numbers, nothing between them
+    .idx   "MMIDIDX" 0 0 | u64 version 1 | u8 dtype | u64 S sequences | u64 D bounds
+           | i32 length[S] | i64 offset[S] | i64 first sequence of document[D] | i8 mode[S]
+
+Numbers are little endian; modes may be absent. A document is a run of sequences; the last bound
+is S, so that there are D - 1 documents. https://github.com/NVIDIA/Megatron-LM,
+megatron/core/datasets/indexed_dataset.py
+"""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import StoredCorpus
@@ -15,18 +29,223 @@ from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.formats import Wanted
-from sweephand.deserializers.megatron_index import read_index
-from sweephand.deserializers.units.tokens import (
-    check_chunk_bytes,
-    one_stream,
-    open_tokens,
-)
-from sweephand.errors import DataError
+from sweephand.deserializers.format import Wanted
+from sweephand.deserializers.tokens import check_chunk_bytes, one_stream, open_tokens
+from sweephand.errors import DataError, printable
 from sweephand.files.find import find_files, list_paths
 from sweephand.files.paths import AnyPath
-from sweephand.files.source_file import Files, empty_corpus
+from sweephand.files.source_file import Files, SourceFile, empty_corpus
 from sweephand.files.urls import swap_suffix
+
+_MAGIC = b"MMIDIDX\0\0"
+_LEGACY_MAGIC = b"TNTIDX\0\0"
+_HEADER = 34
+_DTYPES = {1: "u1", 2: "i1", 3: "i2", 4: "i4", 5: "i8", 8: "u2"}
+_FLOATS = {6: "float64", 7: "float32"}
+
+
+@dataclass(frozen=True)
+class MegatronUnits:
+    """Sequences that are served: those of the index, or its documents."""
+
+    lengths: NDArray[np.int64]  # tokens of each
+    is_served: NDArray[np.bool_]  # false for those that are damaged or empty
+    # the sequences of the index that those which are served are made of
+    sequences: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class MegatronIndex:
+    """Content of the index, checked to be possible."""
+
+    path: str
+    dtype: np.dtype[np.generic]  # of the tokens
+    # tokens of every sequence, and the byte of `.bin` where it begins
+    lengths: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    is_good: NDArray[np.bool_]  # false for those that are damaged
+    bounds: NDArray[np.int64]  # the first sequence of every document, and the end
+
+    def fills(self, data_size: int) -> bool:
+        """Return True if the sequences are consecutive and fill the file.
+
+        So it is in nearly every index; others are looked at number by number.
+        """
+        if not self.lengths.size or self.lengths.min() < 0:
+            return False
+        ends = self.offsets + self.lengths * self.dtype.itemsize
+        return bool(
+            self.offsets[0] == 0
+            and ends[-1] == data_size
+            and np.array_equal(self.offsets[1:], ends[:-1])
+        )
+
+    def units(self, unit: str, ledger: Ledger) -> MegatronUnits:
+        """Return the sequences, or the documents; those without tokens go into the ledger."""
+        lengths, is_good = self.lengths, self.is_good
+        if unit == "sequence" and lengths.size and lengths.min() > 0 and is_good.all():
+            return MegatronUnits(lengths, is_good, is_good)
+        if unit == "document":
+            starts = offsets_of(np.where(is_good, lengths, 0))
+            bad = offsets_of((~is_good).astype(np.int64))
+            lengths, is_good = np.diff(starts[self.bounds]), np.diff(bad[self.bounds]) == 0
+        is_served = is_good & (lengths > 0)
+        for number in np.flatnonzero(is_good & ~is_served).tolist():
+            ledger.add(DataError(f"the {unit} has no tokens", self.path, sequence=number))
+        sequences = is_served
+        if unit == "document":
+            sequences = np.repeat(is_served, np.diff(self.bounds))
+        return MegatronUnits(lengths, is_served, sequences)
+
+    def pieces(self, sequences: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return offset and size in bytes of the pieces of sequences, shape (pieces, 2)."""
+        begins = self.offsets[sequences]
+        ends = begins + self.lengths[sequences] * self.dtype.itemsize
+        first = np.flatnonzero(np.append(True, begins[1:] != ends[:-1])[: len(begins)])
+        last = np.append(first[1:], len(begins))[: len(first)] - 1
+        return np.stack([begins[first], ends[last] - begins[first]], axis=1)
+
+
+def read_index(
+    file: SourceFile, data: SourceFile, ledger: Ledger, *, any_order: bool
+) -> MegatronIndex:
+    """Read an index and check every number in it before it is used."""
+    content = file.read(0, file.size)
+    dtype, num_sequences, num_bounds = _read_header(content[:_HEADER].tobytes(), file.path)
+    lengths, offsets, bounds = _read_sections(content, file.path, num_sequences, num_bounds)
+    _check_bounds(bounds, num_sequences, file.path)
+    index = MegatronIndex(
+        path=file.path,
+        dtype=dtype,
+        lengths=lengths.astype(np.int64),
+        offsets=offsets.astype(np.int64),
+        is_good=np.ones(num_sequences, np.bool_),
+        bounds=bounds.astype(np.int64),
+    )
+    if index.fills(data.size):
+        return index
+    _check_sequences(index, data.size, ledger, any_order=any_order)
+    used = int(index.lengths[index.is_good].sum()) * dtype.itemsize
+    if used < data.size:
+        warnings.warn(
+            f"{data.size - used} bytes of {printable(data.path)} belong to no sequence",
+            UserWarning,
+            stacklevel=2,
+        )
+    return index
+
+
+def _read_header(content: bytes, path: str) -> tuple[np.dtype[np.generic], int, int]:
+    if content[: len(_LEGACY_MAGIC)] == _LEGACY_MAGIC:
+        raise DataError(
+            "this is the legacy format TNTIDX; prepare the data again by Megatron's tools",
+            path,
+            0,
+        )
+    if content[: len(_MAGIC)] != _MAGIC[: len(content)] or not content:
+        raise DataError(
+            f"no Megatron index: it begins with {content[:9]!r}, not {_MAGIC!r}", path, 0
+        )
+    if len(content) < _HEADER:
+        raise DataError(
+            f"the file ends in its header of {_HEADER} bytes, there are {len(content)}",
+            path,
+            len(content),
+        )
+    version = int.from_bytes(content[9:17], "little")
+    if version != 1:
+        raise DataError(f"version {version} is not supported, only 1", path, 9)
+    code = content[17]
+    if code in _FLOATS:
+        raise DataError(f"the elements are {_FLOATS[code]}, which are no tokens", path, 17)
+    if code not in _DTYPES:
+        raise DataError(f"there is no dtype code {code}; there are 1 to 8", path, 17)
+    counts = np.frombuffer(content, "<u8", 2, 18).tolist()
+    return np.dtype(_DTYPES[code]), counts[0], counts[1]
+
+
+def _read_sections(
+    content: NDArray[np.uint8], path: str, num_sequences: int, num_bounds: int
+) -> list[NDArray[np.signedinteger]]:
+    sections = []
+    end = _HEADER
+    for name, dtype, count in (
+        ("lengths", "<i4", num_sequences),
+        ("offsets", "<i8", num_sequences),
+        ("document bounds", "<i8", num_bounds),
+    ):
+        begin, end = end, end + count * np.dtype(dtype).itemsize
+        if end > len(content):
+            raise DataError(
+                f"the file ends in its section of {name}: {count} of them end at byte {end}, "
+                f"there are {len(content)}",
+                path,
+                len(content),
+            )
+        sections.append(np.frombuffer(content, dtype, count, begin))
+    if len(content) not in (end, end + num_sequences):
+        raise DataError(
+            f"{len(content) - end} bytes follow the document bounds; there may be one per "
+            f"sequence, {num_sequences}, or none",
+            path,
+            end,
+        )
+    return sections
+
+
+def _check_bounds(bounds: NDArray[np.signedinteger], num_sequences: int, path: str) -> None:
+    begin = _HEADER + 12 * num_sequences
+    if not bounds.size or bounds[0] != 0:
+        raise DataError("the first document bound must be 0", path, begin)
+    falls = np.flatnonzero(bounds[1:] < bounds[:-1])
+    if falls.size:
+        raise DataError(
+            f"document bound {falls[0] + 1} is below the one before it",
+            path,
+            begin + 8 * (int(falls[0]) + 1),
+        )
+    if bounds[-1] != num_sequences:
+        raise DataError(
+            f"the last document bound is {bounds[-1]}, not the number of sequences, "
+            f"{num_sequences}",
+            path,
+            begin + 8 * (bounds.size - 1),
+        )
+
+
+def _check_sequences(
+    index: MegatronIndex, data_size: int, ledger: Ledger, *, any_order: bool
+) -> None:
+    """Take out the sequences that cannot be, one reason after the other."""
+    lengths, offsets, is_good = index.lengths, index.offsets, index.is_good
+    item = index.dtype.itemsize
+    sizes = lengths * item  # at most 2^31 * 8: no overflow
+    offsets_at = _HEADER + 4 * len(lengths)
+
+    def refuse(is_wrong: NDArray[np.bool_], reason: str, begin: int, step: int) -> None:
+        wrong = np.flatnonzero(is_wrong & is_good)
+        for number in wrong.tolist():
+            ledger.add(DataError(reason, index.path, begin + step * number, sequence=number))
+        is_good[wrong] = False
+
+    refuse(lengths < 0, "the length is negative", _HEADER, 4)
+    refuse(offsets < 0, "the offset is negative", offsets_at, 8)
+    reason = f"the offset is no multiple of the {item} bytes of a token"
+    refuse(offsets % item != 0, reason, offsets_at, 8)
+    reason = f"the sequence ends behind the {data_size} bytes of the .bin file"
+    refuse((offsets > data_size) | (sizes > data_size - offsets), reason, offsets_at, 8)
+    good = np.flatnonzero(is_good)
+    reason = (
+        "the sequence begins before the end of an earlier one; any_order=True accepts another "
+        "order, without overlaps"
+    )
+    if any_order:
+        good = good[np.argsort(offsets[good], kind="stable")]
+        reason = "the sequence overlaps another one"
+    ends = np.maximum.accumulate(offsets[good] + sizes[good])
+    overlaps = np.zeros(len(lengths), np.bool_)
+    overlaps[good[1:]] = offsets[good[1:]] < ends[:-1]
+    refuse(overlaps, reason, offsets_at, 8)
 
 
 class MegatronDeserializer(Deserializer):

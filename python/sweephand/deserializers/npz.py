@@ -18,10 +18,9 @@ from sweephand.corpus.wanted_streams import only_chosen
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer
 from sweephand.deserializers.foreign import holds_zarr
-from sweephand.deserializers.formats import Wanted, the_only
-from sweephand.deserializers.npy import with_offsets
-from sweephand.deserializers.npy_columns import served_dtype, warn_of_tokens
-from sweephand.deserializers.token_bounds import cut_tokens
+from sweephand.deserializers.format import Wanted, the_only
+from sweephand.deserializers.npy import served_dtype, warn_of_tokens, with_offsets
+from sweephand.deserializers.tokens import cut_tokens
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular
 from sweephand.files.paths import AnyPath, begins_with

@@ -11,9 +11,7 @@ from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.data_in_memory import advice_for
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document
-from sweephand.deserializers.format import Format, Look
-from sweephand.deserializers.format_table import TEXT, known_formats
-from sweephand.deserializers.formats import Wanted
+from sweephand.deserializers.format import TEXT, Format, Look, Wanted, known_formats
 from sweephand.files.find import list_paths, paths_like
 from sweephand.files.index_places import Keep
 from sweephand.files.local import not_found

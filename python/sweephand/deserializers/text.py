@@ -12,10 +12,9 @@ from sweephand.corpus.columns import bytes_column
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.foreign import is_named_as_document
-from sweephand.deserializers.units.line_scan import LineConverter, LinePlace
-from sweephand.deserializers.units.line_units import LineUnits
-from sweephand.deserializers.units.row_ids import RowIds
-from sweephand.deserializers.units.tokens import one_stream
+from sweephand.deserializers.tokens import one_stream
+from sweephand.deserializers.units.line_units import LineConverter, LinePlace, LineUnits
+from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.files.contents import MAX_EXPANSION
 from sweephand.files.find import find_files

@@ -1,28 +1,23 @@
-"""TFRecord files of examples, plain or compressed, without TensorFlow."""
+"""TFRecord files of examples, plain or compressed, without TensorFlow.
+
+bytes of the data 8 | checksum of that 4 | data | its checksum 4
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+import io
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.tfrecord_runs import (
-    HEAD,
-    MOST_RECORD_BYTES,
-    TAIL,
-    UNIT_BYTES,
-    Run,
-    find_runs,
-    is_record_head,
-    messages_in,
-)
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.tf_examples import (
     PADDING,
     decode_examples,
@@ -33,7 +28,7 @@ from sweephand.deserializers.units.tf_examples import (
 )
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.contents import FileContents, head_of_content
+from sweephand.files.contents import FileContents, head_of_content, read_some, taken_from
 from sweephand.files.index_file import Advance
 from sweephand.files.index_places import Keep
 from sweephand.files.inflate import Compression, compression_by_head
@@ -42,6 +37,11 @@ from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.source_file import Files, SourceFile
 
 _PACKINGS: tuple[Compression, ...] = ("gzip", "zlib")
+
+
+UNIT_BYTES = 1 << 20
+HEAD, TAIL = 12, 4  # bytes before and after the data of a record
+MOST_RECORD_BYTES = 1 << 30  # a whole record is in memory at a time
 
 
 class TFRecordDeserializer(IndexedDeserializer):
@@ -251,3 +251,80 @@ def is_tfrecord(path: AnyPath) -> bool:
         return is_record_head(head_of_content(path, HEAD, _PACKINGS))
     except DataError:
         return False
+
+
+class Run(NamedTuple):
+    """Whole records: their bytes and padding, their places, and the number of the first."""
+
+    records: NDArray[np.uint8]
+    begin: int
+    end: int
+    first: int
+
+
+def find_runs(
+    content: io.BufferedReader, file: SourceFile, size: int | None, advance: Advance
+) -> Iterator[Run]:
+    """Yield runs of whole records of a file, until something is wrong with a frame."""
+    finder = _core.formats.FrameFinder(file.path)
+    pieces: list[bytes] = []  # from `begin` on
+    begin = num_records = at = reported = 0
+    while piece := read_some(content, UNIT_BYTES):
+        fault: DataError | None = None  # of a record's head, after whole records
+        try:
+            finder.feed(at, np.frombuffer(piece, np.uint8))
+        except DataError as error:
+            fault = error
+        at += len(piece)
+        pieces.append(piece)
+        num_whole = finder.num_whole(at)
+        if num_whole > num_records:
+            joined = b"".join(pieces)
+            end = finder.offset_of(num_whole)
+            padded = np.frombuffer(joined[: end - begin] + bytes(PADDING), np.uint8)
+            yield Run(padded, begin, end, num_records)
+            pieces, begin, num_records = [joined[end - begin :]], end, num_whole
+        if fault is not None:
+            raise fault
+        if finder.num_records:
+            _check_length(finder, file, size)
+        advance(taken_from(content) - reported)
+        reported = taken_from(content)
+    finder.finish(at)
+
+
+def is_record_head(head: bytes) -> bool:
+    """Return True if bytes are the header of a record."""
+    checksum = int.from_bytes(head[8:], "little")
+    own = _core.formats.mask_crc(_core.formats.crc32c(head[:8]))
+    return len(head) == HEAD and own == checksum
+
+
+def messages_in(content: bytes) -> Iterator[bytes]:
+    """Yield the data of the whole records at the start of a buffer."""
+    at = 0
+    while at + HEAD <= len(content):
+        begin = at + HEAD
+        end = begin + int.from_bytes(content[at : at + 8], "little")
+        if end > len(content):
+            return
+        yield content[begin:end]
+        at = end + TAIL
+
+
+def _check_length(
+    finder: _core.formats.FrameFinder, file: SourceFile, size: int | None
+) -> None:
+    """Refuse a record that is too long before its bytes are read."""
+    number = finder.num_records - 1
+    begin, end = finder.offset_of(number), finder.offset_of(number + 1)
+    if size is not None and end > size:
+        finder.finish(size)  # raises
+    if end - begin > MOST_RECORD_BYTES:
+        raise DataError(
+            f"the record has {end - begin - HEAD - TAIL} bytes; at most {MOST_RECORD_BYTES} "
+            "are read at once",
+            file.path,
+            begin,
+            sequence=number,
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,33 +10,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sweephand import _core
+from sweephand.base.checks import check_int
+from sweephand.corpus import chunks
 from sweephand.corpus.casts import as_dtype
-from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.ids import ShardIds
+from sweephand.corpus.describe import describe_stream
+from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.corpus.sizes import chunks_between
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.formats import Wanted
-from sweephand.deserializers.npy_header import NpyHeader, header_if_npy
-from sweephand.deserializers.token_bounds import (
-    check_cut,
-    check_ends_of,
-    find_ends,
-    read_ends,
-    type_of_tokens,
-)
-from sweephand.deserializers.units.tokens import (
-    check_chunk_bytes,
-    one_stream,
-    open_tokens,
-)
+from sweephand.deserializers.format import Wanted
+from sweephand.deserializers.npy import NpyHeader, has_magic, open_arrays, read_header
+from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError
+from sweephand.files.access import access_to
 from sweephand.files.find import find_files
-from sweephand.files.index_file import Index
+from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep, check_keep
-from sweephand.files.paths import AnyPath
-from sweephand.files.source_file import Files, SourceFile
+from sweephand.files.paths import AnyPath, files_at
+from sweephand.files.range_reader import open_to_scan
+from sweephand.files.source_file import Files, SourceFile, empty_corpus
+
+_BLOCK_TOKENS = 1 << 20
+_TOKEN_TYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 class RawTokensDeserializer(Deserializer):
@@ -121,7 +121,12 @@ class RawTokensDeserializer(Deserializer):
                 f"there are {len(self.files)} files of tokens and {len(self._offsets)} of "
                 "offsets: give one for each, in the same order"
             )
-        headers = [_header_of(file) for file in self.files]
+        # Files of that name may hold bare numbers, as OLMo's do.
+        are_arrays = [file.name.endswith(".npy") and has_magic(file) for file in self.files]
+        headers = [
+            _row_header(file, "tokens", "iuf") if is_array else None
+            for file, is_array in zip(self.files, are_arrays, strict=True)
+        ]
         self._begins = [0 if header is None else header.offset for header in headers]
         stored = next((header.dtype for header in headers if header is not None), None)
         self._dtype = self._dtype_of(stored if dtype is None else dtype)
@@ -209,15 +214,14 @@ class RawTokensDeserializer(Deserializer):
             )
 
 
-def _header_of(file: SourceFile) -> NpyHeader | None:
-    """Return the header of a ``.npy`` file; None if the numbers are bare, as OLMo's are."""
-    header = header_if_npy(file) if file.name.endswith(".npy") else None
-    if header is None:
-        return None
-    if len(header.shape) != 1 or header.dtype.kind not in "iuf" or not header.dtype.isnative:
+def _row_header(file: SourceFile, what: str, kinds: str) -> NpyHeader:
+    """Return the header of a ``.npy`` file that holds one row of numbers."""
+    header = read_header(file)
+    dtype, shape = header.dtype, header.shape
+    if len(shape) != 1 or dtype.kind not in kinds or not dtype.isnative:
         raise DataError(
-            f"tokens are one row of numbers of native byte order, not {header.dtype} of shape "
-            f"{header.shape}",
+            f"{what} are one row of {'numbers' if 'f' in kinds else 'integers'} of native byte "
+            f"order, not {dtype} of shape {shape}",
             file.path,
         )
     return header
@@ -242,6 +246,13 @@ def open_numbers(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     return open_tokens_of(files, wanted)
 
 
+def open_rows(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of ``.npy`` files: of arrays, or of tokens cut into documents."""
+    if not wanted.are_documents:
+        return open_arrays(files, wanted)
+    return open_tokens_of([one for path in files for one in files_at(path, "*.npy")], wanted)
+
+
 def open_tokens_of(files: Sequence[AnyPath], wanted: Wanted) -> RawTokensDeserializer:
     """Return files of tokens, cut by the given rule."""
     return RawTokensDeserializer(
@@ -252,3 +263,188 @@ def open_tokens_of(files: Sequence[AnyPath], wanted: Wanted) -> RawTokensDeseria
         end_of_document=wanted.end_of_document,
         index=wanted.index,
     )
+
+
+def open_tokens(
+    streams: StreamDefs,
+    ids: SequenceIds,
+    files: Sequence[SourceFile],
+    pieces: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    dtype: np.dtype[np.generic],
+    *,
+    skipped: NDArray[np.int64] | None = None,
+    chunk_size_in_bytes: int | None = None,
+) -> StoredCorpus:
+    """Return the corpus of a stream of numbers."""
+    if len(offsets) == 1 + (0 if skipped is None else len(skipped)):
+        raise empty_corpus([file.path for file in files])
+    ((name, definition),) = streams.items()
+    column = ColumnData(None, dtype, (), int(offsets[-1]), offsets)
+    is_local = access_to(files).is_local
+    chunk_bytes = chunk_size_in_bytes or chunks.default_chunk_bytes(is_local=is_local)
+    reader = read_columns(
+        [FileColumn(column, files, pieces)],
+        [describe_stream(name, column, definition)],
+        _cut(offsets, chunk_bytes // dtype.itemsize),
+        dtype.itemsize,
+        skipped=skipped,
+    )
+    names = [file.name for file in files]
+    return StoredCorpus([reader], ids, names, files=files)
+
+
+def _cut(offsets: NDArray[np.int64], chunk_elements: int) -> _core.index.Starts:
+    """Return the first sequence of every chunk, and the end."""
+    marks = np.arange(0, int(offsets[-1]), max(1, chunk_elements))
+    starts = np.append(np.searchsorted(offsets[:-1], marks), len(offsets) - 1)
+    return chunks_between(starts[np.diff(starts, append=len(offsets)) > 0])
+
+
+def check_chunk_bytes(given: int | None) -> int | None:
+    """Return the option ``chunk_size_in_bytes``; ValueError if it is none."""
+    if given is not None:
+        check_int("chunk_size_in_bytes", given, 1, 2**63)
+    return given
+
+
+def one_stream(streams: StreamsLike | None, only: str = "tokens") -> StreamDefs:
+    """Return the one stream that is asked for, with the only field that there is."""
+    defined = choose_streams(streams, lambda: StreamDefs({only: StreamDef()}))
+    if len(defined) != 1:
+        raise ValueError(f"there is one field, {only!r}, got streams {', '.join(defined)}")
+    ((name, definition),) = defined.items()
+    field = definition.field or name
+    if field != only:
+        raise ValueError(
+            f"there is no field {field!r}, only {only!r}: write "
+            f"StreamDefs({name}=StreamDef(field={only!r}))"
+        )
+    return defined
+
+
+def cut_tokens(
+    tokens: NDArray[Any], sequence_length: int | None, end_of_document: int | None
+) -> NDArray[np.int64]:
+    """Return where the sequences of tokens in memory begin, and the end."""
+    check_cut(sequence_length, None, end_of_document)
+    if sequence_length is not None:
+        ends = np.arange(sequence_length, len(tokens), sequence_length, dtype=np.int64)
+    else:
+        ends = np.flatnonzero(tokens == end_of_document) + 1
+    return np.unique(np.concatenate([[0], ends, [len(tokens)]])).astype(np.int64)
+
+
+def check_cut(
+    sequence_length: int | None, offsets: object, end_of_document: int | None
+) -> None:
+    """Refuse anything but a single rule for the ends of sequences."""
+    given = [one is not None for one in (sequence_length, offsets, end_of_document)]
+    if sum(given) != 1:
+        raise ValueError(
+            "say where sequences end by one of sequence_length, offsets and end_of_document, "
+            f"got {sum(given)} of them"
+        )
+    if sequence_length is not None:
+        check_int("sequence_length", sequence_length, 1, 2**32)
+    if end_of_document is not None:
+        check_int("end_of_document", end_of_document, -(2**31), 2**63)
+
+
+def read_ends(file: SourceFile) -> NDArray[np.int64]:
+    """Return the ends of documents, in tokens: bare u64 or an array, with or without the 0."""
+    dtype: np.dtype[Any] = np.dtype("<u8")
+    offset = 0
+    if has_magic(file):
+        header = _row_header(file, "the ends of documents", "iu")
+        dtype, offset = np.dtype(header.dtype), header.offset
+    tail = (file.size - offset) % dtype.itemsize
+    if tail:
+        raise DataError(
+            f"the ends of documents are integers of {dtype.itemsize} bytes; {tail} bytes are "
+            "left over",
+            file.path,
+            file.size - tail,
+        )
+    stored = file.read(offset, file.size - offset).view(dtype)
+    if dtype.kind == "u" and stored.size and stored.max() >= 2**62:
+        raise DataError(
+            "a document ends beyond any file",
+            file.path,
+            offset + int(stored.argmax()) * dtype.itemsize,
+        )
+    ends = stored.astype(np.int64)
+    wrong = np.flatnonzero(np.diff(ends, prepend=0) < 0)
+    if len(wrong):
+        raise DataError(
+            f"document {int(wrong[0])} ends before it begins",
+            file.path,
+            offset + int(wrong[0]) * dtype.itemsize,
+        )
+    return ends[1:] if len(ends) and ends[0] == 0 else ends
+
+
+def type_of_tokens(file: SourceFile, ends: NDArray[np.int64]) -> np.dtype[np.generic]:
+    """Return the type that the tokens of a file have, if all its documents fill it."""
+    count = int(ends[-1]) if len(ends) else 0
+    known = _TOKEN_TYPES.get(file.size // count if count and file.size % count == 0 else 0)
+    if known is None:
+        raise DataError(
+            f"{file.size} bytes are not {count} tokens, where the last document ends; say of "
+            "which dtype they are",
+            file.path,
+        )
+    return np.dtype(known)
+
+
+def check_ends_of(
+    file: SourceFile, ends: NDArray[np.int64], itemsize: int, begin: int = 0
+) -> None:
+    """Refuse ends of documents that are not those of a file, whose tokens begin there."""
+    count = int(ends[-1]) if len(ends) else 0
+    if count * itemsize != file.size - begin:
+        raise DataError(
+            f"the last document ends with token {count}, and there are "
+            f"{(file.size - begin) // itemsize}; are these its ends, is the dtype right?",
+            file.path,
+            min(file.size, begin + count * itemsize),
+        )
+
+
+def find_ends(
+    files: Sequence[SourceFile],
+    begins: Sequence[int],
+    dtype: np.dtype[np.generic],
+    token: int,
+    keep: Keep,
+) -> Index:
+    """Return an index of where documents end, each with its token; array "ends".
+
+    `begins` is the byte of every file where its tokens begin.
+    """
+    meaning = {"format": "token bounds 1", "dtype": dtype.name, "token": token}
+    places = {file.path: begin for file, begin in zip(files, begins, strict=True)}
+    scan = partial(_scan, begins=places, dtype=dtype, token=token)
+    return load_index(files, meaning, scan, keep=keep)
+
+
+def _scan(
+    file: SourceFile,
+    advance: Advance,
+    begins: Mapping[str, int],
+    dtype: np.dtype[np.generic],
+    token: int,
+) -> Scan:
+    num_tokens = (file.size - begins[file.path]) // dtype.itemsize
+    parts = [np.empty(0, np.int64)]
+    with open_to_scan(file) as stream:
+        stream.seek(begins[file.path])
+        for begin in range(0, num_tokens, _BLOCK_TOKENS):
+            block = stream.read(min(_BLOCK_TOKENS, num_tokens - begin) * dtype.itemsize)
+            parts.append(np.flatnonzero(np.frombuffer(block, dtype) == token) + begin + 1)
+            advance(len(block))
+    file.check_unchanged()
+    ends = np.concatenate(parts)
+    if num_tokens and (not len(ends) or ends[-1] < num_tokens):
+        ends = np.append(ends, num_tokens)  # the last one lacks its token
+    return Scan({"ends": ends})
