@@ -68,7 +68,7 @@ from .lengths.lengths_plan import LengthsMinibatch as LengthsMinibatch
 from .lengths.lengths_plan import LengthsPlan as LengthsPlan
 from .lengths.plan import plan_lengths as plan_lengths
 from .maps.key import Key as Key
-from .maps.text_classes import classes as classes
+from .maps.sequence_classes import classes as classes
 from .minibatch.context_part import ContextPart as ContextPart
 from .minibatch.minibatch import Minibatch as Minibatch
 from .minibatch.minibatch_data import MinibatchData as MinibatchData

@@ -143,15 +143,15 @@ from sweephand.layouts.by_name import layout_by_name as layout_by_name
 from sweephand.layouts.by_name import layout_names as layout_names
 from sweephand.layouts.by_name import layout_of_length as layout_of_length
 from sweephand.maps.known_map import KnownMap as KnownMap
-from sweephand.maps.lengths import Lengths as Lengths
+from sweephand.maps.known_map import Lengths as Lengths
 from sweephand.maps.open_context import OpenContext as OpenContext
 from sweephand.minibatch.content_digest import sum_of_digests as sum_of_digests
 from sweephand.minibatch.share import PlannedMinibatch as PlannedMinibatch
 from sweephand.minibatch.share import Position as Position
 from sweephand.minibatch.share import Share as Share
 from sweephand.run import records as records
-from sweephand.run.appended_file import AppendedFile as AppendedFile
 from sweephand.run.locks import FileLock as FileLock
+from sweephand.run.records import AppendedFile as AppendedFile
 from sweephand.run.strict_json import to_json as to_json
 from sweephand.run.writing import replaced_file as replaced_file
 from sweephand.run.writing import writing as writing

@@ -15,7 +15,7 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus
 
 import sweephand as sh
-from sweephand.maps import measured_store
+from sweephand.maps import kept_pass
 
 
 def test_a_filter_keeps_what_it_is_true_of() -> None:
@@ -163,7 +163,7 @@ def test_processes_that_measure_at_once_measure_once(
 ) -> None:
     import fcntl
 
-    is_at_lock, lock = threading.Event(), measured_store.wait_for_lock
+    is_at_lock, lock = threading.Event(), kept_pass.wait_for_lock
 
     def noted(path: Path) -> Any:
         is_at_lock.set()
@@ -178,7 +178,7 @@ def test_processes_that_measure_at_once_measure_once(
     counting.calls = 0
     with ThreadPoolExecutor(1) as other, part.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        monkeypatch.setattr(measured_store, "wait_for_lock", noted)
+        monkeypatch.setattr(kept_pass, "wait_for_lock", noted)
         waiting = other.submit(all_of, mapped, sweeps=1)
         assert is_at_lock.wait(60)
         aside.rename(kept)

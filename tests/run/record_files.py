@@ -19,11 +19,10 @@ from sweephand.ext.follow.receipts.receipts import ReceiptFile
 from sweephand.files.index_content import IndexContent, read_index, write_index
 from sweephand.files.node_cache.entries import Entries
 from sweephand.files.node_cache.folder import Journal, JournalRecord
-from sweephand.maps.chunk_file import KEPT, MadeChunk, pack_chunk, read_chunk
-from sweephand.maps.measured_store import MEASURED
-from sweephand.run.appended_file import AppendedFile
+from sweephand.maps.kept_map import KEPT, MadeChunk, pack_chunk, read_chunk
+from sweephand.maps.kept_pass import MEASURED
 from sweephand.run.locks import wait_for_lock
-from sweephand.run.records import pack_block, resume
+from sweephand.run.records import AppendedFile, pack_block, resume
 
 Write = Callable[[Path, Sequence[int]], Iterator[int]]
 

@@ -1,16 +1,16 @@
 """Where each name that other rooms use is defined."""
 
-from .carried_counts import check_carried as check_carried
-from .carried_counts import with_counts as with_counts
+from .counts import check_carried as check_carried
+from .counts import with_counts as with_counts
+from .counts import with_loss_masks as with_loss_masks
 from .digests import function_digest as function_digest
 from .digests import split_digest as split_digest
 from .digests import with_digest as with_digest
-from .kept_input import kept_inputs as kept_inputs
+from .first_look import kept_inputs as kept_inputs
 from .known_map import KnownMap as KnownMap
-from .lengths import Lengths as Lengths
+from .known_map import Lengths as Lengths
 from .mapped import check_name as check_name
 from .mapped import map_corpus as map_corpus
-from .mask_runs import with_loss_masks as with_loss_masks
 from .measure import filtered as filtered
 from .open_context import OpenContext as OpenContext
 from .sequence_classes import By as By

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_int
@@ -12,6 +15,7 @@ from sweephand.corpus.ids import digest_of_name
 
 if TYPE_CHECKING:
     from sweephand.torch.minibatch.generators import Generator
+
 
 _OF_A_SWEEP, _OF_ALL_SWEEPS = 6, 7  # purposes: docs/order.md
 _INTEGER, _UNIFORM, _NUMPY, _TORCH = range(4)  # the purpose of a drawn word
@@ -74,8 +78,6 @@ class Key:
 
     def numpy(self) -> np.random.Generator:
         """Return a generator of NumPy, which counts with Philox."""
-        from sweephand.maps.philox import generator_of  # brings numpy.random
-
         return generator_of([self._draw(_NUMPY, number) for number in range(2)])
 
     def torch(self, device: str = "cpu") -> Generator:
@@ -118,3 +120,23 @@ class KeyContext:
     def of_all_sweeps(self) -> KeyContext:
         """Return the context of keys that are the same in all sweeps."""
         return KeyContext(*self._of, _OF_ALL_SWEEPS)
+
+
+class PhiloxKey(ISeedSequence):
+    """The key of a Philox, as its seed: given ``key=``, NumPy also asks the system for bits."""
+
+    def __init__(self, words: NDArray[np.uint64]) -> None:
+        self._words = words
+
+    def generate_state(
+        self, n_words: int, dtype: DTypeLike = np.uint32
+    ) -> NDArray[np.uint32 | np.uint64]:
+        """Return the key, of which a Philox asks for two words of uint64."""
+        assert (n_words, dtype) == (len(self._words), self._words.dtype)
+        return self._words
+
+
+def generator_of(words: Sequence[int]) -> np.random.Generator:
+    """Return ``Generator(Philox(key=words))``, three times as fast."""
+    key: Any = PhiloxKey(np.array(words, np.uint64))  # a seed, which its stubs do not know
+    return np.random.Generator(np.random.Philox(key))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,32 +17,166 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.casts import whole_number
-from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.columns import ColumnData, offsets_of, ranges
+from sweephand.corpus.corpus import Corpus, DerivedOrder, StoredCorpus
+from sweephand.corpus.ids import PartIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.one_pass import one_pass
+from sweephand.corpus.reader import Reader
 from sweephand.corpus.sample_form import SampleForm, Samples
+from sweephand.corpus.sizes import Sizing, chunks_between
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.errors import SweephandHint, shown
+from sweephand.errors import StaleError, SweephandHint, shown
 from sweephand.files.index_file import show_progress
 from sweephand.maps.digests import why_undigested
-from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook
 from sweephand.maps.history import guess_seconds
-from sweephand.maps.kept_check import KeptCheck
+from sweephand.maps.kept_pass import MeasuredStore, Sizes
 from sweephand.maps.key import Key, KeyContext
-from sweephand.maps.lengths import Lengths, sizes_and_counts
-from sweephand.maps.measured_store import MeasuredStore, Sizes
-from sweephand.maps.measuring_tasks import (
-    UNTOLD,
-    FilteringTask,
-    LengthsTask,
-    Measured,
-    MeasuringTask,
-)
+from sweephand.maps.known_map import Lengths, sizes_and_counts
 from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap, SizeOf
 from sweephand.maps.stored_streams import StoredStreams
-from sweephand.maps.task import MapTask
+from sweephand.maps.task import (
+    UNTOLD,
+    FilteringTask,
+    LengthsTask,
+    MapTask,
+    Measured,
+    MeasuringTask,
+)
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Numbers and sizes of the sequences that a map makes, at least one of each input."""
+
+    counts: NDArray[np.uint32]  # how many it makes of each
+    sizes: NDArray[np.uint32]  # in samples
+    several: bool  # whether it returns lists: of one sequence several may come
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """The first of those made of each sequence, and the end."""
+        return offsets_of(self.counts)
+
+    @cached_property
+    def origins(self) -> NDArray[np.uint64] | None:
+        """The stored sequence that each is made of; None: that of the same number."""
+        if not self.several:
+            return None
+        return np.repeat(np.arange(len(self.counts), dtype=np.uint64), self.counts)
+
+    def origins_of(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the stored sequences of the given mapped sequences."""
+        return numbers if self.origins is None else self.origins[numbers]
+
+    def parts_of(self, numbers: NDArray[np.uint64]) -> Sequence[tuple[int, int]] | None:
+        """Return part and count of each given sequence; None where each is the only part."""
+        if not self.several:
+            return None
+        origins = self.origins_of(numbers)
+        parts = numbers.astype(np.int64) - self.starts[origins]
+        return list(zip(parts.tolist(), self.counts[origins].tolist(), strict=True))
+
+    def sizing(self, stored: StoredCorpus) -> Sizing:
+        """Return the sizes of all, in the chunks of the stored sequences."""
+        return Sizing.of(self.sizes, self.chunks(stored))
+
+    def chunks(self, stored: StoredCorpus) -> _core.index.Starts:
+        """Return the first of every chunk."""
+        return chunks_between(self.starts[stored.chunk_starts.offsets()])
+
+    def corpus(self, stored: StoredCorpus, reader: Reader) -> StoredCorpus:
+        """Return the corpus of a reader's results."""
+        if not self.several:
+            return replace(stored, readers=[reader], chunks=None)
+        order = stored.order
+        if order is not None:
+            order = DerivedOrder(
+                order,
+                stored.num_sequences,
+                lambda numbers: ranges(self.starts, numbers.astype(np.int64)).astype(np.uint64),
+            )
+        ids = PartIds(stored.ids, lambda: self.starts)
+        return replace(
+            stored,
+            readers=[reader],
+            ids=ids,
+            chunks=None,
+            keys=lambda: ids.names(np.arange(len(self.sizes), dtype=np.uint64)),
+            order=order,
+        )
+
+
+_COMPARED = 4  # sequences
+_NEARLY = 1e-3  # of the largest number: processors sum in other orders
+
+
+class KeptCheck:
+    """A comparison of the first sequences of a corpus; StaleError if what is made differs."""
+
+    def __init__(
+        self,
+        stored: StoredStreams,
+        opening: OpenContext,
+        task: Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask],
+        path: str,
+    ) -> None:
+        self._stored, self._opening, self._task, self._path = stored, opening, task, path
+
+    def sizes(
+        self, kept: Sizes, heads: Mapping[str, int] | None = None, most: int = _COMPARED
+    ) -> list[Samples]:
+        """Compare sizes, and return what was made if the task keeps that."""
+        made: list[Samples] = []
+        batches = one_pass(self._stored.corpus, self._opening.ledger, 1, heads=heads)
+        with closing(batches):
+            for numbers, batch in islice(batches, min(most, _COMPARED)):
+                if len(numbers) == 0:
+                    continue
+                task = self._task(numbers, batch)
+                found: Any = self._opening.workers.run_first(task)
+                for wrong in found.wrong.values():
+                    raise wrong
+                number = int(numbers[0])
+                begin = int(kept.counts[:number].sum(dtype=np.uint64))
+                own = kept.sizes[begin : begin + int(kept.counts[number])].tolist()
+                if found.sizes[0] != own:
+                    self._refuse(task, f"sizes {found.sizes[0]} where {own} were kept")
+                made += found.made[0] if found.made else []
+        return made
+
+    def columns(self, made: Mapping[str, ColumnData], kept: list[ColumnData]) -> None:
+        """Compare the first sequences of columns with those that were made."""
+        for (name, own), other in zip(made.items(), kept, strict=True):
+            count = own.num_sequences
+            is_same = np.array_equal(own.lengths, other.lengths[:count]) and all(
+                one is None or (beside is not None and _alike(one, beside[: len(one)]))
+                for one, beside in (
+                    (own.values, other.values),
+                    (own.element_offsets, other.element_offsets),
+                    (own.indices, other.indices),
+                )
+            )
+            if not is_same:
+                self._refuse(None, f"other values of stream {name!r} than those that were kept")
+
+    def _refuse(self, task: MapTask | None, how: str) -> None:
+        raise StaleError(
+            f"it makes {how} under its version or digest: what it does depends on something "
+            "else, such as a file. Give it another version=, or delete the kept file",
+            self._path,
+            sequence=None if task is None else task.ids[0],
+        )
+
+
+def _alike(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    if one.shape != other.shape or one.dtype.kind not in "fc":
+        return bool(np.array_equal(one, other))
+    largest = float(np.abs(one[np.isfinite(one)]).max(initial=0))
+    return bool(np.allclose(one, other, rtol=0, atol=_NEARLY * largest, equal_nan=True))
+
 
 _BATCH_BYTES = 1 << 20
 _LEAST_BATCH = 256  # samples

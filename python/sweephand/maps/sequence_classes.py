@@ -1,9 +1,10 @@
-"""The class of every sequence of a corpus: by a stream of one sample, or a function."""
+"""The class of every sequence of a corpus, and texts of a stream as the numbers of classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,8 @@ from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError, shown
 from sweephand.maps.kept_pass import KeptPass
+from sweephand.maps.key import Key
+from sweephand.maps.known_map import KnownMap
 from sweephand.maps.open_context import OpenContext
 from sweephand.maps.stored_streams import StoredStreams
 
@@ -159,3 +162,116 @@ def _place(value: Any, seen: dict[tuple[type, Any], int], places: dict[str, int]
         assert name is not None
         place = seen[type(value), value] = places.setdefault(name, len(places))
     return place
+
+
+_MOST_WORDS = 60  # characters of names in a fingerprint
+
+
+class TextClasses(KnownMap):
+    """A map of texts to the numbers of their classes, as `classes` makes it.
+
+    Attributes
+    ----------
+    stream : str
+    names : list of str or None
+        Of the classes, by their numbers; None: those that the corpus has, found when it is
+        opened.
+    """
+
+    functions = ()
+
+    def __init__(self, stream: str, names: Sequence[str] | None = None) -> None:
+        self.stream = stream
+        self.names = None if names is None else list(names)
+        self.name = f"classes of {stream}"
+        if self.names is not None:
+            self.name = f"{self.name}: {_told(self.names)}"
+            self._numbers = {name: number for number, name in enumerate(self.names)}
+
+    def learned(self, corpus: Corpus, opening: OpenContext) -> TextClasses:
+        """Return the map with the names of the classes that a corpus has."""
+        if self.names is not None:
+            return self
+        return TextClasses(self.stream, classes_of(corpus, self.stream, opening).names)
+
+    def classes(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the names of the classes, by stream."""
+        return {self.stream: tuple(self.names or ())}
+
+    def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> dict[str, Any]:
+        """Return the sequence with numbers in place of texts: int64, (samples,)."""
+        if self.stream not in sequence:
+            raise ValueError(f"there is no stream {self.stream!r}, only {', '.join(sequence)}")
+        numbers = [self._number(value) for value in sequence[self.stream]]
+        return {**sequence, self.stream: np.array(numbers, np.int64)}
+
+    def _number(self, value: Any) -> int:
+        name = class_name(value)
+        if name not in self._numbers:
+            known = ", ".join(list(self._numbers)[:6])
+            raise ValueError(
+                f"{shown(name)} is none of the {len(self._numbers)} classes {known}"
+            )
+        return self._numbers[name]
+
+    def __repr__(self) -> str:
+        return f"classes({self.stream!r})"
+
+
+def classes(stream: str, names: Sequence[str] | None = None) -> TextClasses:
+    """Return a map that makes numbers of texts, such as labels, for `Deserializer.map`.
+
+    The names of the classes are kept: in ``source.streams[stream].classes``, by their numbers,
+    and in the fingerprint of a state, so that a run goes on with the same numbers or not at
+    all.
+
+    Parameters
+    ----------
+    stream : str
+        A stream of texts, or of integers or bools; without ``names`` of one sample a sequence.
+    names : sequence of str, optional
+        The classes of numbers 0, 1, ...; any other text is a `DataError`. By default all
+        classes of the corpus, integers ascending and then texts in alphabetical order: they
+        are found when it is opened, in one pass that is kept beside the index of files. Files
+        of validation that are mapped by themselves take the names of the training data.
+
+    Returns
+    -------
+    callable
+        A map of the stream to int64; other streams are unchanged.
+
+    Raises
+    ------
+    ValueError
+        If there are no names, or one comes twice.
+    TypeError
+        If an argument is of a wrong type.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"x": np.arange(3), "label": ["dog", "cat", "dog"]})
+    >>> source = sh.MinibatchSource(corpus.map(sh.classes("label")), randomize=False)
+    >>> source.next_minibatch(3)["label"].values, source.streams.label.classes
+    (array([1, 0, 1]), ('cat', 'dog'))
+    """
+    if not isinstance(stream, str):
+        raise TypeError(f"classes takes the name of a stream, got {shown(stream)}")
+    if names is None:
+        return TextClasses(stream)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"names are a list of texts, got {shown(names)}")
+    if not names or len(set(names)) < len(names):
+        twice = next((name for name in names if list(names).count(name) > 1), None)
+        problem = f"{twice!r} comes twice" if names else "got none"
+        raise ValueError(f"names are those of the classes, one each: {problem}")
+    return TextClasses(stream, names)
+
+
+def _told(names: Sequence[str]) -> str:
+    """Return the names in a few words, from which follows which they are."""
+    listed = ", ".join(names)
+    if len(listed) <= _MOST_WORDS and not any("," in name for name in names):
+        return listed
+    digest = blake2b("\0".join(names).encode("utf-8", "surrogateescape"), digest_size=8)
+    return f"{len(names)} #{digest.hexdigest()}"

@@ -13,9 +13,8 @@ from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.maps.digests import function_digest, with_digest
 from sweephand.maps.key import Key
-from sweephand.maps.known_map import KnownMap
-from sweephand.maps.lengths import Lengths
-from sweephand.maps.stream_sequences import StreamSequences
+from sweephand.maps.known_map import KnownMap, Lengths
+from sweephand.maps.stored_streams import StreamSequences
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus
