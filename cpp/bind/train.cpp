@@ -70,7 +70,7 @@ Tensors tensors_at(const std::vector<std::uintptr_t>& addresses,
 
 py::tuple to_python(Findings&& findings) {
   return to_arrays_of(std::move(findings.num_nan), std::move(findings.num_inf),
-                      std::move(findings.num_small), std::move(findings.sum_of_squares));
+                      std::move(findings.num_small), std::move(findings.norms));
 }
 
 template <Findings (*Pass)(std::span<const Tensor>, const UnscaleOptions&)>

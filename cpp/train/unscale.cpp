@@ -80,8 +80,12 @@ constexpr std::size_t kWideElements = 100'000;
 template <class Element>
 constexpr bool kIsHalf = std::is_same_v<Element, Float16>;
 
+// Of a double above 2^512 the square is infinite: then those of smaller numbers are added up.
+constexpr double kSmaller = 0x1p-600;
+
 struct PieceFindings {
   Scanned scanned;
+  double smaller_squares = 0;  // of the values divided by the scale, times kSmaller
   std::uint64_t num_nan = 0;
   std::uint64_t num_inf = 0;
 };
@@ -94,6 +98,8 @@ void count_nonfinite(const Tensor& run, const ScanRule& division, bool in_place,
     const auto value = in_place ? Element::load(stored) : quotient<Element>(stored, division);
     findings.num_nan += std::isnan(value) ? 1 : 0;
     findings.num_inf += std::isinf(value) ? 1 : 0;
+    const double smaller = static_cast<double>(value) * kSmaller;
+    findings.smaller_squares += smaller * smaller;
   }
 }
 
@@ -103,15 +109,21 @@ Findings gather(std::span<const Tensor> gradients, std::span<const TensorPiece> 
   Findings findings{.num_nan = std::vector<std::uint64_t>(count),
                     .num_inf = std::vector<std::uint64_t>(count),
                     .num_small = std::vector<std::uint64_t>(count),
-                    .sum_of_squares = std::vector<double>(count)};
+                    .norms = std::vector<double>(count)};
+  std::vector<double> smaller_squares(count);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const std::size_t tensor = pieces[i].tensor;
     findings.num_nan[tensor] += by_piece[i].num_nan;
     findings.num_inf[tensor] += by_piece[i].num_inf;
     findings.num_small[tensor] += pieces[i].size - by_piece[i].scanned.num_large;
-    findings.sum_of_squares[tensor] += by_piece[i].scanned.sum_of_squares;
+    findings.norms[tensor] += by_piece[i].scanned.sum_of_squares;
+    smaller_squares[tensor] += by_piece[i].smaller_squares;
   }
-  for (double& sum : findings.sum_of_squares) sum = sum / scale / scale;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double sum = findings.norms[i] / scale / scale;
+    findings.norms[i] =
+        std::isfinite(sum) ? std::sqrt(sum) : std::sqrt(smaller_squares[i]) / kSmaller;
+  }
   return findings;
 }
 

@@ -15,7 +15,7 @@ struct Findings {
   std::vector<std::uint64_t> num_nan;  // among the unscaled values
   std::vector<std::uint64_t> num_inf;
   std::vector<std::uint64_t> num_small;  // below 2^-14 as they came, or 0 when unscaled
-  std::vector<double> sum_of_squares;    // of the values divided by the scale, before rounding
+  std::vector<double> norms;             // of the values divided by the scale
 };
 
 struct UnscaleOptions {

@@ -11,12 +11,45 @@
 namespace sweephand {
 namespace {
 
-constexpr std::size_t kChunk = 2048;  // elements whose gradients are converted at a time
+constexpr std::size_t kChunk = 1024;  // elements whose gradients are converted at a time
+
+// Where weights are: in an array of their own.
+template <class T>
+struct Whole {
+  T* const __restrict values;
+
+  T load(std::size_t i) const noexcept { return values[i]; }
+  void store(std::size_t i, T value) const noexcept { values[i] = value; }
+  void prefetch(std::size_t i) const noexcept { prefetch_ahead(values + i); }
+};
+
+// Or as the masters of bfloat16 parameters: the bits of a float32 are the parameter, less one
+// if the first of the lower bits raised it, and the lower bits. They are rounded half up, which
+// the lower bits undo; rounding to even they could not.
+struct Halves {
+  std::uint16_t* const __restrict upper;
+  std::uint16_t* const __restrict lower;
+
+  float load(std::size_t i) const noexcept {
+    const std::uint32_t raised = std::uint32_t{upper[i]} - (lower[i] >> 15U);
+    return std::bit_cast<float>((raised << 16U) | lower[i]);
+  }
+  void store(std::size_t i, float value) const noexcept {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;  // must not be rounded to 0
+    upper[i] = static_cast<std::uint16_t>(is_nan ? 0x7fc0U : (bits + 0x8000U) >> 16U);
+    lower[i] = static_cast<std::uint16_t>(is_nan ? 0U : bits);
+  }
+  void prefetch(std::size_t i) const noexcept {
+    prefetch_ahead(upper + i);
+    prefetch_ahead(lower + i);
+  }
+};
 
 // A run of weights. A rule without moments does not read the moments.
-template <class T>
+template <class T, class Weights>
 struct Run {
-  T* weights;
+  Weights weights;
   T* first;
   T* second;
   const T* gradient;
@@ -24,11 +57,11 @@ struct Run {
 };
 
 // Moves `size` elements from `begin` on.
-template <class T, class Formula>
-[[gnu::always_inline]] inline void move_some(const Run<T>& run, std::size_t begin,
+template <class T, class Weights, class Formula>
+[[gnu::always_inline]] inline void move_some(const Run<T, Weights>& run, std::size_t begin,
                                              std::size_t size, const UpdateOptions& options,
                                              const Formula& formula) {
-  T* const __restrict weights = run.weights + begin;
+  const Weights weights = run.weights;
   T* const __restrict first = run.first + begin;
   T* const __restrict second = run.second + begin;
   const T* const __restrict gradient = run.gradient + begin;
@@ -37,17 +70,18 @@ template <class T, class Formula>
   const auto rate = static_cast<T>(options.rate);
   for (std::size_t i = 0; i < size; ++i) {
     const T moved = formula(gradient[i] * factor, first[i], second[i]);
-    weights[i] = decay * weights[i] - rate * moved;
+    weights.store(begin + i, decay * weights.load(begin + i) - rate * moved);
   }
 }
 
-template <class T, class Formula>
-[[gnu::always_inline]] inline void move_run(const Run<T>& run, const UpdateOptions& options,
+template <class T, class Weights, class Formula>
+[[gnu::always_inline]] inline void move_run(const Run<T, Weights>& run,
+                                            const UpdateOptions& options,
                                             const Formula& formula) {
   constexpr std::size_t kLine = 64 / sizeof(T);
   std::size_t begin = 0;
   for (; begin + kLine <= run.size; begin += kLine) {
-    prefetch_ahead(run.weights + begin);
+    run.weights.prefetch(begin);
     prefetch_ahead(run.first + begin);
     prefetch_ahead(run.second + begin);
     prefetch_ahead(run.gradient + begin);
@@ -56,26 +90,21 @@ template <class T, class Formula>
   move_some(run, begin, run.size - begin, options, formula);
 }
 
-template <class T, class Formula>
-void move_portable(const Run<T>& run, const UpdateOptions& options, const Formula& formula) {
-  move_run(run, options, formula);
-}
-
 #ifdef __x86_64__
-// The same loop, made of wider instructions by the compiler.
-template <class T, class Formula>
-[[gnu::target("avx2")]] void move_avx2(const Run<T>& run, const UpdateOptions& options,
-                                       const Formula& formula) {
-  move_run(run, options, formula);
+template <class Loop>
+[[gnu::target("avx2")]] void run_avx2(const Loop& loop) {
+  loop();
 }
 #endif
 
-template <class T, class Formula>
-void move(const Run<T>& run, const UpdateOptions& options, const Formula& formula) {
+// Runs a loop, made of wider instructions by the compiler where the machine has them.
+// REQUIRES: it is always_inline
+template <class Loop>
+void run_wide(const Loop& loop) {
 #ifdef __x86_64__
-  if (cpu().avx2) return move_avx2(run, options, formula);
+  if (cpu().avx2) return run_avx2(loop);
 #endif
-  move_portable(run, options, formula);
+  loop();
 }
 
 // The elements of `run` as T: themselves if they are, else converted into `buffer`.
@@ -88,8 +117,10 @@ const T* read(const Tensor& run, std::span<T> buffer) {
     if constexpr (std::is_same_v<Element, Float16> && std::is_same_v<T, float>) {
       widen_float16(elements, buffer.first(run.size));
     } else {
-      std::ranges::transform(elements, buffer.begin(), [](Stored stored) {
-        return static_cast<T>(Element::load(stored));
+      run_wide([&]() __attribute__((always_inline)) {
+        for (std::size_t i = 0; i < run.size; ++i) {
+          buffer[i] = static_cast<T>(Element::load(elements[i]));
+        }
       });
     }
     return buffer.data();
@@ -109,61 +140,38 @@ void take_over(const Tensor& run, std::span<float> weights) {
   }
 }
 
-// The masters of bfloat16 parameters: the bits of a float32 are the parameter, less one if the
-// first of the lower bits raised it, and the lower bits.
-void join(const Slot& slot, std::size_t begin, std::span<float> masters) {
-  const auto* const upper = slot.parameter.as<std::uint16_t>() + begin;
-  const auto* const lower = slot.weights.as<std::uint16_t>() + begin;
-  for (std::size_t i = 0; i < masters.size(); ++i) {
-    const std::uint32_t raised = std::uint32_t{upper[i]} - (lower[i] >> 15U);
-    masters[i] = std::bit_cast<float>((raised << 16U) | lower[i]);
-  }
-}
-
-// Rounds masters half up, which the lower bits undo; rounding to even they could not.
-void split(std::span<const float> masters, const Slot& slot, std::size_t begin) {
-  auto* const upper = slot.parameter.as<std::uint16_t>() + begin;
-  auto* const lower = slot.weights.as<std::uint16_t>() + begin;
-  for (std::size_t i = 0; i < masters.size(); ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(masters[i]);
-    const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;  // must not be rounded to 0
-    upper[i] = static_cast<std::uint16_t>(is_nan ? 0x7fc0U : (bits + 0x8000U) >> 16U);
-    lower[i] = static_cast<std::uint16_t>(is_nan ? 0U : bits);
-  }
-}
-
 template <class T, class Formula>
 void update_piece(const Slot& slot, const TensorPiece& piece, const UpdateOptions& options,
                   const Formula& formula) {
   std::array<T, kChunk> buffer;
-  std::array<T, kChunk> masters;
-  const bool is_split = slot.weights.type == ElementType::kBFloat16;
   const std::size_t end = piece.begin + piece.size;
   for (std::size_t begin = piece.begin; begin < end; begin += kChunk) {
     const std::size_t size = std::min(kChunk, end - begin);
-    T* const weights = is_split ? masters.data() : slot.weights.as<T>() + begin;
-    const auto moment = [&](const Tensor& all) {
-      return all.data == slot.weights.data ? weights : all.as<T>() + begin;
+    const T* const gradient = read<T>(slot.gradient.part(begin, size), buffer);
+    const auto move = [&](auto weights) {
+      const Run<T, decltype(weights)> run{.weights = weights,
+                                          .first = slot.first_moment.as<T>() + begin,
+                                          .second = slot.second_moment.as<T>() + begin,
+                                          .gradient = gradient,
+                                          .size = size};
+      run_wide([&]() __attribute__((always_inline)) { move_run(run, options, formula); });
     };
     if constexpr (std::is_same_v<T, float>) {
-      if (is_split) {
-        join(slot, begin, {weights, size});
-      } else if (slot.parameter.data != slot.weights.data) {
-        take_over(slot.parameter.part(begin, size), {weights, size});
+      if (slot.weights.type == ElementType::kBFloat16) {
+        move(Halves{slot.parameter.as<std::uint16_t>() + begin,
+                    slot.weights.as<std::uint16_t>() + begin});
+        continue;
       }
     }
-    const Run<T> run{.weights = weights,
-                     .first = moment(slot.first_moment),
-                     .second = moment(slot.second_moment),
-                     .gradient = read<T>(slot.gradient.part(begin, size), buffer),
-                     .size = size};
-    move(run, options, formula);
+    T* const weights = slot.weights.as<T>() + begin;
+    const bool has_image = slot.parameter.data != slot.weights.data;
     if constexpr (std::is_same_v<T, float>) {
-      if (is_split) {
-        split({weights, size}, slot, begin);
-      } else if (slot.parameter.data != slot.weights.data) {
-        round_to_float16({run.weights, size},
-                         {slot.parameter.as<std::uint16_t>() + begin, size});
+      if (has_image) take_over(slot.parameter.part(begin, size), {weights, size});
+    }
+    move(Whole<T>{weights});
+    if constexpr (std::is_same_v<T, float>) {
+      if (has_image) {
+        round_to_float16({weights, size}, {slot.parameter.as<std::uint16_t>() + begin, size});
       }
     }
   }

@@ -30,9 +30,10 @@ struct Sgd {
   }
 };
 
-// v = momentum * v + gain * g;  v
-struct Momentum {
-  static constexpr auto kName = "Momentum";
+// v = momentum * v + gain * g;  v or, looking ahead, momentum * v + gain * g
+template <bool kLooksAhead>
+struct WithMomentum {
+  static constexpr auto kName = kLooksAhead ? "Nesterov" : "Momentum";
   static constexpr auto kConstants = std::array{"momentum", "gain"};
   double momentum;
   double gain;
@@ -42,27 +43,12 @@ struct Momentum {
     return [momentum = static_cast<T>(momentum), gain = static_cast<T>(gain)](
                T gradient, T& velocity, T&) __attribute__((always_inline)) {
       velocity = momentum * velocity + gain * gradient;
-      return velocity;
+      return kLooksAhead ? momentum * velocity + gain * gradient : velocity;
     };
   }
 };
-
-// v as above;  momentum * v + gain * g
-struct Nesterov {
-  static constexpr auto kName = "Nesterov";
-  static constexpr auto kConstants = std::array{"momentum", "gain"};
-  double momentum;
-  double gain;
-
-  template <class T>
-  auto on() const {
-    return [momentum = static_cast<T>(momentum), gain = static_cast<T>(gain)](
-               T gradient, T& velocity, T&) __attribute__((always_inline)) {
-      velocity = momentum * velocity + gain * gradient;
-      return momentum * velocity + gain * gradient;
-    };
-  }
-};
+using Momentum = WithMomentum<false>;
+using Nesterov = WithMomentum<true>;
 
 // m = beta_1 * m + (1 - beta_1) * g;  v = beta_2 * v + (1 - beta_2) * g * g
 // m / (sqrt(v) * root_scale + epsilon)

@@ -40,7 +40,7 @@ def check(array: NDArray, scale: float) -> None:
         exact = before.astype(wide(array.dtype)) / wide(array.dtype)(scale)
         quotient = exact.astype(array.dtype)
         values = before.astype(np.float64)
-        sum_of_squares = float(np.sum((values / scale) ** 2))
+        norm = float(np.linalg.norm(values / scale))
     kept = np.isnan(values) | (np.abs(values) >= SMALLEST)
 
     seen = pass_over(array, scale, in_place=False)
@@ -56,9 +56,7 @@ def check(array: NDArray, scale: float) -> None:
     vanished = (quotient == 0) & kept
     assert done.small.sum() == seen.small.sum() + vanished.sum()
     for findings in (seen, done):
-        assert findings.sum_of_squares[0] == pytest.approx(
-            sum_of_squares, rel=1e-6, nan_ok=True
-        )
+        assert findings.norms[0] == pytest.approx(norm, rel=1e-6, nan_ok=True)
         worst = Cause.NAN if findings.num_nan else Cause.INF if findings.num_inf else Cause.OK
         assert findings.cause is worst
         assert findings.bad_parameters == (() if worst is Cause.OK else ("w",))
@@ -123,6 +121,19 @@ def test_the_norm_is_that_of_all_tensors_and_does_not_depend_on_threads() -> Non
     whole = np.concatenate(arrays).astype(np.float64) / 8
     assert findings[0].gradient_norm == pytest.approx(np.linalg.norm(whole), rel=1e-12)
     assert len({one.gradient_norm for one in findings}) == 1
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25, 3.0])
+@pytest.mark.parametrize("largest", [3e150, 3e200, 3e307])
+def test_norms_of_float64_whose_squares_overflow_are_finite(
+    largest: float, scale: float
+) -> None:
+    array = np.array([largest, 4 / 3 * largest, 0, 1e-300] * 2**15) / 1000
+    norm = 5 / 3 * largest / 1000 * math.sqrt(2**15) / scale
+    for in_place in (False, True):
+        findings = pass_over(array, scale, in_place=in_place)
+        assert findings.cause is Cause.OK
+        assert findings.gradient_norm == pytest.approx(norm, rel=1e-12)
 
 
 def test_underflow_is_the_share_of_what_float16_cannot_hold_well() -> None:

@@ -177,7 +177,7 @@ class DeviceFindings(Findings):
         return self._count(Tensor.isinf, math.isinf)
 
     @cached_property
-    def norms(self) -> list[float]:
+    def norms(self) -> list[float]:  # type: ignore[override]
         """The Euclidean norm of each gradient."""
         norms = [0.0] * len(self.names)
         for numbers, found in self._norms:

@@ -55,11 +55,7 @@ class Findings(ABC):
     # how many elements of each gradient are NaN; infinite
     nan: Sequence[int] | NDArray[np.uint64]
     inf: Sequence[int] | NDArray[np.uint64]
-
-    @property
-    @abstractmethod
-    def norms(self) -> Sequence[float]:
-        """The Euclidean norm of each gradient."""
+    norms: Sequence[float] | NDArray[np.float64]  # the Euclidean norm of each
 
     @property
     def cause(self) -> Cause:
@@ -106,12 +102,7 @@ class ArrayFindings(Findings):
     # how many elements are too small: zero or subnormal as a float16 before unscaling, or zero
     # after it
     small: NDArray[np.uint64]
-    sum_of_squares: NDArray[np.float64]  # of the unscaled elements
-
-    @property
-    def norms(self) -> Sequence[float]:
-        """The Euclidean norm of each gradient."""
-        return list(np.sqrt(self.sum_of_squares))
+    norms: NDArray[np.float64]
 
     @property
     def underflow(self) -> float:
