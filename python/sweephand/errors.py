@@ -1,8 +1,11 @@
-"""Errors, with their place in the data, and foreign text made safe to print in them."""
+"""Errors, with their place in the data, and foreign text made safe to print in them.
+
+Programs tell kinds of errors apart by ``code``, which stays when names and messages change.
+"""
 
 import re
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 # Control characters, which may move the cursor, ring, or retitle a terminal; marks that turn
 # the direction of text; and halves of surrogate pairs, which no terminal takes.
@@ -88,11 +91,19 @@ class DataError(Exception):
     line : int, optional
         The line of a text file, from 1.
 
+    Attributes
+    ----------
+    code : str
+        ``"damaged-data"``. Every error of the package has a code, which no version changes:
+        ``"stale-data"``, ``"wrong-state"``, ``"loss-scale"``, ``"lost-worker"``, ...
+
     Examples
     --------
     >>> str(DataError("length checksum mismatch", "shard-3.tfrecord", 4096, None, "labels", 17))
     "shard-3.tfrecord @ 4096 [stream 'labels', sequence 17]: length checksum mismatch"
     """
+
+    code: ClassVar[str] = "damaged-data"
 
     def __init__(
         self,
@@ -170,6 +181,8 @@ class StaleError(DataError):
     train.jsonl the file changed
     """
 
+    code: ClassVar[str] = "stale-data"
+
 
 class StateError(ValueError):
     """A checkpoint state does not fit this source, or is malformed.
@@ -185,6 +198,8 @@ class StateError(ValueError):
     ...     print(str(error).partition(": ")[2])
     seed is 2 here and 1 in the state
     """
+
+    code: ClassVar[str] = "wrong-state"
 
 
 class SweephandHint(UserWarning):
@@ -202,6 +217,8 @@ class SweephandHint(UserWarning):
     >>> given[0].category.__name__
     'SweephandHint'
     """
+
+    code: ClassVar[str] = "hint"
 
 
 class LossScaleError(RuntimeError):
@@ -235,6 +252,8 @@ class LossScaleError(RuntimeError):
     1 inf ('w',)
     """
 
+    code: ClassVar[str] = "loss-scale"
+
     def __init__(
         self,
         message: str,
@@ -259,6 +278,8 @@ class LossScaleError(RuntimeError):
 
 class ArgumentTypeError(TypeError, ValueError):
     """An argument of a wrong type, where users of earlier toolkits may expect either error."""
+
+    code: ClassVar[str] = "wrong-call"
 
 
 class UnquotedMessage(str):

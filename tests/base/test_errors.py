@@ -10,12 +10,26 @@ from hypothesis import strategies as st
 
 import sweephand as sh
 from sweephand import _core
+from sweephand.base.public_names import importable_names
 from sweephand.errors import printable
 
 # what() ends at a NUL character, and surrogates are no UTF-8.
 characters = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 names = st.none() | st.text(characters, max_size=10)
 numbers = st.none() | st.integers(0, 2**64 - 1)
+
+
+def test_public_errors_have_the_codes_that_programs_read() -> None:
+    names = [(room, name) for room in (sh, sh.train) for name in importable_names(room)]
+    kinds = [getattr(room, name) for room, name in names if name.endswith(("Error", "Hint"))]
+    assert {kind.__name__: kind.code for kind in kinds} == {
+        "DataError": "damaged-data",
+        "LossScaleError": "loss-scale",
+        "SpikeError": "loss-spike",
+        "StaleError": "stale-data",
+        "StateError": "wrong-state",
+        "SweephandHint": "hint",
+    }
 
 
 def test_an_error_reads_place_first_then_reason() -> None:

@@ -22,6 +22,7 @@ def test_a_wrong_usage_says_where_and_what_to_do(tokens: Path, call: Call) -> No
     assert (answer.code, answer.err) == (2, "")
     assert answer.facts == {
         "ok": False,
+        "code": "wrong-usage",
         "error": "argument --size: must be positive, got '0'",
         "where": {"command": "plan"},
         "hint": "sweephand plan --help",
@@ -34,6 +35,7 @@ def test_an_error_of_the_data_has_its_place(tmp_path: Path, call: Call) -> None:
     answer = call("info", path, "--json")
     assert (answer.code, answer.err) == (1, "")
     facts = answer.facts
+    assert facts["code"] == "damaged-data"
     assert facts["where"]["command"] == "info"
     assert facts["where"]["file"].endswith("x.jsonl")
     assert facts["where"]["line"] == 2
@@ -47,6 +49,7 @@ def test_a_package_that_is_missing_is_the_hint(
     answer = call("plan", tokens, "--png", tmp_path / "x.png", "--json")
     assert answer.code == 1
     assert answer.facts["hint"] == "pip install 'sweephand[plot]'"
+    assert answer.facts["code"] == "missing-package"
 
 
 def test_an_interruption_keeps_its_exit_code(
@@ -59,6 +62,7 @@ def test_an_interruption_keeps_its_exit_code(
     assert call("info", tokens).code == 130
     answer = call("info", tokens, "--json")
     assert (answer.code, answer.facts["error"]) == (130, "interrupted")
+    assert answer.facts["code"] == "interrupted"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

@@ -115,7 +115,7 @@ def test_under_json_it_is_json_with_the_same_exit_code(
     out, err = capsys.readouterr()
     assert err == ""
     facts = json.loads(out)
-    assert set(facts) == {"ok", "error", "where", "hint"}
+    assert set(facts) == {"ok", "error", "code", "where", "hint"}
     assert facts["ok"] is False
     assert "\n" not in facts["error"]
     for words in typed.says:

@@ -11,6 +11,12 @@ from typing import Any
 Answer = dict[str, Any]
 
 _PLACE = ("file", "offset", "line", "chunk", "stream", "sequence")
+_CODES: dict[type[BaseException], str] = {
+    KeyboardInterrupt: "interrupted",
+    ImportError: "missing-package",
+    OSError: "unreadable-file",
+    BaseException: "wrong-call",
+}
 
 
 class WrongUsage(Exception):
@@ -26,6 +32,8 @@ class WrongUsage(Exception):
         How it is called.
     """
 
+    code = "wrong-usage"
+
     def __init__(self, message: str, program: str, usage: str) -> None:
         super().__init__(message)
         self.command = program.partition(" ")[2]
@@ -39,6 +47,7 @@ def error_facts(error: BaseException, message: str, command: str) -> Answer:
         place["file"] = error.filename
     return {
         "ok": False,
+        "code": _code(error),
         "error": message,
         "where": {
             "command": command or None,
@@ -46,6 +55,14 @@ def error_facts(error: BaseException, message: str, command: str) -> Answer:
         },
         "hint": _hint(error, message, command),
     }
+
+
+def _code(error: BaseException) -> str:
+    """Return the code of an error of ours, or that of a kind of Python's errors."""
+    code = getattr(error, "code", None)
+    if isinstance(code, str):
+        return code
+    return next(code for kind, code in _CODES.items() if isinstance(error, kind))
 
 
 def _hint(error: BaseException, message: str, command: str) -> str | None:

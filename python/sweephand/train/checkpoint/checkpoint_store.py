@@ -51,6 +51,8 @@ def refuse_file(folder: Path) -> None:
 class FolderInUseError(BlockingIOError):
     """Another run is saving into the folder."""
 
+    code = "folder-in-use"
+
 
 class FolderLock:
     """The lock on a folder of checkpoints, which is created if it is missing."""
@@ -185,6 +187,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
 
 class OtherFormatError(StateError):
     """A checkpoint is complete, but in a format that this version does not read."""
+
+    code = "other-format"
 
 
 class Checkpoint:

@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ class WorkerError(RuntimeError):
     >>> str(error), error.ranks
     ('rank 3 of 8 has left', (3,))
     """
+
+    code: ClassVar[str] = "lost-worker"
 
     def __init__(self, message: str, ranks: tuple[int, ...] = ()) -> None:
         super().__init__(message, ranks)  # positional, so that it pickles

@@ -32,6 +32,8 @@ class SpikeError(RuntimeError):
     'a spike in step 7, and action says stop'
     """
 
+    code = "loss-spike"
+
 
 @dataclass(frozen=True)
 class Spike:
