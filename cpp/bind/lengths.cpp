@@ -15,9 +15,13 @@ namespace {
 using Counts = Array<std::uint32_t>;
 
 void bind_rules(py::module_& room) {
+  py::enum_<Width>(room, "Width")
+      .value("OWN", Width::kOwn)
+      .value("WIDEST", Width::kWidest)
+      .value("EQUAL", Width::kEqual);
   py::class_<RowRule>(room, "RowRule")
-      .def(py::init<std::uint32_t, std::uint64_t, bool>(), "row_length"_a, "look_ahead"_a,
-           "keeps_order"_a);
+      .def(py::init<std::uint32_t, std::uint64_t, bool, Width>(), "row_length"_a,
+           "look_ahead"_a, "keeps_order"_a, "width"_a);
   py::class_<DealRule>(room, "DealRule")
       .def(py::init<std::uint32_t, std::uint32_t, std::optional<Cost>, std::uint64_t,
                     std::uint64_t>(),
@@ -34,20 +38,21 @@ void bind_rows(py::module_& room) {
                              [](const LaidPieces& laid) { return copy_to_numpy(laid.loads); });
   py::class_<WorkerRows>(room, "WorkerRows")
       .def(py::init([](const Counts& sequences, const Counts& firsts, const Counts& sizes,
-                       const Counts& cells, const Counts& group_of, std::uint32_t num_groups,
+                       const Counts& cells, const Counts& marks, const Counts& group_of,
                        bool in_row, const RowRule& rule, const std::vector<Counts>& counts,
                        const std::vector<std::uint32_t>& limits, const DealRule& dealing) {
              std::vector<Load> loads;
              for (std::size_t i = 0; i < counts.size(); ++i)
                loads.push_back({.counts = view(counts[i]), .limit = limits.at(i)});
-             const LengthPieces pieces{view(sequences), view(firsts), view(sizes), view(cells)};
-             const Together together{view(group_of), num_groups, in_row};
+             const LengthPieces pieces{view(sequences), view(firsts), view(sizes), view(cells),
+                                       view(marks)};
+             const Together together{view(group_of), in_row};
              return without_gil(
                  [&] { return rows_of_workers(pieces, together, rule, loads, dealing); });
            }),
-           "sequences"_a, "firsts"_a, "sizes"_a, "cells"_a, "group_of"_a, "num_groups"_a,
-           "in_row"_a, "rule"_a, "counts"_a, "limits"_a, "dealing"_a)
-      .def_property_readonly("most", &WorkerRows::most)
+           "sequences"_a, "firsts"_a, "sizes"_a, "cells"_a, "marks"_a, "group_of"_a, "in_row"_a,
+           "rule"_a, "counts"_a, "limits"_a, "dealing"_a)
+      .def_property_readonly("num_micro_batches", &WorkerRows::num_micro_batches)
       .def_property_readonly("left",
                              [](const WorkerRows& rows) { return copy_to_numpy(rows.left); })
       .def("lay", &lay, "num_micro_batches"_a, NoGil());
@@ -66,20 +71,21 @@ void bind_lengths(py::module_& room) {
         return to_numpy_without_gil([&] { return deal_evenly(wide, num_takers, wide.size()); });
       },
       "costs"_a, "num_takers"_a);
-  // `cells` is a table of four columns: see MicroBatch.
+  py::class_<PlacedPieces>(room, "PlacedPieces")
+      .def(py::init([](const Array<std::uint64_t>& sequences, const Counts& firsts,
+                       const Counts& sizes, const Counts& wholes, const Counts& cells) {
+             return PlacedPieces{to_vector(sequences), to_vector(firsts), to_vector(sizes),
+                                 to_vector(wholes), to_vector(cells)};
+           }),
+           "sequences"_a, "firsts"_a, "sizes"_a, "wholes"_a, "cells"_a);
   room.def(
-      "plan_of_micro_batch",
-      [](const Array<std::uint64_t>& sequences, const Counts& sizes, const Counts& cells,
-         std::uint32_t num_rows, std::uint32_t row_length, const Request& request,
-         const PieceCount& counted, std::uint64_t global_rows) {
-        static_assert(sizeof(Cell) == 4 * sizeof(std::uint32_t));
-        const std::span table(reinterpret_cast<const Cell*>(cells.data()),
-                              static_cast<std::size_t>(cells.size()) / 4);
-        return plan_of({view(sequences), view(sizes), table, num_rows, row_length}, request,
-                       counted, global_rows);
+      "count_pieces",
+      [](const PlacedPieces& pieces, const std::optional<std::shared_ptr<Corpus>>& masked) {
+        return count_pieces(pieces, masked ? (*masked)->masks.get() : nullptr);
       },
-      "sequences"_a, "sizes"_a, "cells"_a, "num_rows"_a, "row_length"_a, "request"_a,
-      "counted"_a, "global_rows"_a);
+      "pieces"_a, "masked"_a);
+  room.def("plan_of_pieces", &plan_of, "pieces"_a, "request"_a, "counted"_a, "num_rows"_a,
+           "row_length"_a, "global_rows"_a);
 }
 
 }  // namespace sweephand

@@ -2,9 +2,12 @@
 
 #include "base/mix.hpp"
 #include "compose/micro_batches.hpp"
+#include "compose/planner.hpp"
 #include "compose/share.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -19,26 +22,46 @@ std::span<const std::uint32_t> members_of(const Rows& rows, std::size_t row) {
   return std::span(rows.members).subspan(begin, rows.ends[row] - begin);
 }
 
-// The members of every group, ascending: rows of pieces, one a group.
-Rows groups_as_rows(const Together& together) {
+void append(Rows& rows, std::span<const std::uint32_t> members) {
+  rows.members.insert(rows.members.end(), members.begin(), members.end());
+  rows.ends.push_back(static_cast<std::uint32_t>(rows.members.size()));
+}
+
+// The members of every group, ascending, in the order of their first ones: rows, one a group.
+Rows groups_as_rows(std::span<const std::uint32_t> group_of) {
+  std::vector<Numbers> members(group_of.empty() ? 0
+                                                : std::size_t{std::ranges::max(group_of)} + 1);
+  Numbers in_order;
+  for (std::uint32_t i = 0; i < group_of.size(); ++i) {
+    if (members[group_of[i]].empty()) in_order.push_back(group_of[i]);
+    members[group_of[i]].push_back(i);
+  }
   Rows groups;
-  groups.ends.resize(together.num_groups);
-  for (const std::uint32_t group : together.group_of) ++groups.ends[group];
-  std::partial_sum(groups.ends.begin(), groups.ends.end(), groups.ends.begin());
-  groups.members.resize(together.group_of.size());
-  for (std::size_t i = together.group_of.size(); i-- > 0;)
-    groups.members[--groups.ends[together.group_of[i]]] = static_cast<std::uint32_t>(i);
-  for (std::uint32_t g = 0; g + 1 < together.num_groups; ++g)
-    groups.ends[g] = groups.ends[g + 1];
-  if (!groups.ends.empty())
-    groups.ends.back() = static_cast<std::uint32_t>(groups.members.size());
+  for (const std::uint32_t group : in_order) append(groups, members[group]);
   return groups;
 }
 
-// Numbers of chosen places, in place of the places.
-Rows renamed(Rows rows, std::span<const std::uint32_t> names) {
-  for (std::uint32_t& member : rows.members) member = names[member];
-  return rows;
+// The bits that any of the members has.
+std::uint32_t marks_of(std::span<const std::uint32_t> members,
+                       std::span<const std::uint32_t> marks) {
+  if (marks.empty()) return 0;
+  return std::accumulate(members.begin(), members.end(), 0U,
+                         [&](std::uint32_t all, std::uint32_t i) { return all | marks[i]; });
+}
+
+Numbers marks_of_rows(const Rows& rows, std::span<const std::uint32_t> marks) {
+  Numbers found(rows.ends.size());
+  for (std::size_t row = 0; row < found.size(); ++row)
+    found[row] = marks_of(members_of(rows, row), marks);
+  return found;
+}
+
+// The numbers of items with equal marks, those without any last.
+std::map<std::uint32_t, Numbers, std::greater<>> by_marks(
+    std::span<const std::uint32_t> marks) {
+  std::map<std::uint32_t, Numbers, std::greater<>> found;
+  for (std::uint32_t i = 0; i < marks.size(); ++i) found[marks[i]].push_back(i);
+  return found;
 }
 
 // Rows whose members are themselves rows.
@@ -55,80 +78,111 @@ Rows joined(const Rows& rows, const Rows& inner) {
   return whole;
 }
 
-Rows pack(std::span<const std::uint32_t> cells, const RowRule& rule,
-          std::span<const Load> loads) {
-  return rule.keeps_order ? pack_in_order_within(cells, rule.row_length, loads, rule.look_ahead)
-                          : pack_largest_first_within(cells, rule.row_length, loads);
-}
+// What is packed: pieces, or groups of them that are not cut.
+struct Items {
+  std::span<const std::uint32_t> cells;
+  std::span<const std::uint32_t> marks;
+  std::span<const Load> loads;
+};
 
-// Some of the items alone: their cells and loads.
-class Chosen {
+// The items of each row, taken together as one.
+class Summed {
  public:
-  Chosen(std::span<const std::uint32_t> places, std::span<const std::uint32_t> cells,
-         std::span<const Load> loads)
-      : cells_(taken(places, cells)) {
-    for (const Load& load : loads) counts_.push_back(taken(places, load.counts));
-    for (std::size_t i = 0; i < loads.size(); ++i)
-      loads_.push_back({.counts = counts_[i], .limit = loads[i].limit});
+  Summed(const Rows& rows, const Items& items) : cells_(summed(rows, items.cells)) {
+    if (!items.marks.empty()) marks_ = marks_of_rows(rows, items.marks);
+    for (const Load& load : items.loads) counts_.push_back(summed(rows, load.counts));
+    for (std::size_t i = 0; i < counts_.size(); ++i)
+      loads_.push_back({.counts = counts_[i], .limit = items.loads[i].limit});
   }
 
-  std::span<const std::uint32_t> cells() const { return cells_; }
-  std::span<const Load> loads() const { return loads_; }
+  Items items() const { return {cells_, marks_, loads_}; }
 
  private:
-  static Numbers taken(std::span<const std::uint32_t> places,
-                       std::span<const std::uint32_t> all) {
-    Numbers some(places.size());
-    std::ranges::transform(places, some.begin(), [&](std::uint32_t i) { return all[i]; });
-    return some;
+  static Numbers summed(const Rows& rows, std::span<const std::uint32_t> counts) {
+    Numbers sums(rows.ends.size());
+    for (std::size_t row = 0; row < sums.size(); ++row)
+      for (const std::uint32_t i : members_of(rows, row)) sums[row] += counts[i];
+    return sums;
   }
 
   Numbers cells_;
+  Numbers marks_;
   std::vector<Numbers> counts_;
   std::vector<Load> loads_;
 };
 
-// Opens rows until there are `wanted`, or each has one member: the fullest of those with
-// several gives every other one.
-Rows opened(Rows rows, std::span<const std::uint32_t> cells, std::size_t wanted,
-            bool keeps_order) {
-  if (rows.ends.size() >= wanted) return rows;
-  struct Row {
+// Rows as wide as their widest member, in the order of the list or the widest first.
+Rows pad(std::span<const std::uint32_t> cells, const RowRule& rule) {
+  struct Open {
     Numbers members;
-    std::uint64_t cells = 0;
+    std::uint64_t width = 0;
   };
-  std::vector<Row> all;
+  Numbers order(cells.size());
+  std::iota(order.begin(), order.end(), 0U);
+  if (!rule.keeps_order)
+    std::ranges::stable_sort(order, std::greater<>{}, [&](auto i) { return cells[i]; });
+  std::map<std::uint32_t, Open> open;  // by width, where that is the same in a row
+  std::vector<Numbers> closed;
+  for (const std::uint32_t i : order) {
+    auto& [members, width] = open[rule.width == Width::kEqual ? cells[i] : 0];
+    width = std::max<std::uint64_t>(width, cells[i]);
+    if (width * (members.size() + 1) > rule.row_length) {
+      closed.push_back(std::exchange(members, {}));
+      width = cells[i];
+    }
+    members.push_back(i);
+  }
+  for (auto& [_, last] : open) closed.push_back(std::move(last.members));
+  for (Numbers& members : closed) std::ranges::sort(members);
+  if (rule.keeps_order)
+    std::ranges::sort(closed, {}, [](const Numbers& row) { return row.front(); });
+  Rows rows;
+  for (const Numbers& members : closed) append(rows, members);
+  return rows;
+}
+
+Rows pack(const Items& items, const RowRule& rule) {
+  const auto& [cells, marks, loads] = items;
+  if (rule.width != Width::kOwn) return pad(cells, rule);
+  return rule.keeps_order ? pack_in_order_within(cells, rule.row_length, loads, rule.look_ahead)
+                          : pack_largest_first_within(cells, rule.row_length, loads);
+}
+
+// Opens rows until there are `wanted`, or none can be divided: the fullest of those with
+// several members gives every other one of equal marks, if both rows then have its marks.
+Rows opened(Rows rows, std::span<const std::uint32_t> cells,
+            std::span<const std::uint32_t> marks, std::size_t wanted, bool keeps_order) {
+  if (rows.ends.size() >= wanted) return rows;
+  std::vector<Numbers> all;
   using Fullest = std::pair<std::uint64_t, std::size_t>;  // the first of equals
   std::priority_queue<Fullest> fullest;
   const auto add = [&](std::size_t row) {
-    all[row].cells = 0;
-    for (const std::uint32_t i : all[row].members) all[row].cells += cells[i];
-    if (all[row].members.size() > 1) fullest.emplace(all[row].cells, ~row);
+    std::uint64_t sum = 0;
+    for (const std::uint32_t i : all[row]) sum += cells[i];
+    if (all[row].size() > 1) fullest.emplace(sum, ~row);
   };
   for (std::size_t row = 0; row < rows.ends.size(); ++row) {
     const auto members = members_of(rows, row);
-    all.push_back({.members = {members.begin(), members.end()}});
+    all.emplace_back(members.begin(), members.end());
     add(row);
   }
   while (all.size() < wanted && !fullest.empty()) {
     const std::size_t giver = ~fullest.top().second;
     fullest.pop();
     Numbers kept;
-    Row other;
-    for (std::size_t i = 0; i < all[giver].members.size(); ++i)
-      (i % 2 == 0 ? kept : other.members).push_back(all[giver].members[i]);
-    all[giver].members = std::move(kept);
-    all.push_back(std::move(other));
+    Numbers given;
+    std::map<std::uint32_t, std::size_t> seen;
+    for (const std::uint32_t i : all[giver])
+      (seen[marks.empty() ? 0 : marks[i]]++ % 2 == 0 ? kept : given).push_back(i);
+    if (marks_of(kept, marks) != marks_of(given, marks)) continue;
+    all[giver] = std::move(kept);
+    all.push_back(std::move(given));
     add(giver);
     add(all.size() - 1);
   }
-  if (keeps_order)
-    std::ranges::sort(all, {}, [](const Row& row) { return row.members.front(); });
+  if (keeps_order) std::ranges::sort(all, {}, [](const Numbers& row) { return row.front(); });
   Rows made;
-  for (const Row& row : all) {
-    made.members.insert(made.members.end(), row.members.begin(), row.members.end());
-    made.ends.push_back(static_cast<std::uint32_t>(made.members.size()));
-  }
+  for (const Numbers& members : all) append(made, members);
   return made;
 }
 
@@ -145,46 +199,93 @@ std::vector<uint128> costs_of(const Rows& rows, const LengthPieces& pieces, cons
 }
 
 // Worker by worker: the groups are dealt by cost, and each worker's pieces packed alone.
-WorkerRows rows_of_groups(const LengthPieces& pieces, const Together& together,
-                          const RowRule& rule, std::span<const Load> loads,
-                          std::uint32_t num_workers, const Cost& cost) {
-  const Rows groups = groups_as_rows(together);
-  const Numbers owner =
-      deal_evenly(costs_of(groups, pieces, cost), num_workers, groups.ends.size());
+void pack_groups(WorkerRows& made, const LengthPieces& pieces, const Rows& groups,
+                 const Items& items, const RowRule& rule, const Cost& cost) {
+  const std::uint32_t num_workers = made.rule.num_workers;
+  const std::vector<uint128> costs = costs_of(groups, pieces, cost);
   std::vector<Numbers> own(num_workers);
-  for (std::uint32_t i = 0; i < pieces.count(); ++i)
-    own[owner[together.group_of[i]]].push_back(i);
-  WorkerRows made;
+  std::vector<uint128> sums(num_workers);
+  for (const auto& [_, alike] : by_marks(marks_of_rows(groups, pieces.marks))) {
+    std::vector<uint128> some(alike.size());
+    std::ranges::transform(alike, some.begin(), [&](auto group) { return costs[group]; });
+    const Numbers owner = deal_evenly(some, num_workers, some.size(), sums);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const auto members = members_of(groups, alike[i]);
+      own[owner[i]].insert(own[owner[i]].end(), members.begin(), members.end());
+      sums[owner[i]] += some[i];
+    }
+  }
   for (std::uint32_t worker = 0; worker < num_workers; ++worker) {
-    const Chosen chosen(own[worker], pieces.cells, loads);
-    const Rows rows = renamed(pack(chosen.cells(), rule, chosen.loads()), own[worker]);
+    std::ranges::sort(own[worker]);
+    Rows alone;
+    for (const std::uint32_t i : own[worker]) append(alone, {&i, 1});
+    const Rows rows = joined(pack(Summed(alone, items).items(), rule), alone);
     for (std::size_t row = 0; row < rows.ends.size(); ++row) {
-      const auto members = members_of(rows, row);
-      made.rows.members.insert(made.rows.members.end(), members.begin(), members.end());
-      made.rows.ends.push_back(static_cast<std::uint32_t>(made.rows.members.size()));
+      append(made.rows, members_of(rows, row));
       made.owners.push_back(worker);
     }
   }
-  return made;
 }
 
-// The rows of groups that are not cut.
-Rows rows_of_whole_groups(const LengthPieces& pieces, const Together& together,
-                          const RowRule& rule, std::span<const Load> loads,
-                          std::size_t wanted) {
-  const Rows groups = groups_as_rows(together);
-  const auto summed = [&](std::span<const std::uint32_t> counts) {
-    Numbers sums(groups.ends.size());
-    for (std::size_t i = 0; i < counts.size(); ++i) sums[together.group_of[i]] += counts[i];
-    return sums;
-  };
-  const Numbers cells = summed(pieces.cells);
-  std::vector<Numbers> counts;
-  for (const Load& load : loads) counts.push_back(summed(load.counts));
-  std::vector<Load> sums;
-  for (std::size_t i = 0; i < loads.size(); ++i)
-    sums.push_back({.counts = counts[i], .limit = loads[i].limit});
-  return joined(opened(pack(cells, rule, sums), cells, wanted, rule.keeps_order), groups);
+// Opens rows of equal marks until all workers can have as many micro-batches of them.
+void align(WorkerRows& made, const Items& items, bool keeps_order) {
+  const bool is_dealt = !made.owners.empty();
+  const std::uint32_t sharers = is_dealt ? 1 : made.rule.num_workers;
+  Rows rows;
+  Numbers owners;
+  for (const auto& [mark, alike] : by_marks(marks_of_rows(made.rows, items.marks))) {
+    std::map<std::uint32_t, Rows> owned;
+    for (const std::uint32_t row : alike)
+      append(owned[is_dealt ? made.owners[row] : 0], members_of(made.rows, row));
+    std::uint64_t most = 0;
+    for (const auto& [_, own] : owned) most = std::max<std::uint64_t>(most, own.ends.size());
+    const std::uint64_t wanted =
+        divide_up(most, std::uint64_t{sharers} * made.rule.micro_batch_rows) * sharers;
+    for (const auto& [owner, own] : owned) {
+      const Rows more =
+          opened(own, items.cells, items.marks, mark == 0 ? 0 : wanted, keeps_order);
+      for (std::size_t row = 0; row < more.ends.size(); ++row) {
+        append(rows, members_of(more, row));
+        if (is_dealt) owners.push_back(owner);
+      }
+    }
+  }
+  made.rows = std::move(rows);
+  made.owners = std::move(owners);
+}
+
+// The worker of each row.
+Numbers dealt(const WorkerRows& made) {
+  const auto& [num_workers, together, balance, whole_rows, most_rows] = made.rule;
+  Numbers owners(made.costs.size());
+  if (!balance) {
+    std::uint32_t next = 0;
+    for (const auto& [_, alike] : by_marks(made.marks))
+      for (const std::uint32_t row : alike) owners[row] = next++ % num_workers;
+    return owners;
+  }
+  std::vector<uint128> loads(num_workers);
+  for (const auto& [mark, alike] : by_marks(made.marks)) {
+    std::vector<uint128> costs(alike.size());
+    std::ranges::transform(alike, costs.begin(), [&](auto row) { return made.costs[row]; });
+    const auto count = static_cast<std::uint32_t>(
+        divide_up(costs.size(), std::uint64_t{num_workers} * together));
+    Numbers owner;
+    if (mark == 0) {
+      owner = deal_evenly(costs, num_workers, std::uint64_t{count} * together, loads);
+    } else {  // micro-batches, so that every worker has as many
+      owner = deal_evenly(costs, num_workers * count, together);
+      std::vector<uint128> sums(std::size_t{num_workers} * count);
+      for (std::size_t i = 0; i < costs.size(); ++i) sums[owner[i]] += costs[i];
+      const Numbers taker = deal_evenly(sums, num_workers, count, loads);
+      for (std::uint32_t& one : owner) one = taker[one];
+    }
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      owners[alike[i]] = owner[i];
+      loads[owner[i]] += costs[i];
+    }
+  }
+  return owners;
 }
 
 // Takes out the emptiest rows, and returns their pieces.
@@ -213,68 +314,131 @@ Numbers take_leftovers(Rows& rows, const LengthPieces& pieces, const DealRule& d
   return left;
 }
 
+// The rows of equal marks that each worker has.
+struct Alike {
+  bool is_marked = false;
+  std::uint32_t micro_batch_rows = 1;
+  std::vector<Numbers> own;
+
+  std::uint32_t micro_batches_for(std::size_t num_rows) const {
+    return static_cast<std::uint32_t>(divide_up(num_rows, micro_batch_rows));
+  }
+
+  // Marked rows are spread over as many micro-batches as the fullest worker needs.
+  std::uint32_t num_micro_batches(std::size_t worker) const {
+    if (!is_marked) return micro_batches_for(own[worker].size());
+    const std::size_t most = std::ranges::max(own, {}, &Numbers::size).size();
+    return static_cast<std::uint32_t>(
+        std::min<std::size_t>(micro_batches_for(most), own[worker].size()));
+  }
+
+  std::uint32_t num_common() const {
+    std::uint32_t least = is_marked ? num_micro_batches(0) : 0;
+    for (std::size_t worker = 1; is_marked && worker < own.size(); ++worker)
+      least = std::min(least, num_micro_batches(worker));
+    return least;
+  }
+};
+
+std::vector<Alike> alike_of(const WorkerRows& workers) {
+  std::vector<Alike> found;
+  for (const auto& [mark, rows] : by_marks(workers.marks)) {
+    Alike& alike = found.emplace_back(mark != 0, workers.rule.micro_batch_rows,
+                                      std::vector<Numbers>(workers.rule.num_workers));
+    for (const std::uint32_t row : rows) alike.own[workers.owners[row]].push_back(row);
+  }
+  return found;
+}
+
+// Slots of `count` micro-batches.
+Numbers slots_of(const Numbers& rows, std::uint32_t count, bool is_spread,
+                 const WorkerRows& workers) {
+  const std::uint32_t together = workers.rule.micro_batch_rows;
+  Numbers slots;
+  if (workers.rule.balance) {
+    std::vector<uint128> costs(rows.size());
+    std::ranges::transform(rows, costs.begin(), [&](auto row) { return workers.costs[row]; });
+    slots = grouped(costs, count, together);
+    for (std::uint32_t& slot : slots) slot = slot == kNoRow ? kNoRow : rows[slot];
+    return slots;
+  }
+  if (!is_spread) slots = rows;
+  for (std::size_t i = 0; is_spread && i < count; ++i) {
+    slots.insert(slots.end(),
+                 rows.begin() + static_cast<std::ptrdiff_t>(i * rows.size() / count),
+                 rows.begin() + static_cast<std::ptrdiff_t>((i + 1) * rows.size() / count));
+    slots.resize((i + 1) * together, kNoRow);
+  }
+  slots.resize(std::size_t{count} * together, kNoRow);
+  return slots;
+}
+
 }  // namespace
 
-std::uint32_t WorkerRows::most() const {
-  Numbers counts(rule.num_workers);
-  for (const std::uint32_t owner : owners) ++counts[owner];
-  return std::ranges::max(counts);
+std::uint32_t WorkerRows::num_micro_batches() const {
+  std::uint32_t common = 0;
+  Numbers others(rule.num_workers);
+  for (const Alike& alike : alike_of(*this)) {
+    const std::uint32_t own_common = alike.num_common();
+    common += own_common;
+    for (std::size_t worker = 0; worker < others.size(); ++worker)
+      others[worker] += alike.num_micro_batches(worker) - own_common;
+  }
+  return common + std::ranges::max(others);
 }
 
 WorkerRows rows_of_workers(const LengthPieces& pieces, const Together& together,
                            const RowRule& rule, std::span<const Load> loads,
                            const DealRule& dealing) {
   const Cost cost = dealing.balance.value_or(Cost{});
-  const std::uint32_t num_workers = dealing.num_workers;
-  const std::uint32_t wanted = dealing.whole_rows == 0 ? num_workers : 0;
-  WorkerRows made;
-  if (!together.group_of.empty() && !together.in_row) {
-    made = rows_of_groups(pieces, together, rule, loads, num_workers, cost);
-  } else if (together.in_row) {
-    made.rows = rows_of_whole_groups(pieces, together, rule, loads, wanted);
+  const std::uint32_t wanted = dealing.whole_rows == 0 ? dealing.num_workers : 0;
+  const Rows groups = groups_as_rows(together.group_of);
+  const Items single{pieces.cells, pieces.marks, loads};
+  std::optional<Summed> summed;
+  if (together.in_row) summed.emplace(groups, single);
+  const Items items = summed ? summed->items() : single;
+  WorkerRows made{.rule = dealing};
+  if (!groups.ends.empty() && !summed) {
+    pack_groups(made, pieces, groups, items, rule, cost);
   } else {
-    made.rows = opened(pack(pieces.cells, rule, loads), pieces.cells, wanted, rule.keeps_order);
+    made.rows = opened(pack(items, rule), items.cells, {}, wanted, rule.keeps_order);
   }
-  made.rule = dealing;
+  if (!items.marks.empty()) align(made, items, rule.keeps_order);
+  if (summed) made.rows = joined(made.rows, groups);
   if (dealing.whole_rows != 0) made.left = take_leftovers(made.rows, pieces, dealing);
   made.costs = costs_of(made.rows, pieces, cost);
-  const std::size_t num_rows = made.costs.size();
-  if (made.owners.size() == num_rows) return made;
-  if (dealing.balance) {
-    const std::uint64_t at_once = std::uint64_t{num_workers} * dealing.micro_batch_rows;
-    made.owners = deal_evenly(made.costs, num_workers,
-                              divide_up(num_rows, at_once) * dealing.micro_batch_rows);
-    return made;
-  }
-  made.owners.resize(num_rows);
-  for (std::size_t j = 0; j < num_rows; ++j)
-    made.owners[j] = static_cast<std::uint32_t>(j % num_workers);
+  made.marks = marks_of_rows(made.rows, pieces.marks);
+  if (made.owners.empty()) made.owners = dealt(made);
   return made;
 }
 
 LaidPieces lay(const WorkerRows& workers, std::uint32_t num_micro_batches) {
   const std::uint32_t together = workers.rule.micro_batch_rows;
-  std::vector<Numbers> own(workers.rule.num_workers);
-  for (std::uint32_t row = 0; row < workers.owners.size(); ++row)
-    own[workers.owners[row]].push_back(row);
+  const std::vector<Alike> all = alike_of(workers);
   LaidPieces laid;
   laid.pieces.reserve(workers.rows.members.size());
-  laid.ends.reserve(std::size_t{num_micro_batches} * together * own.size());
-  for (Numbers& rows : own) {
-    if (workers.rule.balance) {
-      std::vector<uint128> costs(rows.size());
-      std::ranges::transform(rows, costs.begin(), [&](auto row) { return workers.costs[row]; });
-      Numbers slots = grouped(costs, num_micro_batches, together);
-      for (std::uint32_t& slot : slots) slot = slot == kNoRow ? kNoRow : rows[slot];
-      rows = std::move(slots);
+  laid.ends.reserve(std::size_t{num_micro_batches} * together * workers.rule.num_workers);
+  for (std::size_t worker = 0; worker < workers.rule.num_workers; ++worker) {
+    Numbers common;
+    Numbers others;
+    for (const Alike& alike : all) {
+      const auto left = static_cast<std::uint32_t>(num_micro_batches -
+                                                   (common.size() + others.size()) / together);
+      const Numbers slots =
+          slots_of(alike.own[worker], alike.is_marked ? alike.num_micro_batches(worker) : left,
+                   alike.is_marked, workers);
+      const auto border = slots.begin() + std::ptrdiff_t{alike.num_common()} * together;
+      common.insert(common.end(), slots.begin(), border);
+      others.insert(others.end(), border, slots.end());
     }
-    rows.resize(std::size_t{num_micro_batches} * together, kNoRow);
-    for (std::size_t slot = 0; slot < rows.size(); ++slot) {
+    common.insert(common.end(), others.begin(), others.end());
+    common.resize(std::size_t{num_micro_batches} * together, kNoRow);
+    for (std::size_t slot = 0; slot < common.size(); ++slot) {
       if (slot % together == 0) laid.loads.push_back(0);
-      if (rows[slot] != kNoRow) {
-        const auto members = members_of(workers.rows, rows[slot]);
+      if (common[slot] != kNoRow) {
+        const auto members = members_of(workers.rows, common[slot]);
         laid.pieces.insert(laid.pieces.end(), members.begin(), members.end());
-        laid.loads.back() += static_cast<double>(workers.costs[rows[slot]]);
+        laid.loads.back() += static_cast<double>(workers.costs[common[slot]]);
       }
       laid.ends.push_back(static_cast<std::uint32_t>(laid.pieces.size()));
     }
@@ -282,23 +446,34 @@ LaidPieces lay(const WorkerRows& workers, std::uint32_t num_micro_batches) {
   return laid;
 }
 
-Plan plan_of(const MicroBatch& micro_batch, const Request& request, const PieceCount& counted,
-             std::uint64_t global_rows) {
+PieceCount count_pieces(const PlacedPieces& pieces, const LossMasks* masks) {
+  PieceCounter counter(nullptr, masks, 0);
+  for (std::size_t j = 0; j < pieces.sizes.size(); ++j) {
+    const std::uint64_t end = std::uint64_t{pieces.firsts[j]} + pieces.sizes[j];
+    counter.add(pieces.sequences[j], pieces.firsts[j], pieces.sizes[j],
+                end == pieces.wholes[j]);
+  }
+  return counter.count();
+}
+
+Plan plan_of(const PlacedPieces& pieces, const Request& request, const PieceCount& counted,
+             std::uint32_t num_rows, std::uint32_t row_length, std::uint64_t global_rows) {
   Plan plan;
   plan.request = request;
   plan.num_samples = counted.samples;
   plan.num_sequences = counted.pieces;
   plan.counted = counted;
-  plan.num_rows = micro_batch.num_rows;
-  plan.row_length = micro_batch.row_length;
+  plan.num_rows = num_rows;
+  plan.row_length = row_length;
   plan.global_rows = global_rows;
-  for (std::size_t j = 0; j < micro_batch.sequences.size(); ++j) {
-    plan.share.push_back({.sequence = micro_batch.sequences[j],
-                          .size = micro_batch.sizes[j],
-                          .lane = 0,
-                          .sweep = 0});
+  for (std::size_t j = 0; j < pieces.sequences.size(); ++j) {
+    plan.share.push_back({.sequence = pieces.sequences[j], .size = pieces.sizes[j]});
+    if (pieces.cells.empty()) continue;
+    plan.cells.push_back({.row = pieces.cells[2 * j],
+                          .column = pieces.cells[2 * j + 1],
+                          .first = pieces.firsts[j],
+                          .whole = pieces.wholes[j]});
   }
-  plan.cells.assign(micro_batch.cells.begin(), micro_batch.cells.end());
   return plan;
 }
 

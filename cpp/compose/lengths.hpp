@@ -4,6 +4,7 @@
 
 #include "compose/pack.hpp"
 #include "compose/plan.hpp"
+#include "index/corpus.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -18,22 +19,27 @@ struct LengthPieces {
   std::span<const std::uint32_t> firsts;  // sample of the sequence that the piece begins with
   std::span<const std::uint32_t> sizes;
   std::span<const std::uint32_t> cells;  // size at least
+  std::span<const std::uint32_t> marks;  // a bit for each aligned item; empty: there are none
 
   std::size_t count() const noexcept { return sizes.size(); }
 };
 
-// Which pieces stay together; empty: each is alone. Numbers ascend with their first piece.
+// Which pieces stay together, by small numbers; empty: each is alone.
 struct Together {
   std::span<const std::uint32_t> group_of;
-  std::uint32_t num_groups = 0;
   bool in_row = false;  // else at one worker
 };
 
-// How rows of at most row_length cells are packed.
+// The cells that the pieces of a row take: each its own, or as many as the widest; or all are
+// equally wide.
+enum class Width : std::uint8_t { kOwn, kWidest, kEqual };
+
+// How rows of at most row_length cells are filled. A row of padded pieces is a micro-batch.
 struct RowRule {
   std::uint32_t row_length = 0;
-  std::uint64_t look_ahead = 1;
-  bool keeps_order = false;  // a row is opened by the oldest, else by the longest
+  std::uint64_t look_ahead = 1;  // of pieces that follow each other
+  bool keeps_order = false;      // a row is opened by the oldest, else by the longest
+  Width width = Width::kOwn;
 };
 
 // How rows are dealt.
@@ -51,16 +57,19 @@ struct DealRule {
 struct WorkerRows {
   Rows rows;
   std::vector<std::uint32_t> owners;  // of each row
+  std::vector<std::uint32_t> marks;   // of each row, equal ones next to each other, 0 last
   std::vector<uint128> costs;         // of each row
   std::vector<std::uint32_t> left;    // pieces that are left over, ascending
   DealRule rule;
 
-  std::uint32_t most() const;  // rows that a worker has
+  std::uint32_t num_micro_batches() const;  // that hold the rows of any worker
 };
 
 // Unless rows may be left over, every worker has a row while there are pieces, or groups,
-// enough. REQUIRES: 1 <= cells <= row_length, of a group that stays in a row, too, and the same
-// of loads; num_workers and micro_batch_rows >= 1; nothing is left over of groups at one worker
+// enough, and as many rows of equal marks as other workers need micro-batches for them, while
+// these can be divided. REQUIRES: 1 <= cells <= row_length, of a group that stays in a row,
+// too, and the same of loads; num_workers and micro_batch_rows >= 1; nothing is left over of
+// groups at one worker, or of marked pieces
 WorkerRows rows_of_workers(const LengthPieces& pieces, const Together& together,
                            const RowRule& rule, std::span<const Load> loads,
                            const DealRule& dealing);
@@ -72,21 +81,23 @@ struct LaidPieces {
   std::vector<double> loads;        // of each micro-batch, worker after worker
 };
 
-// Every worker gets `num_micro_batches`. With a balance its rows are grouped so that these cost
-// nearly the same, the costliest first; else they stay in order. Slots without a row come last.
-// REQUIRES: that many hold the rows
+// Every worker gets `num_micro_batches`. Those of marked rows come first, as many of equal
+// marks as every worker has; the rest follow. With a balance rows are grouped so that
+// micro-batches cost nearly the same, the costliest first; else they stay in order. Slots
+// without a row come last. REQUIRES: num_micro_batches >= workers.num_micro_batches()
 LaidPieces lay(const WorkerRows& workers, std::uint32_t num_micro_batches);
 
-// A micro-batch as the engine carries it out, of the sequences of a corpus. `cells` has (row,
-// column, first sample, samples of the whole sequence) of each; none in a layout without rows.
-struct MicroBatch {
-  std::span<const std::uint64_t> sequences;
-  std::span<const std::uint32_t> sizes;
-  std::span<const Cell> cells;
-  std::uint32_t num_rows = 0;
-  std::uint32_t row_length = 0;
+// Pieces of the sequences of a corpus, as the engine carries them out. `cells` has the row and
+// the column of each; none in a layout without rows.
+struct PlacedPieces {
+  std::vector<std::uint64_t> sequences;
+  std::vector<std::uint32_t> firsts;
+  std::vector<std::uint32_t> sizes;
+  std::vector<std::uint32_t> wholes;  // samples of the whole sequence
+  std::vector<std::uint32_t> cells;
 };
-Plan plan_of(const MicroBatch& micro_batch, const Request& request, const PieceCount& counted,
-             std::uint64_t global_rows);
+PieceCount count_pieces(const PlacedPieces& pieces, const LossMasks* masks);
+Plan plan_of(const PlacedPieces& pieces, const Request& request, const PieceCount& counted,
+             std::uint32_t num_rows, std::uint32_t row_length, std::uint64_t global_rows);
 
 }  // namespace sweephand

@@ -3,8 +3,11 @@
 #include "compose/share.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <numeric>
 #include <optional>
+#include <queue>
 #include <set>
 #include <utility>
 
@@ -16,22 +19,30 @@ using Row = std::uint32_t;
 // The rows and loads of takers, workers or micro-batches, while rows move between them.
 class Takers {
  public:
-  Takers(std::span<const uint128> costs, std::uint32_t num_takers, std::uint64_t most)
-      : costs_(costs), most_(most), loads_(num_takers), rows_(num_takers) {
-    for (std::uint32_t k = 0; k < num_takers; ++k) by_load_.emplace(0, k);
+  Takers(std::span<const uint128> costs, std::uint32_t num_takers, std::uint64_t most,
+         std::span<const uint128> before)
+      : costs_(costs),
+        most_(most),
+        loads_(before.begin(), before.end()),
+        rows_(num_takers),
+        total_(std::accumulate(before.begin(), before.end(), uint128{0})) {
+    loads_.resize(num_takers);
     for (const uint128 cost : costs) total_ += cost;
   }
 
   // The costliest first, each to the taker with the least load that has room.
   void deal() {
-    auto taking = by_load_;
+    using Load = std::pair<uint128, std::uint32_t>;
+    std::priority_queue<Load, std::vector<Load>, std::greater<>> taking;
+    for (std::uint32_t k = 0; k < rows_.size(); ++k) taking.emplace(loads_[k], k);
     for (const Row row : costliest_first(costs_)) {
-      const std::uint32_t taker = taking.begin()->second;
-      taking.erase(taking.begin());
+      const std::uint32_t taker = taking.top().second;
+      taking.pop();
       rows_[taker].push_back(row);
-      change(taker, loads_[taker] + costs_[row]);
+      loads_[taker] += costs_[row];
       if (rows_[taker].size() < most_) taking.emplace(loads_[taker], taker);
     }
+    for (std::uint32_t k = 0; k < rows_.size(); ++k) by_load_.emplace(loads_[k], k);
   }
 
   // Exchanges rows so that the fullest becomes emptier. Returns true if that was needed and
@@ -127,7 +138,7 @@ class Takers {
   std::vector<uint128> loads_;
   std::vector<std::vector<Row>> rows_;
   std::set<std::pair<uint128, std::uint32_t>> by_load_;
-  uint128 total_ = 0;
+  uint128 total_;
 };
 
 // The most rows of a worker, in whole micro-batches.
@@ -148,8 +159,8 @@ std::vector<Row> rows_of(std::span<const std::uint32_t> owner, std::uint32_t who
 }  // namespace
 
 std::vector<std::uint32_t> deal_evenly(std::span<const uint128> costs, std::uint32_t num_takers,
-                                       std::uint64_t most) {
-  Takers takers(costs, num_takers, most);
+                                       std::uint64_t most, std::span<const uint128> before) {
+  Takers takers(costs, num_takers, most, before);
   takers.deal();
   for (std::size_t done = 0; done < costs.size() && takers.even(); ++done) {
   }
@@ -171,6 +182,11 @@ std::vector<std::uint32_t> micro_batches(std::span<const uint128> costs,
 
 std::vector<std::uint32_t> grouped(std::span<const uint128> costs, std::uint32_t count,
                                    std::uint32_t micro_batch_rows) {
+  if (micro_batch_rows == 1) {  // as dealing would, without takers that have one row each
+    std::vector<Row> rows = costliest_first(costs);
+    rows.resize(count, kNoRow);
+    return rows;
+  }
   const std::vector<std::uint32_t> group = deal_evenly(costs, count, micro_batch_rows);
   std::vector<std::vector<Row>> groups(count);
   std::vector<uint128> loads(count);

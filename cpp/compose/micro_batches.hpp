@@ -12,9 +12,11 @@ namespace sweephand {
 
 // The taker of each item by `costs`. None takes more than `most`; either no exchange between
 // the taker with the largest load and those with the smallest ones would help, or that load is
-// within 1/256 of the mean. REQUIRES: costs.size() <= num_takers * most
+// within 1/256 of the mean. `before` has what takers have already; empty: nothing, and then
+// every taker gets an item where there are enough. REQUIRES: costs.size() <= num_takers * most
 std::vector<std::uint32_t> deal_evenly(std::span<const uint128> costs, std::uint32_t num_takers,
-                                       std::uint64_t most);
+                                       std::uint64_t most,
+                                       std::span<const uint128> before = {});
 
 // The rows of one worker, one micro-batch after the other, the costliest first; kNoRow fills
 // them to `micro_batch_rows`. All workers have the same number. REQUIRES: rank < num_workers,

@@ -127,7 +127,7 @@ class Grid {
       rows = plan.num_rows;
       width = plan.row_length;
     } else {
-      rows = runs.size();
+      rows = runs.empty() ? plan.num_rows : runs.size();  // all gaps
       width = std::max(options.rounded_up(longest), least_width);
     }
   }

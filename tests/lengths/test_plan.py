@@ -18,29 +18,42 @@ ROW = 16
 
 @st.composite
 def requests(draw: st.DrawFn) -> dict[str, Any]:
-    """Arguments of `plan_lengths` for rows of 16."""
+    """Arguments of `plan_lengths`, for rows of 16 or micro-batches of 48 cells."""
     lengths = draw(st.lists(st.integers(1, 24), max_size=60))
-    layout = sh.Packed(
+    count = len(lengths)
+    items = draw(st.lists(st.sampled_from([0, 0, 0, 1, 5]), min_size=count, max_size=count))
+    limits = draw(st.sampled_from([None, {"patches": 6}, {"patches": 4}]))
+    rows = sh.Packed(
         ROW,
         split_long=draw(st.sampled_from(["split", "drop"])),
         micro_batch_rows=draw(st.sampled_from([None, 1, 2, 3])),
         look_ahead=draw(st.sampled_from([1, 3, 64])),
+        limits=limits,
+        over_limit=draw(st.sampled_from(["drop", "alone"])),
     )
+    side = draw(st.sampled_from(["left", "right"]))
+    padded = sh.Padded(
+        multiple_of=draw(st.sampled_from([1, 8])), side=side, micro_batch_cells=48
+    )
+    bucketed = sh.Bucketed([4, 20], drop_long=True, side=side, micro_batch_cells=48)
+    auto = sh.Bucketed("auto", num_buckets=3, micro_batch_cells=48)
+    layout = draw(st.sampled_from([rows, rows, padded, bucketed, auto]))
     request: dict[str, Any] = {
-        "lengths": lengths,
+        "lengths": {"tokens": lengths, "patches": items},
         "layout": layout,
         "num_data_partitions": draw(st.integers(1, 5)),
         "balance": draw(st.sampled_from([None, "samples", "attention"])),
         "num_steps": draw(st.integers(1, 3)),
         "micro_batch_multiple": draw(st.integers(1, 3)),
-        "multiple_of": draw(st.sampled_from([1, 4])),
-        "max_sequences": draw(st.sampled_from([None, None, 2])),
         "order": draw(st.sampled_from(["longest", "given"])),
+        "aligned": draw(st.sampled_from([(), ("patches",)])),
     }
+    if layout is rows:
+        request["multiple_of"] = draw(st.sampled_from([1, 4]))
+        request["max_sequences"] = draw(st.sampled_from([None, None, 2]))
     if draw(st.booleans()):
-        count = len(lengths)
         request["groups"] = draw(st.lists(st.integers(0, 9), min_size=count, max_size=count))
-    elif layout.split_long == "drop":
+    elif not request["aligned"] and (layout is not rows or layout.split_long == "drop"):
         request["leftovers"] = draw(st.sampled_from(["fill", "carry"]))
     return request
 
@@ -48,7 +61,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
 @given(requests())
 def test_every_sequence_is_placed_once_or_named(request: dict[str, Any]) -> None:
     plan = sh.plan_lengths(**request)
-    lengths = request["lengths"]
+    lengths = request["lengths"]["tokens"]
     covered = Counter[tuple[int, int]]()
     for index, start, length in zip(plan.sequence, plan.start, plan.length, strict=True):
         covered.update({(int(index), cell): 1 for cell in range(start, start + length)})
@@ -57,6 +70,11 @@ def test_every_sequence_is_placed_once_or_named(request: dict[str, Any]) -> None
     assert not plan.left_out.keys() & set(plan.rest.tolist())
     if request.get("leftovers") != "carry":
         assert not len(plan.rest)
+    account = plan.account
+    assert account.pop("in") == sum(lengths) == sum(account.values())
+    again = sh.plan_lengths(**request)
+    for name in ("sequence", "start", "worker", "micro_batch", "row", "column", "loads"):
+        np.testing.assert_array_equal(getattr(plan, name), getattr(again, name))
 
 
 @given(requests())
@@ -65,46 +83,81 @@ def test_all_workers_have_as_many_micro_batches_and_fillers_come_last(
 ) -> None:
     plan = sh.plan_lengths(**request)
     layout, workers = request["layout"], request["num_data_partitions"]
-    rows = layout.micro_batch_rows or 1
     assert plan.num_micro_batches % request["micro_batch_multiple"] == 0
     cells = Counter[tuple[int, ...]]()
     keys = np.stack([plan.step, plan.worker, plan.micro_batch, plan.row, plan.column], axis=1)
     assert keys.tolist() == sorted(keys.tolist())
     for (*place, column), length in zip(keys.tolist(), plan.length.tolist(), strict=True):
-        assert column % request["multiple_of"] == 0
-        assert column + length <= ROW
+        assert column % request.get("multiple_of", 1) == 0 or layout.side == "left"
         cells.update({(*place, column + i): 1 for i in range(length)})
     assert not cells or max(cells.values()) == 1, "no two segments share a cell"
-    bounds = [plan.num_steps, workers, plan.num_micro_batches, rows]
-    assert (keys[:, :4] < bounds).all()
-    segments = Counter(map(tuple, keys[:, :4].tolist()))
-    if request["max_sequences"]:
-        assert max(segments.values(), default=0) <= request["max_sequences"]
-    units = request.get("groups") or np.arange(len(request["lengths"]))
+    bounds = [plan.num_steps, workers, plan.num_micro_batches]
+    assert (keys[:, :3] < bounds).all()
+    if isinstance(layout, sh.Packed):
+        assert (plan.column + plan.length <= ROW).all()
+        assert (plan.row < (layout.micro_batch_rows or 1)).all()
+        segments = Counter(map(tuple, keys[:, :4].tolist()))
+        if request["max_sequences"]:
+            assert max(segments.values(), default=0) <= request["max_sequences"]
+    units = request.get("groups") or np.arange(len(request["lengths"]["tokens"]))
     for step in range(plan.num_steps):
         here = plan.step == step
         many = len({units[i] for i in plan.sequence[here]}) >= workers
         for worker in range(workers):
             numbers = set(plan.micro_batch[here & (plan.worker == worker)].tolist())
             assert numbers == set(range(len(numbers))), "fillers come last"
-            assert numbers or not many
-            filled = plan.loads[step * workers + worker] > 0
+            assert numbers or not many or request.get("leftovers") == "carry"
+            own = slice(step * plan.num_micro_batches, (step + 1) * plan.num_micro_batches)
+            filled = plan.loads[worker, own] > 0
             assert filled.tolist() == [i in numbers for i in range(plan.num_micro_batches)]
-    placed = sum(plan.length)
-    total = plan.num_steps * workers * plan.num_micro_batches * rows * ROW
-    assert plan.fill_ratio == pytest.approx(placed / total if total else 1)
+
+
+@given(requests())
+def test_aligned_items_are_in_a_micro_batch_of_all_workers_or_of_none(
+    request: dict[str, Any],
+) -> None:
+    request = {**request, "aligned": ("patches",), "leftovers": "fill"}
+    plan = sh.plan_lengths(**request)
+    carriers = (np.array(request["lengths"]["patches"], int)[plan.sequence] > 0) & (
+        plan.start == 0
+    )
+    having = {
+        (step, micro_batch): set(plan.worker[carriers & here].tolist())
+        for step in range(plan.num_steps)
+        for micro_batch in range(plan.num_micro_batches)
+        for here in [(plan.step == step) & (plan.micro_batch == micro_batch)]
+    }
+    workers = plan.num_data_partitions
+    some = {place: ("patches",) for place, who in having.items() if 0 < len(who) < workers}
+    assert plan.unaligned == some
+    if "groups" in request:
+        return  # a worker may have no group with items
+    for step in range(plan.num_steps):
+        rows = {
+            (*place,)
+            for place in zip(
+                plan.worker[carriers & (plan.step == step)].tolist(),
+                plan.micro_batch[carriers & (plan.step == step)].tolist(),
+                plan.row[carriers & (plan.step == step)].tolist(),
+                strict=True,
+            )
+        }
+        alone = len(rows) == np.count_nonzero(carriers & (plan.step == step))
+        assert alone or not any(at == step for at, _ in some), "all that can be is aligned"
 
 
 @given(requests())
 def test_groups_stay_at_one_worker_and_in_one_step(request: dict[str, Any]) -> None:
     request = {**request, "leftovers": "fill"}
-    groups = request.setdefault("groups", [i // 3 for i in range(len(request["lengths"]))])
+    groups = request.setdefault(
+        "groups", [i // 3 for i in range(len(request["lengths"]["tokens"]))]
+    )
     plan = sh.plan_lengths(**request)
     places = zip(plan.sequence.tolist(), plan.step.tolist(), plan.worker.tolist(), strict=True)
     homes = {(groups[index], step, worker) for index, step, worker in places}
     assert len(homes) == len({group for group, *_ in homes})
     assert plan.global_num_label_samples.sum() == sum(
-        request["lengths"][i] - 1 for i in set(plan.sequence.tolist())
+        request["lengths"]["tokens"][i] - 1 for i in set(plan.sequence.tolist())
     )
 
 
@@ -181,7 +234,7 @@ def test_the_fullest_worker_has_little_more_than_longest_first_gives(
 def test_results_go_back_in_the_order_of_arrival(request: dict[str, Any], seed: int) -> None:
     plan = sh.plan_lengths(**request)
     step = seed % plan.num_steps
-    tokens = [np.arange(n) + 100 * i for i, n in enumerate(request["lengths"])]
+    tokens = [np.arange(n) + 100 * i for i, n in enumerate(request["lengths"]["tokens"])]
     if not tokens:
         return
     scores = np.arange(len(tokens)) / 4
@@ -200,15 +253,22 @@ def test_results_go_back_in_the_order_of_arrival(request: dict[str, Any], seed: 
             assert {i for i, one in enumerate(back) if one is not None} == mine
             for index in mine:
                 home = (plan.step == step) & (plan.worker == worker) & (plan.sequence == index)
-                if plan.length[home].sum() == request["lengths"][index]:
+                if plan.length[home].sum() == len(tokens[index]):
                     np.testing.assert_array_equal(back[index], tokens[index])
         for one in made:
             assert one["score"].asarray().tolist() == scores[one.indices].tolist()
             assert one.is_filler == (not len(one.indices))
-            assert one.segment_ids.shape[1] == ROW
+            filled = one["tokens"].asarray()
+            assert filled.size, "fillers have a shape"
+            assert one["tokens"].labels().shape == filled.shape
+            assert not one.is_filler or (one["tokens"].labels() == -100).all()
+            if isinstance(plan.layout, sh.Packed):
+                assert filled.shape == ((plan.layout.micro_batch_rows or 1), ROW)
+                assert one.cu_seqlens_padded[-1] >= one.num_samples
+            else:
+                assert filled.size <= 48
             again = pickle.loads(pickle.dumps(one))
             assert again.indices.tolist() == one.indices.tolist()
-            assert one.cu_seqlens_padded[-1] >= one.num_samples
 
 
 def test_labels_and_their_weights_are_those_of_all_workers() -> None:
@@ -256,12 +316,26 @@ def test_labels_and_their_weights_are_those_of_all_workers() -> None:
         ({"leftovers": "carry", "groups": [0, 0, 1]}, "part of a group"),
         ({"size": "images"}, "is none of the lengths"),
         ({"layout": sh.Ragged()}, "plan_lengths plans"),
+        ({"layout": sh.Padded()}, "with micro_batch_cells="),
+        ({"layout": sh.Padded(micro_batch_cells=4)}, "the longest is sequence 2 with 5"),
+        ({"layout": sh.Bucketed([4], micro_batch_cells=8)}, "than the last boundary, 4"),
+        ({"layout": sh.Bucketed([9], micro_batch_cells=8)}, "no room for the boundary 9"),
+        ({"layout": sh.Padded(micro_batch_cells=8), "multiple_of": 2}, "one sequence"),
+        ({"layout": sh.Packed(ROW, limits={"images": 1})}, "'images' is none of the lengths"),
+        ({"aligned": ("images",)}, "'images' is none of the lengths"),
+        ({"aligned": ("lengths",), "leftovers": "carry"}, "leaves rows over"),
     ],
 )
 def test_what_is_wrong_is_refused_by_its_index(arguments: dict[str, Any], message: str) -> None:
     given = {"lengths": [3, 4, 5], "layout": sh.Packed(ROW), **arguments}
     with pytest.raises(ValueError, match=message):
         sh.plan_lengths(**given)
+
+
+def test_a_source_has_no_micro_batches_of_cells() -> None:
+    data = sh.ArrayDeserializer({"tokens": [np.arange(3)]})
+    with pytest.raises(ValueError, match="micro_batch_cells is for plan_lengths"):
+        sh.MinibatchSource(data, layout=sh.Padded(micro_batch_cells=8)).next_minibatch(8)
 
 
 def test_data_that_are_not_as_planned_are_refused_by_their_index() -> None:

@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'DealRule', 'EventPlanner', 'Events', 'Fitting', 'LaidPieces', 'Packing', 'PieceCount', 'Plan', 'Planner', 'Position', 'Request', 'RowRule', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'WorkerRows', 'best_boundaries', 'count_sizes', 'deal_evenly', 'owners', 'pack_in_order', 'pack_in_order_within', 'pack_largest_first_within', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'plan_of_micro_batch']
+__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'DealRule', 'EventPlanner', 'Events', 'Fitting', 'LaidPieces', 'Packing', 'PieceCount', 'PlacedPieces', 'Plan', 'Planner', 'Position', 'Request', 'RowRule', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'Width', 'WorkerRows', 'best_boundaries', 'count_pieces', 'count_sizes', 'deal_evenly', 'owners', 'pack_in_order', 'pack_in_order_within', 'pack_largest_first_within', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'plan_of_pieces']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -249,8 +249,56 @@ class Events:
 class EventPlanner(Planner):
     def __init__(self, timeline: sweephand._core.order.Timeline, planner: Planner, events: Events) -> None:
         ...
+class Width:
+    """
+    Members:
+    
+      OWN
+    
+      WIDEST
+    
+      EQUAL
+    """
+    EQUAL: typing.ClassVar[Width]
+    OWN: typing.ClassVar[Width]
+    WIDEST: typing.ClassVar[Width]
+    __members__: typing.ClassVar[dict[str, Width]]
+    @typing.overload
+    def __eq__(self, other: Width) -> bool:
+        ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool:
+        ...
+    def __getstate__(self) -> int:
+        ...
+    def __hash__(self) -> int:
+        ...
+    def __index__(self) -> int:
+        ...
+    def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __int__(self) -> int:
+        ...
+    @typing.overload
+    def __ne__(self, other: Width) -> bool:
+        ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __setstate__(self, state: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __str__(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def value(self) -> int:
+        ...
 class RowRule:
-    def __init__(self, row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex, keeps_order: bool) -> None:
+    def __init__(self, row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex, keeps_order: bool, width: Width) -> None:
         ...
 class DealRule:
     def __init__(self, num_workers: typing.SupportsInt | typing.SupportsIndex, micro_batch_rows: typing.SupportsInt | typing.SupportsIndex, balance: Cost | None, whole_rows: typing.SupportsInt | typing.SupportsIndex, most_rows: typing.SupportsInt | typing.SupportsIndex) -> None:
@@ -266,7 +314,7 @@ class LaidPieces:
     def pieces(self) -> numpy.typing.NDArray[numpy.uint32]:
         ...
 class WorkerRows:
-    def __init__(self, sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], firsts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], cells: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], group_of: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], num_groups: typing.SupportsInt | typing.SupportsIndex, in_row: bool, rule: RowRule, counts: collections.abc.Sequence[typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]], limits: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], dealing: DealRule) -> None:
+    def __init__(self, sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], firsts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], cells: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], marks: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], group_of: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], in_row: bool, rule: RowRule, counts: collections.abc.Sequence[typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]], limits: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], dealing: DealRule) -> None:
         ...
     def lay(self, num_micro_batches: typing.SupportsInt | typing.SupportsIndex) -> LaidPieces:
         ...
@@ -274,9 +322,14 @@ class WorkerRows:
     def left(self) -> numpy.typing.NDArray[numpy.uint32]:
         ...
     @property
-    def most(self) -> int:
+    def num_micro_batches(self) -> int:
+        ...
+class PlacedPieces:
+    def __init__(self, sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], firsts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], wholes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], cells: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]) -> None:
         ...
 def best_boundaries(sizes: collections.abc.Sequence[SizeCount], num_buckets: typing.SupportsInt | typing.SupportsIndex) -> list[int]:
+    ...
+def count_pieces(pieces: PlacedPieces, masked: sweephand._core.index.Corpus | None) -> PieceCount:
     ...
 def count_sizes(corpus: sweephand._core.index.Corpus) -> list[SizeCount]:
     ...
@@ -296,5 +349,5 @@ def pack_mixture(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], 
     ...
 def padded_cells(sizes: collections.abc.Sequence[SizeCount], boundaries: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
     ...
-def plan_of_micro_batch(sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], cells: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], num_rows: typing.SupportsInt | typing.SupportsIndex, row_length: typing.SupportsInt | typing.SupportsIndex, request: Request, counted: PieceCount, global_rows: typing.SupportsInt | typing.SupportsIndex) -> Plan:
+def plan_of_pieces(pieces: PlacedPieces, request: Request, counted: PieceCount, num_rows: typing.SupportsInt | typing.SupportsIndex, row_length: typing.SupportsInt | typing.SupportsIndex, global_rows: typing.SupportsInt | typing.SupportsIndex) -> Plan:
     ...

@@ -17,7 +17,6 @@ OverLimit = Literal["error", "drop", "alone"]
 # In the metadata of a field: a value to show to a user who gave no layout.
 EXAMPLE = "example"
 
-
 _MOST_CELLS = 512  # of a row whose length is not given
 
 

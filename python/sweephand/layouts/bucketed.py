@@ -41,6 +41,8 @@ class Bucketed(GapLayout):
         The side of the padding.
     num_sequences : int, optional
         Sequences of a minibatch, instead of its size in samples.
+    micro_batch_cells : int, optional
+        The most cells of a micro-batch of `plan_lengths`; a source has none.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class Bucketed(GapLayout):
     pad_value: PadValue = 0
     side: Literal["right", "left"] = "right"
     num_sequences: int | None = None
+    micro_batch_cells: int | None = None
 
     form: ClassVar[_core.engine.Form] = _core.engine.Form.PADDED
     depends_on_size: ClassVar[bool] = True
@@ -70,8 +73,9 @@ class Bucketed(GapLayout):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("side", self.side, "right", "left")
-        if self.num_sequences is not None:
-            check_int("num_sequences", self.num_sequences, 1, 2**31)
+        for name in ("num_sequences", "micro_batch_cells"):
+            if getattr(self, name) is not None:
+                check_int(name, getattr(self, name), 1, 2**31)
         if self.num_buckets is not None:
             check_int("num_buckets", self.num_buckets, 1, MOST_BUCKETS + 1)
         if isinstance(self.boundaries, str):
@@ -88,10 +92,7 @@ class Bucketed(GapLayout):
         if not boundaries:
             raise ValueError("boundaries must not be empty")
         if len(boundaries) > MOST_BUCKETS:
-            raise ValueError(
-                f"give at most {MOST_BUCKETS} boundaries, got {len(boundaries)}: every state "
-                "tells of all"
-            )
+            raise ValueError(f"give at most {MOST_BUCKETS} boundaries, got {len(boundaries)}")
         if list(boundaries) != sorted(set(boundaries)):
             raise ValueError(f"boundaries must ascend, each once, got {list(boundaries)}")
         object.__setattr__(self, "boundaries", boundaries)

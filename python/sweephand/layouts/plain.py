@@ -70,6 +70,8 @@ class Padded(WholeSequences, GapLayout):
         The side of the padding.
     multiple_of : int
         Widths are rounded up to a multiple of it.
+    micro_batch_cells : int, optional
+        The most cells of a micro-batch of `plan_lengths`; a source has none.
 
     Examples
     --------
@@ -87,6 +89,7 @@ class Padded(WholeSequences, GapLayout):
     pad_value: PadValue = 0
     side: Literal["right", "left"] = "right"
     multiple_of: int = 1
+    micro_batch_cells: int | None = None
 
     @classmethod
     def of_length(cls, length: int | None, size: int) -> Padded:
@@ -97,6 +100,8 @@ class Padded(WholeSequences, GapLayout):
         super().__post_init__()
         check_choice("side", self.side, "right", "left")
         check_int("multiple_of", self.multiple_of, 1, 2**31)
+        if self.micro_batch_cells is not None:
+            check_int("micro_batch_cells", self.micro_batch_cells, self.multiple_of, 2**31)
 
     @property
     def assemble_options(self) -> _core.engine.AssembleOptions:

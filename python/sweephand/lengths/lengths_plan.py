@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.array import ArrayDeserializer
-from sweephand.layouts import Packed, padding_of
+from sweephand.layouts import Bucketed, Packed, Padded, padding_of
 from sweephand.maps import OpenContext
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.labels import kind_without_stream
@@ -29,9 +29,20 @@ if TYPE_CHECKING:
     from sweephand.corpus.wanted_streams import StreamsLike
 
 
-def _int64(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    made: NDArray[np.int64] = numbers.astype(np.int64)
-    return made
+LengthsLayout = Packed | Padded | Bucketed
+
+
+def _none() -> NDArray[np.uint32]:
+    return np.empty(0, np.uint32)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A micro-batch: its pieces in the arrays of a plan, and its shape."""
+
+    pieces: slice
+    rows: int
+    width: int
 
 
 @dataclass(frozen=True)
@@ -41,13 +52,35 @@ class LengthPieces:
     sequences: NDArray[np.uint32]
     firsts: NDArray[np.uint32]
     sizes: NDArray[np.uint32]
-    cells: NDArray[np.uint32]
+    cells: NDArray[np.uint32]  # of a padded layout the width that they need
+    marks: NDArray[np.uint32] = field(default_factory=_none)  # bits of aligned items
+    groups: NDArray[np.uint32] = field(default_factory=_none)
+    loads: tuple[tuple[NDArray[np.uint32], int], ...] = ()  # limited items, and the most
 
     def take(self, chosen: NDArray[Any]) -> LengthPieces:
         """Return some of them."""
-        return LengthPieces(
-            self.sequences[chosen], self.firsts[chosen], self.sizes[chosen], self.cells[chosen]
+        some = {
+            name: own[chosen]
+            for name, own in vars(self).items()
+            if name != "loads" and len(own)
+        }
+        return replace(
+            self, **some, loads=tuple((own[chosen], most) for own, most in self.loads)
         )
+
+
+def corpus_of(sizes: NDArray[np.uint32]) -> _core.index.Corpus:
+    """Return sequences in hand as a corpus of one chunk."""
+    num_samples = int(sizes.sum(dtype=np.int64))
+    return _core.index.Corpus([len(sizes)], [num_samples], _core.index.StoredSizes(sizes))
+
+
+def _column(name: str, doc: str) -> cached_property[NDArray[np.int64]]:
+    def column(plan: LengthsPlan) -> NDArray[np.int64]:
+        return plan._table[name]
+
+    column.__doc__ = doc
+    return cached_property(column)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +92,8 @@ class LengthsPlan:
 
     Attributes
     ----------
-    layout : Packed
+    layout : Packed, Padded or Bucketed
+        That of the request, with boundaries chosen.
     num_data_partitions, num_steps, multiple_of : int
         As they were asked for.
     num_micro_batches : int
@@ -77,7 +111,7 @@ class LengthsPlan:
     (1, 1.0, {})
     """
 
-    layout: Packed
+    layout: LengthsLayout
     num_data_partitions: int
     num_steps: int
     num_micro_batches: int
@@ -85,124 +119,168 @@ class LengthsPlan:
     left_out: Mapping[int, str]
     rest: NDArray[np.int64]
     _sizes: NDArray[np.uint32] = field(repr=False)
+    _aligned: Mapping[str, NDArray[np.uint32]] = field(repr=False)  # items of each sequence
+    _narrowest: int = field(repr=False)  # cells of a filler of a padded layout
     _pieces: LengthPieces = field(repr=False)
     _placed: Sequence[NDArray[Any]] = field(repr=False)  # pieces of each step, as they are laid
     _ends: Sequence[NDArray[np.uint32]] = field(repr=False)  # of each slot for a row, in them
     _loads: Sequence[NDArray[np.float64]] = field(repr=False)
-    _labels: NDArray[np.int64] = field(repr=False)
-    _weights: NDArray[np.float64] = field(repr=False)
-    _has_labels: bool = field(repr=False)
+    _num_labels: NDArray[np.int64] | None = field(repr=False)
+    _label_weight: NDArray[np.float64] | None = field(repr=False)
+
+    sequence = _column("sequence", "The index of the sequence.")
+    start = _column("start", "The sample of the sequence that the piece begins with.")
+    length = _column("length", "Samples of the piece.")
+    step = _column("step", "The optimizer step.")
+    worker = _column("worker", "The worker, of `num_data_partitions`.")
+    micro_batch = _column("micro_batch", "The micro-batch of the worker in the step.")
+    row = _column("row", "The row in the micro-batch.")
+    column = _column("column", "The cell of the row that the piece begins in.")
 
     @cached_property
-    def _all(self) -> NDArray[Any]:
-        return np.concatenate(self._placed)
+    def _table(self) -> dict[str, NDArray[np.int64]]:
+        """A column for each of the attributes that placed pieces have."""
+        placed = np.concatenate(self._placed)
+        sequence, start, length, cells = (
+            own[placed].astype(np.int64)
+            for own in (
+                self._pieces.sequences,
+                self._pieces.firsts,
+                self._pieces.sizes,
+                self._pieces.cells,
+            )
+        )
+        slot, counts = self._slots
+        before = np.cumsum(cells) - cells
+        column = before - np.repeat(
+            before[(np.cumsum(counts) - counts)[counts > 0]], counts[counts > 0]
+        )
+        row, rows = slot % self._rows, self._rows
+        if not self._is_packed:
+            row = np.arange(len(slot)) - np.repeat(np.cumsum(counts) - counts, counts)
+            left = getattr(self.layout, "side", "right") == "left"
+            column = self._grid[1][slot] - length if left else np.zeros_like(length)
+        micro_batch, workers = max(1, self.num_micro_batches), self.num_data_partitions
+        return {
+            "sequence": sequence,
+            "start": start,
+            "length": length,
+            "step": slot // (rows * micro_batch * workers),
+            "worker": slot // (rows * micro_batch) % workers,
+            "micro_batch": slot // rows % micro_batch,
+            "row": row,
+            "column": column,
+        }
 
     @cached_property
-    def sequence(self) -> NDArray[np.int64]:
-        """The index of the sequence."""
-        return _int64(self._pieces.sequences[self._all])
+    def _slots(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The slot for a row of each placed piece, of those of all steps; pieces of each."""
+        ends = np.stack([np.r_[0, ends] for ends in self._ends]).astype(np.int64)
+        counts = np.diff(ends, axis=1).reshape(-1)
+        return np.repeat(np.arange(len(counts)), counts), counts
 
-    @cached_property
-    def start(self) -> NDArray[np.int64]:
-        """The sample of the sequence that the piece begins with."""
-        return _int64(self._pieces.firsts[self._all])
-
-    @cached_property
-    def length(self) -> NDArray[np.int64]:
-        """Samples of the piece."""
-        return _int64(self._pieces.sizes[self._all])
-
-    @cached_property
-    def _slot(self) -> NDArray[np.int64]:
-        """The slot for a row, counted through all steps, workers and micro-batches."""
-        counts = np.diff(np.stack([np.r_[0, ends] for ends in self._ends]), axis=1).reshape(-1)
-        return np.repeat(np.arange(len(counts)), counts)
+    @property
+    def _is_packed(self) -> bool:
+        return isinstance(self.layout, Packed)
 
     @property
     def _rows(self) -> int:
+        """Slots for rows in a micro-batch; one has all rows of a padded layout."""
         return self.layout.micro_batch_rows or 1
 
     @cached_property
-    def step(self) -> NDArray[np.int64]:
-        """The optimizer step."""
-        per_step = self.num_data_partitions * self.num_micro_batches * self._rows
-        return self._slot // max(1, per_step)
-
-    @cached_property
-    def worker(self) -> NDArray[np.int64]:
-        """The worker, of `num_data_partitions`."""
-        per_worker = max(1, self.num_micro_batches * self._rows)
-        return self._slot // per_worker % self.num_data_partitions
-
-    @cached_property
-    def micro_batch(self) -> NDArray[np.int64]:
-        """The micro-batch of the worker in the step."""
-        return self._slot // self._rows % max(1, self.num_micro_batches)
-
-    @cached_property
-    def row(self) -> NDArray[np.int64]:
-        """The row in the micro-batch."""
-        return self._slot % self._rows
-
-    @cached_property
-    def column(self) -> NDArray[np.int64]:
-        """The cell of the row that the piece begins in."""
-        cells = self._pieces.cells[self._all].astype(np.int64)
-        before = np.cumsum(cells) - cells
-        is_first = np.diff(self._slot, prepend=-1) != 0
-        row_lengths = np.diff(np.append(np.flatnonzero(is_first), len(cells)))
-        column: NDArray[np.int64] = before - np.repeat(before[is_first], row_lengths)
-        return column
+    def _grid(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows and cells of a row in each slot."""
+        slot, counts = self._slots
+        if isinstance(self.layout, Packed):
+            return np.ones_like(counts), np.full_like(counts, self.layout.row_length)
+        widths = np.full_like(counts, self._narrowest)
+        np.maximum.at(widths, slot, self._pieces.cells[np.concatenate(self._placed)])
+        return np.maximum(counts, 1), widths
 
     @property
     def fill_ratio(self) -> float:
         """Placed samples over the cells of all micro-batches, fillers included."""
-        slots = sum(map(len, self._ends))
-        cells = slots * self.layout.row_length
+        rows, widths = self._grid
+        cells = int(rows @ widths)
         return int(self.length.sum()) / cells if cells else 1.0
 
     @property
     def loads(self) -> NDArray[np.float64]:
         """Cost of each micro-batch by the balance, else samples: (workers, micro-batches).
 
-        Of several steps, (steps * workers, micro-batches).
+        The micro-batches of several steps follow each other.
         """
-        shape = self.num_steps * self.num_data_partitions, self.num_micro_batches
-        return np.concatenate(self._loads).reshape(shape)
+        workers = self.num_data_partitions
+        return np.concatenate([one.reshape(workers, -1) for one in self._loads], axis=1)
+
+    @cached_property
+    def unaligned(self) -> dict[tuple[int, int], tuple[str, ...]]:
+        """Aligned items that only some workers have, by step and micro-batch."""
+        shape = self.num_steps, self.num_data_partitions, self.num_micro_batches
+        found: dict[tuple[int, int], tuple[str, ...]] = {}
+        for name, items in self._aligned.items():
+            has = np.zeros(shape, bool)
+            carries = (self.start == 0) & (items[self.sequence] > 0)
+            has[self.step[carries], self.worker[carries], self.micro_batch[carries]] = True
+            for place in zip(*np.nonzero(has.any(axis=1) & ~has.all(axis=1)), strict=True):
+                at = int(place[0]), int(place[1])
+                found[at] = (*found.get(at, ()), name)
+        return dict(sorted(found.items()))
+
+    @property
+    def account(self) -> dict[str, int]:
+        """Samples: ``in`` is the sum of ``served``, ``dropped`` and ``rest``."""
+        dropped = self._sizes[list(self.left_out)]
+        rest = self._sizes[self.rest]
+        return {
+            "in": int(self._sizes.sum(dtype=np.int64)),
+            "served": int(self.length.sum()),
+            "dropped": int(dropped.sum(dtype=np.int64)),
+            "rest": int(rest.sum(dtype=np.int64)),
+        }
 
     @cached_property
     def global_num_label_samples(self) -> NDArray[np.int64]:
         """Labels of each step over all workers: int64, shape (steps,)."""
-        own = [int(self._labels[self.sequences_of(step)].sum()) for step in self._steps]
+        labels = (
+            self._sizes.astype(np.int64) - 1 if self._num_labels is None else self._num_labels
+        )
+        own = [int(labels[self._sequences_of(step)].sum()) for step in range(self.num_steps)]
         return np.array(own, np.int64)
 
     @cached_property
     def global_label_weight(self) -> NDArray[np.float64]:
         """Weight of the labels of each step, summed in the order of arrival: (steps,)."""
-        sums = [
-            float(np.add.accumulate(self._weights[chosen])[-1]) if len(chosen) else 0.0
-            for chosen in map(self.sequences_of, self._steps)
-        ]
-        return np.array(sums)
+        weights = self._label_weight
+        if weights is None:
+            return self.global_num_label_samples.astype(np.float64)
+        own = [weights[self._sequences_of(step)] for step in range(self.num_steps)]
+        return np.array([np.add.accumulate(np.r_[0.0, one])[-1] for one in own])
 
-    @property
-    def _steps(self) -> range:
-        return range(self.num_steps)
-
-    def sequences_of(self, step: int) -> NDArray[np.int64]:
+    def _sequences_of(self, step: int) -> NDArray[np.int64]:
         """Return the indices of the sequences of a step over all workers, ascending."""
-        check_int("step", step, 0, self.num_steps)
-        return _int64(np.unique(self._pieces.sequences[self._placed[step]]))
+        return np.unique(self._pieces.sequences[self._placed[step]]).astype(np.int64)
 
-    def places(self, partition_index: int, step: int) -> Iterator[slice]:
-        """Iterate over the micro-batches of a worker: where their pieces are in the arrays."""
+    def _places(self, partition_index: int, step: int) -> list[_Place]:
+        """Return the micro-batches of a worker."""
         check_int("partition_index", partition_index, 0, self.num_data_partitions)
         check_int("step", step, 0, self.num_steps)
         before = sum(map(len, self._placed[:step]))
         ends = np.r_[0, self._ends[step]]
+        rows, widths = (own.reshape(self.num_steps, -1)[step] for own in self._grid)
+        places = []
         for number in range(self.num_micro_batches):
             first = (partition_index * self.num_micro_batches + number) * self._rows
-            yield slice(before + int(ends[first]), before + int(ends[first + self._rows]))
+            last = first + self._rows
+            places.append(
+                _Place(
+                    slice(before + int(ends[first]), before + int(ends[last])),
+                    int(rows[first:last].sum()),
+                    int(widths[first]),
+                )
+            )
+        return places
 
     def minibatches(
         self,
@@ -231,13 +309,18 @@ class LengthsPlan:
         ValueError
             If a stream has not the planned lengths, or lacks a sequence: naming its index.
         """
-        places = list(self.places(partition_index, step))
-        if _counts_masks(definitions) and not self._has_labels:
-            held = self.sequences_of(step)
+        places = self._places(partition_index, step)
+        if not places:
+            return iter(())
+        counts_masks = self._num_labels is None and _counts_masks(definitions)
+        if counts_masks:
+            held = self._sequences_of(step)
         else:
-            own = slice(places[0].start, places[-1].stop) if places else slice(0)
+            own = slice(places[0].pieces.start, places[-1].pieces.stop)
             held = np.unique(self.sequence[own])
-        return _Streams(self, data, definitions, held, step).deliver(places, partition_index)
+        streams = _Streams(self, data, definitions, held)
+        masked = streams.corpus.core if counts_masks else None
+        return streams.deliver(places, partition_index, step, masked)
 
     def put_back(
         self, values: Mapping[int, Any], partition_index: int = 0, step: int = 0
@@ -273,8 +356,6 @@ class LengthsMinibatch(Minibatch):
     ----------
     indices : ndarray of int64
         The sequences, as the lengths count them, in the order of `ids`.
-    global_label_weight : float
-        Weight of all labels of the step, over all workers.
 
     Examples
     --------
@@ -285,12 +366,12 @@ class LengthsMinibatch(Minibatch):
     (array([0, 1]), False)
     """
 
-    __slots__ = ("_num_labels", "_slots", "global_label_weight", "indices")
+    __slots__ = ("_label_weight", "_num_labels", "_slots", "indices")
 
     indices: NDArray[np.int64]
-    global_label_weight: float
-    _slots: NDArray[np.int64]  # columns of the pieces, and the end of what they take
-    _num_labels: int | None
+    _slots: NDArray[np.int64]  # cells of the pieces
+    _num_labels: int | None  # where the plan knows them
+    _label_weight: float | None
 
     @property
     def is_filler(self) -> bool:
@@ -303,6 +384,13 @@ class LengthsMinibatch(Minibatch):
         if self._num_labels is not None:
             return self._num_labels
         return super().global_num_label_samples
+
+    @property
+    def global_label_weight(self) -> float:
+        """Weight of all labels of the step, over all workers."""
+        if self._label_weight is not None:
+            return self._label_weight
+        return float(self.global_num_label_samples)
 
     @property
     def cu_seqlens_padded(self) -> NDArray[np.int32]:
@@ -342,17 +430,16 @@ class _Streams:
         data: Mapping[str, object],
         definitions: StreamsLike | None,
         held: NDArray[np.int64],
-        step: int,
     ) -> None:
-        self.plan, self.held, self.step = plan, held, step
+        self.plan, self.held = plan, held
         num_sequences = len(plan._sizes)
         # Without sequences one is taken all the same, for the types of the streams.
         chosen = self.held if len(self.held) else _any_there(data)
         given = {name: _taken(name, one, chosen, num_sequences) for name, one in data.items()}
         corpus = ArrayDeserializer(given, definitions).open(Ledger())
-        self.opening = OpenContext(ledger=Ledger())
+        opening = OpenContext(ledger=Ledger())
         one_each = {name for name, one in given.items() if isinstance(one, np.ndarray)}
-        self.corpus = lay_out(corpus, plan.layout, self.opening, one_each)
+        self.corpus = lay_out(corpus, plan.layout, opening, one_each)
         if len(self.held):
             self._check_sizes(plan._sizes[self.held])
         self.contents = Contents(
@@ -360,14 +447,14 @@ class _Streams:
             plan.layout,
             GivenIds([str(index) for index in chosen.tolist()]),
             None,
-            kind_without_stream(self.corpus.streams, self.corpus.core),
+            kind_without_stream(self.corpus.streams, corpus_of(plan._sizes)),
         )
         self.assembler = make_assembler(
             self.corpus,
             plan.layout.assemble_options,
             partial(padding_of, plan.layout),
             load_ahead=False,
-            report=self.opening.ledger.report_by(self.corpus.ids),
+            report=opening.ledger.report_by(self.corpus.ids),
         )
 
     def _check_sizes(self, planned: NDArray[np.uint32]) -> None:
@@ -379,27 +466,18 @@ class _Streams:
                 f"sequence {self.held[at]} has {found[at]} samples, planned are {planned[at]}"
             )
 
-    def _counted(self, num_workers_pieces: slice) -> _core.compose.PieceCount:
+    def deliver(
+        self,
+        places: Sequence[_Place],
+        partition_index: int,
+        step: int,
+        masked: _core.index.Corpus | None,
+    ) -> Iterator[LengthsMinibatch]:
+        """Iterate over micro-batches; labels of `masked` are counted over all workers."""
         plan = self.plan
-        sequences, starts = plan.sequence[num_workers_pieces], plan.start[num_workers_pieces]
-        ends = starts + plan.length[num_workers_pieces]
-        is_last = ends == plan._sizes[sequences]
-        labels = own_labels = 0
-        masks = self.corpus.masks
-        if masks is not None and not plan._has_labels:
-            numbers = np.searchsorted(self.held, sequences)
-            stops = ends + ~is_last
-            labels = _masks_between(masks, numbers, starts + 1, stops)
-            own_labels = _masks_between(masks, numbers, starts + 1, ends)
-        return _core.compose.PieceCount(
-            int((ends - starts).sum()), len(sequences), int(is_last.sum()), labels, own_labels
-        )
-
-    def deliver(self, places: list[slice], partition_index: int) -> Iterator[LengthsMinibatch]:
-        """Iterate over micro-batches."""
-        plan = self.plan
-        begin = sum(map(len, plan._placed[: self.step]))
-        counted = self._counted(slice(begin, begin + len(plan._placed[self.step])))
+        begin = sum(map(len, plan._placed[:step]))
+        everything = slice(begin, begin + len(plan._placed[step]))
+        counted = _core.compose.count_pieces(self._pieces_of(everything), masked)
         request = _core.compose.Request(
             counted.samples,
             plan.num_data_partitions,
@@ -407,44 +485,38 @@ class _Streams:
             crosses_sweeps=False,
             balance=None,
         )
-        rows, global_rows = plan.layout.micro_batch_rows or 1, len(plan._ends[self.step])
+        global_rows = int(plan._grid[0].reshape(plan.num_steps, -1)[step].sum())
         for place in places:
-            indices, starts, sizes = plan.sequence[place], plan.start[place], plan.length[place]
-            table = np.stack(
-                [plan.row[place], plan.column[place], starts, plan._sizes[indices]], axis=1
-            )
-            core = _core.compose.plan_of_micro_batch(
-                np.searchsorted(self.held, indices).astype(np.uint64),
-                sizes.astype(np.uint32),
-                table.astype(np.uint32),
-                rows,
-                plan.layout.row_length,
+            core = _core.compose.plan_of_pieces(
+                self._pieces_of(place.pieces, plan._is_packed),
                 request,
                 counted,
+                place.rows,
+                place.width,
                 global_rows,
             )
             made = LengthsMinibatch(self.assembler.assemble(core), self.contents)
-            made.indices = indices.copy()
-            made._slots = -(-sizes // plan.multiple_of) * plan.multiple_of
-            made._num_labels = (
-                int(plan.global_num_label_samples[self.step]) if plan._has_labels else None
-            )
-            made.global_label_weight = float(plan.global_label_weight[self.step])
+            made.indices = plan.sequence[place.pieces].copy()
+            multiple = plan.multiple_of
+            made._slots = -(-plan.length[place.pieces] // multiple) * multiple
+            made._num_labels = made._label_weight = None
+            if plan._num_labels is not None:
+                made._num_labels = int(plan.global_num_label_samples[step])
+            if plan._label_weight is not None:
+                made._label_weight = float(plan.global_label_weight[step])
             yield made
 
-
-def _masks_between(
-    masks: Any, numbers: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
-) -> int:
-    """Return how many samples of loss masks lie in ranges of sequences."""
-    total = 0
-    for number, begin, end in zip(
-        numbers.tolist(), begins.tolist(), ends.tolist(), strict=True
-    ):
-        runs = masks.bounds[masks.offsets[number] : masks.offsets[number + 1]].reshape(-1, 2)
-        low, high = np.maximum(runs[:, 0], begin), np.minimum(runs[:, 1], end)
-        total += int(np.maximum(high.astype(np.int64) - low, 0).sum())
-    return total
+    def _pieces_of(self, place: slice, in_rows: bool = False) -> _core.compose.PlacedPieces:
+        plan = self.plan
+        indices = plan.sequence[place]
+        cells = np.stack([plan.row[place], plan.column[place]], axis=1).astype(np.uint32)
+        return _core.compose.PlacedPieces(
+            np.searchsorted(self.held, indices).astype(np.uint64),
+            plan.start[place].astype(np.uint32),
+            plan.length[place].astype(np.uint32),
+            plan._sizes[indices],
+            cells if in_rows else cells[:0],
+        )
 
 
 def _any_there(data: Mapping[str, object]) -> NDArray[np.int64]:
@@ -492,7 +564,7 @@ def _put_back(
     plan: LengthsPlan, values: Mapping[int, Any], partition_index: int, step: int
 ) -> list[Any]:
     """Return the values of micro-batches per sequence."""
-    places = list(plan.places(partition_index, step))
+    places = plan._places(partition_index, step)
     for number in values:
         check_int("a micro-batch", number, 0, len(places))
     arrays = {
@@ -500,51 +572,48 @@ def _put_back(
         for number, one in values.items()
     }
     # Of one kind in all micro-batches: one that has a single sample does not say which.
-    for split in (_by_cells, _by_samples, _by_sequences):
-        parts = {number: split(plan, places[number], one) for number, one in arrays.items()}
+    for kind in ("cells", "samples", "sequences"):
+        parts = {n: _parted(plan, places[n], one, kind) for n, one in arrays.items()}
         if all(one is not None for one in parts.values()):
             break
     else:
         number = next(number for number, one in parts.items() if one is None)
-        sizes, rows = plan.length[places[number]], plan.layout.micro_batch_rows or 1
+        place = places[number]
+        sizes = plan.length[place.pieces]
         raise ValueError(
-            f"micro-batch {number} has {rows} rows of {plan.layout.row_length} cells, "
+            f"micro-batch {number} has {place.rows} rows of {place.width} cells, "
             f"{int(sizes.sum())} samples and {len(sizes)} sequences; its values have shape "
             f"{tuple(arrays[number].shape)}, or other micro-batches have values of another kind"
         )
     found: dict[int, list[tuple[int, Any]]] = {}
     for number, own in parts.items():
-        place = places[number]
-        pieces = zip(plan.sequence[place].tolist(), plan.start[place].tolist(), strict=True)
+        its = places[number].pieces
+        pieces = zip(plan.sequence[its].tolist(), plan.start[its].tolist(), strict=True)
         for (index, start), one in zip(pieces, own or [], strict=True):
             found.setdefault(index, []).append((start, one))
     result: list[Any] = [None] * len(plan._sizes)
-    for index, its in found.items():
-        in_order = [one for _, one in sorted(its, key=lambda part: part[0])]
+    for index, of_it in found.items():
+        in_order = [one for _, one in sorted(of_it, key=lambda part: part[0])]
         result[index] = in_order[0]
         if len(in_order) > 1:
-            join = np.stack if split is _by_sequences else np.concatenate
+            join = np.stack if kind == "sequences" else np.concatenate
             result[index] = join(in_order)
     return result
 
 
-def _by_cells(plan: LengthsPlan, place: slice, array: Any) -> list[Any] | None:
-    """Return what each piece has of (rows, row length, ...); None if that is not the shape."""
-    rows = plan.layout.micro_batch_rows or 1
-    if tuple(array.shape[:2]) != (rows, plan.layout.row_length):
+def _parted(plan: LengthsPlan, place: _Place, array: Any, kind: str) -> list[Any] | None:
+    """Return the values of each piece; None if the shape is that of another kind."""
+    its, sizes = place.pieces, plan.length[place.pieces]
+    wanted = {
+        "cells": (place.rows, place.width),
+        "samples": (int(sizes.sum()),),
+        "sequences": (len(sizes),),
+    }[kind]
+    if tuple(array.shape[: len(wanted)]) != wanted:
         return None
-    cells = zip(plan.row[place], plan.column[place], plan.length[place], strict=True)
-    return [array[row, begin : begin + size] for row, begin, size in cells]
-
-
-def _by_samples(plan: LengthsPlan, place: slice, array: Any) -> list[Any] | None:
-    """Return the same of (samples, ...)."""
-    ends = np.cumsum(plan.length[place]).tolist()
-    if tuple(array.shape[:1]) != (ends[-1] if ends else 0,):
-        return None
-    return [array[begin:end] for begin, end in pairwise([0, *ends])]
-
-
-def _by_sequences(plan: LengthsPlan, place: slice, array: Any) -> list[Any] | None:
-    """Return the same of (sequences, ...)."""
-    return list(array) if tuple(array.shape[:1]) == (place.stop - place.start,) else None
+    if kind == "cells":
+        cells = zip(plan.row[its], plan.column[its], sizes, strict=True)
+        return [array[row, begin : begin + size] for row, begin, size in cells]
+    if kind == "samples":
+        return [array[begin:end] for begin, end in pairwise([0, *np.cumsum(sizes).tolist()])]
+    return list(array)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sweephand import _core
 from sweephand.base.checks import check_choice, check_int
 from sweephand.errors import shown
-from sweephand.layouts import Packed
-from sweephand.lengths.lengths_plan import LengthPieces, LengthsPlan
+from sweephand.layouts import Bucketed, Packed, Padded
+from sweephand.layouts.base import LengthLimit
+from sweephand.lengths.lengths_plan import LengthPieces, LengthsLayout, LengthsPlan, corpus_of
 from sweephand.source.balance import Balance, cost_of, costs_of_items
 
 _U32 = NDArray[np.uint32]
@@ -21,7 +22,7 @@ _U32 = NDArray[np.uint32]
 
 def plan_lengths(
     lengths: ArrayLike | Mapping[str, ArrayLike],
-    layout: Packed,
+    layout: LengthsLayout,
     *,
     num_data_partitions: int = 1,
     balance: Balance = None,
@@ -32,6 +33,7 @@ def plan_lengths(
     micro_batch_multiple: int = 1,
     multiple_of: int = 1,
     max_sequences: int | None = None,
+    aligned: Sequence[str] = (),
     order: Literal["longest", "given"] = "longest",
     leftovers: Literal["fill", "carry"] = "fill",
     num_labels: ArrayLike | None = None,
@@ -46,9 +48,9 @@ def plan_lengths(
     ----------
     lengths : ints of shape (n,), or dict of them
         Samples of each sequence, and in a dict items of carried streams beside them.
-    layout : Packed
-        Rows and micro-batches (one row each, unless ``micro_batch_rows`` says more), limits,
-        and the treatment of what is too long.
+    layout : Packed, Padded or Bucketed
+        Rows and micro-batches, limits, and the treatment of what is beyond them. A micro-batch
+        has ``micro_batch_rows`` packed rows, by default one, or at most ``micro_batch_cells``.
     num_data_partitions : int
         Workers. All have equally many micro-batches, and each has a sequence where there are
         enough.
@@ -67,9 +69,12 @@ def plan_lengths(
     micro_batch_multiple : int
         What the number of micro-batches is a multiple of, as a pipeline asks for.
     multiple_of : int
-        Segments begin at multiples of it inside their row.
+        Segments begin at multiples of it inside their packed row.
     max_sequences : int, optional
-        The most segments of a row.
+        The most segments of a packed row.
+    aligned : sequence of str
+        Entries of a dict. A micro-batch has such items at all workers or at none, as far as
+        there are enough; where not, ``unaligned`` names it.
     order : {"longest", "given"}
         Rows are opened by the longest sequence, or by the first of those in sight, as in a
         source that is not shuffled.
@@ -97,131 +102,124 @@ def plan_lengths(
     >>> minibatch.indices, minibatch["tokens"].asarray(), minibatch.global_num_label_samples
     (array([0, 1]), array([[0, 1, 2, 0, 1, 2, 3, 4]]), 12)
     """
-    if not isinstance(layout, Packed):
-        raise ValueError(f"plan_lengths plans sh.Packed(...), got {shown(layout)}")
-    check_int("num_data_partitions", num_data_partitions, 1, 2**31)
-    check_int("num_steps", num_steps, 1, 2**31)
-    check_int("micro_batch_multiple", micro_batch_multiple, 1, 2**31)
-    check_int("multiple_of", multiple_of, 1, 2**31)
+    for name, number in (
+        ("num_data_partitions", num_data_partitions),
+        ("num_steps", num_steps),
+        ("micro_batch_multiple", micro_batch_multiple),
+        ("multiple_of", multiple_of),
+        ("max_sequences", max_sequences or 1),
+    ):
+        check_int(name, number, 1, 2**31)
     check_choice("groups_together", groups_together, "worker", "row")
     check_choice("order", order, "longest", "given")
     check_choice("leftovers", leftovers, "fill", "carry")
-    if max_sequences is not None:
-        check_int("max_sequences", max_sequences, 1, 2**31)
-    if layout.row_length % multiple_of:
+    is_packed = isinstance(layout, Packed)
+    in_row = groups is not None and groups_together == "row"
+    if not is_packed and (in_row or multiple_of != 1 or max_sequences is not None):
         raise ValueError(
-            f"multiple_of={multiple_of} does not divide rows of {layout.row_length}"
+            "groups_together='row', multiple_of and max_sequences are for sh.Packed(...): rows "
+            f"of {layout!r} have one sequence"
         )
-    if leftovers == "carry" and groups is not None and groups_together == "worker":
+    if leftovers == "carry" and (aligned or (groups is not None and not in_row)):
         raise ValueError(
-            "leftovers='carry' leaves rows over, and may leave a part of a group: take "
-            "groups_together='row', or leftovers='fill'"
+            "leftovers='carry' leaves rows over, and may leave a part of a group, or items of "
+            "one worker: take groups_together='row' and no aligned=, or leftovers='fill'"
         )
     counts = _counts_of(lengths)
     chosen = next(iter(counts)) if size is None else size
-    if chosen not in counts:
-        raise ValueError(f"size={size!r} is none of the lengths: {', '.join(counts)}")
+    for name in (chosen, *aligned, *layout.load_limits, *costs_of_items(balance)):
+        if name not in counts:
+            raise ValueError(f"{name!r} is none of the lengths: {', '.join(counts)}")
     sizes = counts[chosen]
-    if len(sizes) and not sizes.all():
+    num_sequences = len(sizes)
+    if num_sequences and not sizes.all():
         raise ValueError(f"sequence {int(sizes.argmin())} has a length of 0")
     for name, found in counts.items():
-        _check_count(f"lengths[{name!r}]", found, len(sizes))
-    labels = sizes.astype(np.int64) - 1 if num_labels is None else _labels_of(num_labels)
-    _check_count("num_labels", labels, len(sizes))
-    weights = labels.astype(np.float64)
-    if label_weight is not None:
-        weights = np.asarray(label_weight, np.float64)
-        _check_count("label_weight", weights, len(sizes))
-        if not np.isfinite(weights).all():
-            at = int(np.flatnonzero(~np.isfinite(weights))[0])
-            raise ValueError(f"label_weight of sequence {at} is {weights[at]}")
-    left_out: dict[int, str] = {}
-    group_of = None
+        _check_count(f"lengths[{name!r}]", found, num_sequences)
+    labels = None if num_labels is None else _labels_of(num_labels, num_sequences)
+    weights = None if label_weight is None else _weights_of(label_weight, num_sequences)
+    group_of = np.empty(0, np.uint32)
     if groups is not None:
-        group_of = np.asarray(groups)
-        _check_count("groups", group_of, len(sizes))
-    pieces = _cut(layout, sizes, multiple_of, left_out)
-    loads = _loads(layout, counts, pieces)
-    together = _Together.of(group_of, pieces, groups_together)
-    if together.in_row:
-        pieces, loads, together = _without_large_groups(
-            layout, pieces, loads, together, left_out
-        )
+        _check_count("groups", np.asarray(groups), num_sequences)
+        group_of = np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.uint32)
+    layout, rule, limit = _rule_of(layout, sizes, multiple_of, order == "given")
+    left_out: dict[int, str] = {}
+    pieces = _cut(limit, sizes, left_out)
+    pieces = replace(pieces, cells=_cells_of(layout, pieces.sizes, multiple_of))
+    if len(group_of):
+        pieces = replace(pieces, groups=group_of[pieces.sequences])
+    for bit, name in enumerate(aligned):
+        has = (pieces.firsts == 0) & (counts[name][pieces.sequences] > 0)
+        known = pieces.marks if bit else np.uint32(0)
+        pieces = replace(pieces, marks=known | (has.astype(np.uint32) << np.uint32(bit)))
+    for name, most in layout.load_limits.items():
+        pieces = _loaded(layout, pieces, name, counts[name], most, left_out)
     if max_sequences is not None:
-        loads = [*loads, (np.ones(len(pieces.sequences), np.uint32), max_sequences)]
-        most = np.bincount(together.group_of).max(initial=0) if together.in_row else 0
-        if most > max_sequences:
-            raise ValueError(
-                f"a group has {most} sequences, more than max_sequences={max_sequences}"
-            )
+        ones = np.ones(len(pieces.sequences), np.uint32)
+        pieces = replace(pieces, loads=(*pieces.loads, (ones, max_sequences)))
+    if in_row:
+        pieces = _without_large_groups(layout, pieces, limit.longest, left_out)
     if leftovers == "carry" and pieces.firsts.any():
         raise ValueError(
             f"sequence {int(pieces.sequences[pieces.firsts.argmax()])} is split, and "
             "leftovers='carry' may leave a part of it: take leftovers='fill'"
         )
     items = {name: _core.index.StoredSizes(counts[name]) for name in costs_of_items(balance)}
-    planner = _Planner(
-        pieces,
-        loads,
-        together,
-        _core.compose.RowRule(layout.row_length, layout.look_ahead, order == "given"),
-        num_data_partitions,
-        layout.micro_batch_rows or 1,
-        cost_of(balance, items),
-    )
-    steps = _deal_steps(pieces, together, labels, num_steps)
-    num_micro_batches, rest, laid = _lay(planner, steps, micro_batch_multiple, leftovers)
-    placed = [
-        (step if own is None else own[step])
-        for own, step in zip(steps, (one.pieces for one in laid), strict=True)
-    ]
+    cost = cost_of(balance, items)
+    rows = layout.micro_batch_rows or 1
+    at_once = num_data_partitions * rows * micro_batch_multiple
+
+    def rows_of(step: NDArray[np.int64] | None, most_rows: int) -> _core.compose.WorkerRows:
+        own = pieces if step is None else pieces.take(step)
+        return _core.compose.WorkerRows(
+            own.sequences,
+            own.firsts,
+            own.sizes,
+            own.cells,
+            own.marks,
+            own.groups,
+            in_row,
+            rule,
+            [counts for counts, _ in own.loads],
+            [most for _, most in own.loads],
+            _core.compose.DealRule(
+                num_data_partitions,
+                rows,
+                cost,
+                at_once if leftovers == "carry" else 0,
+                most_rows,
+            ),
+        )
+
+    steps = _deal_steps(pieces, labels, num_steps)
+    made = [rows_of(step, 2**63) for step in steps]
+    needed = [one.num_micro_batches for one in made]
+    count = min(needed)
+    if leftovers == "fill":
+        count = -(-max(needed) // micro_batch_multiple) * micro_batch_multiple
+    elif max(needed) > count:
+        made = [rows_of(step, count * num_data_partitions * rows) for step in steps]
+    of_step = [(lambda own: own) if step is None else step.__getitem__ for step in steps]
+    laid = [one.lay(count) for one in made]
+    left = [take(one.left) for take, one in zip(of_step, made, strict=True)]
     return LengthsPlan(
         layout=layout,
         num_data_partitions=num_data_partitions,
         num_steps=num_steps,
-        num_micro_batches=num_micro_batches,
+        num_micro_batches=count,
         multiple_of=multiple_of,
         left_out=dict(sorted(left_out.items())),
-        rest=np.unique(rest).astype(np.int64),
+        rest=np.unique(pieces.sequences[np.concatenate(left)]).astype(np.int64),
         _sizes=sizes,
+        _aligned={name: counts[name] for name in aligned},
+        _narrowest=int(_cells_of(layout, np.ones(1, np.uint32), 1)[0]),
         _pieces=pieces,
-        _placed=placed,
+        _placed=[take(one.pieces) for take, one in zip(of_step, laid, strict=True)],
         _ends=[one.ends for one in laid],
         _loads=[one.loads for one in laid],
-        _labels=labels,
-        _weights=weights,
-        _has_labels=num_labels is not None,
+        _num_labels=labels,
+        _label_weight=weights,
     )
-
-
-_Loads = Sequence[tuple[_U32, int]]
-
-
-@dataclass(frozen=True)
-class _Together:
-    """The group of each piece; numbers ascend with the first piece. Empty: there are none."""
-
-    group_of: _U32
-    num_groups: int
-    in_row: bool
-
-    @classmethod
-    def of(cls, groups: NDArray[Any] | None, pieces: LengthPieces, where: str) -> _Together:
-        if groups is None:
-            return cls(np.empty(0, np.uint32), 0, False)
-        return cls.numbered(groups[pieces.sequences], where == "row")
-
-    @classmethod
-    def numbered(cls, groups: NDArray[Any], in_row: bool) -> _Together:
-        _, firsts, own = np.unique(groups, return_index=True, return_inverse=True)
-        number = np.empty(len(firsts), np.uint32)
-        number[np.argsort(firsts)] = np.arange(len(firsts), dtype=np.uint32)
-        return cls(number[own.reshape(-1)], len(firsts), in_row)
-
-    def take(self, chosen: NDArray[Any]) -> _Together:
-        if not len(self.group_of):
-            return self
-        return self.numbered(self.group_of[chosen], self.in_row)
 
 
 def _counts_of(lengths: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, _U32]:
@@ -237,20 +235,29 @@ def _counts_of(lengths: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, _U32]:
                 f"{array.shape}"
             )
         if len(array) and not 0 <= int(array.min()) <= int(array.max()) < 2**32:
-            is_wrong = (array < 0) | (array >= 2**32)
-            at = int(is_wrong.argmax())
+            at = int(((array < 0) | (array >= 2**32)).argmax())
             raise ValueError(f"sequence {at} has a length of {array[at]}, in {name!r}")
         found[name] = np.ascontiguousarray(array, dtype=np.uint32)
     return found
 
 
-def _labels_of(num_labels: ArrayLike) -> NDArray[np.int64]:
+def _labels_of(num_labels: ArrayLike, wanted: int) -> NDArray[np.int64]:
     labels = np.asarray(num_labels)
-    if labels.ndim != 1 or (labels.dtype.kind not in "iu" and len(labels)):
-        raise TypeError(f"num_labels must be integers of shape (n,), got {shown(num_labels)}")
-    if len(labels) and labels.min() < 0:
+    _check_count("num_labels", labels, wanted)
+    if labels.dtype.kind not in "iu" and wanted:
+        raise TypeError(f"num_labels must be integers, got {labels.dtype}")
+    if wanted and labels.min() < 0:
         raise ValueError(f"sequence {int(labels.argmin())} has {labels.min()} labels")
     return labels.astype(np.int64)
+
+
+def _weights_of(label_weight: ArrayLike, wanted: int) -> NDArray[np.float64]:
+    weights = np.asarray(label_weight, np.float64)
+    _check_count("label_weight", weights, wanted)
+    wrong = np.flatnonzero(~np.isfinite(weights))
+    if len(wrong):
+        raise ValueError(f"label_weight of sequence {wrong[0]} is {weights[wrong[0]]}")
+    return weights
 
 
 def _check_count(name: str, values: NDArray[Any], wanted: int) -> None:
@@ -260,14 +267,61 @@ def _check_count(name: str, values: NDArray[Any], wanted: int) -> None:
         )
 
 
-def _cut(layout: Packed, sizes: _U32, multiple: int, left_out: dict[int, str]) -> LengthPieces:
-    """Return the pieces of sequences, those that are too long treated as the layout says."""
-    most, every = layout.row_length, np.arange(len(sizes), dtype=np.uint32)
+def _rule_of(
+    layout: LengthsLayout, sizes: _U32, multiple_of: int, keeps_order: bool
+) -> tuple[LengthsLayout, _core.compose.RowRule, LengthLimit]:
+    """Return the layout with boundaries, its rule, and the most that a sequence may have."""
+    width = _core.compose.Width
+    if isinstance(layout, Packed):
+        if layout.row_length % multiple_of:
+            raise ValueError(
+                f"multiple_of={multiple_of} does not divide rows of {layout.row_length}"
+            )
+        rule = _core.compose.RowRule(
+            layout.row_length, layout.look_ahead, keeps_order, width.OWN
+        )
+        return layout, rule, layout.length_limit
+    most: int | None = getattr(layout, "micro_batch_cells", None)
+    if most is None:
+        raise ValueError(
+            "plan_lengths plans sh.Packed(...), or sh.Padded(...) and sh.Bucketed(...) with "
+            f"micro_batch_cells=, got {shown(layout)}"
+        )
+    if isinstance(layout, Bucketed):
+        if len(sizes):
+            layout = layout.settle(corpus_of(sizes))
+        limit = layout.length_limit or LengthLimit(most, "", "error", "")
+        if limit.longest > most:
+            raise ValueError(
+                f"micro_batch_cells={most} has no room for the boundary {limit.longest}"
+            )
+        return layout, _core.compose.RowRule(most, 1, keeps_order, width.EQUAL), limit
+    limit = LengthLimit(
+        most // layout.multiple_of * layout.multiple_of,
+        f"a micro-batch of {most} cells",
+        "error",
+        "raise micro_batch_cells, or leave it out of the lengths",
+    )
+    return layout, _core.compose.RowRule(most, 1, keeps_order, width.WIDEST), limit
+
+
+def _cells_of(layout: LengthsLayout, sizes: _U32, multiple_of: int) -> _U32:
+    """Return the cells that pieces take; of a padded layout, the width that they need."""
+    if isinstance(layout, Bucketed):
+        auto = layout.boundaries == "auto"  # of no sequences at all
+        boundaries = np.array([1] if auto else layout.boundaries, np.uint32)
+        return boundaries[np.searchsorted(boundaries, sizes)]
+    multiple = layout.multiple_of if isinstance(layout, Padded) else multiple_of
+    return sizes if multiple == 1 else ((sizes - 1) // multiple + 1) * np.uint32(multiple)
+
+
+def _cut(limit: LengthLimit, sizes: _U32, left_out: dict[int, str]) -> LengthPieces:
+    """Return the pieces of sequences, those that are too long treated as the limit says."""
+    most, every = limit.longest, np.arange(len(sizes), dtype=np.uint32)
     firsts = np.zeros(len(sizes), np.uint32)
     longest = int(sizes.max(initial=0))
     if longest > most:
         is_long = sizes > most
-        limit = layout.length_limit
         if limit.policy == "error":
             raise ValueError(
                 f"{is_long.sum()} of {len(sizes)} sequences have more samples than "
@@ -286,128 +340,70 @@ def _cut(layout: Packed, sizes: _U32, multiple: int, left_out: dict[int, str]) -
             number = np.arange(len(every)) - np.repeat(np.cumsum(times) - times, times)
             firsts = (number * most).astype(np.uint32)
             sizes = np.minimum(sizes[every] - firsts, np.uint32(most))
-    cells = sizes if multiple == 1 else ((sizes - 1) // multiple + 1) * np.uint32(multiple)
-    return LengthPieces(every, firsts, sizes, cells)
+    return LengthPieces(every, firsts, sizes, sizes)
 
 
-def _loads(layout: Packed, counts: Mapping[str, _U32], pieces: LengthPieces) -> _Loads:
-    """Return the limited items of each piece; they come with the first one."""
-    loads = []
-    for name, most in layout.load_limits.items():
-        if name not in counts:
-            raise ValueError(f"limits name {name!r}, the lengths are of: {', '.join(counts)}")
-        own = np.where(pieces.firsts == 0, counts[name][pieces.sequences], np.uint32(0))
-        if int(own.max(initial=0)) > most:
-            at = int(pieces.sequences[own.argmax()])
-            if layout.over_limit != "alone":
-                raise ValueError(
-                    f"sequence {at} carries {own.max()} of {name!r}, more than the limit of "
-                    f"{most}; leave it out of the lengths, raise the limit, or take "
-                    "over_limit='alone'"
-                )
-            own = np.minimum(own, np.uint32(most))
-        loads.append((own, most))
-    return loads
+def _loaded(
+    layout: LengthsLayout,
+    pieces: LengthPieces,
+    name: str,
+    counts: _U32,
+    most: int,
+    left_out: dict[int, str],
+) -> LengthPieces:
+    """Return the pieces with their limited items, which come with the first of a sequence."""
+    is_over = counts[pieces.sequences] > most
+    if is_over.any() and layout.over_limit == "error":
+        at = int(pieces.sequences[is_over.argmax()])
+        raise ValueError(
+            f"sequence {at} carries {counts[at]} of {name!r}, more than the limit of {most}; "
+            "leave it out of the lengths, raise the limit, or take over_limit='drop' or 'alone'"
+        )
+    if is_over.any() and layout.over_limit == "drop":
+        reason = f"carries more of {name!r} than {most}"
+        left_out |= dict.fromkeys(pieces.sequences[is_over].tolist(), reason)
+        pieces = pieces.take(~is_over)
+    own = np.minimum(counts[pieces.sequences], np.uint32(most))
+    own[pieces.firsts > 0] = 0
+    return replace(pieces, loads=(*pieces.loads, (own, most)))
 
 
 def _without_large_groups(
-    layout: Packed,
-    pieces: LengthPieces,
-    loads: _Loads,
-    together: _Together,
-    left_out: dict[int, str],
-) -> tuple[LengthPieces, _Loads, _Together]:
+    layout: LengthsLayout, pieces: LengthPieces, row_length: int, left_out: dict[int, str]
+) -> LengthPieces:
     """Return what is left where groups that do not fit a row are dropped; or refuse them."""
-    is_large = np.zeros(together.num_groups, bool)
-    for counts, most in [(pieces.cells, layout.row_length), *loads]:
-        is_large |= np.bincount(together.group_of, counts, together.num_groups) > most
-    if not is_large.any():
-        return pieces, loads, together
-    out = is_large[together.group_of]
-    first = int(pieces.sequences[out.argmax()])
-    if layout.split_long != "drop":
+    is_large = np.zeros(int(pieces.groups.max(initial=0)) + 1, bool)
+    for counts, most in [(pieces.cells, row_length), *pieces.loads]:
+        is_large |= np.bincount(pieces.groups, counts, len(is_large)) > most
+    out = is_large[pieces.groups]
+    if not out.any():
+        return pieces
+    if layout.length_limit is None or layout.length_limit.policy != "drop":
         raise ValueError(
-            f"the group of sequence {first} does not fit a row of {layout.row_length}; take "
-            "longer rows, groups_together='worker', or split_long='drop'"
+            f"the group of sequence {int(pieces.sequences[out.argmax()])} does not fit a row "
+            f"of {row_length}, or its limits; take longer rows, groups_together='worker', or "
+            "split_long='drop'"
         )
-    reason = f"its group does not fit a row of {layout.row_length}"
+    reason = f"its group does not fit a row of {row_length}"
     left_out |= dict.fromkeys(pieces.sequences[out].tolist(), reason)
-    kept = [(counts[~out], most) for counts, most in loads]
-    return pieces.take(~out), kept, together.take(~out)
+    return pieces.take(~out)
 
 
 def _deal_steps(
-    pieces: LengthPieces, together: _Together, labels: NDArray[np.int64], num_steps: int
+    pieces: LengthPieces, labels: NDArray[np.int64] | None, num_steps: int
 ) -> list[NDArray[np.int64] | None]:
     """Return the pieces of each step, ascending; None are all."""
     if num_steps == 1:
         return [None]
-    whole = together
-    if not len(whole.group_of):
-        whole = _Together.numbered(pieces.sequences, False)
-    own = np.where(pieces.firsts == 0, labels[pieces.sequences], 0)
-    summed = np.zeros(whole.num_groups, np.int64)
-    np.add.at(summed, whole.group_of, own)
+    whole = pieces.groups if len(pieces.groups) else pieces.sequences
+    groups, own = np.unique(whole, return_inverse=True)
+    # Each sample but the first of a sequence is a label, unless it is known.
+    counts = pieces.sizes - (pieces.firsts == 0).astype(np.int64)
+    if labels is not None:
+        counts = np.where(pieces.firsts == 0, labels[pieces.sequences], 0)
+    summed = np.zeros(len(groups), np.int64)
+    np.add.at(summed, own, counts)
     # Of equally many labels, equally many groups.
-    costs = summed * (whole.num_groups + 1) + 1
-    step = _core.compose.deal_evenly(costs.astype(np.uint64), num_steps)[whole.group_of]
+    costs = summed * (len(groups) + 1) + 1
+    step = _core.compose.deal_evenly(costs.astype(np.uint64), num_steps)[own]
     return [np.flatnonzero(step == number) for number in range(num_steps)]
-
-
-@dataclass(frozen=True)
-class _Planner:
-    """The rows of any pieces, by the same rules."""
-
-    pieces: LengthPieces
-    loads: _Loads
-    together: _Together
-    rule: _core.compose.RowRule
-    num_workers: int
-    micro_batch_rows: int
-    balance: _core.compose.Cost | None
-
-    def rows(
-        self, chosen: NDArray[np.int64] | None, whole_rows: int, most_rows: int
-    ) -> _core.compose.WorkerRows:
-        pieces, loads, together = self.pieces, self.loads, self.together
-        if chosen is not None:
-            pieces, together = pieces.take(chosen), together.take(chosen)
-            loads = [(counts[chosen], most) for counts, most in loads]
-        return _core.compose.WorkerRows(
-            pieces.sequences,
-            pieces.firsts,
-            pieces.sizes,
-            pieces.cells,
-            together.group_of,
-            together.num_groups,
-            together.in_row,
-            self.rule,
-            [counts for counts, _ in loads],
-            [most for _, most in loads],
-            _core.compose.DealRule(
-                self.num_workers, self.micro_batch_rows, self.balance, whole_rows, most_rows
-            ),
-        )
-
-
-def _lay(
-    planner: _Planner,
-    steps: Sequence[NDArray[np.int64] | None],
-    multiple: int,
-    leftovers: str,
-) -> tuple[int, _U32, list[_core.compose.LaidPieces]]:
-    """Return how many micro-batches each worker has, what is left over, and where all goes."""
-    rows = planner.micro_batch_rows
-    carried = planner.num_workers * rows * multiple if leftovers == "carry" else 0
-    made = [planner.rows(step, carried, 2**63) for step in steps]
-    most = [-(-one.most // rows) for one in made]
-    count = min(most) if carried else -(-max(most) // multiple) * multiple
-    if carried and max(most) > count:
-        made = [
-            planner.rows(step, carried, count * planner.num_workers * rows) for step in steps
-        ]
-    rest = [
-        planner.pieces.sequences[one.left if step is None else step[one.left]]
-        for one, step in zip(made, steps, strict=True)
-    ]
-    return count, np.concatenate(rest), [one.lay(count) for one in made]

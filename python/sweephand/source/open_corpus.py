@@ -77,11 +77,15 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
 
 
 def lay_out(
-    corpus: Corpus, layout: Layout, opening: OpenContext, one_each: Collection[str] = ()
+    corpus: Corpus,
+    layout: Layout,
+    opening: OpenContext,
+    one_each: Collection[str] | None = None,
 ) -> Corpus:
     """Return a corpus as a layout serves it, with its parts and loss masks.
 
-    Streams of `one_each` come one per sequence, though all sequences have one sample.
+    Where all sequences have one sample, but others elsewhere may have more, only streams of
+    `one_each` come one per sequence.
     """
     whole = _settle_singles(_in_layout(corpus, layout, opening.ledger), layout, one_each)
     whole = _with_parts(whole, layout)
@@ -139,14 +143,17 @@ def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:
     return frames(corpus, ledger)
 
 
-def _settle_singles(corpus: Corpus, layout: Layout, one_each: Collection[str] = ()) -> Corpus:
+def _settle_singles(
+    corpus: Corpus, layout: Layout, given: Collection[str] | None = None
+) -> Corpus:
     """Return the corpus with `is_single` true of those streams that come one per sequence.
 
     Those that are broadcast come per sample. Rows and buckets must hold something: where all
     sequences have one sample, that is every stream. `is_sized` is true of those that have as
     many samples as sequences are long, whatever the other streams hold.
     """
-    fills_rows = layout.has_fixed_width and corpus.core.common_size == 1
+    fills_rows = corpus.core.common_size == 1 and (layout.has_fixed_width or given is not None)
+    one_each = given or ()
     is_sole = sum(not info.carried for info in corpus.streams) == 1
 
     def settled(info: StreamInfo) -> StreamInfo:

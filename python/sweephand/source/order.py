@@ -46,4 +46,6 @@ def make_planner(
     order: _core.order.Timeline, layout: Layout, end: int
 ) -> _core.compose.Planner:
     """Return the planner of minibatches of an order, at its start; `end` is in samples."""
+    if getattr(layout, "micro_batch_cells", None) is not None:
+        raise ValueError("micro_batch_cells is for plan_lengths; a source has no such parts")
     return _core.compose.Planner(order, layout.planner_choices, end)
