@@ -114,7 +114,7 @@ void copy_all(ColumnCopier copier, std::span<const PlannedSequence> share,
 // runs finds the sequence that does not.
 bool is_deliverable(const StreamBatch& batch, std::size_t count, const StreamSpec& stream) {
   if (stream.single && (batch.longest > 1 || batch.num_samples != count)) return false;
-  return batch.longest <= physical_memory() / std::max<std::uint64_t>(1, stream.sample_bytes());
+  return !exceeds_memory(batch.longest, stream.sample_bytes());
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> sh
                        std::span<const std::uint64_t> joined, const StreamSpec& stream,
                        BufferPool& pool) {
   const std::uint64_t row_bytes = stream.sample_bytes();
-  if (row_bytes > physical_memory() && !share.empty())
+  if (exceeds_memory(1, row_bytes) && !share.empty())
     throw DataError("the sample has " + std::to_string(row_bytes) +
                         " bytes, which is more than the memory there is",
                     {.stream = stream.name, .sequence = share[0].sequence});

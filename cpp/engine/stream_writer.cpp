@@ -340,8 +340,7 @@ void write_heads(std::span<const Run> runs, const StreamSpec& stream, BufferPool
 void check_memory(std::span<const Run> runs, const StreamSpec& stream) {
   for (const Run& run : runs) {
     const std::uint64_t count = stream.variable ? Elements(run).count : run.length;
-    if (count <= physical_memory() / std::max<std::uint64_t>(1, stream.sample_bytes()))
-      continue;
+    if (!exceeds_memory(count, stream.sample_bytes())) continue;
     throw DataError("the sequence has " + std::to_string(count) + " " +
                         (stream.variable ? "elements" : "samples") + " of " +
                         std::to_string(stream.sample_bytes()) +

@@ -76,7 +76,7 @@ Column read(const Column& column, std::uint64_t first, std::uint64_t count,
     owned.element_offsets = rebased({offsets.begin(), offsets.end()});
   }
   if (column.sample_offsets != nullptr) owned.sample_offsets = rebased(std::move(bounds));
-  if (last_element - first_element > physical_memory() / column.element_bytes)
+  if (exceeds_memory(last_element - first_element, column.element_bytes))
     throw DataError("the chunk has " + std::to_string(last_element - first_element) +
                     " elements of " + std::to_string(column.element_bytes) +
                     " bytes, which is more than the memory there is");
