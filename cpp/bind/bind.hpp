@@ -118,7 +118,7 @@ auto to_numpy_without_gil(const Make& make) {
   return to_numpy(without_gil(make));
 }
 
-// What is bound where the vector that a function, a method or a member gives becomes an array.
+// Binds a function, a method or a member whose vector becomes an array.
 template <class T, class... Arguments>
 auto as_array(std::vector<T> (*function)(Arguments...)) {
   return [function](Arguments... arguments) {

@@ -150,8 +150,8 @@ Rows pack_longest_first(std::span<const std::uint32_t> sizes, std::uint32_t row_
 // The same rows with their members in the order of the list.
 Rows in_list_order(Rows rows);
 
-// Sequences joined into rows that hold at most so much of several things: docs/layouts.md,
-// section 2.
+// Rows within limits: docs/layouts.md, section 2.
+//
 // The items of one carried stream in each sequence, and the most of them in a row.
 struct Load {
   std::span<const std::uint32_t> counts;  // of every sequence, 0 at least

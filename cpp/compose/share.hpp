@@ -66,7 +66,7 @@ std::vector<Thing> owned_by(std::uint32_t rank, const std::vector<Thing>& things
 // The places of costs, the largest first; of equals in their order.
 std::vector<std::uint32_t> costliest_first(std::span<const uint128> costs);
 
-// The worker of each of some things that cost so much, as kDealCosts deals them. REQUIRES:
+// The worker of each item by its cost, as kDealCosts deals them. REQUIRES:
 // num_workers >= 1
 std::vector<std::uint32_t> deal_costs(std::span<const uint128> costs,
                                       std::uint32_t num_workers);

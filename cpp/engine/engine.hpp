@@ -173,7 +173,7 @@ class Pace {
  private:
   bool comes_early(Duration away, const WorkTime& made) const noexcept {
     const std::chrono::nanoseconds cost(made.total_ns);
-    // Who waits for a disk or a network is helped by whoever waits beside.
+    // Several threads that wait for a disk or a network at a time wait less.
     if (made.waited_ns > made.total_ns / 4 && !may_take_turns_) return false;
     if (cost < kCheap) return away < std::max<Duration>(cost, kLoop);
     // Only a trial shows it, and callers wait for a lock that makers hold.

@@ -116,7 +116,7 @@ class Starts {
 // groups. If all but the last are equal, nothing is stored; otherwise copies share the memory.
 class GroupedCounts {
  public:
-  // Takes counts from the first to the last, and holds no more of them than is kept.
+  // Takes counts from the first to the last, and holds only those that it keeps.
   class Builder {
    public:
     // The sum may be 2^63 - 1 `things`.

@@ -157,8 +157,7 @@ class MixedCursor final : public Cursor {
   std::vector<std::uint16_t> number_of_;  // the corpus of each
   std::vector<std::uint32_t> place_of_;   // of the block of each, once it was added
   std::size_t front_ = 0;
-  std::size_t wanted_ =
-      64;  // to be merged at a time: few at first, as who seeks may want no more
+  std::size_t wanted_ = 64;  // to be merged at a time: few at first, as a seek may need no more
 };
 
 }  // namespace sweephand

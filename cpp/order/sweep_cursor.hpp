@@ -138,7 +138,7 @@ class SweepCursor final : public Cursor {
   std::vector<Lane> lanes_;
   std::vector<Open> open_;    // of each lane
   std::uint32_t depth_;       // sequences in a buffer
-  std::uint32_t filled_ = 0;  // of those: few at first, as who seeks may want no more
+  std::uint32_t filled_ = 0;  // of those: few at first, as a seek may need no more
   std::vector<PlannedSequence> buffers_;
   // All that begin at offsets below some bound, in key order. Of a lane no more than its buffer
   // holds, and no more than one border.

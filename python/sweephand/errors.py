@@ -20,7 +20,7 @@ def printable(text: str, *, keep: str = "") -> str:
     Parameters
     ----------
     text : str
-        What `os.fsdecode` made of a name may hold bytes that are no text; they become ``\xff``.
+        Bytes that are no text, as `os.fsdecode` keeps them in a name, become ``\xff``.
     keep : str
         Characters that stay, such as line ends in prose.
 
@@ -29,7 +29,7 @@ def printable(text: str, *, keep: str = "") -> str:
     >>> print(printable("a\x1b[31m.bin"), printable("b\udcff\n"))
     a\x1b[31m.bin b\xff\n
     """
-    if text.isprintable():  # as nearly all are, and no memory is taken where none is left
+    if text.isprintable():  # nearly always; and no memory is needed to report that none is left
         return text
 
     def escape(match: re.Match[str]) -> str:

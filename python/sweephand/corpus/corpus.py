@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class Corpus(ABC):
     """Sequences that are ready to be planned and read.
 
-    What is damaged in it is counted by the `Ledger` that it was opened with. Every kind is made
-    of `StoredCorpus`: itself, or the parts of a mixture.
+    Its damaged items are counted by the `Ledger` that it was opened with. Every kind is made of
+    `StoredCorpus`: itself, or the parts of a mixture.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ class _LargeArchive(DerivedDeserializer):
 
 
 def _size_of(path: Path) -> int:
-    """Return the bytes of all members; no more of a member are unpacked than are said."""
+    """Return the bytes of all members, as the archive declares them."""
     try:
         with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             return sum(one.file_size for one in archive.infolist())

@@ -10,8 +10,8 @@ MOST_SMALL_REQUESTS = 48
 def num_requests(chunk_bytes: int) -> int:
     """Return the number of concurrent requests for a number of bytes each.
 
-    Two chunks of each of 48 lanes are due at once when a run begins: what is not under way then
-    waits for the latency of what is.
+    Two chunks of each of 48 lanes are due at once when a run begins: requests beyond the limit
+    wait for the latency of those before them.
     """
     most = (MOST_SMALL_REQUESTS << 20) // max(1, chunk_bytes)
     return min(MOST_SMALL_REQUESTS, max(MOST_REQUESTS, most))

@@ -346,7 +346,7 @@ class _Maker:
         )
 
     def go_on(self, opening: OpenContext) -> bool:
-        """Write the chunks that lack; False, and no more, if sequences are damaged."""
+        """Write the missing chunks; stop and return False if sequences are damaged."""
         corpus = self._stored.corpus
         begin = self._ends[len(self._chunks) - 1] if self._chunks else 0
         with show_progress(f"keeping what {self._map} makes", corpus.num_sequences) as advance:

@@ -30,7 +30,7 @@ class SequenceClasses:
     """Classes of all sequences."""
 
     names: list[str]  # the classes that there are: integers ascending, then texts
-    # Place of each sequence's class in `names`. What is damaged is of the first.
+    # Place of each sequence's class in `names`. Damaged sequences are of the first.
     numbers: NDArray[np.int64]
 
     def of(self, name: str) -> NDArray[np.bool_]:

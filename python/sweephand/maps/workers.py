@@ -55,7 +55,7 @@ class MapWorkers:
     Parameters
     ----------
     num_workers : int
-        0: whoever asks does the work.
+        0: the calling thread does the work.
     kind : {"threads", "processes"}
     limit : float or None
         Seconds after which a map that was called for a sequence is given up.

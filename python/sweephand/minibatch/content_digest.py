@@ -49,9 +49,9 @@ def digests_by_id(minibatch: Minibatch) -> dict[str, str]:
 def sum_of_digests(minibatch: Minibatch, streams: Iterable[str]) -> int:
     """Return the sum modulo 2^64 of a digest of each sequence, or of each piece in rows.
 
-    It depends on what sequences hold alone, so that sums over the shares of any number of
-    workers add up to that over the minibatch. What is digested are the id, in layouts of rows
-    the number of the sample that a piece begins with, and of each stream its name and values.
+    It depends on the contents of sequences alone, so that sums over the shares of any number of
+    workers add up to that over the minibatch. Digested are the id, in layouts of rows the
+    number of the first sample of a piece, and the name and values of each stream.
     """
     by_name = {minibatch[key].info.name: minibatch[key] for key in minibatch}
     chosen = {name: by_name[name] for name in sorted(streams)}

@@ -133,7 +133,7 @@ def work(peer: socket.socket, progress: Progress) -> None:
     can be none.
     """
     process, home = os.getpid(), Path.cwd()
-    os.register_at_fork(after_in_child=peer.close)  # who waits here must see that it ends
+    os.register_at_fork(after_in_child=peer.close)  # so that a reader sees the end
     known: dict[int, Callable[..., Any]] = {}
     while True:
         try:

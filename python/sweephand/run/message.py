@@ -5,10 +5,10 @@
     pickle      of the object, without its arrays
     arrays      each from a multiple of 64 bytes on
 
-What is large lies in shared memory, all but the header, whose descriptor comes with it. That
-memory belongs to whoever maps it: the sender keeps nothing, and the receiver's arrays lie in
-the mapping, which is gone with the last of them. So a message always has room in a socket that
-the other side has read empty, and nobody waits to send.
+A large message is in shared memory, and only its header and a descriptor go through the socket.
+The memory belongs to the receiver: the sender keeps nothing, and the receiver's arrays are in
+the mapping, which ends with the last of them. So a message always fits into a socket that the
+other side has read empty, and nobody waits to send.
 """
 
 from __future__ import annotations

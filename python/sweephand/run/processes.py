@@ -81,7 +81,7 @@ class ForkServer:
                 return -signal.SIGKILL  # it ended with the server
 
     def close(self) -> None:
-        """End all workers; who waits for the server waits no more."""
+        """End all workers, and wake the threads that wait for the server."""
         self._is_closed = True
         peer = self._peer
         if peer is not None:

@@ -26,7 +26,7 @@ class Progress:
 
     @classmethod
     def shared(cls, descriptor: int) -> Progress:
-        """Return the progress in shared memory; its descriptor is needed no more."""
+        """Return the progress in shared memory; its descriptor may be closed."""
         os.ftruncate(descriptor, _PLACE.size)
         return cls(_core.read.map_segment(descriptor, _PLACE.size))
 

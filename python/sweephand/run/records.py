@@ -7,8 +7,8 @@
            | u32 checksum of the 20 bytes before and the label | label | payload |
 
 All is little endian, checksums are CRC32C. A label is small, and is checked where blocks are
-listed; a payload is checked when it is read. What is not written whole, as a kill or a power
-failure leaves it, is no block. The last one of a file may be torn.
+listed; a payload is checked when it is read. A block that a kill or a power
+failure has torn is ignored; it is the last one of its file.
 """
 
 from __future__ import annotations
@@ -216,7 +216,8 @@ def blocks_of(content: memoryview, kind: RecordKind, path: str) -> list[Block]:
 def resume(file: AppendedFile, kind: RecordKind, subject: bytes) -> list[Block]:
     """Return the blocks of an unfinished file of a subject, and have it end with the last.
 
-    What is damaged or torn is dropped with all after it; a file of anything else is begun anew.
+    A damaged or torn block is dropped with all after it; a file of another kind or subject is
+    begun anew.
     """
     content = file.content()
     blocks = list(whole_blocks(content, _HEAD.size)) if kind.begins(content) else []

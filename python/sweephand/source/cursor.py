@@ -372,8 +372,8 @@ class ChunkUses:
 def _is_known(plan: Plan) -> NDArray[np.bool_]:
     """Return of each chunk True if its times are known.
 
-    Where all chunks of a part are open all the time, or come in an order of their own, there is
-    no more to be known than that a sweep is between.
+    If all chunks of a part are open all the time, or have an order of their own, only the sweep
+    between two uses is known.
     """
     parts = plan.corpus.parts.values()
     opened = plan.order.own_block_chunks

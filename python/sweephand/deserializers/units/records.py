@@ -1,7 +1,7 @@
 """Records of bare values in files, read at the places that a scan finds.
 
-Here they are read in place, row by row; from a store by few requests for every chunk. What is
-small and had to be parsed for the index is held there: it costs no reading.
+Local files are read in place, row by row, a store by few requests for every chunk. Small
+values that had to be parsed for the index are kept in it: they cost no reading.
 
 ::
 

@@ -257,7 +257,7 @@ def encode(
         ``completion``, messages or texts, of which the prompt is not trained on. A message
         with ``weight`` or ``loss_mask`` 0 is not either.
     template : str, optional
-        A chat template in Jinja; by default the tokenizer's own. What is within
+        A chat template in Jinja; by default the tokenizer's own. Text within
         ``{% generation %}`` is an answer. Without such blocks an answer is what a message adds
         to the text of the prompt before it, without blanks that follow the end of the turn; a
         template that writes earlier messages anew is refused. Content that is null writes
@@ -265,7 +265,8 @@ def encode(
     max_length : int, optional
         Tokens that a conversation may have.
     truncate : {"end", "start", "drop", "error"}
-        What is cut off longer ones, the end or the start; or they are left out, or an error.
+        The part that is cut off longer ones, the end or the start; or they are left out, or an
+        error.
     train_on : {"assistant", "last", "all"} or callable
         Messages that a loss is taken on: all answers, the last one, or everything; a function
         says it of a message.
@@ -274,7 +275,7 @@ def encode(
     unlabelled : {"keep", "drop"}
         Conversations without a token that a loss is taken on, of which nothing is learned.
     date : date, datetime or str, optional
-        What a template is told that asks for the date; without it such a template is refused.
+        The date for templates that ask for it; without it such a template is refused.
     special_tokens : dict of str, optional
         Tokens that a template writes by names, such as ``{"bos_token": "<s>"}``, beside those
         that the tokenizer names; one that nobody knows is refused.

@@ -24,7 +24,8 @@ Span = tuple[int, int]
 class ChatTemplate:
     """A template in Jinja, as tokenizers of Hugging Face have them.
 
-    Whoever wrote it, it runs in Jinja's sandbox, with messages, tools and variables alone.
+    It runs in Jinja's sandbox, with messages, tools and variables alone, as nobody has
+    checked it.
     ValueError if it is no Jinja, or asks for tokens or a date that are not given.
     """
 

@@ -77,7 +77,7 @@ def _means(values: NDArray[Any], most: int, axis: int) -> NDArray[Any]:
 def heat(values: NDArray[np.float64], height: int, width: int) -> NDArray[np.uint8]:
     """Return numbers of shape (rows, columns) as a picture, from dark (low) to bright (high).
 
-    What is not finite is red.
+    Numbers that are not finite are red.
     """
     finite = np.isfinite(values)
     low = values[finite].min(initial=np.inf)

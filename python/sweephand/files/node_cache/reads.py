@@ -62,7 +62,7 @@ class NodeReads:
             self._folder = CacheFolder(folder, max_bytes, make_uses())
         except Busy:
             warnings.warn(
-                f"the node cache {folder} is not used: whoever has locked it was stopped",
+                f"the node cache {folder} is not used: its locker was stopped",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -180,7 +180,7 @@ class _Fetched:
 class _CachedReads:
     """Reads of one chunk, by one thread or several.
 
-    What comes from the store is kept once its object is found unchanged.
+    Ranges from the store are kept after their object is found unchanged.
     """
 
     def __init__(self, reads: NodeReads, chunk: int) -> None:

@@ -311,7 +311,7 @@ def _place_of(minibatch: object) -> tuple[int, ...]:
 def _words_of(place: tuple[int, ...]) -> str:
     """Return the same in words."""
     if not place:
-        return "what is no minibatch of a source"
+        return "an object that is no minibatch of a source"
     time, *rest = place
     if not rest:
         return f"nothing, as its data end at nominal time {time}"
@@ -400,7 +400,7 @@ class Exchange:
         self._board.post(self.number, error)
 
     def explain(self, error: BaseException, waited: timedelta | None = None) -> Exception:
-        """Return why a collective has failed: the error of another rank, or who is silent."""
+        """Return why a collective has failed: the error of a rank, or the silent ranks."""
         seconds = (waited or self._sum.timeout).total_seconds()
         is_late = "timed out" in str(error).lower()
         silent = self._board.ask(self.number, is_late=is_late)

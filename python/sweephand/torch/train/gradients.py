@@ -157,7 +157,7 @@ class DeviceFindings(Findings):
         self._norms: list[tuple[list[int], Tensor]] = []
         for numbers in alike.values():
             group = [gradients[i].detach() for i in numbers]
-            # The norm shows what is not finite, but for what only the scale made so.
+            # The norm shows elements that are not finite, except by the scale alone.
             if isinstance(divisor, Tensor) or divisor != 1:
                 self._found.append(_divide_alike(group, divisor))
             self._norms.append((numbers, norms_of(group)))

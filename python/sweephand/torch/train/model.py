@@ -163,7 +163,7 @@ class TorchModel(LearnedModule):
     ) -> tuple[Any, ...]:
         """Give the parameters the mean gradient, and return the sums of loss and metric.
 
-        The losses of each part are appended. What is measured of the parts comes last.
+        The losses of each part are appended, then its measurements.
         """
         self._clear()
         sums: list[Tensor] = []

@@ -21,8 +21,9 @@ PARTS = {"betas": ("beta_1", "beta_2"), "eps": ("epsilon",)}
 def check_hyperparameter(name: str, value: object) -> None:
     """Raise if ``value`` cannot be the hyperparameter ``name``.
 
-    Rates are finite and at least 0, decays lie in [0, 1), or it is a ValueError; what is no
-    number, or for ``betas`` no pair, is a TypeError. Other names are left to the optimizer.
+    Rates are finite and at least 0, decays lie in [0, 1), or it is a ValueError; a value
+    that is no number, or for ``betas`` no pair, is a TypeError. Other names are left to the
+    optimizer.
     """
     if name == "betas":
         if not isinstance(value, tuple | list) or len(value) != 2:

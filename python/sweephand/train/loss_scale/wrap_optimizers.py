@@ -23,8 +23,8 @@ def optimizers_of(
 ) -> Optimizers:
     """Return the optimizers of either framework as a guard uses them.
 
-    ArgumentTypeError is raised for none, for what is no optimizer, and for a guard; ValueError
-    if the same one is listed twice.
+    ArgumentTypeError is raised for None, for an object that is no optimizer, and for a guard;
+    ValueError if an optimizer is listed twice.
     """
     if any(isinstance(optimizer, ForwardsHyperparameters) for optimizer in optimizers):
         raise ArgumentTypeError("a guard or loss scale cannot be wrapped in another")

@@ -40,8 +40,8 @@ class NumpyModel:
     ``parameters``, a mapping or what returns one; else those of the learners. Its criterion
     returns the sum of the loss, or the losses that make it up, perhaps the sum of a metric, and
     the list of gradient sums in the order of the learners' parameters. ArgumentTypeError is
-    raised for what is no learner, ValueError if a parameter has no learner or several, or a
-    learner has others.
+    raised for an object that is no learner, ValueError if a parameter has no learner or
+    several, or a learner has others.
     """
 
     capture_random_state = staticmethod(capture_random_state)

@@ -209,7 +209,7 @@ class StepLog(Observer, ABC, Generic[File]):
         return self._file
 
     def rewind(self, step: int) -> None:
-        """Drop the records of all steps after a step, also by workers that are no more.
+        """Drop the records of all later steps, also of workers that left.
 
         A trainer calls it when it is restored. Every worker does.
         """
@@ -240,7 +240,7 @@ class StepLog(Observer, ABC, Generic[File]):
         return {"step": self._step}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go back to where this stood: `rewind`."""
+        """Go back to the step of a state: `rewind`."""
         check_keys(self.what, state, ["step"])
         with reading(self.what):
             step = read_count("step", state["step"])
@@ -269,7 +269,7 @@ class StepLog(Observer, ABC, Generic[File]):
             error.add_note(f"{self.what} could not be closed: {failure}")
 
     def _open(self, prepare: Callable[[File], None]) -> None:
-        """Open this worker's file, and prepare it and those of workers that are no more."""
+        """Open this worker's file, and prepare it and those of workers that left."""
         if self._folder.exists() and not self._folder.is_dir():
             reason = f"{self.what} is a folder, this is a file"
             raise NotADirectoryError(errno.ENOTDIR, reason, str(self._folder))
@@ -287,7 +287,7 @@ class StepLog(Observer, ABC, Generic[File]):
         self._closing = weakref.finalize(self, file.close)
 
     def _left_files(self) -> list[Path]:
-        """Return the files of workers that are no more, which the first one looks after."""
+        """Return the files of workers that left, which the first worker looks after."""
         found = worker_files(self._folder, self.suffix) if self._partition_index == 0 else {}
         return [path for index, path in found.items() if index >= self._num_partitions]
 

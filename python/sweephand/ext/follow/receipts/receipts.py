@@ -108,7 +108,7 @@ class ReceiptFile(StepFile):
             self._waiting = b""
 
     def _mark_end(self, *, is_closed: bool) -> None:
-        """Leave where the next minibatch begins, for a run that goes on and has no more.
+        """Write the begin of the next minibatch, for a resumed run that has no further step.
 
         It is a seal if the file is closed. Else the next receipt is written over it, 64 bytes
         in one page: there is the one or the other.
@@ -365,7 +365,7 @@ class Receipts(StepLog[ReceiptFile]):
         return state | {"head": self.head, "worker": self._partition_index}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go back to where this stood, or where another worker of the run did: `rewind`.
+        """Go back to the state of this, or of another worker of the run: `rewind`.
 
         Raises
         ------

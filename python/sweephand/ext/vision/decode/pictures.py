@@ -126,8 +126,8 @@ def image(
     """Return a map that decodes pictures, for `Deserializer.map`.
 
     A sample of ``bytes`` becomes one of numbers: of one picture a sequence, or of a sequence of
-    them. What is no picture, or cut short, is a `DataError` that names the sequence, and is
-    counted by ``max_errors``.
+    them. Bytes that are no picture, or cut short, are a `DataError` that names the sequence,
+    and is counted by ``max_errors``.
 
     Parameters
     ----------

@@ -136,10 +136,10 @@ def audio(
 ) -> AudioMap:
     """Return a map that decodes sounds, for `Deserializer.map`.
 
-    A sequence of one sample of ``bytes`` becomes one of as many samples as the sound has. How
-    long each is, is measured once and kept; see ``size="measured"`` of `Deserializer.map`.
-    What is no sound, or cut short, is a `DataError` that names the sequence, and is counted by
-    ``max_errors``.
+    A sequence of one sample of ``bytes`` becomes one of as many samples as the sound has. Their
+    lengths are measured once and kept; see ``size="measured"`` of `Deserializer.map`. Bytes
+    that are no sound, or cut short, are a `DataError` that names the sequence, and is counted
+    by ``max_errors``.
 
     Parameters
     ----------

@@ -35,8 +35,8 @@ def video(
 
     A stored video becomes a sample of shape (frames, height, width, 3) in uint8. It is decoded
     from the key frame before the clip on, and the frames are those that decoding all of it
-    gives. What is no video, or cut short, is a `DataError` that names the sequence, and is
-    counted by ``max_errors``.
+    gives. Bytes that are no video, or cut short, are a `DataError` that names the sequence, and
+    is counted by ``max_errors``.
 
     Parameters
     ----------

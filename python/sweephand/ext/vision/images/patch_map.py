@@ -283,8 +283,8 @@ def patchify(
     frames : int
         How often a picture is repeated in each patch, for towers that read films.
     mean, std : sequence of 3 floats, optional
-        What is taken from pixels in [0, 1], and what they are divided by, as float32. Without,
-        pixels are uint8 as they are.
+        Subtracted from pixels in [0, 1], and their divisor, as float32. Without them, pixels
+        stay uint8.
     interpolation : {"bilinear", "bicubic", "nearest", "lanczos", "box", "hamming"}
         Filter of the resizing.
     loss_mask : str, optional
