@@ -18,7 +18,7 @@ UNKNOWN_CHUNK = 2**64 - 1
 class CacheUse:
     """The use that a source makes of a cache: none."""
 
-    def stand(self, engine: _core.engine.Engine, request: _core.compose.Request) -> None:
+    def publish(self, engine: _core.engine.Engine, request: _core.compose.Request) -> None:
         """Publish the nominal time of the source, and its share of the workers."""
 
     def stats(self) -> dict[str, float]:

@@ -127,10 +127,10 @@ class NodeCacheUse(CacheUse):
     reads: NodeReads | None = None  # none where nothing lies in a store
     decoded: DecodedChunks | None = None  # none where that was not asked for
 
-    def stand(self, engine: _core.engine.Engine, request: _core.compose.Request) -> None:
+    def publish(self, engine: _core.engine.Engine, request: _core.compose.Request) -> None:
         """Publish the nominal time of the source, and its share of the workers."""
         if self.reads is not None:
-            self.reads.stand(engine.time, request.num_workers, request.rank)
+            self.reads.publish(engine.time, request.num_workers, request.rank)
 
     def stats(self) -> dict[str, float]:
         """Return counts since this process began to read."""

@@ -177,7 +177,7 @@ class Cursor:
         place = None if self.elsewhere is None else self.elsewhere.come_back()
         if place is not None:
             engine.resume(place.to_core())
-        self._delivery.cache_use.stand(engine, request)
+        self._delivery.cache_use.publish(engine, request)
         shown = self.plan.contents if contents is None else contents
         return Minibatch(engine.next(request), shown, device)
 

@@ -70,7 +70,7 @@ class CacheFolder:
         self.evictions = self.damaged = 0
         self._kept = BeladySet[Key](max_bytes)
         self._chunks: dict[Key, set[int]] = {}  # of this corpus, that an entry is a part of
-        self._threads, self._standing = threading.Lock(), threading.Lock()
+        self._threads, self._publishing = threading.Lock(), threading.Lock()
         self._shunned_until, self._is_closed = 0.0, False
         self._rank, self._has_moved = Rank(uses.timeline, 0, 1, 0), False
         self._mark = prepare(path)
@@ -83,7 +83,7 @@ class CacheFolder:
         self._number = self._ranks.number
         try:
             with self._turn() as num_records:
-                self.stand(0, 1, 0)
+                self.publish(0, 1, 0)
                 self._begin(num_records)
         except BaseException:
             self.close()
@@ -132,19 +132,19 @@ class CacheFolder:
                 time.sleep(delay)
                 delay = min(2 * delay, 5e-3)
             try:
-                yield self._hear()
+                yield self._apply_journal()
             finally:
                 self._lock.unlock(_TURN)
         finally:
             self._threads.release()
 
-    def stand(self, time: int, num_partitions: int, partition_index: int) -> None:
+    def publish(self, time: int, num_partitions: int, partition_index: int) -> None:
         """Publish the position of this process."""
         before = self._rank
         self._rank = Rank(self.uses.timeline, time, num_partitions, partition_index)
         if not before.time <= time <= before.time + self.uses.sweep // 2:
             self._has_moved = True  # so that other chunks come next
-        with self._standing:
+        with self._publishing:
             if not self._is_closed:
                 self._ranks.publish(self._rank)
 
@@ -218,7 +218,7 @@ class CacheFolder:
 
     def close(self) -> None:
         """Leave the folder."""
-        with self._threads, self._standing:
+        with self._threads, self._publishing:
             if not self._is_closed:
                 self._is_closed = True
                 self._ranks.leave()
@@ -226,7 +226,7 @@ class CacheFolder:
                 self._journal.close()
                 self._lock.close()
 
-    def _hear(self) -> int:
+    def _apply_journal(self) -> int:
         """Apply the records of the other processes, and return their number."""
         records = list(self._journal.news())
         for record in records:

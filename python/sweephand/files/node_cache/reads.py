@@ -73,11 +73,11 @@ class NodeReads:
             self._begin()
         return None if self._is_closed else self._folder
 
-    def stand(self, time: int, num_partitions: int, partition_index: int) -> None:
+    def publish(self, time: int, num_partitions: int, partition_index: int) -> None:
         """Publish the nominal time of the source, and its share of the workers."""
         folder = self._own()
         if folder is not None:
-            folder.stand(time, num_partitions, partition_index)
+            folder.publish(time, num_partitions, partition_index)
 
     def load(self, load: Callable[[], Result], chunk: int) -> Result:
         """Load a chunk; its reads of objects may come from the cache."""
