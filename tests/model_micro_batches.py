@@ -86,14 +86,14 @@ def cut(sizes: Sequence[int], length: int, ranks: int, least: int) -> list[int]:
     if least == 0:
         return halves(length, ranks, [0] * (2 * ranks))
     owners: list[int | None] = []
-    rests = itertools.cycle(range(ranks))
+    turns = itertools.cycle(range(ranks))
     for size in [*sizes, length - sum(sizes)]:
         if size < 2 * ranks * least or size == 0:
             owners += [None] * size
             continue
         more = [0] * (2 * ranks)
         for _ in range(size % (2 * ranks)):
-            rank = next(rests)
+            rank = next(turns)
             more[2 * ranks - 1 - rank if more[rank] else rank] = 1
         owners += halves(size, ranks, more)
     left = [r for r in range(ranks) for _ in range(length // ranks - owners.count(r))]

@@ -18,11 +18,11 @@ std::uint32_t rank_of(std::uint32_t piece, std::uint32_t num_ranks) {
   return std::min(piece, 2 * num_ranks - 1 - piece);
 }
 
-// The room of the ranks; the first `rests` in turn have one cell less.
+// The room of the ranks; the first `remainder` in turn have one cell less.
 class Room {
  public:
-  Room(std::uint32_t num_ranks, std::uint64_t each, std::uint64_t rests)
-      : most_(each - rests / num_ranks), fewer_(rests % num_ranks), left_(room_of(0)) {}
+  Room(std::uint32_t num_ranks, std::uint64_t each, std::uint64_t remainder)
+      : most_(each - remainder / num_ranks), fewer_(remainder % num_ranks), left_(room_of(0)) {}
 
   // The rank that is filled, and how many cells it takes.
   std::pair<std::uint32_t, std::uint64_t> take(std::uint64_t wanted) {
@@ -115,15 +115,15 @@ void ContextSplit::cut_segments(std::span<const Segment> row, std::uint32_t leas
   };
   // Remainders of divisions go from rank to rank, so that numbers of samples differ by at most
   // one.
-  std::uint64_t rests = 0;
+  std::uint64_t remainder = 0;
   std::uint64_t each = row_length_ / num_ranks_;  // cells left
   for (const Segment& segment : row) {
     if (!is_cut(segment)) continue;
     each -= 2 * (segment.size / pieces);
-    rests += segment.size % pieces;
+    remainder += segment.size % pieces;
   }
-  Room room(num_ranks_, each, rests);
-  std::uint64_t dealt = 0;  // of the rests
+  Room room(num_ranks_, each, remainder);
+  std::uint64_t dealt = 0;  // of the remainder
   for (const Segment& segment : row) {
     if (is_cut(segment)) {
       cut_segment(segment, dealt % num_ranks_, give);

@@ -268,10 +268,10 @@ bool Engine::front_done() const {
 // The caller's minibatches cycle through all memory that is held for reuse: once threads rest,
 // it is reduced to that of minibatches made in turn.
 void Engine::keep_caches_warm() {
-  const bool rests = pace_.is_tight();
-  if (rests && !lean_ && !slots_.empty()) return;
-  if (rests && !lean_) assembler_->shrink();
-  lean_ = rests;
+  const bool is_tight = pace_.is_tight();
+  if (is_tight && !lean_ && !slots_.empty()) return;
+  if (is_tight && !lean_) assembler_->shrink();
+  lean_ = is_tight;
 }
 
 // Has threads give up minibatches that nobody will ask for, where those wait to load.

@@ -83,7 +83,8 @@ def read_index(
     """Return the content of an index file; None if it is absent or of no use.
 
     Of no use are damaged files, as they can be built again, and files of a user outside
-    `owners`: the writer of an index decides which bytes are read. A whole index is believed.
+    `owners`: the writer of an index decides which bytes are read. An index without
+    damage is believed.
     """
     try:
         with open_regular(path) as file:

@@ -38,7 +38,7 @@ from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap, SizeOf
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import (
-    UNTOLD,
+    UNKNOWN,
     FilteringTask,
     LengthsTask,
     MapTask,
@@ -278,7 +278,7 @@ def _lengths_of(
         words.sizes, words.counts, lengths.streams, look.definitions
     )
     firsts = words.sizes[np.cumsum(words.counts) - words.counts]
-    return sizes, carried, (words.counts == 1) & (firsts == UNTOLD)
+    return sizes, carried, (words.counts == 1) & (firsts == UNKNOWN)
 
 
 def _declared_sizes(

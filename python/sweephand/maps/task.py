@@ -361,7 +361,7 @@ def no_dict(found: object) -> str:
     return f"returned {type(found).__name__}, and not a dict of streams"
 
 
-UNTOLD = 2
+UNKNOWN = 2
 _MOST = 2**32 - 2  # samples of a stream
 
 
@@ -460,7 +460,7 @@ class LengthsTask(SizesTask):
     """Task that asks for lengths, as a map whose function is a `Lengths`.
 
     Of every sequence it returns 1 and each length plus 1, of one that is damaged the 1 alone,
-    and `UNTOLD` of one that heads do not tell: so they are kept as sizes are, above 0.
+    and `UNKNOWN` of one that heads do not tell: so they are kept as sizes are, above 0.
     """
 
     guess: ClassVar[float] = 1e-5
@@ -470,7 +470,7 @@ class LengthsTask(SizesTask):
     def look(self, number: int, found: Any, measured: Measured) -> list[int]:
         """Return the lengths as sizes."""
         if found is None and self.are_cut:
-            return [UNTOLD]
+            return [UNKNOWN]
         lengths = [1]
         for name in self.names:
             length = whole_number(found[name])

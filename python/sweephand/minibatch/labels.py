@@ -48,7 +48,7 @@ def same_tokens(
     return labels
 
 
-START, VALID, GAP = 2, 1, 0
+START, VALID, PADDING = 2, 1, 0
 
 
 def mask_of_rows(
@@ -58,7 +58,7 @@ def mask_of_rows(
     column = lengths[:, None]
     place = np.arange(width) - (width - column if pad_left else 0)
     valid = (place >= 0) & (place < column)
-    return np.where(valid, np.where(place == 0, START, VALID), GAP).astype(np.uint8)
+    return np.where(valid, np.where(place == 0, START, VALID), PADDING).astype(np.uint8)
 
 
 def mask_of_values(offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -70,7 +70,7 @@ def mask_of_values(offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 def fill_gaps(values: NDArray[Any], mask: NDArray[np.uint8], pad: Any) -> NDArray[Any]:
     """Return consecutive values as a dense array, with `pad` in its gaps."""
-    valid = mask != GAP
+    valid = mask != PADDING
     dense = np.full(valid.shape + values.shape[1:], pad, values.dtype)
     dense[valid] = values
     return dense

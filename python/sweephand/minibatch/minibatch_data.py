@@ -16,7 +16,7 @@ from sweephand.corpus.own_values import own_result
 from sweephand.layouts import Layout, pad_element
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.labels import (
-    GAP,
+    PADDING,
     START,
     LabelKind,
     are_tokens,
@@ -262,7 +262,7 @@ class MinibatchData:
 
     def valid_mask(self, dtype: DTypeLike = np.bool_) -> NDArray[Any]:
         """Return 1 in the cells of `asarray` that hold data and 0 in gaps, in any dtype."""
-        valid: NDArray[Any] = (self.mask != GAP).astype(dtype)
+        valid: NDArray[Any] = (self.mask != PADDING).astype(dtype)
         return valid
 
     @cached_property
@@ -440,7 +440,7 @@ class MinibatchData:
             if info.is_object:
                 values = parsed(values)
         elif self._stream.is_grid:
-            values = values[self.mask != GAP]
+            values = values[self.mask != PADDING]
         return self._apply_transforms(values)
 
     @property
@@ -575,7 +575,7 @@ class MinibatchData:
                 return self._array
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
             fill = pad_element(self.info.name, self.info.dtype, pad_value)
-            return np.where(mask != GAP, self._array, fill)
+            return np.where(mask != PADDING, self._array, fill)
         values = self._dense_values()
         if self.info.is_single:
             return values

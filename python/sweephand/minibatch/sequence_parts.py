@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.minibatch.labels import GAP, START
+from sweephand.minibatch.labels import PADDING, START
 from sweephand.minibatch.pieces import Pieces
 
 
@@ -47,7 +47,7 @@ class SequenceParts:
     def mark(self, mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return the mask of a dense array, or of values, with starts of parts in it."""
         marked = mask.copy()
-        cells = np.flatnonzero(mask.reshape(-1) != GAP)
+        cells = np.flatnonzero(mask.reshape(-1) != PADDING)
         marked.reshape(-1)[cells[self.offsets[:-1]]] = START
         return marked
 
@@ -55,13 +55,13 @@ class SequenceParts:
         """Return the part of its row that every cell of a dense array holds, from 1."""
         marked = self.mark(mask)
         numbers = np.cumsum(marked == START, axis=1, dtype=np.int32)
-        return np.where(marked == GAP, np.int32(0), numbers)
+        return np.where(marked == PADDING, np.int32(0), numbers)
 
     def positions(self, mask: NDArray[np.uint8]) -> NDArray[np.int32]:
         """Return where in its part every cell of a dense array is; 0 in gaps."""
         marked, columns = self.mark(mask), np.arange(mask.shape[1], dtype=np.int32)
         starts = np.maximum.accumulate(np.where(marked == START, columns, 0), axis=1)
-        return np.where(marked == GAP, np.int32(0), columns - starts)
+        return np.where(marked == PADDING, np.int32(0), columns - starts)
 
     def pieces(self, whole: Pieces) -> Pieces:
         """Return the parts as pieces of rows, of those of the sequences, which are whole."""

@@ -186,9 +186,9 @@ class ThreadWorker(Worker):
 class Pool:
     """Workers that begin tasks by deadline. Safe for several threads.
 
-    All tasks of a request are due when the workers can have done the work requested so far. The
-    task with the earliest latest begin, its due time less its cost, is begun first. So a slow item of a later request may begin
-    before quick items of an earlier request, and nobody waits for it.
+    All tasks of a request are due when the workers can have done the work requested so far.
+    Tasks begin in the order of their due time less their cost. So a slow item of a later
+    request may begin before quick items of an earlier request, and nobody waits for it.
 
     A thread that waits for results looks after all workers: it sends what is to be done and
     takes what comes. Others that wait meanwhile are woken when theirs is there, or when it

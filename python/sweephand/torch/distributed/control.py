@@ -139,7 +139,7 @@ class Control(Workers):
             What the source of any rank has raised, on all of them, naming the rank. The source
             of each is then where it was.
         """
-        stood = source.position
+        before = source.position
         minibatch, error = None, None
         try:
             share = self.num_partitions, self.partition_index
@@ -149,7 +149,7 @@ class Control(Workers):
         try:
             self.agree(error=error, minibatch=minibatch)
         except Exception:
-            source.position = stood
+            source.position = before
             raise
         assert minibatch is not None
         return minibatch
@@ -163,11 +163,11 @@ class Control(Workers):
         """
         stops = self.is_stopped
         while not stops:
-            stood = source.position
+            before = source.position
             minibatch = self.next_minibatch(source, size)
             stops = self.is_stopped
             if stops:
-                source.position = stood
+                source.position = before
             elif minibatch:
                 yield minibatch
             else:

@@ -36,7 +36,7 @@ def evaluate(
     On at most `max_samples` label samples; None evaluates to the end of the source.
     """
     feed, trainer = run.feed, run.trainer
-    stood = source.get_checkpoint_state()
+    before = source.get_checkpoint_state()
     loss, metric = 0.0, None
     seen = minibatches = 0
     try:
@@ -56,7 +56,7 @@ def evaluate(
                 if one_metric is not None:
                     metric = one_metric + (metric or 0.0)
     finally:
-        source.restore_from_checkpoint(stood)
+        source.restore_from_checkpoint(before)
     if not seen:
         return Evaluation(math.nan, None, 0, minibatches)
     return Evaluation(loss / seen, None if metric is None else metric / seen, seen, minibatches)

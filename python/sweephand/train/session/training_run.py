@@ -355,12 +355,12 @@ class TrainingRun:
 
     def _restore_source_and_trainer(self, snapshot: Snapshot) -> None:
         """Restore both, or neither if either raises."""
-        stood = self.source.get_checkpoint_state()
+        before = self.source.get_checkpoint_state()
         self.source.restore_from_checkpoint(snapshot.state["source"])
         try:
             self.trainer.restore(snapshot)
         except StateError:
-            self.source.restore_from_checkpoint(stood)
+            self.source.restore_from_checkpoint(before)
             raise
 
     @contextmanager

@@ -266,10 +266,10 @@ class SpikePolicy(SpikeSettings, Activity):
     def _ids(self, place: StepPlace) -> tuple[str, ...]:
         """Return the sequences of a minibatch, over all workers."""
         source = self.run.source
-        stood = source.position
+        before = source.position
         source.position = place.begin
         planned = next(source.plan(place.size))
-        source.position = stood
+        source.position = before
         return tuple(dict.fromkeys(planned.ids))  # in rows a sequence may have several pieces
 
     def _action(self, spike: Spike) -> SpikeAction:
