@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweephand.train.learners.finite_check import Cause
-from sweephand.train.loss_scale.dynamic_scale import DynamicScale
+from sweephand.train.loss_scale.dynamic_scale import advance
+from sweephand.train.loss_scale.guard_states import guard_state, read_guard_state
+from sweephand.train.loss_scale.judgement import Judge
 from sweephand.train.loss_scale.scale_settings import check_settings
+from sweephand.train.loss_scale.step_numbers import CHANGES, HostNumbers
 
 torch = pytest.importorskip("torch")
 
@@ -31,11 +34,32 @@ LOWEST = 2.0**-126
 sequences = st.lists(st.booleans(), max_size=60)
 
 
-def scale_of(**settings: Any) -> DynamicScale:
-    return DynamicScale(check_settings(**DEFAULTS | settings))
+class Scale:
+    """A scale that moves by the rule."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge, self.on = judge, HostNumbers(judge.first())
+
+    def __getattr__(self, name: str) -> float:
+        value: float = getattr(self.on.now(), name)
+        return value
+
+    def advance(self, cause: Cause) -> str:
+        self.on.write(advance(self.judge.settings, self.on.now(), cause, self.on))
+        return CHANGES[int(self.change)]
+
+    def state_dict(self) -> dict[str, Any]:
+        return guard_state(self.judge, self.on.now())
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.on.write(read_guard_state(self.judge, state, self.on.now()))
 
 
-def run(rule: DynamicScale, steps: list[bool]) -> list[tuple[float, int]]:
+def scale_of(**settings: Any) -> Scale:
+    return Scale(Judge(check_settings(**DEFAULTS | settings), None, None, True))
+
+
+def run(rule: Scale, steps: list[bool]) -> list[tuple[float, int]]:
     """Return scale and counter after each step."""
     trace = []
     for is_clean in steps:
@@ -148,7 +172,7 @@ def test_it_differs_from_torch_in_a_floor() -> None:
 def test_it_differs_from_torch_in_a_counter_that_heals() -> None:
     # torch grows where the counter equals its window: at 7 of 5 it never would again.
     ours = scale_of(initial_scale=2, dynamic_growth_steps=5)
-    ours.load_state_dict({"scale": 2.0, "counter": 7, "credit": 1})
+    ours.load_state_dict(ours.state_dict() | {"counter": 7})
     assert run(ours, [True]) == [(4, 0)]
 
 

@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from sweephand.train.learners.finite_check import (
-    ArrayFindings,
     Cause,
+    Findings,
     check_gradients,
     core_array,
 )
@@ -26,7 +26,7 @@ def wide(dtype: np.dtype) -> type:
     return np.float64 if dtype == np.float64 else np.float32
 
 
-def pass_over(array: NDArray, scale: float, *, in_place: bool) -> ArrayFindings:
+def pass_over(array: NDArray, scale: float, *, in_place: bool) -> Findings:
     return check_gradients(["w"], [core_array(array, "w")], scale, in_place=in_place)
 
 

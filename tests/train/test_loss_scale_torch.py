@@ -7,7 +7,6 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +14,8 @@ from hypothesis import strategies as st
 import sweephand as sh
 
 torch = pytest.importorskip("torch")
-from sweephand.torch.train.gradients import DeviceFindings, divide, memory_of  # noqa: E402
+from sweephand.torch.train.gradients import DeviceFindings, plain_memory  # noqa: E402
+from sweephand.train.learners.finite_check import check_tensors  # noqa: E402
 
 OPTIMIZERS = [
     lambda params: torch.optim.SGD(params, lr=0.125, momentum=0.5),
@@ -395,9 +395,10 @@ def test_the_kernels_of_an_accelerator_find_what_the_core_finds(
     gradients[1][7] = bad
     gradients[0][:2] = 0
     copies = [gradient.clone() for gradient in gradients]
-    core = divide(["a", "b"], gradients, divisor, num_threads=1, measure_underflow=True)
+    memory = plain_memory(gradients)
+    assert memory is not None
+    core = check_tensors(["a", "b"], memory, divisor, in_place=True, num_threads=1)
     device = DeviceFindings(["a", "b"], copies, divisor, measure_underflow=True)
-    assert not isinstance(core, DeviceFindings)
     assert device.cause is core.cause
     assert (device.num_nan, device.num_inf) == (core.num_nan, core.num_inf)
     assert device.bad_parameters == core.bad_parameters
@@ -419,16 +420,15 @@ def test_a_norm_that_overflows_is_no_bad_gradient() -> None:
     assert DeviceFindings(["a"], [gradient], 1.0, measure_underflow=False).cause.name == "OK"
 
 
-def test_memory_in_any_dense_order_is_reached_without_a_copy() -> None:
-    images = torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last)
-    for tensor in (torch.ones(3, 4), torch.ones(3, 4).T, images, torch.ones(()), torch.ones(0)):
-        memory = memory_of(tensor)
-        assert memory is not None
-        memory[...] = 2
-        assert (tensor == 2).all()
-    assert memory_of(torch.ones(3, 4)[:, ::2]) is None
-    assert memory_of(torch.ones(3).expand(4, 3)) is None
-    assert memory_of(torch.ones(3, dtype=torch.bfloat16)).dtype == np.uint16
+def test_gradients_in_another_order_of_memory_are_divided_as_any() -> None:
+    images = torch.full((2, 3, 4, 5), 6.0).to(memory_format=torch.channels_last)
+    parameter = torch.nn.Parameter(torch.zeros_like(images))
+    opt = sh.LossScaleOptimizer(torch.optim.SGD([parameter], 1.0), initial_scale=8)
+    opt.get_scaled_loss(torch.zeros(()))
+    parameter.grad = images
+    result = opt.step()
+    assert (parameter == -0.75).all()
+    assert (result.gradient_norm, result.underflow) == (pytest.approx(0.75 * 120**0.5), 0.0)
 
 
 def test_a_state_of_a_grad_scaler_is_continued() -> None:

@@ -83,7 +83,7 @@ class ExactMasters(Optimizer):
         return [
             _joined(values_of(p.detach()), values_of(self.state[p][BITS]))
             if BITS in self.state.get(p, {})
-            else values_of(p.detach()).to(_wide(p))
+            else values_of(p.detach()).to(torch.promote_types(p.dtype, torch.float16))
             for p in self._parameters()
         ]
 
@@ -155,10 +155,6 @@ class ExactMasters(Optimizer):
         assert p.grad is not None
         master.grad = values_of(p.grad).float()
         return master
-
-
-def _wide(p: Tensor) -> torch.dtype:
-    return torch.float32 if p.dtype is torch.bfloat16 else p.dtype
 
 
 def _pieces(parameters: Iterator[Tensor]) -> Iterator[list[Tensor]]:

@@ -13,9 +13,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 from sweephand import _core
-from sweephand.train.learners.finite_check import Array, Findings, check_gradients
+from sweephand.train.learners.finite_check import Findings
 
 SMALLEST_NORMAL_FLOAT16 = 2.0**-14
+SMALLER = 2.0**-600
 
 _dtype, _layout, _is_cpu = map(attrgetter, ("dtype", "layout", "is_cpu"))
 _is_contiguous = cast(Callable[[object], bool], Tensor.is_contiguous)
@@ -48,31 +49,6 @@ def _are_plain(gradients: Sequence[object]) -> TypeGuard[Sequence[Tensor]]:
         and all(map(_is_cpu, gradients))
         and all(map(_is_contiguous, gradients))
     )
-
-
-def divide(
-    names: Sequence[str],
-    gradients: Sequence[Tensor],
-    divisor: float | Tensor,
-    *,
-    num_threads: int,
-    measure_underflow: bool,
-) -> Findings:
-    """Divide dense gradients of any devices in place, and return the findings.
-
-    The divisor is positive and finite; if it is a tensor, the findings stay on the device too.
-    Threads are for those in main memory. On accelerators underflow is measured by a pass of its
-    own.
-    """
-    if isinstance(divisor, Tensor):
-        return DeviceFindings(names, gradients, divisor, measure_underflow)
-    arrays = [memory_of(gradient) for gradient in gradients]
-    reachable = [array for array in arrays if array is not None]
-    if len(reachable) == len(arrays):
-        return check_gradients(
-            names, reachable, divisor, in_place=True, num_threads=num_threads
-        )
-    return DeviceFindings(names, gradients, divisor, measure_underflow)
 
 
 def in_own_memory(gradients: Sequence[Tensor]) -> list[Tensor]:
@@ -114,30 +90,11 @@ def _extent(gradient: Tensor) -> tuple[int, int]:
     return begin, begin + span * gradient.element_size()
 
 
-def memory_of(gradient: Tensor) -> Array | None:
-    """Return the memory of a dense tensor as the core takes it.
-
-    The elements come in the order of the memory. None if they are not in main memory or not
-    one after the other.
-    """
-    if not gradient.is_cpu:
-        return None
-    block = gradient.detach() if gradient.requires_grad else gradient
-    if not block.is_contiguous():  # perhaps in another order of the dimensions
-        block = block.permute(sorted(range(block.dim()), key=block.stride, reverse=True))
-        if not block.is_contiguous():
-            return None
-    if block.dtype is torch.bfloat16:
-        block = block.view(torch.uint16)
-    array: Array = block.numpy()
-    return array
-
-
 class DeviceFindings(Findings):
     """Gradients divided by torch's own kernels, as GradScaler does it, and the findings.
 
-    Only `cause` waits for the device; the figures wait when they are read. Elements that are
-    not finite are counted then, if the gradients are still there: else one for each gradient.
+    The figures wait for the device when they are read. Elements that are not finite are counted
+    then, if the gradients are still there: else one for each gradient.
     """
 
     def __init__(
@@ -148,23 +105,22 @@ class DeviceFindings(Findings):
         measure_underflow: bool,
     ) -> None:
         self.names = names
-        self._gradients = [weakref.ref(gradient) for gradient in gradients]
         self.num_elements = sum(gradient.numel() for gradient in gradients)
+        self._gradients = [weakref.ref(gradient) for gradient in gradients]
+        self._found: list[Tensor] = []
+        self._norms: list[tuple[list[int], Tensor]] = []
         alike = defaultdict(list)
         for i, gradient in enumerate(gradients):
             alike[gradient.device, gradient.dtype].append(i)
-        self._found: list[Tensor] = []
-        self._norms: list[tuple[list[int], Tensor]] = []
         for numbers in alike.values():
             group = [gradients[i].detach() for i in numbers]
             # The norm shows elements that are not finite, except by the scale alone.
             if isinstance(divisor, Tensor) or divisor != 1:
                 self._found.append(_divide_alike(group, divisor))
             self._norms.append((numbers, norms_of(group)))
-        self._small: list[Tensor] | None = None
-        if measure_underflow:
-            limit = SMALLEST_NORMAL_FLOAT16 / divisor
-            self._small = [((g.abs() < limit) | (g == 0)).sum() for g in gradients]
+        limit = SMALLEST_NORMAL_FLOAT16 / divisor
+        measured = gradients if measure_underflow else ()
+        self._small = [((g.abs() < limit) | (g == 0)).sum() for g in measured]
 
     @cached_property
     def nan(self) -> list[int]:  # type: ignore[override]
@@ -177,37 +133,30 @@ class DeviceFindings(Findings):
         return self._count(Tensor.isinf, math.isinf)
 
     @cached_property
+    def small(self) -> list[float]:  # type: ignore[override]
+        """The elements of each gradient that were too small; NaN if they were not counted."""
+        return [float(one) for one in self._small] or [math.nan]
+
+    @cached_property
     def norms(self) -> list[float]:  # type: ignore[override]
         """The Euclidean norm of each gradient."""
-        norms = [0.0] * len(self.names)
-        for numbers, found in self._norms:
-            for i, norm in zip(numbers, found.tolist(), strict=True):
-                norms[i] = norm
-        return norms
+        return torch.stack(self.device_norms()).tolist()
 
-    @property
-    def underflow(self) -> float:
-        """The share of elements that were too small; NaN if it was not measured."""
-        if self._small is None:
-            return math.nan
-        return sum(int(small) for small in self._small) / max(self.num_elements, 1)
-
-    def norm(self, gradients: Sequence[Tensor]) -> Tensor:
-        """Return the norm of all, those of other shards included, on the device."""
+    def device_norms(self) -> list[Tensor]:
+        """Return the norm of each gradient, on one device."""
         device = self._norms[0][1].device
         ordered = {
-            i: norm.to(device)
-            for numbers, found in self._norms
-            for i, norm in zip(numbers, found.unbind(), strict=True)
+            i: norm
+            for numbers, norms in self._norms
+            for i, norm in zip(numbers, norms.to(device).unbind(), strict=True)
         }
-        return norm_of_shards(gradients, [ordered[i] for i in range(len(gradients))])
+        return [ordered[i] for i in range(len(ordered))]
 
-    def is_bad(self, norm: Tensor) -> Tensor:
-        """Return whether a gradient, scaled or not, is not finite, on the device."""
-        # The kernel sees the scaled values only, the norm the unscaled ones.
-        bad = ~norm.isfinite()
+    def overflows(self) -> Tensor:
+        """Return 1 if a scaled gradient was not finite, else 0, on the device."""
+        bad = torch.zeros_like(self._norms[0][1][0])
         for found in self._found:
-            bad = bad | (found > 0).to(norm.device)
+            bad = torch.maximum(bad, found.to(bad))
         return bad
 
     def _count(
@@ -234,9 +183,14 @@ def _divide_alike(gradients: list[Tensor], divisor: float | Tensor) -> Tensor:
 
 
 def norms_of(gradients: list[Tensor]) -> Tensor:
-    """Return the norm of each, of one device: wide, as squares of large float32 overflow."""
+    """Return the norm of each, of one device and type, in float64 where there is one."""
     wide = torch.float32 if gradients[0].device.type == "mps" else torch.float64
-    return torch.stack(list(torch._foreach_norm(gradients, 2, wide)))
+    norms = torch.stack(list(torch._foreach_norm(gradients, 2, wide)))
+    if gradients[0].dtype is not torch.float64:
+        return norms
+    # The square of one above 2**512 is infinite, that of one made smaller is not.
+    smaller = torch.stack([(one * SMALLER).norm() for one in gradients])
+    return torch.where(norms.isfinite(), norms, smaller / SMALLER)
 
 
 def norm_of_shards(gradients: Sequence[Tensor], norms: Sequence[Tensor]) -> Tensor:
@@ -247,10 +201,12 @@ def norm_of_shards(gradients: Sequence[Tensor], norms: Sequence[Tensor]) -> Tens
         alike[mesh, tuple(getattr(gradient, "placements", ()))].append(norm)
     squares = []
     for (mesh, placements), group in alike.items():
-        square = torch.stack(group).square().sum()
+        norm = torch.stack(group)
+        square = torch.stack([norm, norm * SMALLER]).square().sum(1)
         for dim, placement in enumerate(placements):
             if not placement.is_replicate():
                 square = square.to(mesh.device_type)
                 dist.all_reduce(square, group=mesh.get_group(dim))
         squares.append(square.to(norms[0].device))
-    return torch.stack(squares).sum().sqrt()
+    whole, smaller = torch.stack(squares).sum(0).sqrt().unbind()
+    return torch.where(whole.isfinite(), whole, smaller / SMALLER)

@@ -172,8 +172,6 @@ class TorchLearner(Learner):
         results and errors are those of `update`.
         """
         self._prepare(num_samples, sweeps_ended)
-        if self._guard is not None and not self._guard.is_unscaled:
-            self._guard.unscale_()
         return self._finish(num_samples, sweeps_ended, minibatch_ids)
 
     def state_dict(self) -> dict[str, Any]:
@@ -231,7 +229,11 @@ class TorchLearner(Learner):
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the mean gradients that the parameters hold, and count it."""
         if (limit := self.largest_norm(num_samples)) is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters, limit / num_samples)
+            # Of a guard that lets fused optimizers divide as they read the gradients.
+            divisor = getattr(self._optimizers[0], "grad_scale", 1.0)
+            torch.nn.utils.clip_grad_norm_(
+                self.parameters, limit / num_samples * float(divisor)
+            )
         for optimizer in self._optimizers:
             optimizer.step()
         self.pace.advance(num_samples, sweeps_ended, applied=True)

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from operator import attrgetter
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sweephand.errors import ArgumentTypeError
-from sweephand.torch.train.device_steps import DeviceSteps
+from sweephand.torch.train.device_number import DeviceNumbers
 from sweephand.torch.train.gradients import (
-    divide,
+    DeviceFindings,
     in_own_memory,
     norm_of_shards,
     plain_memory,
@@ -25,16 +25,15 @@ from sweephand.torch.train.gradients import (
 )
 from sweephand.train.learners.finite_check import Findings, check_tensors
 from sweephand.train.learners.hyperparameters import check_hyperparameter
-from sweephand.train.loss_scale.dynamic_scale import DynamicScale
 from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
-from sweephand.train.loss_scale.outliers import OutlierWatch
-from sweephand.train.loss_scale.step_log import GuardLog
-from sweephand.train.loss_scale.step_result import StepResult
-from sweephand.train.loss_scale.worker_agreement import Reduce
+from sweephand.train.loss_scale.step_numbers import HostNumbers, Number, StepNumbers
 
 # Keras' names of torch's options; for betas, an entry of the pair.
 KERAS_NAMES = {"learning_rate": "lr", "epsilon": "eps"}
 BETAS = {"beta_1": 0, "beta_2": 1}
+# Those whose state begins with zeros: a first step that is skipped leaves zeros.
+ZERO_BORN = {"Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "RAdam",
+             "RMSprop"}  # fmt: skip
 
 _gradient = attrgetter("grad")
 
@@ -56,6 +55,7 @@ class TorchOptimizers(Optimizers):
         super().__init__(num_threads)
         self._optimizers = optimizers
         self._measure_underflow = measure_underflow
+        self._stays = False  # the verdict does, on the device
 
     def hyperparameters(self) -> set[str]:
         """Return the names that can be read and written: torch's own and Keras'."""
@@ -152,75 +152,82 @@ class TorchOptimizers(Optimizers):
         self, names: Sequence[str], gradients: Sequence[Any], divisor: Any
     ) -> tuple[list[Any], Findings]:
         """Divide gradients in place; those that are sparse or share memory are replaced."""
-        if not self._stays and (plain := plain_memory(gradients)) is not None:
-            findings: Findings = check_tensors(
-                names, plain, divisor, in_place=divisor != 1, num_threads=self._num_threads
-            )
-            return list(gradients), findings
-        for name, gradient in zip(names, gradients, strict=True):
-            if not isinstance(gradient, Tensor) or not gradient.is_floating_point():
-                raise TypeError(f"the gradient of {name} must be a tensor of a floating type")
-        gradients = in_own_memory([g.coalesce() if g.is_sparse else g for g in gradients])
-        findings = divide(
-            names,
-            [values_of(gradient) for gradient in gradients],
-            divisor,
-            num_threads=self._num_threads,
-            measure_underflow=self._measure_underflow,
+        kept = list(gradients)
+        plain = None if self._stays else plain_memory(kept)
+        if plain is None:
+            for name, gradient in zip(names, kept, strict=True):
+                if not isinstance(gradient, Tensor) or not gradient.is_floating_point():
+                    raise TypeError(
+                        f"the gradient of {name} must be a tensor of a floating type"
+                    )
+            kept = in_own_memory([g.coalesce() if g.is_sparse else g for g in kept])
+            values = list(map(values_of, kept))
+            plain = None if self._stays else plain_memory(values)
+        if plain is None:
+            is_near = values[0].is_cpu and not self._stays
+            measures = self._measure_underflow or is_near
+            return kept, DeviceFindings(names, values, divisor, measures)
+        return kept, check_tensors(
+            names, plain, divisor, in_place=divisor != 1, num_threads=self._num_threads
         )
-        return gradients, findings
 
-    def device_steps(
-        self,
-        verdict: str | None,
-        scale: DynamicScale,
-        log: GuardLog,
-        watch: OutlierWatch | None,
-    ) -> DeviceSteps | None:
-        """Return the steps if their verdict stays on the device: by default on accelerators."""
+    def keep(self, numbers: StepNumbers, verdict: str | None) -> HostNumbers:
+        """Keep them on the device for a verdict there: by default on an accelerator."""
         devices = {parameter.device for parameter in self.parameters()}
         evaluates = any(isinstance(one, torch.optim.LBFGS) for one in self._optimizers)
+        device = next(iter(devices))
         if verdict is None and len(devices) == 1 and not evaluates:
-            verdict = "host" if devices <= {torch.device("cpu")} else "device"
+            is_near = device.type in ("cpu", "mps")  # which has no float64
+            verdict = "host" if is_near else "device"
         self._stays = verdict == "device"
-        device = self.parameters()[0].device
-        return DeviceSteps(scale, log, watch, device) if self._stays else None
+        return DeviceNumbers(numbers, device) if self._stays else HostNumbers(numbers)
 
-    def step_on(self, steps: DeviceSteps, findings: Any, **options: Any) -> StepResult:
-        """Take a step whose verdict stays on the device."""
-        gradients = [one.grad for one in self.parameters() if one.grad is not None]
-        norm = None if findings is None else findings.norm(gradients)
-        return steps.step(self._optimizers, findings, norm, **options)
+    def cause(self, findings: Findings | None) -> Number:
+        """Return the worst that was found; on the device what the norm does not show."""
+        if self._stays and isinstance(findings, DeviceFindings):
+            return findings.overflows()
+        return super().cause(findings)
 
-    def norm(self, findings: Findings | None) -> float | None:
+    def norm(self, findings: Findings | None) -> Number:
         """Return the norm of all gradients together, those of other shards included."""
-        gradients = [one.grad for one in self.parameters() if one.grad is not None]
+        gradients = self._held()
+        if self._stays and isinstance(findings, DeviceFindings):
+            return norm_of_shards(gradients, findings.device_norms())
         if findings is None or not any(hasattr(one, "device_mesh") for one in gradients):
             return super().norm(findings)
-        return float(norm_of_shards(gradients, torch.tensor(findings.norms).double().unbind()))
+        norms = torch.tensor(findings.norms, dtype=torch.float64)
+        return float(norm_of_shards(gradients, norms.unbind()))
 
     def clip(self, divisor: float) -> None:
         """Divide the gradients that the parameters hold."""
-        gradients = [one.grad for one in self.parameters() if one.grad is not None]
-        torch._foreach_div_([values_of(one) for one in gradients], divisor)
+        torch._foreach_div_([values_of(one) for one in self._held()], divisor)
 
     @contextmanager
     def clipped(self, divisor: float) -> Iterator[None]:
         """Let fused optimizers divide the gradients as they read them in a step inside."""
-        fused: list[Any] = list(self._optimizers)
-        if not all(getattr(one, "_step_supports_amp_scaling", False) for one in fused):
+        if not all(map(_is_fused, self._optimizers)):
             self.clip(divisor)
             yield
             return
         device = self.parameters()[0].device
-        for one in fused:  # as GradScaler sets them
-            one.grad_scale = torch.full((), divisor, device=device)
-            one.found_inf = torch.zeros((), device=device)
-        try:
+        full = torch.full((), divisor, device=device)
+        with _telling(self._optimizers, torch.zeros((), device=device), full):
             yield
-        finally:
-            for one in fused:
-                del one.grad_scale, one.found_inf
+
+    def take_unless_bad(self, is_good: Tensor, divisor: Tensor | None) -> None:
+        """Take a step with divided gradients that leaves no trace if a device says so."""
+        skip = ~is_good
+        for optimizer in self._optimizers:
+            if _is_fused(optimizer):
+                scale = None if divisor is None else divisor.float()
+                with _telling([optimizer], skip.float(), scale):
+                    optimizer.step()
+                continue
+            taken = _taken(optimizer.param_groups)
+            if divisor is not None:
+                for parameter in taken:
+                    _divide(values_of(parameter.grad), divisor)
+            _step_unless(skip, optimizer, taken)
 
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that the parameters hold."""
@@ -249,7 +256,7 @@ class TorchOptimizers(Optimizers):
     def skip(self, num_samples: int, sweeps_ended: int) -> None:
         """Do nothing: a torch optimizer has no clock of consumed samples."""
 
-    def reduction(self) -> Reduce | None:
+    def reduction(self) -> Callable[[Any], Any] | None:
         """Return the maximum over the processes of ``torch.distributed``, if there are any."""
         group = torch.distributed
         if not (group.is_available() and group.is_initialized()):
@@ -259,6 +266,9 @@ class TorchOptimizers(Optimizers):
         in_memory = any(name in backend for name in ("gloo", "mpi"))
         device = torch.device("cpu") if in_memory else self.parameters()[0].device
 
+        if self._stays:
+            return _reduce_there
+
         def maximum(values: NDArray[np.float64]) -> NDArray[np.float64]:
             tensor = torch.tensor(values, device=device)
             group.all_reduce(tensor, op=group.ReduceOp.MAX)
@@ -266,6 +276,10 @@ class TorchOptimizers(Optimizers):
             return reduced
 
         return maximum
+
+    def _held(self) -> list[Any]:
+        """Return the gradients that are there."""
+        return [gradient for gradient in self.gradients() if gradient is not None]
 
     def _groups(self) -> Iterator[dict[str, Any]]:
         for optimizer in self._optimizers:
@@ -279,3 +293,67 @@ def _numbered(group: int, count: int) -> tuple[str, ...]:
 
 def _own_name(name: str) -> str:
     return "betas" if name in BETAS else KERAS_NAMES.get(name, name)
+
+
+def _is_fused(optimizer: torch.optim.Optimizer) -> bool:
+    """Return True if its step reads ``found_inf`` and ``grad_scale``, as GradScaler's do."""
+    return bool(getattr(optimizer, "_step_supports_amp_scaling", False))
+
+
+@contextmanager
+def _telling(
+    fused: Iterable[Any], found_inf: Tensor, grad_scale: Tensor | None
+) -> Iterator[None]:
+    """Let steps of fused optimizers inside divide gradients, or skip all if found_inf is 1."""
+    for one in fused:
+        one.found_inf, one.grad_scale = found_inf, grad_scale
+    try:
+        yield
+    finally:
+        for one in fused:
+            del one.found_inf, one.grad_scale
+
+
+def _taken(groups: Iterable[dict[str, Any]]) -> list[Any]:
+    """Return the parameters with gradients."""
+    return [p for group in groups for p in group["params"] if p.grad is not None]
+
+
+def _divide(gradient: Tensor, divisor: Tensor) -> None:
+    """Divide a gradient in float32 at least: a divisor may be too large for 16 bits."""
+    wide = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
+    wide.div_(divisor.to(wide))
+    if wide is not gradient:
+        gradient.copy_(wide)
+
+
+@torch.no_grad()
+def _step_unless(skip: Tensor, optimizer: torch.optim.Optimizer, taken: list[Tensor]) -> None:
+    """Take a step, and put back all that it changed if it is to be skipped."""
+    name, state = type(getattr(optimizer, "inner", optimizer)).__name__, optimizer.state
+    plain_sgd = name == "SGD" and not any(g["dampening"] for g in optimizer.param_groups)
+    is_born = all(p in state for p in taken) or name in ZERO_BORN or plain_sgd
+    if not is_born or not all(v is None or isinstance(v, Tensor) for v in _state(state, taken)):
+        if not bool(skip):  # its state cannot be put back: this waits
+            optimizer.step()
+        return
+    changing = [*taken, *filter(_is_tensor, _state(state, taken))]
+    before = {id(one): values_of(one).clone() for one in changing}
+    optimizer.step()
+    for one in (*taken, *filter(_is_tensor, _state(state, taken))):
+        values = values_of(one)
+        values.copy_(torch.where(skip.to(values.device), before.get(id(one), 0.0), values))
+
+
+def _state(state: Any, taken: list[Tensor]) -> list[Any]:
+    return [value for p in taken for value in state.get(p, {}).values()]
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _reduce_there(values: Tensor) -> Tensor:
+    """Return the maximum over all workers, where the values are."""
+    torch.distributed.all_reduce(values, op=torch.distributed.ReduceOp.MAX)
+    return values

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, fields
 from functools import cache
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -204,14 +204,6 @@ MakesRule: TypeAlias = Callable[..., _core.train.Rule]
 Params: TypeAlias = Sequence[Array] | Mapping[str, Array]
 
 
-class HeldGradients(NamedTuple):
-    """Sums of gradients that wait for a step; see `ArrayLearner.update`."""
-
-    sums: Sequence[Array | None]
-    scale: float
-    norm: float | None
-
-
 @dataclass(eq=False, repr=False)
 class ArrayLearner(Learner):
     """The base of the learners for NumPy arrays; use its subclasses.
@@ -294,7 +286,8 @@ class ArrayLearner(Learner):
         )
         self._arrays = LearnedArrays(params, self.MOMENTS)
         self._num_threads = check_int("num_threads", num_threads)
-        self._held: HeldGradients | None = None
+        # Sums of gradients, and their scale, that wait for a step; see `update`.
+        self._held: tuple[Sequence[Array | None], float] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Check a hyperparameter whenever it is set."""
@@ -329,7 +322,6 @@ class ArrayLearner(Learner):
         sweeps_ended: int = 0,
         *,
         scale: float = 1.0,
-        norm: float | None = None,
     ) -> None:
         """Change the parameters by one minibatch.
 
@@ -345,9 +337,6 @@ class ArrayLearner(Learner):
             Sweeps that ended in the minibatch.
         scale : float
             The loss scale that the gradients carry; it is taken out on the way.
-        norm : float, optional
-            The norm of the gradient sums without the scale, if it is known: clipping then needs
-            no pass of its own.
 
         Raises
         ------
@@ -357,30 +346,28 @@ class ArrayLearner(Learner):
         FloatingPointError
             If there is clipping and a gradient is not finite; nothing is changed then.
         """
-        self.hold(gradient_sums, scale, norm)
+        self.hold(gradient_sums, scale)
         self.take(num_samples, sweeps_ended)
 
-    def hold(
-        self, gradient_sums: Sequence[Array | None], scale: float, norm: float | None
-    ) -> None:
+    def hold(self, gradient_sums: Sequence[Array | None], scale: float) -> None:
         """Keep the sums of gradients, as `update` takes them, for the next step."""
         # Past __setattr__, which looks at every name: this happens in every step.
-        self.__dict__["_held"] = HeldGradients(gradient_sums, scale, norm)
+        self.__dict__["_held"] = (gradient_sums, scale)
 
     def clip(self, divisor: float) -> None:
         """Divide the gradients that were given to `hold`, on their way into the step."""
         assert self._held is not None
-        sums, scale, norm = self._held
-        self.hold(sums, scale * divisor, None if norm is None else norm / divisor)
+        sums, scale = self._held
+        self.hold(sums, scale * divisor)
 
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that were given to `hold`, and count it."""
         assert self._held is not None
-        held = self._held
+        sums, scale = self._held
         self.__dict__["_held"] = None
         check_counts(num_samples, sweeps_ended)
-        gradients = self._arrays.collect(held.sums)
-        factor = self._clip_factor(gradients, num_samples, held) / (num_samples * held.scale)
+        gradients = self._arrays.collect(sums)
+        factor = self._clip_factor(gradients, num_samples, scale) / (num_samples * scale)
         rate = self.pace.rate(num_samples)
         decay = 1.0 - rate * self.weight_decay
         for rule, correction, members in self._rules(list(gradients), num_samples):
@@ -497,16 +484,14 @@ class ArrayLearner(Learner):
         yield self.RULE(**self._constants(num_samples)), 1.0, members
 
     def _clip_factor(
-        self, gradients: Mapping[int, Array], num_samples: int, held: HeldGradients
+        self, gradients: Mapping[int, Array], num_samples: int, scale: float
     ) -> float:
         """Return the factor that brings the gradients to the largest norm allowed."""
         limit = self.largest_norm(num_samples)
         if limit is None:
             return 1.0
-        norm = held.norm
-        if norm is None:
-            names, arrays = self._arrays.names_of(gradients), list(gradients.values())
-            norm = finite_norm(names, arrays, held.scale, self._num_threads)
+        names, arrays = self._arrays.names_of(gradients), list(gradients.values())
+        norm = finite_norm(names, arrays, scale, self._num_threads)
         return limit / norm if norm > limit else 1.0
 
 

@@ -1,7 +1,6 @@
 """Arrays as the core takes them, and the finite check: a pass over the gradients of a step."""
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 
 Array: TypeAlias = NDArray[Any]
+Counts: TypeAlias = Sequence[float] | NDArray[np.uint64]
 
 # The dtypes the core computes with, but for the bfloat16 of ml_dtypes, which has no constant.
 NATIVE = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.float64))
@@ -47,15 +47,18 @@ class Cause(IntEnum):
     OUTLIER = 4
 
 
-class Findings(ABC):
-    """Findings in the unscaled gradients of one step."""
+@dataclass(eq=False)
+class Findings:
+    """Findings in the unscaled gradients of one step, with one entry for each gradient."""
 
     names: Sequence[str]  # the parameters' names
     num_elements: int  # elements of all gradients
-    # how many elements of each gradient are NaN; infinite
-    nan: Sequence[int] | NDArray[np.uint64]
-    inf: Sequence[int] | NDArray[np.uint64]
-    norms: Sequence[float] | NDArray[np.float64]  # the Euclidean norm of each
+    nan: Counts  # how many elements are NaN
+    inf: Counts
+    # how many elements are too small: zero or subnormal as a float16 before unscaling, or zero
+    # after it
+    small: Counts
+    norms: Sequence[float] | NDArray[np.float64]  # Euclidean
 
     @property
     def cause(self) -> Cause:
@@ -80,34 +83,15 @@ class Findings(ABC):
         return int(np.sum(self.inf))
 
     @property
-    @abstractmethod
     def underflow(self) -> float:
         """The share of elements that were too small; 0 if there are none at all."""
+        return float(np.sum(self.small)) / max(self.num_elements, 1)
 
     @property
     def bad_parameters(self) -> tuple[str, ...]:
         """The first few parameters whose gradient is not finite."""
         found = zip(self.names, self.nan, self.inf, strict=True)
         return tuple(name for name, nan, inf in found if nan or inf)[:5]
-
-
-@dataclass(frozen=True)
-class ArrayFindings(Findings):
-    """Findings of the core, with one entry for each gradient."""
-
-    names: Sequence[str]
-    num_elements: int
-    nan: NDArray[np.uint64]
-    inf: NDArray[np.uint64]
-    # how many elements are too small: zero or subnormal as a float16 before unscaling, or zero
-    # after it
-    small: NDArray[np.uint64]
-    norms: NDArray[np.float64]
-
-    @property
-    def underflow(self) -> float:
-        """The share of elements that were too small; 0 if there are none at all."""
-        return float(self.small.sum()) / max(self.num_elements, 1)
 
 
 def check_gradients(
@@ -117,7 +101,7 @@ def check_gradients(
     *,
     in_place: bool,
     num_threads: int = 1,
-) -> ArrayFindings:
+) -> Findings:
     """Check gradients that carry a loss scale, and divide it out if asked to.
 
     The gradients are as `core_array` returns them, the scale is positive and finite, and the
@@ -137,11 +121,11 @@ def check_tensors(
     *,
     in_place: bool,
     num_threads: int,
-) -> ArrayFindings:
+) -> Findings:
     """Do the same; of those that are divided no two share memory."""
     pass_over = _core.train.unscale if in_place else _core.train.examine
     counts = pass_over(tensors, scale, num_threads, False)
-    return ArrayFindings(names, tensors.num_elements, *counts)
+    return Findings(names, tensors.num_elements, *counts)
 
 
 def finite_norm(
@@ -155,7 +139,7 @@ def finite_norm(
     return findings.gradient_norm
 
 
-def _is_there_any(counts: Sequence[int] | NDArray[np.uint64]) -> bool:
+def _is_there_any(counts: Counts) -> bool:
     # By NumPy this slows down the step that follows by a tenth: wide instructions do so.
     return any(counts.tolist() if isinstance(counts, np.ndarray) else counts)
 

@@ -1,92 +1,39 @@
-"""A loss scale that grows and backs off: numbers only, no gradients."""
+"""The rule by which a loss scale grows and backs off: numbers only, no gradients."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, Literal, TypeAlias
-
-from sweephand.train.checkpoint.read_state import read_count, reading
 from sweephand.train.learners.finite_check import Cause
-from sweephand.train.loss_scale.scale_settings import ScaleSettings, as_float32, scale_number
+from sweephand.train.loss_scale.scale_settings import ScaleSettings
+from sweephand.train.loss_scale.step_numbers import HostNumbers, Number, StepNumbers
 
-Change: TypeAlias = Literal["none", "growth", "backoff", "floor"]
 
+def advance(
+    rule: ScaleSettings, now: StepNumbers, cause: Number, on: HostNumbers
+) -> StepNumbers:
+    """Count one step, and move the scale.
 
-class DynamicScale:
-    """A loss scale, and the counts that decide when it moves.
-
-    Attributes
-    ----------
-    settings : ScaleSettings
-    scale : float
-        A float32.
-    counter : int
-        Applied steps in a row since the scale last changed, or would have but for its ceiling.
-    credit : int
-        Overflows that are let pass until one halves the scale.
+    An outlier, whose gradients are finite, says nothing about the scale. A NaN loss starts the
+    count again, but no scale cures it.
     """
+    if not rule.dynamic:
+        return now._replace(change=0.0)
+    where = on.where
+    is_clean = cause == Cause.OK
+    is_overflow = (cause == Cause.INF) | ((cause == Cause.NAN) & (rule.nan == "back off"))
+    counter = where(is_clean, now.counter + 1, 0.0)
+    grows = is_clean & (counter >= rule.growth_steps)
+    credit = where(is_overflow & (now.credit > 0), now.credit - 1, now.credit)
+    reduces = is_overflow & (credit == 0)
+    refills = grows | (is_clean & (rule.refill == "clean step"))
 
-    def __init__(self, settings: ScaleSettings) -> None:
-        self.settings = settings
-        self.scale = settings.initial_scale
-        self.counter = 0
-        self.credit = settings.hysteresis
-
-    def advance(self, cause: Cause) -> Change:
-        """Count one step, and return how the scale moved."""
-        if not self.settings.dynamic or cause is Cause.OUTLIER:
-            return "none"  # the gradients of an outlier are finite: the scale is right
-        if cause is Cause.OK:
-            return self._clean()
-        self.counter = 0
-        is_reported = cause is Cause.NAN and self.settings.nan == "report"
-        return "none" if is_reported or cause is Cause.NAN_LOSS else self._back_off()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return scale, counter, credit and settings as JSON can hold them."""
-        return {
-            "scale": self.scale,
-            "counter": self.counter,
-            "credit": self.credit,
-            "settings": asdict(self.settings),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from scale, counter and credit of a state, or raise StateError.
-
-        The settings stay as they are, and so does a fixed scale; a dynamic one is brought
-        between its bounds.
-        """
-        with reading("a loss scale"):
-            scale = scale_number("the scale", state["scale"])
-            counter = read_count("the counter", state["counter"])
-            credit = read_count("the hysteresis credit", state["credit"])
-        if self.settings.dynamic:
-            self.scale = min(max(scale, self.settings.min_scale), self.settings.max_scale)
-            self.counter = counter
-            self.credit = min(credit, self.settings.hysteresis)
-
-    def _clean(self) -> Change:
-        self.counter += 1
-        if self.settings.refill == "clean step":
-            self.credit = self.settings.hysteresis
-        if self.counter < self.settings.growth_steps:
-            return "none"
-        self.counter = 0
-        self.credit = self.settings.hysteresis
-        grown = as_float32(self.scale * self.settings.growth_factor)
-        return self._move(min(grown, self.settings.max_scale), "growth")
-
-    def _back_off(self) -> Change:
-        self.credit = max(self.credit - 1, 0)
-        if self.credit > 0:
-            return "none"
-        reduced = as_float32(self.scale * self.settings.backoff_factor)
-        if reduced < self.settings.min_scale:
-            self.scale = self.settings.min_scale
-            return "floor"
-        return self._move(reduced, "backoff")
-
-    def _move(self, scale: float, change: Change) -> Change:
-        moved = scale != self.scale
-        self.scale = scale
-        return change if moved else "none"
+    grown = on.as_float32(now.scale * rule.growth_factor)
+    grown = where(grown > rule.max_scale, rule.max_scale, grown)
+    reduced = on.as_float32(now.scale * rule.backoff_factor)
+    is_floor = reduces & (reduced < rule.min_scale)
+    reduced = where(is_floor, rule.min_scale, reduced)
+    scale = where(grows, grown, where(reduces, reduced, now.scale))
+    change = where(scale != now.scale, where(grows, 1.0, 2.0), 0.0)
+    return now._replace(
+        scale=scale,
+        credit=where(refills, float(rule.hysteresis), credit),
+        counter=where(cause == Cause.OUTLIER, now.counter, where(grows, 0.0, counter)),
+        change=where(is_floor, 3.0, change),
+    )

@@ -7,8 +7,8 @@ from sweephand.train.learners.finite_check import Cause
 from sweephand.train.loss_scale.outliers import Outliers
 from sweephand.train.loss_scale.scale_settings import OnNan, Refill, check_settings
 from sweephand.train.loss_scale.step_guard import Optimizer, Stage, StepGuard, Verdict
-from sweephand.train.loss_scale.step_log import GuardLog, Hook
-from sweephand.train.loss_scale.worker_agreement import Reduce
+from sweephand.train.loss_scale.step_log import Hook
+from sweephand.train.loss_scale.step_numbers import Reduce
 
 T = TypeVar("T")
 
@@ -108,7 +108,7 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
         on_backoff: Hook | None = None,
         on_floor: Hook | None = None,
     ) -> None:
-        settings = check_settings(
+        self._settings = check_settings(
             dynamic=dynamic,
             initial_scale=initial_scale,
             dynamic_growth_steps=dynamic_growth_steps,
@@ -120,21 +120,24 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
             refill=refill,
             nan=nan,
         )
-        if settings.dynamic and not check_flag("check_finite", check_finite):
+        self._check_finite = check_flag("check_finite", check_finite)
+        if dynamic and not check_finite:
             raise ValueError("check_finite=False is for a fixed scale: give dynamic=False")
-        self._wrap(
+        self._measures_underflow = measure_underflow
+        self._on_change = {
+            "on_growth": on_growth, "on_backoff": on_backoff, "on_floor": on_floor,
+        }  # fmt: skip
+        # What a smaller scale does not cure; that it makes others is usual.
+        self._reported = (Cause.NAN,) * (nan == "report") + (Cause.NAN_LOSS, Cause.OUTLIER)
+        super().__init__(
             inner_optimizer,
-            settings,
-            GuardLog(
-                max_consecutive_skips, on_skip, on_growth, on_backoff, on_floor, is_scaled=True
-            ),
-            clip_norm,
-            outliers,
-            verdict,
-            num_threads,
-            reduce,
-            check_finite=check_flag("check_finite", check_finite),
-            measure_underflow=measure_underflow,
+            clip_norm=clip_norm,
+            outliers=outliers,
+            verdict=verdict,
+            max_consecutive_skips=max_consecutive_skips,
+            num_threads=num_threads,
+            reduce=reduce,
+            on_skip=on_skip,
         )
 
     def _described(self) -> str:
@@ -144,22 +147,22 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
     @property
     def dynamic(self) -> bool:
         """True if the scale moves."""
-        return self._scale.settings.dynamic
+        return self._settings.dynamic
 
     @property
     def initial_scale(self) -> float:
         """The scale of the first loss."""
-        return self._scale.settings.initial_scale
+        return self._settings.initial_scale
 
     @property
     def dynamic_counter(self) -> int | None:
         """Applied steps in a row since the scale last changed; None if it is fixed."""
-        return self._synced().counter if self.dynamic else None
+        return int(self._numbers.told().counter) if self.dynamic else None
 
     @property
     def dynamic_growth_steps(self) -> int | None:
         """Applied steps in a row after which the scale grows; None if it is fixed."""
-        return self._scale.settings.growth_steps if self.dynamic else None
+        return self._settings.growth_steps if self.dynamic else None
 
     def get_scaled_loss(self, loss: T) -> T:
         """Return the loss times the scale, in float32 or the type of the loss if that is wider.
@@ -178,9 +181,4 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
 
     def _scaled(self, loss: Any) -> Any:
         """Return the loss times the scale."""
-        return self._inner.scaled(loss, self._present_scale())
-
-    def _is_reported(self, cause: Cause) -> bool:
-        """Return True for what a smaller scale does not cure; it makes others in its growth."""
-        is_reported = self._scale.settings.nan == "report" and cause is Cause.NAN
-        return is_reported or cause in (Cause.NAN_LOSS, Cause.OUTLIER)
+        return self._inner.scaled(loss, self._numbers.now().scale)

@@ -56,9 +56,10 @@ class NumpyOptimizers(Optimizers):
         """Return True if the loss has a NaN."""
         return bool(np.isnan(loss).any())
 
-    def hold(self, gradients: Sequence[Any]) -> None:
-        """Keep the gradients for the step."""
-        self._hold(gradients, 1.0, None)
+    def hold(self, gradients: Sequence[Any], scale: float = 1.0) -> None:
+        """Keep the gradients, which carry a scale, for the step."""
+        for learner, share in self._shares(gradients):
+            learner.hold(share, scale)
 
     def hold_scaled(self, gradients: Sequence[Any], scale: float) -> Findings:
         """Keep gradients that carry a scale for the step, and check them."""
@@ -71,8 +72,7 @@ class NumpyOptimizers(Optimizers):
         findings = check_gradients(
             names, arrays, scale, in_place=False, num_threads=self._num_threads
         )
-        norm = findings.gradient_norm if len(self._learners) == 1 else None
-        self._hold(gradients, scale, norm)
+        self.hold(gradients, scale)
         return findings
 
     def divided(
@@ -110,10 +110,6 @@ class NumpyOptimizers(Optimizers):
 
     def _having(self, name: str) -> list[ArrayLearner]:
         return [learner for learner in self._learners if name in learner.hyperparameter_names()]
-
-    def _hold(self, gradients: Sequence[Any], scale: float, norm: float | None) -> None:
-        for learner, share in self._shares(gradients):
-            learner.hold(share, scale, norm)
 
     def _shares(self, gradients: Sequence[Any]) -> Iterator[tuple[ArrayLearner, Sequence[Any]]]:
         """Yield each learner with its part of the gradients."""

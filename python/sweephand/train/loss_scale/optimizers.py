@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sweephand.train.learners.finite_check import Findings
-from sweephand.train.loss_scale.step_result import StepResult
-from sweephand.train.loss_scale.worker_agreement import Reduce
+from sweephand.train.learners.finite_check import Cause, Findings
+from sweephand.train.loss_scale.step_numbers import HostNumbers, Number, Reduce, StepNumbers
 
 ONLY_TORCH = (
     "this is for torch optimizers, whose parameters hold gradients; NumPy learners take "
@@ -29,7 +28,6 @@ class Optimizers(ABC):
 
     def __init__(self, num_threads: int) -> None:
         self._num_threads = num_threads
-        self._stays = False  # the verdict does, on the device
         self._given_names: list[str] = []
 
     @abstractmethod
@@ -103,18 +101,11 @@ class Optimizers(ABC):
             gradients[place] = gradient
         return gradients
 
-    def device_steps(self, verdict: str | None, *parts: Any) -> Any:
-        """Return the steps if their verdict stays on the device, else None."""
+    def keep(self, numbers: StepNumbers, verdict: str | None) -> HostNumbers:
+        """Return numbers as they are kept where the verdict of each step is to be."""
         if verdict == "device":
             raise ValueError("verdict='device' is for torch optimizers; NumPy has no device")
-
-    def judge_on_host(self) -> None:
-        """Leave no verdict on the device."""
-        self._stays = False
-
-    def step_on(self, steps: Any, findings: Any, **options: Any) -> StepResult:
-        """Take a step whose verdict stays on the device."""
-        raise TypeError(ONLY_TORCH)
+        return HostNumbers(numbers)
 
     def divide(self, gradients: list[Any], divisor: Any) -> Findings | None:
         """Divide those in a list that are not None, and return the findings."""
@@ -140,9 +131,13 @@ class Optimizers(ABC):
     ) -> tuple[list[Any], Findings]:
         """Divide gradients, in place where that is possible, and return the findings."""
 
-    def norm(self, findings: Findings | None) -> float | None:
-        """Return the norm of all gradients together; None if there are none."""
-        return None if findings is None else findings.gradient_norm
+    def cause(self, findings: Findings | None) -> Number:
+        """Return the worst that was found."""
+        return Cause.OK if findings is None else findings.cause
+
+    def norm(self, findings: Findings | None) -> Number:
+        """Return the norm of all gradients together; 0 if there are none."""
+        return 0.0 if findings is None else findings.gradient_norm
 
     @abstractmethod
     def clip(self, divisor: float) -> None:
@@ -157,6 +152,10 @@ class Optimizers(ABC):
     @abstractmethod
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that the parameters hold."""
+
+    def take_unless_bad(self, is_good: Number, divisor: Number | None) -> None:
+        """Take a step with divided gradients that leaves no trace if a device says so."""
+        raise TypeError(ONLY_TORCH)
 
     def step_with(self, closure: Callable[[], Any]) -> None:
         """Take a step that evaluates a closure, or none if the closure raises `StepUndone`."""

@@ -29,21 +29,23 @@ class ScaleSettings:
     nan: OnNan
 
 
-def check_settings(
-    *, refill: Refill = "clean step", nan: OnNan = "back off", **given: object
-) -> ScaleSettings:
+# Of a guard without a loss scale.
+NO_SCALE = ScaleSettings(False, 1.0, 1, 2.0, 0.5, 1.0, 1.0, 1, "clean step", "back off")
+
+
+def check_settings(*, refill: Refill, nan: OnNan, **given: object) -> ScaleSettings:
     """Check the arguments of a `LossScaleOptimizer` and fill in the defaults."""
     if not check_flag("dynamic", given["dynamic"]):
-        if given.get("initial_scale") is None:
+        if given["initial_scale"] is None:
             raise ValueError("dynamic=False needs an initial_scale")
-        if given.get("dynamic_growth_steps") is not None:
+        if given["dynamic_growth_steps"] is not None:
             raise ValueError("dynamic=False takes no dynamic_growth_steps")
     if refill not in ("clean step", "growth"):
         raise ValueError(f"refill must be 'clean step' or 'growth', got {refill!r}")
     if nan not in ("back off", "report"):
         raise ValueError(f"nan must be 'back off' or 'report', got {nan!r}")
     values: dict[str, Any] = {
-        name: check(name, _DEFAULTS[name] if given.get(name) is None else given[name])
+        name: check(name, _DEFAULTS.get(name) if given[name] is None else given[name])
         for name, check in _CHECKS.items()
     }
     growth_steps = values.pop("dynamic_growth_steps")
@@ -91,12 +93,7 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "hysteresis": check_int,
 }
 _DEFAULTS = {
-    "dynamic": None,
     "initial_scale": 2.0**15,
-    "growth_factor": 2.0,
-    "backoff_factor": 0.5,
-    "min_scale": 1.0,
-    "hysteresis": 1,
     "dynamic_growth_steps": 2000,
     "max_scale": float(np.finfo(np.float32).max),
 }

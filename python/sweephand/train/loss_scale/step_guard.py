@@ -1,34 +1,34 @@
 """A guard around an optimizer: each step is checked, clipped and then taken or skipped."""
 
-import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from enum import Enum
 from operator import is_
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, cast
 
 from sweephand.base.checks import check_flag, check_function, check_int, check_number
 from sweephand.errors import ArgumentTypeError, shown
-from sweephand.train.checkpoint.read_state import check_keys, read_count, reading
 from sweephand.train.learners.finite_check import Cause, Findings
-from sweephand.train.learners.learner import Learner
-from sweephand.train.loss_scale.dynamic_scale import DynamicScale
-from sweephand.train.loss_scale.foreign_states import read_foreign
+from sweephand.train.learners.learner import Learner, check_counts
 from sweephand.train.loss_scale.forwarded_hyperparameters import ForwardsHyperparameters
+from sweephand.train.loss_scale.guard_states import guard_state, read_guard_state
+from sweephand.train.loss_scale.judgement import Judge, Judgement
 from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
-from sweephand.train.loss_scale.outliers import Outliers, OutlierWatch
-from sweephand.train.loss_scale.scale_settings import ScaleSettings, check_settings
+from sweephand.train.loss_scale.outliers import Outliers
+from sweephand.train.loss_scale.scale_settings import NO_SCALE, ScaleSettings
 from sweephand.train.loss_scale.step_log import GuardLog, Hook
-from sweephand.train.loss_scale.step_result import CAUSES, StepResult
-from sweephand.train.loss_scale.worker_agreement import Reduce, agree
+from sweephand.train.loss_scale.step_numbers import (
+    NOT_ASKED,
+    HostNumbers,
+    Reduce,
+    StepNumbers,
+)
+from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed, mark_wrapped, optimizers_of
 
 Optimizer = TypeVar("Optimizer")
 T = TypeVar("T")
-
-logger = logging.getLogger("sweephand")
 
 Verdict: TypeAlias = Literal["host", "device"]
 
@@ -50,7 +50,9 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
     a step together. `LossScaleOptimizer` is a guard that also scales the loss, for float16.
 
     `step` takes the gradients that the parameters of a torch optimizer hold, `update` those
-    that are given to a NumPy learner.
+    that are given to a NumPy learner; each raises TypeError for the other kind. Methods raise
+    RuntimeError where their stage has not come, ValueError where no parameter has a gradient or
+    one is not the inner optimizer's, and `LossScaleError` after too many skips in a row.
 
     The hyperparameters of the inner optimizer are read and set as attributes, in every
     parameter group: under their own names (``betas``, ``eps``, ``weight_decay``) and those of
@@ -107,6 +109,12 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
 
     _inner: Optimizers
     _first_stage: ClassVar[Stage] = Stage.SCALED  # what needs no scale has it already
+    _settings: ScaleSettings = NO_SCALE
+    _check_finite = True
+    _measures_underflow = False
+    _on_change: Mapping[str, Hook | None] = {}
+    _reported: tuple[Cause, ...] = tuple(Cause)  # logged at once: without a scale none is usual
+    _numbers: HostNumbers
     _stage: Stage
     _nan_loss: Any  # whether a loss was NaN: a bool, or a tensor that is still being computed
     _losses: list[Any]  # of the step, if they are watched
@@ -124,54 +132,35 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         reduce: Reduce | None = None,
         on_skip: Hook | None = None,
     ) -> None:
-        settings = check_settings(dynamic=False, initial_scale=1.0)
-        log = GuardLog(max_consecutive_skips, on_skip)
-        self._wrap(
-            inner_optimizer, settings, log, clip_norm, outliers, verdict, num_threads, reduce
-        )
-
-    def _wrap(
-        self,
-        inner_optimizer: Optimizer,
-        settings: ScaleSettings,
-        log: GuardLog,
-        clip_norm: float | None,
-        outliers: Outliers | None,
-        verdict: Verdict | None,
-        num_threads: int,
-        reduce: Reduce | None,
-        *,
-        check_finite: bool = True,
-        measure_underflow: bool = False,
-    ) -> None:
-        """Begin with these arguments, after checks."""
         if clip_norm is not None and not check_number("clip_norm", clip_norm) > 0:
             raise ValueError(f"clip_norm must be positive, got {clip_norm!r}")
         if not isinstance(outliers, Outliers | None):
             raise ArgumentTypeError(f"outliers must be an Outliers, got {shown(outliers)}")
-        optimizers = listed(inner_optimizer)
-        self._inner = optimizers_of(
-            optimizers,
-            check_int("num_threads", num_threads),
-            check_flag("measure_underflow", measure_underflow),
-        )
-        self._inner_optimizer = inner_optimizer
-        self._reduce = check_function("reduce", reduce)
-        self._scale = DynamicScale(settings)
-        self._log = log
-        self._check_finite = check_finite
-        self._clip_norm = clip_norm
-        self._watch = None if outliers is None else OutlierWatch(outliers)
-        self._watches_loss = outliers is not None and "loss" in outliers.of
         if verdict not in (None, "host", "device"):
             raise ValueError(f"verdict must be 'host' or 'device', got {verdict!r}")
         if reduce is not None:
             if verdict == "device":
                 raise ValueError("reduce takes numbers of the host: give verdict='host'")
             verdict = "host"
+        optimizers = listed(inner_optimizer)
+        self._inner = optimizers_of(
+            optimizers,
+            check_int("num_threads", num_threads),
+            check_flag("measure_underflow", self._measures_underflow),
+        )
+        self._inner_optimizer = inner_optimizer
+        self._reduce = check_function("reduce", reduce)
+        self._judge = Judge(self._settings, clip_norm, outliers, self._check_finite)
+        self._log = GuardLog(
+            max_consecutive_skips,
+            {"on_skip": on_skip, **self._on_change},
+            self._reported,
+            is_scaled=self._first_stage is Stage.READY,
+        )
         self._verdict = verdict
-        self._device = self._inner.device_steps(verdict, self._scale, log, self._watch)
-        self._pending: Any = None  # the last result, if it is on the device
+        self._numbers = self._inner.keep(self._judge.first(), verdict)
+        # The last result, unless it is logged, with the function that reads its numbers.
+        self._pending: tuple[StepResult, Callable[[], StepNumbers]] | None = None
         self._is_accumulating = False
         self.discard()
         mark_wrapped(optimizers, self)
@@ -190,26 +179,15 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
     @property
     def loss_scale(self) -> float:
         """The scale of the next loss; 1 for a guard without one."""
-        return self._synced().scale
-
-    @property
-    def is_unscaled(self) -> bool:
-        """True if gradients are checked, and unscaled, and wait for the step."""
-        return self._stage is Stage.UNSCALED
+        return float(self._numbers.told().scale)
 
     @property
     def wants_loss(self) -> bool:
-        """True if the loss of a step is to be given to `observe`, or to `step`.
-
-        Without a scale nothing else says that it is NaN.
-        """
-        return self._first_stage is Stage.SCALED or self._watches_loss
+        """True if a step needs its loss: without a scale nothing else says that it is NaN."""
+        return self._first_stage is Stage.SCALED or self._judge.watches_loss
 
     def name_parameters(self, names: Mapping[int, str]) -> None:
-        """Use these names, which are keyed by ``id``, for parameters in results and errors.
-
-        A `Trainer` does so with the names in its model.
-        """
+        """Use these names, which are keyed by ``id``, for parameters in results and errors."""
         self._inner.name_parameters(names)
 
     def judge_on_host(self) -> None:
@@ -218,9 +196,8 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
             raise ValueError(
                 "a learner counts applied steps on the host: leave verdict='device' out"
             )
-        self._synced()
-        self._device = None
-        self._inner.judge_on_host()
+        self._settle()
+        self._numbers = self._inner.keep(self._numbers.told(), "host")
 
     def agree_by(self, maximum: Reduce | None) -> None:
         """Judge steps with all workers by this reduction, unless the user gave another."""
@@ -236,11 +213,6 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         ----------
         loss : tensor, array, float or callable
             A callable becomes one that returns its result.
-
-        Raises
-        ------
-        RuntimeError
-            If gradients wait for their step.
         """
         if callable(loss):
             return cast(T, lambda: self.get_scaled_loss(loss()))
@@ -248,7 +220,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
             self._expect(self._first_stage, "scale a loss")
         scaled = self._scaled(loss)
         self._nan_loss = self._nan_loss | self._inner.is_nan(loss)
-        if self._watches_loss:
+        if self._judge.watches_loss:
             self._losses.append(_value(loss))
         self._stage = Stage.SCALED
         return cast(T, scaled)
@@ -256,7 +228,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
     def observe(self, loss: Any) -> None:
         """Note the loss of the step, in place of those that were noted before."""
         self._nan_loss = self._nan_loss | self._inner.is_nan(loss)
-        self._losses = [_value(loss)] if self._watches_loss else []
+        self._losses = [_value(loss)] if self._judge.watches_loss else []
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients that the parameters of a torch optimizer hold, and `discard`."""
@@ -272,15 +244,6 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         ----------
         num_samples : int
             Divide by this too, in the same pass: sums of gradients become means.
-
-        Raises
-        ------
-        RuntimeError
-            If no loss was scaled, or the gradients are unscaled already.
-        ValueError
-            If no parameter has a gradient.
-        TypeError
-            If the parameters are NumPy arrays, which hold no gradients.
         """
         self._expect(Stage.SCALED, "unscale")
         gradients = self._inner.gradients()
@@ -301,13 +264,6 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         list
             The same objects, None where None was given. A scalar or sparse one is replaced, and
             one of torch that shares memory with another, or in itself.
-
-        Raises
-        ------
-        RuntimeError
-            If no loss was scaled, or gradients were unscaled already.
-        ValueError
-            If all are None.
         """
         self._expect(Stage.SCALED, "unscale")
         return self._unscaled(list(gradients), 1)
@@ -330,15 +286,6 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
             For a NumPy learner, to which the gradients are sums over that many samples.
         minibatch_ids : sequence of str
             For the result and for errors.
-
-        Raises
-        ------
-        RuntimeError
-            If the gradients were not unscaled.
-        ValueError
-            If a parameter is not one of the inner optimizer's, or comes twice.
-        LossScaleError
-            If too many steps in a row were skipped.
         """
         gradients = self._inner.in_order(pairs)
         if self._stage is self._first_stage is Stage.SCALED:
@@ -366,27 +313,17 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
             not finite, all of the step is undone.
         minibatch_ids : sequence of str
             For the result and for errors.
-
-        Raises
-        ------
-        RuntimeError
-            If there is a scale, and no loss was scaled.
-        ValueError
-            If no parameter has a gradient.
-        LossScaleError
-            If too many steps in a row were skipped.
         """
         if callable(loss):
             self._expect(self._first_stage, "step with a closure")
-            if self._device is not None:
+            if self._numbers.is_far:
                 raise ValueError("a step with a closure needs verdict='host'")
+            judged: list[Judgement] = []
             with self._discarding_on_error():
-                self._inner.step_with(lambda: self._evaluated(loss))
-            return self._record(minibatch_ids)
+                self._inner.step_with(lambda: self._evaluated(loss, judged))
+            return self._record(judged[-1], minibatch_ids)
         if loss is not None:
             self.observe(loss)
-        if self._stage is Stage.SCALED:
-            self.unscale_()
         return self.finish(self._inner, 1, 0, minibatch_ids)
 
     def minimize(
@@ -400,11 +337,6 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
             The loss, or a function that computes it.
         var_list : tensor or sequence of tensor, optional
             The parameters to change; by default all of the inner optimizer's.
-
-        Raises
-        ------
-        ValueError
-            If one in ``var_list`` is not the inner optimizer's.
         """
         scaled = self.get_scaled_loss(loss() if callable(loss) else loss)
         with self._discarding_on_error():
@@ -430,15 +362,6 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
             As for ``update`` of the learner.
         minibatch_ids : sequence of str
             For the result and for errors.
-
-        Raises
-        ------
-        RuntimeError
-            If there is a scale and no loss was scaled, or the gradients are unscaled already.
-        TypeError
-            If the inner optimizer is torch's: use `sweephand.torch.Learner`.
-        LossScaleError
-            If too many steps in a row were skipped.
         """
         self._expect(Stage.SCALED, "update")
         with self._discarding_on_error():
@@ -452,28 +375,29 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         sweeps_ended: int,
         minibatch_ids: Sequence[str],
     ) -> StepResult:
-        """Let an optimizer take the step or skip it, as its gradients are judged.
+        """Let the wrapped optimizers, or the learner around them, take the step or skip it.
 
-        Parameters
-        ----------
-        optimizer : Optimizers or Learner
-            The wrapped optimizers, or the learner around those of torch.
-        num_samples, sweeps_ended, minibatch_ids
-            As for `apply_gradients`.
+        The gradients that torch holds are unscaled first if that was not done.
         """
+        if self._stage is Stage.SCALED:
+            self.unscale_()
         self._expect(Stage.UNSCALED, "step")
-        if self._device is not None:
-            return self._step_on_device(minibatch_ids)
         with self._discarding_on_error():
-            self._judge(num_samples if self._inner.holds_sums else 1)
-            if self._is_applied and self._divisor != 1:
-                with self._inner.clipped(self._divisor):
-                    optimizer.take(num_samples, sweeps_ended)
-            elif self._is_applied:
+            check_counts(num_samples, sweeps_ended)
+            if not self._numbers.is_captured:
+                self._settle()
+            judged = self._judged(num_samples if self._inner.holds_sums else 1)
+            if self._numbers.is_far:
+                clips = self._judge.needs_norm
+                self._inner.take_unless_bad(judged.is_good, judged.divisor if clips else None)
+            elif not judged.is_good or self._findings is None:
+                optimizer.skip(num_samples, sweeps_ended)
+            elif judged.divisor == 1:
                 optimizer.take(num_samples, sweeps_ended)
             else:
-                optimizer.skip(num_samples, sweeps_ended)
-        return self._record(minibatch_ids)
+                with self._inner.clipped(judged.divisor):
+                    optimizer.take(num_samples, sweeps_ended)
+        return self._record(judged, minibatch_ids)
 
     @contextmanager
     def accumulate(self) -> Iterator[None]:
@@ -494,11 +418,6 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         self._nan_loss = False
         self._losses = []
         self._findings = None
-        self._cause = Cause.OK
-        self._is_applied = False
-        self._divisor = 1.0  # by which the gradients are clipped
-        self._norm: float | None = None  # of the mean gradient, over all shards
-        self._logarithms: list[float] = []
 
     def state_dict(self) -> dict[str, Any]:
         """Return scale, counts, settings and statistics of outliers as JSON can hold them.
@@ -506,8 +425,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         The state of the inner optimizer is its own: save it beside this one.
         """
         self._settle()
-        state = self._synced().state_dict() | self._log.state_dict()
-        return state if self._watch is None else state | {"outliers": self._watch.state_dict()}
+        return guard_state(self._judge, self._numbers.told())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state of this class, or of torch, tf.keras, Keras, Apex, DeepSpeed.
@@ -520,70 +438,26 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         StateError
             If a key is missing or a value impossible; nothing is changed then.
         """
-        check_keys("a loss scale", state, ())
-        if not state:
+        if state == {}:
             warnings.warn("an empty loss-scale state: starting afresh", stacklevel=2)
-            fresh = DynamicScale(self._scale.settings)
-            self._restore(fresh.state_dict(), dict.fromkeys(self._log.state_dict(), 0))
-            return
-        if (found := read_foreign(state)) is not None:
-            state = self.state_dict() | found
-        check_keys("a loss scale", state, self.state_dict().keys() - {"outliers"})
-        with reading("a loss scale"):
-            counts = {key: read_count(key, state[key]) for key in self._log.state_dict()}
-            settings = dict(state["settings"])
-        self._restore(state, counts)
-        for name, value in asdict(self._scale.settings).items():
-            if (before := settings.get(name, value)) != value:
-                logger.warning(
-                    "loss scale: %s was %r in the checkpoint, is now %r", name, before, value
-                )
-
-    def _restore(self, state: Mapping[str, Any], counts: Mapping[str, int]) -> None:
-        DynamicScale(self._scale.settings).load_state_dict(state)  # which may raise
-        if self._watch is not None:
-            self._watch.load_state_dict(state.get("outliers", {}))
-        self._scale.load_state_dict(state)
-        self._log.load_state_dict(counts)
         self._pending = None
-        if self._device is not None:
-            self._device.load()
-
-    def _synced(self) -> DynamicScale:
-        """Return the scale as it is; it waits for the device."""
-        if self._device is not None:
-            self._device.store()
-        return self._scale
-
-    def _step_on_device(self, minibatch_ids: Sequence[str]) -> StepResult:
-        """Judge and take a step without waiting for it."""
-        assert self._device is not None
-        with self._discarding_on_error():
-            is_captured = self._device.is_captured
-            if not is_captured:
-                self._settle()
-            result = self._inner.step_on(
-                self._device,
-                self._findings,
-                nan_loss=self._nan_loss,
-                loss=sum(self._losses) if self._losses else None,
-                clip_norm=self._clip_norm,
-                check_finite=self._check_finite,
-            )
-        result.__dict__["minibatch_ids"] = tuple(minibatch_ids)
-        self._pending = None if is_captured else result
-        self.discard()
-        return result
+        self._numbers.write(read_guard_state(self._judge, state, self._numbers.told()))
 
     def _settle(self) -> None:
-        """Log the last step on the device."""
+        """Log the last step, which waits for it if it is on a device."""
         last, self._pending = self._pending, None
-        if last is None:
-            return
-        if last.parted:
-            raise RuntimeError("the workers disagree on the loss scale or its counter")
-        is_reported = self._is_reported(last.code) and not last.applied
-        self._log.add(last, last.change, is_reported=is_reported)
+        if last is not None:
+            result, read = last
+            self._check_together(read())
+            self._log.add(result, read())
+
+    def _check_together(self, step: Judgement | StepNumbers) -> None:
+        if step.parted:
+            scale, counter = self._numbers.told()[:2]
+            raise RuntimeError(
+                "the workers disagree on the loss scale or its counter of applied steps: here "
+                f"they are {scale:g} and {counter:g}"
+            )
 
     def _expect(self, stage: Stage, doing: str) -> None:
         if self._stage is not stage:
@@ -604,14 +478,10 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         """Return the loss times the scale."""
         return loss
 
-    def _present_scale(self) -> Any:
-        """Return the scale where it is."""
-        return self._scale.scale if self._device is None else self._device.scale
-
     def _unscaled(self, gradients: list[T | None], num_samples: int) -> list[T | None]:
         """Divide gradients in place, and keep the findings in them."""
         with self._discarding_on_error():
-            scale = self._present_scale()
+            scale = self._numbers.now().scale
             divisor = scale if num_samples == 1 else scale * num_samples
             self._note(self._inner.divide(gradients, divisor))
         return gradients
@@ -627,81 +497,48 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
     def _reduction(self) -> Reduce | None:
         return self._reduce or self._inner.reduction()
 
-    def _judge(self, num_samples: int) -> None:
-        """Judge the step, together with all workers, and clip its gradients.
+    def _judged(self, num_samples: int) -> Judgement:
+        """Judge the step, whose gradients are sums over that many samples, with all workers."""
+        findings, numbers, inner = self._findings, self._numbers, self._inner
+        needs_norm = self._judge.needs_norm or numbers.is_far
+        judged = self._judge.judge(
+            numbers,
+            inner.cause(findings),
+            self._nan_loss,
+            inner.norm(findings) if needs_norm else NOT_ASKED,
+            sum(self._losses) if self._losses else None,
+            self._reduction(),
+            num_samples,
+        )
+        if not numbers.is_far:
+            self._check_together(judged)
+        return judged
 
-        The gradients that were found are sums over that many samples.
-        """
-        self._divisor = 1.0
-        findings, watch, reduce = self._findings, self._watch, self._reduction()
-        if self._clip_norm is not None or watch is not None:
-            self._norm = self._inner.norm(findings)
-            mean = None if self._norm is None else self._norm / num_samples
-        cause = Cause.OK
-        if self._check_finite:
-            cause = findings.cause if findings is not None else Cause.OK
-            cause = Cause.NAN_LOSS if self._nan_loss else cause
-        watched: list[float] = []
-        if watch is not None:
-            loss = sum(map(float, self._losses)) if self._losses else None
-            watched = watch.logarithms(mean, loss)
-            # Whether it is one here is a number too: all take the verdict of those who say so.
-            watched.append(float(watch.is_outlier(watched)))
-        if reduce is not None:
-            cause, watched = agree(cause, self.loss_scale, self._scale.counter, reduce, watched)
-        limits = [] if self._clip_norm is None else [self._clip_norm]
-        self._is_applied = cause is Cause.OK and findings is not None
-        if watch is not None:
-            *self._logarithms, is_outlier = watched
-            if cause is Cause.OK and is_outlier:
-                cause = Cause.OUTLIER
-                self._is_applied &= watch.rule.action == "clip"
-                limits.append(watch.usual_norm())
-        self._cause = cause
-        if self._is_applied and limits and mean is not None and mean > min(limits):
-            self._divisor = mean / min(limits)
-
-    def _evaluated(self, closure: Callable[[], T]) -> T:
-        """Call a closure and unscale its gradients; `StepUndone` if they are not finite."""
+    def _evaluated(self, closure: Callable[[], T], judged: list[Judgement]) -> T:
+        """Call a closure, and unscale, judge and clip its gradients; `StepUndone` if bad."""
         self._stage, self._losses = self._first_stage, []
         loss = closure()
         if self._stage is self._first_stage and loss is not None:
             self.observe(loss)
         self.unscale_()
-        self._judge(1)
-        if not self._is_applied:
+        judged.append(self._judged(1))
+        if not judged[-1].is_good:
             raise StepUndone
-        if self._divisor != 1:
-            self._inner.clip(self._divisor)
+        if judged[-1].divisor != 1:
+            self._inner.clip(judged[-1].divisor)
         return loss
 
-    def _record(self, minibatch_ids: Sequence[str]) -> StepResult:
-        """Update scale, statistics and log by the step, and prepare the next step."""
-        cause, findings, is_applied = self._cause, self._findings, self._is_applied
-        if self._watch is not None and is_applied:
-            self._watch.add(self._logarithms)
-        norm = self._norm
+    def _record(self, judged: Judgement, minibatch_ids: Sequence[str]) -> StepResult:
+        """Count a step, log it unless that waits, and prepare the next step."""
+        self._judge.count(self._numbers, judged)
+        read = self._numbers.reader()
+        result = StepResult(read, self._findings, tuple(minibatch_ids))
         self.discard()
-        scale = self.loss_scale
-        change = self._scale.advance(Cause.OK if is_applied else cause)
-        has_gradient = findings is not None
-        result = StepResult(
-            applied=is_applied,
-            cause=CAUSES[cause] if cause is not Cause.OK or has_gradient else "no gradient",
-            scale_used=scale,
-            scale_next=self.loss_scale,
-            counter=self._scale.counter,
-            minibatch_ids=tuple(minibatch_ids),
-            findings=findings,
-            norm=norm,
-        )
-        is_reported = self._is_reported(cause)
-        self._log.add(result, change, is_reported=is_reported and not is_applied)
+        if not self._numbers.is_captured:
+            self._pending = result, read
+            if not self._numbers.is_far:
+                self._settle()
         return result
-
-    def _is_reported(self, cause: Cause) -> bool:
-        """Return True for a cause that is logged at once: without a scale none is usual."""
-        return cause is not Cause.OK
 
 
 def _value(loss: Any) -> Any:

@@ -1,39 +1,25 @@
 """The outcome of one guarded step."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from sweephand.train.learners.finite_check import Cause, Findings
+from sweephand.train.learners.finite_check import Findings
+from sweephand.train.loss_scale.step_numbers import StepNumbers
 
 CauseName: TypeAlias = Literal["ok", "inf", "nan", "outlier", "no gradient"]
-CAUSES: dict[Cause, CauseName] = {
-    Cause.OK: "ok",
-    Cause.INF: "inf",
-    Cause.NAN: "nan",
-    Cause.NAN_LOSS: "nan",
-    Cause.OUTLIER: "outlier",
-}
+# By their number; the fourth is a loss that is NaN.
+CAUSES: tuple[CauseName, ...] = ("ok", "inf", "nan", "nan", "outlier")
 
 
-@dataclass(frozen=True)
 class StepResult:
-    """The outcome of one step.
+    """The outcome of one step, whose attributes wait for an accelerator when they are read.
 
     Attributes
     ----------
-    applied : bool
-        True if the parameters were changed.
-    cause : {"ok", "inf", "nan", "outlier", "no gradient"}
-        The cause over all workers; "no gradient" means that a worker had no gradient while
-        other workers could take the step. An outlier may have been clipped and applied.
-    scale_used, scale_next : float
-        The loss scale of this step and of the next.
-    counter : int
-        Applied steps in a row since the scale last changed.
     minibatch_ids : tuple of str
         The sequences of the minibatch, if they were given.
     findings : Findings or None
-        Source of the properties below, which on an accelerator wait for it when they are read.
+        Source of the counts and of `underflow`.
 
     Examples
     --------
@@ -46,19 +32,57 @@ class StepResult:
     (False, 'inf', 8.0, 4.0)
     """
 
-    applied: bool
-    cause: CauseName
-    scale_used: float
-    scale_next: float
-    counter: int
-    minibatch_ids: tuple[str, ...] = ()
-    findings: Findings | None = field(default=None, repr=False, compare=False)
-    norm: float | None = field(default=None, repr=False, compare=False)
+    def __init__(
+        self,
+        read: Callable[[], StepNumbers],
+        findings: Findings | None,
+        minibatch_ids: tuple[str, ...],
+    ) -> None:
+        self._read = read
+        self.findings = findings
+        self.minibatch_ids = minibatch_ids
+
+    def __repr__(self) -> str:
+        return (
+            f"StepResult(applied={self.applied}, cause={self.cause!r}, "
+            f"scale_used={self.scale_used}, scale_next={self.scale_next}, "
+            f"counter={self.counter}, minibatch_ids={self.minibatch_ids})"
+        )
+
+    @property
+    def applied(self) -> bool:
+        """True if the parameters were changed."""
+        return bool(self._read().is_good) and self.findings is not None
+
+    @property
+    def cause(self) -> CauseName:
+        """The cause over all workers.
+
+        "no gradient" means that a worker had no gradient while other workers could take the
+        step. An outlier may have been clipped and applied.
+        """
+        cause = int(self._read().cause)
+        return CAUSES[cause] if self.findings is not None or cause else "no gradient"
+
+    @property
+    def scale_used(self) -> float:
+        """The loss scale of this step."""
+        return float(self._read().scale_used)
+
+    @property
+    def scale_next(self) -> float:
+        """The loss scale of the next step."""
+        return float(self._read().scale)
+
+    @property
+    def counter(self) -> int:
+        """Applied steps in a row since the scale last changed."""
+        return int(self._read().counter)
 
     @property
     def is_skipped(self) -> bool:
         """True if the step was skipped, and counts as such: "no gradient" does not."""
-        return not self.applied and self.cause in ("inf", "nan", "outlier")
+        return not self._read().is_good
 
     @property
     def gradient_norm(self) -> float:
@@ -66,9 +90,10 @@ class StepResult:
 
         It is that of all shards if the guard clips or watches it, else of this worker's.
         """
-        if self.norm is not None:
-            return self.norm
-        return 0.0 if self.findings is None else self.findings.gradient_norm
+        norm = self._read().norm
+        if self.findings is None:
+            return 0.0
+        return self.findings.gradient_norm if norm < 0 else norm
 
     @property
     def num_nan(self) -> int:

@@ -247,7 +247,7 @@ class NumpyModel:
             given = [one for one in share if one is not None]
             arrays = [*map(core_array, given, names)]
             found = check_gradients(names, arrays, _scale(updater), in_place=False)
-            norm += float(found.norms @ found.norms)
+            norm += float(np.square(found.norms).sum())
         return norm
 
     def _shares(
