@@ -83,6 +83,9 @@ from sweephand.deserializers.units.records import gatherer as gatherer
 from sweephand.deserializers.units.records import pass_heads as pass_heads
 from sweephand.deserializers.units.row_table import RowIds as RowIds
 from sweephand.deserializers.units.row_table import RowTable as RowTable
+from sweephand.deserializers.units.runs import KnownRows as KnownRows
+from sweephand.deserializers.units.runs import Run as Run
+from sweephand.deserializers.units.runs import RunDeserializer as RunDeserializer
 from sweephand.deserializers.units.tf_examples import PADDING as PADDING
 from sweephand.deserializers.units.tf_examples import ExampleField as ExampleField
 from sweephand.deserializers.units.tf_examples import decode_examples as decode_examples

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import OptionalModule
+from sweephand.corpus.columns import blank_column
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stream_defs import StreamDefs
@@ -327,7 +328,8 @@ class ArrowFiles(ArrowUnits):
                 if message.type == "record batch":
                     if not scan.rows:  # a file without one may have any types
                         with data_errors(file.path, "the schema"):
-                            self.add_kinds(scan, ipc.open_stream(prefix[0]).schema, file.path)
+                            schema = ipc.open_stream(prefix[0]).schema
+                            scan.kinds = self.kinds_of(schema, file.path)
                     self._add_batch(scan, message, prefix, (begin, end), file)
                 advance(end - begin)
 
@@ -350,7 +352,7 @@ class ArrowFiles(ArrowUnits):
         place: Place,
         file: SourceFile,
     ) -> None:
-        number = len(scan.rows)
+        number, first = len(scan.rows), sum(scan.rows)
         num_bytes = place[1] - place[0]
         num_rows = 0
         try:
@@ -361,11 +363,15 @@ class ArrowFiles(ArrowUnits):
                 wanted = {*self.fields.values()}.intersection(batch.schema.names)
                 num_bytes += sum(repeated_bytes(batch.column(name)) for name in wanted)
                 _check_bytes(number, num_bytes, file.path)
-                self.add_rows(scan, [batch], list(self.definitions), file.path)
+                columns, wrong = self.to_columns([batch], file.path, first=first)
+                scan.add_faults(wrong, first)
         except DataError as error:
-            self.add_lost_rows(scan, num_rows, error.within(offset=place[0]))
-        scan.rows.append(num_rows)
-        scan.num_bytes.append(num_bytes)
+            scan.add_error(error.within(offset=place[0]), range(first, first + num_rows))
+            kinds = scan.kinds.values()
+            lost = np.zeros(num_rows, np.int64)
+            columns = [blank_column(one.to_column(), lost) for one in kinds]
+        scan.add_unit(dict(zip(self.definitions, columns, strict=True)))
+        scan.rows[-1], scan.num_bytes[-1] = num_rows, num_bytes
 
     def _decode(self, content: bytes | NDArray[np.uint8]) -> list[Any]:
         options = ipc.IpcReadOptions(ensure_alignment=ipc.Alignment.DataTypeSpecific)
@@ -465,11 +471,13 @@ class ArrowTable(ArrowUnits):
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Look at every record batch."""
         scan = UnitScan()
-        self.add_kinds(scan, self._schema, file.path)
+        scan.kinds = self.kinds_of(self._schema, file.path)
         for batch in self._batches:
-            self.add_rows(scan, [batch], list(self.definitions), file.path)
-            scan.rows.append(batch.num_rows)
-            scan.num_bytes.append(batch.nbytes)
+            first = sum(scan.rows)
+            columns, wrong = self.to_columns([batch], file.path, first=first)
+            scan.add_faults(wrong, first)
+            scan.add_unit(dict(zip(self.definitions, columns, strict=True)))
+            scan.num_bytes[-1] = batch.nbytes
         return scan
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:

@@ -17,11 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
+import numpy as np
+
 from sweephand.base.checks import OptionalModule
+from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.deserializers.units.arrow_units import (
     MAX_UNIT_BYTES,
@@ -32,9 +35,9 @@ from sweephand.deserializers.units.arrow_units import (
     read_schema,
     streams_of,
 )
-from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan
+from sweephand.deserializers.units.runs import KnownRows, Run, RunDeserializer
+from sweephand.deserializers.units.unit_scan import Columns
 from sweephand.errors import DataError
-from sweephand.files.index_file import Advance
 from sweephand.files.source_file import SourceFile
 
 pq = OptionalModule("pyarrow.parquet", extra="parquet")
@@ -61,7 +64,7 @@ _WIDTHS = (1, 4, 8, 12, 4, 8)  # bytes of a value of the first of them
 _UNCOMPRESSED = 0
 
 
-class ParquetDeserializer(ArrowUnits):
+class ParquetDeserializer(ArrowUnits, RunDeserializer):
     """Serve the rows of Parquet files, each a sequence.
 
     A column of lists is a sequence of samples, a column of scalars or fixed-size lists one
@@ -127,34 +130,33 @@ class ParquetDeserializer(ArrowUnits):
         streams, self.left_out = streams_of(read_schema(pq.read_schema, file), file.path)
         return streams
 
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
-        """Learn the row groups; read the columns of lists, and those that may have nulls."""
-        scan = UnitScan()
+    def find_rows(self, file: SourceFile) -> KnownRows:
+        """Learn the row groups; columns of lists are read, and those that may have nulls."""
         footer = _read_footer(file)
         if not footer.num_rows:  # whatever types pandas gave to columns without values
-            return scan
+            return KnownRows([0])
         with data_errors(file.path, "the schema"):
             schema = footer.schema.to_arrow_schema()
-        self.add_kinds(scan, schema, file.path)
         leaves = _leaves(footer, self.fields)
         groups = read_row_groups(file)
         _check_groups(groups, footer, file)
-        streams = [
+        sizes = [_check_group(one, leaves, file, number) for number, one in enumerate(groups)]
+        nullable = [
             name
-            for name, kind in scan.kinds.items()
-            if kind.is_ragged
-            or any(group.columns[i].may_have_nulls for group in groups for i in leaves[name])
+            for name, own in leaves.items()
+            if any(group.columns[i].may_have_nulls for group in groups for i in own)
         ]
-        for number, group in enumerate(groups):
-            size = group.num_rows, _check_group(group, leaves, file, number)
-            self.add_unit(scan, size, streams, partial(self._read, file, [number]), file.path)
-            advance(file.size // len(groups))
-        return scan
+        borders = offsets_of([group.num_rows for group in groups])
+        kinds = self.kinds_of(schema, file.path)
+        return KnownRows(borders, np.array(sizes, np.int64), kinds, unsure=nullable)
 
-    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
+    def read_rows(self, run: Run) -> Columns:
         """Read row groups."""
-        batches = self._read(file, range(begin, end), list(self.definitions))
-        return self.to_columns(batches, file.path)
+        footer = _read_footer(run.file)
+        ends = np.cumsum([footer.row_group(n).num_rows for n in range(footer.num_row_groups)])
+        first, stop = np.searchsorted(ends, [run.begin, run.end - 1], side="right").tolist()
+        batches = self._read(run.file, range(first, stop + 1), run.streams)
+        return self.to_columns(batches, run.file.path, run.streams, run.begin)
 
     def _read(
         self, file: SourceFile, groups: Sequence[int], streams: Sequence[str]

@@ -27,7 +27,7 @@ from sweephand.corpus.objects import OBJECT, Unusable, column_of_values, splits_
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.text_numbers import read_numbers
-from sweephand.deserializers.units.unit_scan import Columns, SampleType, UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile
 from sweephand.files.paths import as_path, open_file
@@ -400,75 +400,37 @@ class ArrowUnits(IndexedDeserializer):
 
     is_cast = True
 
-    def to_columns(self, batches: Sequence[Any], path: str) -> Columns:
-        """Return the streams of batches, and the faults by row."""
+    def to_columns(
+        self, batches: Sequence[Any], path: str, streams: Sequence[str] = (), first: int = 0
+    ) -> Columns:
+        """Return streams of batches, by default all, and the faults by row.
+
+        `first` is the number of the first row, in errors.
+        """
         wrong: dict[int, DataError] = {}
-        columns = [
-            concat_columns(self._convert_all(name, batches, path, wrong))
-            for name in self.definitions
-        ]
+        columns = []
+        for name in streams or self.definitions:
+            parts = []
+            row = 0
+            for batch in batches:
+                part, reasons = self._convert(name, batch, path)
+                parts.append(part)
+                for number, reason in reasons.items():
+                    message = f"the field {self.fields[name]!r} {reason}"
+                    at = row + number
+                    error = DataError(message, path, stream=name, sequence=first + at)
+                    wrong.setdefault(at, error)
+                row += batch.num_rows
+            columns.append(concat_columns(parts))
         return columns, wrong
 
-    def add_kinds(self, scan: UnitScan, schema: Any, path: str) -> None:
+    def kinds_of(self, schema: Any, path: str) -> dict[str, SampleType]:
         """Return the types of a file's streams, which follow from the schema alone."""
         empty = empty_batch(schema)
-        for name in self.definitions:
-            scan.kinds[name] = SampleType.of(self._convert(name, empty, path)[0])
-
-    def add_unit(
-        self,
-        scan: UnitScan,
-        size: tuple[int, int],
-        streams: Sequence[str],
-        read: Callable[[Sequence[str]], Sequence[Any]],
-        path: str,
-    ) -> None:
-        """Add a unit; its batches are read if the streams need them."""
-        num_rows, num_bytes = size
-        if streams:
-            try:
-                self.add_rows(scan, read(streams), streams, path)
-            except DataError as error:
-                self.add_lost_rows(scan, num_rows, error)
-        scan.rows.append(num_rows)
-        scan.num_bytes.append(num_bytes)
-
-    def add_rows(
-        self, scan: UnitScan, batches: Sequence[Any], streams: Sequence[str], path: str
-    ) -> None:
-        """Add the lengths and errors of streams in the rows of a unit."""
-        first = sum(scan.rows)
-        wrong: dict[int, DataError] = {}
-        for name in streams:
-            columns = self._convert_all(name, batches, path, wrong)
-            if scan.kinds[name].is_ragged:
-                scan.lengths.setdefault(name, []).extend(one.lengths for one in columns)
-        for row, error in sorted(wrong.items()):
-            located = DataError(error.reason, path, stream=error.stream, sequence=first + row)
-            scan.add_error(located, [first + row])
-
-    def add_lost_rows(self, scan: UnitScan, num_rows: int, error: DataError) -> None:
-        """Add the rows of a unit that cannot be read."""
-        first = sum(scan.rows)
-        scan.add_error(error, range(first, first + num_rows))
-        for name, kind in scan.kinds.items():
-            if kind.is_ragged:
-                scan.lengths.setdefault(name, []).append(np.zeros(num_rows, np.int64))
-
-    def _convert_all(
-        self, name: str, batches: Sequence[Any], path: str, wrong: dict[int, DataError]
-    ) -> list[ColumnData]:
-        columns = []
-        row = 0
-        for batch in batches:
-            column, reasons = self._convert(name, batch, path)
-            columns.append(column)
-            for number, reason in reasons.items():
-                message = f"the field {self.fields[name]!r} {reason}"
-                error = DataError(message, path, stream=name, sequence=row + number)
-                wrong.setdefault(row + number, error)
-            row += batch.num_rows
-        return columns
+        return {
+            name: SampleType.of(self._convert(name, empty, path)[0])
+            for name in self.definitions
+        }
 
     def _convert(self, name: str, batch: Any, path: str) -> tuple[ColumnData, dict[int, str]]:
         try:

@@ -18,24 +18,22 @@ from typing import Any, Literal
 
 from sweephand import DataError, StreamDefs
 from sweephand.extend import (
-    Advance,
     Columns,
-    Facts,
     Files,
-    IndexedDeserializer,
     Keep,
+    KnownRows,
     LocalFile,
     OptionalModule,
     RowIds,
+    Run,
+    RunDeserializer,
     SourceFile,
     StreamsLike,
-    UnitScan,
     guess_payload,
     guess_streams,
     make_payload,
 )
 
-_UNIT_BYTES = 1 << 20
 _LOOKED_AT = 100  # records, to know their streams
 _PAYLOADS = ("auto", "example", "json", "bytes")
 array_record = OptionalModule("array_record.python.array_record_module", extra="arrayrecord")
@@ -43,7 +41,7 @@ _RANDOM_ACCESS = "readahead_buffer_size:0,max_parallelism:0"
 _READERS = 8  # that a thread keeps
 
 
-class ArrayRecordDeserializer(IndexedDeserializer):
+class ArrayRecordDeserializer(RunDeserializer):
     """Serve the records of ArrayRecord files, each a sequence.
 
     They are read by the package ``array_record``. All records are read once for the index, and
@@ -87,7 +85,8 @@ class ArrayRecordDeserializer(IndexedDeserializer):
 
     float_bytes = 8  # in JSON
 
-    format = "arrayrecord 1"
+    format = "arrayrecord 2"
+    unit_bytes = 1 << 20
     decoder = array_record
 
     def __init__(
@@ -120,51 +119,26 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         streams, self.left_out = guess_streams(self._payload, records, self.first_file.path)
         return streams
 
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
-        """Read every record once."""
-        scan = UnitScan()
-        units: list[tuple[int, int]] = []  # records
-        scan.facts = {"units": units}
+    def find_rows(self, file: SourceFile) -> KnownRows:
+        """Return the groups of records that are compressed together."""
         try:
             stored = ArrayRecords(file)
-            num_records, group = len(stored), stored.per_group
+            count, group = len(stored), stored.per_group
         except DataError as error:  # its content cannot be found
-            scan.add_error(error)
-            return scan
-        payload = make_payload(self._payload, self.definitions, self.fields, {})
-        mean = _UNIT_BYTES  # bytes of a record; the first tell
-        begin = 0
-        while begin < num_records:
-            count = max(1, _UNIT_BYTES // mean // group) * group
-            try:
-                records = stored.read(range(begin, min(begin + count, num_records)))
-                mean = max(1, sum(map(len, records)) // len(records))
-            except DataError as error:
-                if count > group:  # only records in damaged bytes are lost
-                    mean = _UNIT_BYTES
-                    continue
-                count = min(count, num_records - begin)
-                where = f"records {begin} to {begin + count - 1}: " if count > 1 else ""
-                lost = DataError(where + error.reason, file.path, sequence=begin)
-                scan.add_error(lost, range(begin, begin + count))
-                records = [b""] * count
-                columns, _ = payload.convert(records, file, begin)
-            else:
-                columns, wrong = payload.convert(records, file, begin)
-                scan.add_faults(wrong, begin)
-            scan.add_unit(dict(zip(self.definitions, columns, strict=True)))
-            units.append((begin, begin + len(records)))
-            begin += len(records)
-            advance(file.size * len(records) // num_records)
-        scan.kinds = payload.kinds()
-        return scan
+            return KnownRows([0], faults=[(error, None)])
+        return KnownRows([*range(0, count, group), count], file.size * group / max(1, count))
 
-    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Read the records of units."""
-        file.check_unchanged()  # the package opens it by its name
-        first, stop = facts["units"][begin][0], facts["units"][end - 1][1]
-        payload = make_payload(self._payload, self.definitions, self.fields, self.kinds)
-        return payload.convert(ArrayRecords(file).read(range(first, stop)), file, first)
+    def read_rows(self, run: Run) -> Columns:
+        """Read records."""
+        run.file.check_unchanged()  # the package opens it by its name
+        payload = make_payload(self._payload, self.definitions, self.fields, run.kinds)
+        try:
+            records = ArrayRecords(run.file).read(range(run.begin, run.end))
+        except DataError as error:
+            where = f"records {run.begin} to {run.end - 1}: " if len(run) > 1 else ""
+            reason = where + error.reason
+            raise DataError(reason, run.file.path, sequence=run.begin) from error
+        return payload.convert(records, run.file, run.begin)
 
     def _first_records(self, count: int) -> list[bytes]:
         """Return the first records, without the damaged unless all are damaged."""

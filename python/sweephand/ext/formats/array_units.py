@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,23 +20,22 @@ from numpy.typing import NDArray
 
 from sweephand import DataError, StreamDef, StreamDefs, StreamInfo
 from sweephand.extend import (
-    Advance,
     ColumnData,
     Columns,
-    Facts,
     FileColumn,
     FileList,
     Files,
-    IndexedDeserializer,
     Keep,
+    KnownRows,
     Ledger,
     RowIds,
     RowTable,
+    Run,
+    RunDeserializer,
     SampleType,
     SourceFile,
     StoredReader,
     StreamsLike,
-    UnitScan,
     check_offsets,
     chunks,
     column_of_bytes,
@@ -59,7 +57,7 @@ _LARGEST = 8  # bytes of a number
 _LOOKED_AT = 64  # rows, to know about how long texts are
 
 
-class ArrayUnits(IndexedDeserializer):
+class ArrayUnits(RunDeserializer):
     """Serve arrays of one group, or of several that are alike."""
 
     def __init__(
@@ -96,38 +94,30 @@ class ArrayUnits(IndexedDeserializer):
             raise DataError(f"no array can be served: {reasons or 'there is none'}", file.path)
         return StreamDefs({path: StreamDef() for path in found})
 
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
-        """Look at the arrays; read those of offsets and of rows of any length."""
-        scan = UnitScan()
+    def find_rows(self, file: SourceFile) -> KnownRows:
+        """Look at the arrays, and read those of offsets."""
         with self._opened(file) as group:
             found = {name: self._find(group, name, file) for name in self.definitions}
-            starts = self._cut(found, file)
-            num_bytes = np.zeros(len(starts) - 1, np.int64)
+            borders = self._cut(found, file)
+            known = KnownRows(borders, kinds={n: one.kind for n, one in found.items()})
+            lengths: dict[str, NDArray[np.int64]] = {}
             for name, one in found.items():
-                scan.kinds[name] = one.kind
                 width = row_bytes(one.array, one.rows)
-                samples = np.diff(starts)
-                lengths = None if one.begins is None else np.diff(one.begins)
-                if one.rows.is_ragged:
-                    lengths = _measure(scan, name, one, starts, file)
-                    width = one.rows.sample_bytes
-                if lengths is not None:
-                    scan.lengths[name] = [lengths]
-                    samples = np.diff(offsets_of(lengths)[starts])
-                num_bytes += samples * width
+                samples = np.diff(borders)
+                if one.begins is not None:
+                    lengths[name] = np.diff(one.begins)
+                    samples = np.diff(one.begins[borders])
+                known.run_bytes = known.run_bytes + samples * width
                 places = _places(group, one, file)
-                scan.arrays[f"begins of {name}"] = places[:, 0]
-                scan.arrays[f"sizes of {name}"] = places[:, 1]
-        scan.rows, scan.num_bytes = np.diff(starts).tolist(), num_bytes.tolist()
-        scan.facts["starts"] = starts.tolist()
-        advance(file.size)
-        return scan
+                known.arrays[f"begins of {name}"] = places[:, 0]
+                known.arrays[f"sizes of {name}"] = places[:, 1]
+            known.lengths = lengths
+        return known
 
-    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
+    def read_rows(self, run: Run) -> Columns:
         """Read sequences of one group."""
-        first, stop = facts["starts"][begin], facts["starts"][end]
-        with self._opened(file) as group:
-            return [self._read(group, name, first, stop) for name in self.definitions], {}
+        with self._opened(run.file) as group:
+            return [self._read(group, name, run) for name in run.streams], {}
 
     def make_reader(
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
@@ -187,12 +177,13 @@ class ArrayUnits(IndexedDeserializer):
         starts = largest.starts(min(_UNIT_BYTES, chunks.CHUNK_BYTES))
         return np.unique(np.concatenate([[0], starts, [count]])).astype(np.int64)
 
-    def _read(self, group: ArrayGroup, name: str, first: int, stop: int) -> ColumnData:
-        """Return sequences ``[first, stop)`` of a stream."""
+    def _read(self, group: ArrayGroup, name: str, run: Run) -> ColumnData:
+        """Return sequences of a stream."""
+        first, stop = run.begin, run.end
         path = self.fields[name]
         array = group.array(path)
         rows = kind_of(array, group.element(array, self.definitions[name]))
-        if rows.is_ragged == self.kinds[name].is_ragged:
+        if rows.is_ragged or not run.kinds[name].is_ragged:
             return column_of(np.asarray(array[first:stop]), rows)
         bounds = group.array(offsets_path(group, path, self._offsets) or "")
         begins = np.asarray(bounds[first : stop + 1], np.int64)
@@ -200,25 +191,6 @@ class ArrayUnits(IndexedDeserializer):
         if column.num_samples != begins[-1] - begins[0]:
             raise ValueError(f"the array {path!r} ends before its offsets do")
         return replace(column, sample_offsets=begins - begins[0])
-
-
-def _measure(
-    scan: UnitScan,
-    name: str,
-    one: StoredStream,
-    starts: NDArray[np.int64],
-    file: SourceFile,
-) -> NDArray[np.int64]:
-    """Return how long rows of any length are; those that cannot be read are damaged."""
-    lengths = [np.empty(0, np.int64)]
-    for begin, end in pairwise(starts.tolist()):
-        try:
-            lengths.append(column_of(np.asarray(one.array[begin:end]), one.rows).lengths)
-        except (OSError, RuntimeError, ValueError) as error:
-            reason = f"rows {begin} to {end - 1} cannot be read: {error}"
-            scan.add_error(DataError(reason, file.path, stream=name), range(begin, end))
-            lengths.append(np.zeros(end - begin, np.int64))
-    return np.concatenate(lengths)
 
 
 def _places(group: ArrayGroup, one: StoredStream, file: SourceFile) -> Places:

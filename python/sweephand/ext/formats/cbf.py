@@ -14,28 +14,26 @@ chunk   u32 samples of each sequence, in its longest stream
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, NoReturn
+from functools import lru_cache
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand import DataError, StaleError, StreamDef, StreamDefs
+from sweephand import DataError, StreamDef, StreamDefs
 from sweephand.extend import (
-    Advance,
     ColumnData,
     Columns,
-    Facts,
     Files,
-    IndexedDeserializer,
     Keep,
+    KnownRows,
     RowIds,
+    Run,
+    RunDeserializer,
     SampleType,
     SourceFile,
     StreamsLike,
-    UnitScan,
     concat_columns,
     find_shards,
     known_fields,
@@ -50,7 +48,7 @@ _CHUNK = np.dtype([("offset", "<i8"), ("sequences", "<u4"), ("samples", "<u4")])
 _MOST_COUNT = 2**31 - 1
 
 
-class CBFDeserializer(IndexedDeserializer):
+class CBFDeserializer(RunDeserializer):
     """Serve files in CNTK's binary format, as its ``ctf2bin.py`` converts them from text.
 
     Parameters
@@ -81,7 +79,7 @@ class CBFDeserializer(IndexedDeserializer):
     >>> corpus = sh.CBFDeserializer("train.cbf", ["features", "labels"])  # doctest: +SKIP
     """
 
-    format = "cbf 1"
+    format = "cbf 2"
 
     def __init__(
         self,
@@ -102,72 +100,35 @@ class CBFDeserializer(IndexedDeserializer):
             }
         )
 
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
-        """Read every chunk once."""
+    def find_rows(self, file: SourceFile) -> KnownRows:
+        """Return the sequences of chunks, and the types of the streams."""
         header = _read_header(file)
-        scan = UnitScan(lengths={name: [] for name in self.fields})
-        kinds = {one.name: one.kind for one in header.streams}
+        types = {one.name: one.kind for one in header.streams}
         for name, field in self.fields.items():
-            if field not in kinds:
-                known = known_fields(lambda: kinds)
+            if field not in types:
+                known = known_fields(lambda: types)
                 raise DataError(f"there is no field {field!r}{known}", file.path, stream=name)
-            scan.kinds[name] = kinds[field]
-        chunks = []
-        row = reported_bytes = 0
-        for begin, end, num_sequences in header.chunks():
-            if num_sequences == 0:
-                continue
-            try:
-                columns = self._read_chunk(file, header.streams, (begin, end, num_sequences))
-            except StaleError:
-                raise
-            except DataError as error:
-                reason, path, offset, chunk, stream, sequence, line = error.args
-                if sequence is not None:
-                    sequence += row
-                place = (path, offset, chunk, stream, sequence, line)
-                scan.add_error(DataError(reason, *place), range(row, row + num_sequences))
-                blank = np.zeros(num_sequences, np.int64)
-                lengths = dict.fromkeys(self.fields, blank)
-            else:
-                lengths = {
-                    name: column.lengths
-                    for name, column in zip(self.fields, columns, strict=True)
-                }
-            for name, own in lengths.items():
-                scan.lengths[name].append(own)
-            scan.rows.append(num_sequences)
-            scan.num_bytes.append(end - begin)
-            chunks.append([begin, end, num_sequences])
-            row += num_sequences
-            advance(end - reported_bytes)
-            reported_bytes = end
-        advance(file.size - reported_bytes)
-        scan.facts = {
-            "chunks": chunks,
-            "streams": [one.to_fact() for one in header.streams],
-        }
-        return scan
+        kinds = {name: types[field] for name, field in self.fields.items()}
+        return KnownRows(header.first_rows, np.diff(header.bounds), kinds)
 
-    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Read chunks of the file."""
-        streams = [_Stream(*one) for one in facts["streams"]]
-        parts = [self._read_chunk(file, streams, one) for one in facts["chunks"][begin:end]]
+    def read_rows(self, run: Run) -> Columns:
+        """Read chunks, and return the wanted streams of each in their order."""
+        header = _read_header(run.file)
+        wanted = [self.fields[name] for name in run.streams]
+        begins, ends = header.first_rows[:-1], header.first_rows[1:]
+        is_in = (begins >= run.begin) & (ends <= run.end) & (begins < ends)
+        parts = []
+        for at in np.flatnonzero(is_in).tolist():
+            place = header.bounds[at : at + 2].tolist()
+            first, count = int(begins[at]), int(ends[at] - begins[at])
+            chunk = _ChunkReader(run.file, *place, first)
+            chunk.skip_lengths(count)
+            found = {
+                one.name: chunk.read(one, count, one.name in wanted) for one in header.streams
+            }
+            chunk.check_end()
+            parts.append([column for field in wanted if (column := found[field])])
         return [concat_columns(one) for one in zip(*parts, strict=True)], {}
-
-    def _read_chunk(
-        self, file: SourceFile, streams: Sequence[_Stream], place: Sequence[int]
-    ) -> list[ColumnData]:
-        """Return the wanted streams of a chunk, in their order."""
-        begin, end, num_sequences = place
-        wanted = set(self.fields.values())
-        chunk = _ChunkReader(file.fetch(begin, end - begin), file.path, begin)
-        chunk.skip_lengths(num_sequences)
-        found = {
-            one.name: chunk.read(one, num_sequences, one.name in wanted) for one in streams
-        }
-        chunk.check_end()
-        return [column for field in self.fields.values() if (column := found[field])]
 
 
 @dataclass(frozen=True)
@@ -186,36 +147,14 @@ class _Stream:
             self.dtype, (self.dimension,), is_ragged=True, is_sparse=self.is_sparse
         )
 
-    def to_fact(self) -> list[Any]:
-        """Return it as JSON."""
-        return [self.name, self.is_sparse, self.dtype, self.dimension]
-
-
-def _can_be(fact: Any) -> bool:
-    """Return True if `_Stream.to_fact` may have returned it."""
-    name, is_sparse, dtype, dimension = fact
-    return (
-        isinstance(name, str)
-        and isinstance(is_sparse, bool)
-        and dtype in _DTYPES
-        and type(dimension) is int
-        and 0 < dimension < 2**31
-    )
-
 
 @dataclass(frozen=True)
 class _Header:
     """The description of a file, at its end."""
 
     streams: list[_Stream]
-    table: NDArray[Any]
-    begin: int
-
-    def chunks(self) -> list[tuple[int, int, int]]:
-        """Return where each chunk begins and ends, and its sequences."""
-        bounds = pairwise([*self.table["offset"].tolist(), self.begin])
-        counts = self.table["sequences"].tolist()
-        return [(begin, end, n) for (begin, end), n in zip(bounds, counts, strict=True)]
+    bounds: NDArray[np.int64]  # the byte where each chunk begins, and the end
+    first_rows: NDArray[np.int64]  # the first sequence of each chunk, and the end
 
 
 class _Fields:
@@ -249,6 +188,7 @@ class _Fields:
         return DataError(reason, self._path, self._begin + self._at)
 
 
+@lru_cache(256)
 def _read_header(file: SourceFile) -> _Header:
     """Read the header of a file."""
     if file.size < 2 * _BEGIN + 8:
@@ -273,14 +213,14 @@ def _read_header(file: SourceFile) -> _Header:
             raise fields.fault(f"there are two streams {stream.name!r}")
         streams[stream.name] = stream
     table = np.frombuffer(fields.take(num_chunks * _CHUNK.itemsize), _CHUNK)
-    bounds = np.array([_BEGIN, *table["offset"].tolist(), begin], np.int64)
-    if (np.diff(bounds) < 0).any():
+    bounds = np.array([*table["offset"].tolist(), begin], np.int64)
+    if (np.diff(bounds, prepend=_BEGIN) < 0).any():
         raise fields.fault("the offsets of the chunks do not ascend")
-    if (table["sequences"] * np.int64(4) > np.diff(bounds)[1:]).any():
+    if (table["sequences"] * np.int64(4) > np.diff(bounds)).any():
         raise fields.fault("a chunk is too short for its sequences")
     if not fields.is_done:
         raise fields.fault("there are bytes behind the header")
-    return _Header(list(streams.values()), table, begin)
+    return _Header(list(streams.values()), bounds, offsets_of(table["sequences"]))
 
 
 def _read_stream(fields: _Fields) -> _Stream:
@@ -304,12 +244,14 @@ def _read_stream(fields: _Fields) -> _Stream:
 class _ChunkReader:
     """The bytes of a chunk, whose streams are read in their order."""
 
-    def __init__(self, content: NDArray[np.uint8], path: str, begin: int) -> None:
+    def __init__(self, file: SourceFile, begin: int, end: int, first_row: int) -> None:
+        content = file.fetch(begin, end - begin)
         self._num_bytes = len(content)
         whole = content[: len(content) // 4 * 4].view("<u4")
         self._words = np.require(whole, requirements="A")
-        self._path = path
+        self._path = file.path
         self._begin = begin
+        self._first_row = first_row
         self._at = 0  # words that are read
 
     def skip_lengths(self, num_sequences: int) -> None:
@@ -397,4 +339,5 @@ class _ChunkReader:
     ) -> NoReturn:
         name = stream.name if stream else None
         offset = self._begin + 4 * word
-        raise DataError(reason, self._path, offset, stream=name, sequence=sequence)
+        row = None if sequence is None else self._first_row + sequence
+        raise DataError(reason, self._path, offset, stream=name, sequence=row)

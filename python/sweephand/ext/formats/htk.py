@@ -33,25 +33,24 @@ from numpy.typing import NDArray
 from sweephand import DataError, Deserializer, StreamDef, StreamDefs
 from sweephand.ext.formats.htk_streams import HTKStreamDef, speech_streams
 from sweephand.extend import (
-    Advance,
     AnyPath,
     ColumnData,
     Columns,
     Corpus,
     DerivedDeserializer,
-    Facts,
     FileList,
     Files,
     Index,
-    IndexedDeserializer,
     Keep,
+    KnownRows,
     OpenContext,
     PathLike,
+    Run,
+    RunDeserializer,
     SampleType,
     SelfDescribed,
     SourceFile,
     StreamsLike,
-    UnitScan,
     Wanted,
     brief,
     bytes_at,
@@ -170,10 +169,10 @@ class HTKFeatureDeserializer(DerivedDeserializer, SelfDescribed):
         return brief([one.files[0].name for one in self._streams], self.definitions)
 
 
-class _Features(IndexedDeserializer):
+class _Features(RunDeserializer):
     """One stream: rows of a file are the utterances in it, in the order of the list."""
 
-    format = "htk 1"
+    format = "htk 2"
     in_parts = True
 
     def __init__(
@@ -227,17 +226,15 @@ class _Features(IndexedDeserializer):
         ((width,),) = (kind.shape for kind in self.kinds.values())
         return self._chunk_frames * width * 4
 
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+    def find_rows(self, file: SourceFile) -> KnownRows:
         """Read the header of a file, and hold the ranges of frames against it."""
         firsts, lengths = self._ranges(file)
-        scan = UnitScan(rows=[1] * len(firsts))
+        borders = np.arange(len(firsts) + 1)
         try:
             header = _read_header(file)
         except DataError as error:
-            scan.add_error(error, range(len(firsts)))
-            scan.num_bytes = [0] * len(firsts)
-            scan.lengths[self._name] = [np.zeros(len(firsts), np.int64)]
-            return scan
+            nothing = {self._name: np.zeros(len(firsts), np.int64)}
+            return KnownRows(borders, lengths=nothing, faults=[(error, range(len(firsts)))])
         if self._dimension not in (None, (header.dimension,)):
             raise DataError(
                 f"a frame has {header.dimension} values, and the stream's shape is "
@@ -247,25 +244,29 @@ class _Features(IndexedDeserializer):
                 stream=self._name,
             )
         lengths = _whole(lengths, firsts, header.num_frames)
+        faults = []
         for row in np.flatnonzero(firsts + lengths > header.num_frames).tolist():
             last = firsts[row] + lengths[row] - 1
             frames = f"the frames [{firsts[row]},{last}] of the list are not among the "
             reason = f"{frames}{header.num_frames} here"
             lost = DataError(reason, file.path, stream=self._name, sequence=row)
-            scan.add_error(lost, [row])
+            faults.append((lost, [row]))
             lengths[row] = 0
         width = self._width(header)
-        scan.kinds[self._name] = SampleType("float32", (width,), is_ragged=True)
-        scan.lengths[self._name] = [lengths]
-        scan.num_bytes = (lengths * width * 4).tolist()
-        scan.facts = {"kind": header.kind, "period": header.period}
-        advance(file.size)
-        return scan
+        return KnownRows(
+            borders,
+            lengths * width * 4,
+            {self._name: SampleType("float32", (width,), is_ragged=True)},
+            {self._name: lengths},
+            faults=faults,
+            facts={"kind": header.kind, "period": header.period},
+        )
 
-    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
+    def read_rows(self, run: Run) -> Columns:
         """Read utterances, adjacent ones with a single read."""
+        file = run.file
         header, scale = self._header(file)
-        firsts, lengths = (one[begin:end] for one in self._ranges(file))
+        firsts, lengths = (one[run.begin : run.end] for one in self._ranges(file))
         lengths = _whole(lengths, firsts, header.num_frames)
         lengths[firsts + lengths > header.num_frames] = 0  # known to be damaged
         size = header.frame_bytes
@@ -293,7 +294,7 @@ class _Features(IndexedDeserializer):
         index = super().load_index()
         known: tuple[int, int] | None = None
         for file, facts in zip(index.files, index.facts, strict=True):
-            if header := facts["format"]:
+            if "kind" in (header := facts["format"]):
                 found = header["kind"], header["period"]
                 known = known or found
                 if found != known:

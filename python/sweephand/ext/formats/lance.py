@@ -14,26 +14,27 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sweephand import DataError, StreamDefs
 from sweephand.extend import (
-    Advance,
     AnyPath,
     ArrowUnits,
     Columns,
-    Facts,
     FileList,
     Keep,
+    KnownRows,
     Ledger,
     OptionalModule,
     RowIds,
+    Run,
+    RunDeserializer,
     SourceFile,
     StoredCorpus,
     StreamsLike,
-    UnitScan,
     data_errors,
     empty_batch,
     is_url,
@@ -50,7 +51,7 @@ _PANIC = "PanicException"  # of Rust: no Exception
 _used_in: list[int] = []  # the process whose threads Lance has
 
 
-class LanceDeserializer(ArrowUnits):
+class LanceDeserializer(ArrowUnits, RunDeserializer):
     """Serve the rows of a Lance dataset, each a sequence.
 
     Columns become streams as in `ParquetDeserializer`. The version is fixed when the corpus is
@@ -167,32 +168,24 @@ class LanceDeserializer(ArrowUnits):
         corpus = super().open(ledger)
         return replace(corpus, names=[f"version {self.version}", *corpus.names])
 
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
-        """Read the columns of lists once, by units of about a MiB."""
-        scan = UnitScan()
+    def find_rows(self, file: SourceFile) -> KnownRows:
+        """Return the rows of a fragment, about a MiB at a time."""
         dataset = self._dataset()
-        self.add_kinds(scan, self._schema(), file.path)
+        kinds = self.kinds_of(self._schema(), file.path)
         fragment = dataset.get_fragment(self._fragments[file.path])
         with lance_errors(file.path, "the fragment"):
             num_rows = fragment.count_rows()
             columns = self._columns(list(self.definitions))
             row_bytes = bytes_per_row(self._root, dataset, fragment, columns)
-        streams = [name for name, kind in scan.kinds.items() if kind.is_ragged]
         step = max(1, int(_UNIT_BYTES / max(1.0, row_bytes)))
-        units = [[at, min(at + step, num_rows)] for at in range(0, num_rows, step)]
-        scan.facts = {"units": units}
-        for begin, end in units:
-            size = end - begin, int(row_bytes * (end - begin))
-            read = partial(self._read, file, begin, end)
-            self.add_unit(scan, size, streams, read, file.path)
-            advance(file.size * (end - begin) // num_rows)
-        return scan
+        borders = np.append(np.arange(0, num_rows, step), num_rows)
+        return KnownRows(borders, (np.diff(borders) * row_bytes).astype(np.int64), kinds)
 
-    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
+    def read_rows(self, run: Run) -> Columns:
         """Read rows of a fragment."""
-        file.check_unchanged()  # Lance opens it by its name
-        first, stop = facts["units"][begin][0], facts["units"][end - 1][1]
-        return self.to_columns(self._read(file, first, stop, list(self.definitions)), file.path)
+        run.file.check_unchanged()  # Lance opens it by its name
+        batches = self._read(run.file, run.begin, run.end, run.streams)
+        return self.to_columns(batches, run.file.path, run.streams, run.begin)
 
     def _read(
         self, file: SourceFile, begin: int, end: int, streams: Sequence[str]

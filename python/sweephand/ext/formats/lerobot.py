@@ -28,20 +28,19 @@ from numpy.typing import NDArray
 
 from sweephand import DataError, ParquetDeserializer, StaleError, StreamDef, StreamDefs
 from sweephand.extend import (
-    Advance,
     AnyPath,
     ColumnData,
     Columns,
-    Facts,
     FileList,
-    IndexedDeserializer,
     Keep,
+    KnownRows,
     OptionalModule,
     PathLike,
+    Run,
+    RunDeserializer,
     SampleType,
     SourceFile,
     StreamsLike,
-    UnitScan,
     column_of_bytes,
     data_errors,
     is_url,
@@ -67,7 +66,7 @@ _WIDTH = re.compile(r"(0?\d?d)?")
 _MOST_FRAMES = 2**32 - 1
 
 
-class LeRobotDeserializer(IndexedDeserializer):
+class LeRobotDeserializer(RunDeserializer):
     """Serve the episodes of a LeRobot data set (version 3), each a sequence of frames.
 
     The columns of its rows, such as ``action``, are streams with a sample for each frame. A
@@ -112,7 +111,7 @@ class LeRobotDeserializer(IndexedDeserializer):
     >>> source = sh.MinibatchSource(corpus.map(clip))  # doctest: +SKIP
     """
 
-    format = "lerobot 1"
+    format = "lerobot 2"
     decoder = pq
 
     def __init__(
@@ -181,9 +180,9 @@ class LeRobotDeserializer(IndexedDeserializer):
             found[name] = one
         return StreamDefs(found)
 
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+    def find_rows(self, file: SourceFile) -> KnownRows:
         """Find the runs of row groups that hold whole episodes."""
-        rows = self._rows.scan_units(file, advance)
+        rows = self._rows.scan_units(file, lambda num_bytes: None)
         begin, end = self._spans[file.path]
         episodes = offsets_of(self._episodes.lengths[begin:end])
         groups = offsets_of(rows.rows)
@@ -192,21 +191,18 @@ class LeRobotDeserializer(IndexedDeserializer):
                 f"it has {groups[-1]} rows, its episodes have {episodes[-1]}", file.path
             )
         borders = np.intersect1d(groups, episodes)
-        of_group = np.searchsorted(groups, borders)
-        of_episode = np.searchsorted(episodes, borders)
-        group_bytes = offsets_of(rows.num_bytes)
-        scan = UnitScan(errors=rows.errors)
-        scan.kinds = self._kinds(rows.kinds, file)
-        scan.rows = np.diff(of_episode).tolist()
-        scan.num_bytes = np.diff(group_bytes[of_group]).tolist()
-        places = [of_group[:-1], of_group[1:], of_episode[:-1], of_episode[1:]]
-        scan.facts = {"units": np.stack(places, 1).tolist()}
+        run_bytes = np.diff(offsets_of(rows.num_bytes)[np.searchsorted(groups, borders)])
         damaged = np.searchsorted(episodes, rows.damaged_rows, side="right") - 1
-        scan.damaged_rows = np.unique(damaged).tolist()
-        for name, kind in scan.kinds.items():
-            if kind.is_ragged:
-                scan.lengths[name] = [self._episodes.lengths[begin:end]]
-        return scan
+        lost: list[Sequence[int]] = [np.unique(damaged).tolist(), *[()] * len(rows.errors)]
+        kinds = self._kinds(rows.kinds, file)
+        lengths = self._episodes.lengths[begin:end]
+        return KnownRows(
+            np.searchsorted(episodes, borders),
+            run_bytes,
+            kinds,
+            {name: lengths for name, kind in kinds.items() if kind.is_ragged},
+            faults=list(zip(rows.errors, lost, strict=False)),
+        )
 
     def _kinds(self, rows: Mapping[str, SampleType], file: SourceFile) -> dict[str, SampleType]:
         found = {}
@@ -225,14 +221,14 @@ class LeRobotDeserializer(IndexedDeserializer):
                 found[name] = replace(rows[name], is_ragged=True)
         return found
 
-    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
+    def read_rows(self, run: Run) -> Columns:
         """Read row groups as episodes."""
-        units = facts["units"]
-        groups = units[begin][0], units[end - 1][1]
-        (*own, numbers), wrong_rows = self._rows.read_units(file, {}, *groups)
-        first, stop = (
-            self._spans[file.path][0] + at for at in (units[begin][2], units[end - 1][3])
-        )
+        file = run.file
+        begin, end = self._spans[file.path]
+        first, stop = begin + run.begin, begin + run.end
+        frames = offsets_of(self._episodes.lengths[begin:end])[[run.begin, run.end]].tolist()
+        rows = Run(file, {}, *frames, list(self._rows.definitions), self._rows.kinds)
+        (*own, numbers), wrong_rows = self._rows.read_rows(rows)
         lengths = self._episodes.lengths[first:stop]
         offsets = offsets_of(lengths)
         if numbers.num_sequences != offsets[-1]:
@@ -258,7 +254,7 @@ class LeRobotDeserializer(IndexedDeserializer):
         }
         return [
             by_name[name] if name in by_name else self._once(name, range(first, stop))
-            for name in self.definitions
+            for name in run.streams
         ], wrong
 
     def _once(self, name: str, episodes: Sequence[int]) -> ColumnData:

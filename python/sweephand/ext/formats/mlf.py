@@ -28,23 +28,21 @@ from sweephand import DataError, Deserializer, StreamDef, StreamDefs
 from sweephand.ext.formats.htk import quoted, without_suffix
 from sweephand.ext.formats.htk_streams import HTKStreamDef, speech_streams
 from sweephand.extend import (
-    Advance,
     AnyPath,
     Columns,
-    Facts,
     GivenIds,
     Index,
-    IndexedDeserializer,
     Keep,
+    KnownRows,
     Ledger,
     PathLike,
+    Run,
+    RunDeserializer,
     SampleType,
     SourceFile,
     StoredCorpus,
     StreamsLike,
-    UnitScan,
     Wanted,
-    add_units,
     as_path,
     check_flag,
     check_int,
@@ -63,7 +61,7 @@ _MOST_CLASS = 2**31 - 1
 _PHONE_BEGINS = 2.0  # the mark in CNTK's criterion of connectionist temporal classification
 
 
-class HTKMLFDeserializer(IndexedDeserializer):
+class HTKMLFDeserializer(RunDeserializer):
     r"""Serve the labels of frames from HTK's master label files, each utterance a sequence.
 
     They are joined to features by the names of utterances: that of ``"*/an4/cen5.lab"`` is
@@ -116,7 +114,8 @@ class HTKMLFDeserializer(IndexedDeserializer):
     (['cen5'], array([0, 0, 1, 1, 1]))
     """
 
-    format = "mlf 1"
+    format = "mlf 2"
+    unit_bytes = 1 << 17
     in_parts = True
     _runs: _Runs | None = None
 
@@ -172,7 +171,7 @@ class HTKMLFDeserializer(IndexedDeserializer):
         names = self._runs.names
         return replace(corpus, ids=GivenIds(names), keys=lambda: names)
 
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+    def find_rows(self, file: SourceFile) -> KnownRows:
         """Parse a file."""
         parsed = _Parser(
             file.fetch(0, file.size),
@@ -185,28 +184,26 @@ class HTKMLFDeserializer(IndexedDeserializer):
         keys = [fsencode(key) for key in parsed.keys]
         num_runs = np.array(parsed.num_runs, np.uint32)
         frames = np.array(parsed.run_frames, np.uint32)
-        scan = UnitScan()
         lengths = np.diff(offsets_of(frames)[offsets_of(num_runs)])
-        add_units(scan, lengths * (16 if self._is_sparse else 4))
-        if keys:
-            scan.kinds[self._name] = self._kind
-        scan.lengths[self._name] = [lengths]
-        scan.arrays = {
-            "runs": num_runs,
-            "run frames": frames,
-            "run classes": np.array(parsed.run_classes, np.int32),
-            "key bytes": np.frombuffer(b"".join(keys), np.uint8),
-            "key sizes": np.array([len(key) for key in keys], np.int64),
-        }
-        for lost in parsed.faults:
-            scan.add_error(lost, [lost.args[5]])
-        advance(file.size)
-        return scan
+        return KnownRows(
+            np.arange(len(keys) + 1),
+            lengths * (16 if self._is_sparse else 4),
+            {self._name: self._kind} if keys else {},
+            {self._name: lengths},
+            faults=[(lost, [lost.args[5]]) for lost in parsed.faults],
+            arrays={
+                "runs": num_runs,
+                "run frames": frames,
+                "run classes": np.array(parsed.run_classes, np.int32),
+                "key bytes": np.frombuffer(b"".join(keys), np.uint8),
+                "key sizes": np.array([len(key) for key in keys], np.int64),
+            },
+        )
 
-    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
+    def read_rows(self, run: Run) -> Columns:
         """Repeat the class of every run for its frames; all of it is in the index."""
         assert self._runs is not None
-        num_runs, frames, classes = self._runs.of_units(file.path, begin, end)
+        num_runs, frames, classes = self._runs.of_rows(run)
         samples = np.repeat(classes, frames)
         bounds = offsets_of(frames)[offsets_of(num_runs)]
         kind = self._kind
@@ -383,28 +380,27 @@ class _Runs:
     def __init__(self, index: Index) -> None:
         arrays = stored_in(index.arrays)
         self._stored = [arrays[name] for name in ("runs", "run frames", "run classes")]
-        self._unit_rows = offsets_of(index.arrays["rows"])
-        self._unit_runs = offsets_of(index.arrays["runs"])[self._unit_rows]
-        starts = index.starts["rows"].tolist()
+        row_runs = offsets_of(index.arrays["runs"])
+        rows = offsets_of(index.arrays["rows"])[index.starts["rows"]]
         paths = [file.path for file in index.files]
-        self._first_units = dict(zip(paths, starts[:-1], strict=True))
-        self.names = _names_in(index, 0, int(self._unit_rows[-1]))
+        self._rows = dict(zip(paths, rows.tolist(), strict=False))  # the first of each file
+        self._row_runs = row_runs
+        self.names = _names_in(index)
 
-    def of_units(self, path: str, begin: int, end: int) -> list[NDArray[Any]]:
+    def of_rows(self, run: Run) -> list[NDArray[Any]]:
         """Return the runs of each utterance, and of each run its frames and its class."""
-        units = [self._first_units[path] + unit for unit in (begin, end)]
-        rows, runs = self._unit_rows[units], self._unit_runs[units]
+        rows = self._rows[run.file.path] + np.array([run.begin, run.end])
+        runs = self._row_runs[rows]
         return [
             unpack_part(one, *bounds.tolist())
             for one, bounds in zip(self._stored, (rows, runs, runs), strict=True)
         ]
 
 
-def _names_in(index: Index, first: int, end: int) -> list[str]:
-    """Return the names of utterances ``[first, end)``."""
-    ends = offsets_of(index.arrays["key sizes"])[first : end + 1]
-    content = index.arrays["key bytes"][ends[0] : ends[-1]].tobytes()
-    return [fsdecode(content[a:b]) for a, b in pairwise((ends - ends[0]).tolist())]
+def _names_in(index: Index) -> list[str]:
+    ends = offsets_of(index.arrays["key sizes"]).tolist()
+    content = index.arrays["key bytes"].tobytes()
+    return [fsdecode(content[begin:end]) for begin, end in pairwise(ends)]
 
 
 def read_states(place: PathLike) -> list[str]:
