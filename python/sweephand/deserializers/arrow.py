@@ -87,11 +87,8 @@ class ArrowDeserializer(SelfDescribed):
         that ``Dataset.save_to_disk`` wrote.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         As in `ParquetDeserializer`.
-    index : {"auto", "cache", None}
-        Where the index of files is kept; as in `ParquetDeserializer`.
-    ids : str, or sequence of str or int, optional
-        Ids of the sequences, by which they are joined: a field with one integer or text in
-        every row, which is read whenever the corpus is opened, or one id for each sequence.
+    index, ids
+        As in `ParquetDeserializer`.
 
     Raises
     ------

@@ -59,12 +59,8 @@ class CSVDeserializer(LineUnits):
     max_expansion : int
         Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
         first 64 MiB is refused.
-    index : {"auto", "cache", None}
-        Place of the index: beside the files, or in a cache folder if that is not writable; only
-        in the cache folder; nowhere, so that it is built again each time.
-    ids : str, or sequence of str or int, optional
-        Ids of the sequences, by which they are joined: a column, whose cells are taken as they
-        are written, or one id for each sequence.
+    index, ids
+        As in `ParquetDeserializer`; cells of ids are taken as they are written.
 
     Raises
     ------

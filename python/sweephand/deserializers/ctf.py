@@ -66,9 +66,8 @@ class CTFDeserializer(SelfDescribed):
     chunk_size_in_bytes : int
         Bytes of text in a chunk, the unit that a window shuffles: large files are cut, small
         ones joined; a longer sequence is a chunk alone.
-    index : {"auto", "cache", None}
-        Place of the index: beside the files, or in a cache folder if that is not writable; only
-        in the cache folder; nowhere, so that it is built again each time.
+    index
+        As in `ParquetDeserializer`.
     allow_blank_lines, allow_nonfinite : bool
         Accept lines without a sample; accept ``inf`` and ``nan``.
     max_expansion : int

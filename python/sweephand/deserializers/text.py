@@ -40,9 +40,8 @@ class TextDeserializer(LineUnits):
     max_expansion : int
         Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
         first 64 MiB is refused.
-    index : {"auto", "cache", None}
-        Place of the index: beside the files, or in a cache folder if that is not writable; only
-        in the cache folder; nowhere, so that it is built again each time.
+    index
+        As in `ParquetDeserializer`.
     ids : sequence of str or int, optional
         Ids of the sequences, by which they are joined.
 

@@ -72,12 +72,8 @@ class TFRecordDeserializer(IndexedDeserializer):
     max_expansion : int
         Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
         first 64 MiB is refused.
-    index : {"auto", "cache", None}
-        Place of the index: beside the files, or in a cache folder if that is not writable; only
-        in the cache folder; nowhere, so that it is built again each time.
-    ids : str, or sequence of str or int, optional
-        Ids of the sequences, by which they are joined: a field with one integer or text in
-        every record, which is read whenever the corpus is opened, or one id for each sequence.
+    index, ids
+        As in `ParquetDeserializer`.
 
     Raises
     ------

@@ -66,9 +66,8 @@ class RawTokensDeserializer(Deserializer):
     end_of_document : int, optional
         The token that ends every document, and is a part of it. All tokens are read once for an
         index.
-    index : {"auto", "cache", None}
-        Place of the index: beside the files, or in a cache folder if that is not writable; only
-        in the cache folder; nowhere, so that it is built again each time.
+    index
+        As in `ParquetDeserializer`.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         One stream with the field "tokens"; by default it has that name too.
     chunk_size_in_bytes : int, optional

@@ -79,12 +79,8 @@ class WebDatasetDeserializer(PlacedDeserializer):
         of that shape. "cls", "cls2", "class", "count", "index" and "inx" are integers.
         "json.caption" is the value of a key of "json": a number, a text, or a list of them;
         such values are kept in the index. "__key__" is the path without its extension.
-    index : {"auto", "cache", None}
-        Place of the index: beside the files, or in a cache folder if that is not writable; only
-        in the cache folder; nowhere, so that it is built again each time.
-    ids : str, or sequence of str or int, optional
-        Ids of the sequences, by which they are joined: a field, such as "__key__", or one id
-        for each sequence.
+    index, ids
+        As in `ParquetDeserializer`; a field of ids may be "__key__".
 
     Raises
     ------
