@@ -57,6 +57,7 @@ from sweephand.corpus.wanted_streams import stream_per_name as stream_per_name
 from sweephand.deserializers.deserializer import DerivedDeserializer as DerivedDeserializer
 from sweephand.deserializers.deserializer import brief as brief
 from sweephand.deserializers.format import Format as Format
+from sweephand.deserializers.format import Look as Look
 from sweephand.deserializers.format import SelfDescribed as SelfDescribed
 from sweephand.deserializers.format import Wanted as Wanted
 from sweephand.deserializers.source_data import SourceData as SourceData
@@ -84,7 +85,7 @@ from sweephand.deserializers.units.records import pass_heads as pass_heads
 from sweephand.deserializers.units.row_table import RowIds as RowIds
 from sweephand.deserializers.units.row_table import RowTable as RowTable
 from sweephand.deserializers.units.runs import KnownRows as KnownRows
-from sweephand.deserializers.units.runs import Run as Run
+from sweephand.deserializers.units.runs import RowRun as RowRun
 from sweephand.deserializers.units.runs import RunDeserializer as RunDeserializer
 from sweephand.deserializers.units.tf_examples import PADDING as PADDING
 from sweephand.deserializers.units.tf_examples import ExampleField as ExampleField

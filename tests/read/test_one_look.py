@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ from tests.read.format_corpora import (
 from tests.read.http_store import CLIENTS, serve_to
 
 import sweephand as sh
+from sweephand import _core
+from sweephand.files.local import LocalFile
 
 
 def _class_of(make: Make) -> tuple[Any, Any]:
@@ -100,6 +103,36 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
         monkeypatch.setattr(kind, name, counted)
     yield seen
     fsspec.filesystem("memory").rm("/one-look", recursive=True)
+
+
+@pytest.mark.parametrize("make", NAMED)
+def test_a_local_file_is_read_once_to_know_what_it_holds_and_to_open_it(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, corpus_for(make))
+    path = sorted(tmp_path.glob(CLASSES[make][0]))[-1]
+    for one in tmp_path.iterdir():
+        os.utime(one, (1e9, 1e9))  # what was written just now is never taken from memory
+    asked: list[str] = []
+
+    def count(owner: Any, name: str) -> None:
+        plain = getattr(owner, name)
+
+        def counted(first: Any, *args: Any, **options: Any) -> Any:
+            named = bytes(first) if hasattr(first, "dtype") else str(first).encode()
+            if os.fsencode(path) in named:
+                asked.append(name)
+            return plain(first, *args, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(os, "stat")
+    count(_core.read, "look_at_all")
+    count(LocalFile, "opened")
+    sh.open(path, index=None)
+    has_end = make in (parquet, hdf5, cbf)  # which says what is in the file
+    assert asked.count("stat") + asked.count("look_at_all") <= 2 + has_end, asked
+    assert asked.count("opened") <= (6 if has_end else 1), asked
 
 
 FOLDERS: list[Make] = [

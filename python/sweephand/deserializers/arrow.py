@@ -31,7 +31,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.data_in_memory import is_table, wrong_data
-from sweephand.deserializers.format import SelfDescribed
+from sweephand.deserializers.format import Look, SelfDescribed
 from sweephand.deserializers.units.arrow_units import (
     MAX_UNIT_BYTES,
     ArrowUnits,
@@ -46,7 +46,6 @@ from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, join_scans
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.local import open_regular
-from sweephand.files.paths import AnyPath, begins_with
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import FileList, SourceFile, spec_of
 from sweephand.files.urls import is_url
@@ -272,10 +271,10 @@ def _names_in(state: Path) -> list[str]:
     return names
 
 
-def is_arrow(path: AnyPath) -> bool:
+def is_arrow(look: Look) -> bool:
     """Return True if a file begins like an Arrow IPC file, or is named as a stream."""
-    is_stream = path.suffix == ".arrow" and begins_with(path, b"\xff\xff\xff\xff")
-    return is_stream or begins_with(path, _ARROW)
+    is_stream = look.path.suffix == ".arrow" and look.head.startswith(b"\xff\xff\xff\xff")
+    return is_stream or look.head.startswith(_ARROW)
 
 
 class ArrowFiles(ArrowUnits):
@@ -395,7 +394,7 @@ def _read_prefix(file: SourceFile, places: Sequence[Place]) -> NDArray[np.uint8]
 
 def _find_stream(file: SourceFile) -> int:
     """Return where the stream of messages begins; look at both ends of the file."""
-    head = file.read(0, min(file.size, len(_FILE_MAGIC))).tobytes()
+    head = file.head(len(_FILE_MAGIC))
     for magic, name in _OTHERS.items():
         if head.startswith(magic):
             raise DataError(f"this is a {name} file, not Arrow IPC", file.path, 0)

@@ -24,7 +24,7 @@ from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import brief
-from sweephand.deserializers.format import SelfDescribed
+from sweephand.deserializers.format import Look, SelfDescribed
 from sweephand.deserializers.units.unit_scan import known_fields
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
@@ -35,7 +35,6 @@ from sweephand.files.index_arrays import IndexArrays, PackedArray, packed_in, st
 from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.local import LocalFile, look_again
-from sweephand.files.paths import AnyPath, as_path
 from sweephand.files.source_file import Files, SourceFile, empty_corpus
 
 _CHUNK_BYTES = 32 << 20
@@ -159,7 +158,7 @@ class CTFDeserializer(SelfDescribed):
 
     def _guess(self) -> StreamDefs:
         first = next((file for file in self._files if file.size), self._files[0])
-        return guess_streams(as_path(first.spec))
+        return guess_streams(first)
 
     def _complete(self, streams: StreamDefs) -> StreamDefs:
         """Return the streams, completed by the file."""
@@ -336,19 +335,18 @@ def _describe(name: str, definition: StreamDef) -> StreamInfo:
     )
 
 
-def is_ctf(path: AnyPath) -> bool:
+def is_ctf(look: Look) -> bool:
     """Return True if the first line of a file, decompressed if necessary, has a sample."""
-    line = (
-        head_of_content(path, 4096, PACKINGS).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
-    )
+    head = look.content(4096, PACKINGS).removeprefix(b"\xef\xbb\xbf")
+    line = head.partition(b"\n")[0]
     before, bar, after = line.partition(b"|")
     return bool(bar) and (not before or before.strip().isdigit()) and after[:1].isalpha()
 
 
-def guess_streams(path: AnyPath) -> StreamDefs:
+def guess_streams(file: SourceFile) -> StreamDefs:
     """Return the streams of the first lines: dense, of the width found, or sparse."""
     streams: dict[str, StreamDef] = {}
-    content = head_of_content(path, _HEAD_BYTES, PACKINGS)
+    content = head_of_content(file, _HEAD_BYTES, PACKINGS)
     head, _, _ = content.rpartition(b"\n")
     for line in (head or content).splitlines():
         for sample in line.decode(errors="replace").split("|")[1:]:
@@ -360,8 +358,8 @@ def guess_streams(path: AnyPath) -> StreamDefs:
             streams[name] = StreamDef(shape=shape, is_sparse=is_sparse)
     if not streams:
         if not content:
-            raise DataError("the file is empty", str(path))
-        raise DataError("the first lines have no sample that tells a stream", str(path))
+            raise DataError("the file is empty", file.path)
+        raise DataError("the first lines have no sample that tells a stream", file.path)
     return StreamDefs(streams)
 
 

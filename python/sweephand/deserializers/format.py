@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any, TypeVar
 
 from sweephand.base.public_names import entry_points
@@ -18,10 +19,13 @@ from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import DataError
 from sweephand.files.contents import head_of_content
 from sweephand.files.index_places import Keep
-from sweephand.files.paths import AnyPath, head_of
+from sweephand.files.inflate import Compression
+from sweephand.files.local import file_of
+from sweephand.files.paths import AnyPath, file_at
+from sweephand.files.remote_path import RemotePath
+from sweephand.files.source_file import FIRST_BYTES, SourceFile
 from sweephand.files.urls import swap_suffix
 
-_HEAD_BYTES = 4096
 _EMPTY_BYTES = 512  # more than nothing takes, compressed, with a name
 _GROUP = "sweephand.formats"  # of entry points
 _OURS = "sweephand.deserializers"
@@ -146,35 +150,66 @@ Open = Callable[[Sequence[AnyPath], Wanted], Deserializer]
 
 
 class Look:
-    """A path, its first bytes and the names in its folder, each read once for all formats."""
+    """A path, its first bytes and the names in its folder, each asked once for all formats."""
 
     def __init__(self, path: AnyPath) -> None:
         self.path = path
 
     @cached_property
+    def file(self) -> SourceFile | None:
+        """The file at the path; None if it is no file."""
+        if isinstance(self.path, RemotePath):
+            return file_at(self.path)
+        is_file = self._seen is not None and S_ISREG(self._seen.st_mode)
+        return file_of(self.path, self._seen) if self._seen and is_file else None
+
+    @property
+    def is_dir(self) -> bool:
+        """True if it is a folder."""
+        if isinstance(self.path, RemotePath):
+            return self.path.is_dir()
+        return self._seen is not None and S_ISDIR(self._seen.st_mode)
+
+    @property
+    def exists(self) -> bool:
+        """True if there is anything."""
+        return self.path.exists() if isinstance(self.path, RemotePath) else bool(self._seen)
+
+    @cached_property
+    def _seen(self) -> os.stat_result | None:
+        try:
+            return os.stat(self.path)  # noqa: PTH116 - of a local path
+        except (OSError, ValueError):
+            return None
+
+    @property
     def name(self) -> str:
         """The last part of the path, with a slash at the end if it is no file."""
-        return self.path.name if self.path.is_file() else f"{self.path.name}/"
+        return self.path.name if self.file else f"{self.path.name}/"
 
     @cached_property
     def head(self) -> bytes:
-        """The first 4 KiB of a file."""
-        return head_of(self.path, _HEAD_BYTES)
+        """The first 64 KiB of a file."""
+        return b"" if self.file is None else self.file.head(FIRST_BYTES)
+
+    def content(self, size: int, among: Collection[Compression]) -> bytes:
+        """Return the first bytes of a file, unpacked if compressed as `among`."""
+        return head_of_content(self.file, size, among) if self.file and self.head else b""
 
     @cached_property
     def is_empty(self) -> bool:
         """True for a file without content, compressed or not."""
-        if not self.path.is_file() or len(self.head) > _EMPTY_BYTES:
+        if self.file is None or self.file.size > _EMPTY_BYTES:
             return False
         try:
-            return not head_of_content(self.path, 4, ("gzip", "zlib", "zstd"))
+            return not self.content(4, ("gzip", "zlib", "zstd"))
         except DataError:
             return False
 
     @cached_property
     def names(self) -> list[str]:
         """The names in a folder, those of folders with a slash at the end."""
-        if not self.path.is_dir():
+        if not self.is_dir:
             return []
         if isinstance(self.path, Path):
             with os.scandir(self.path) as entries:
@@ -199,14 +234,14 @@ class Format:
     files : str
         A regular expression of whole names of files; those of folders end with a slash.
     magic : bytes
-        A regular expression of the first bytes of files, at most 4 KiB; "." is any byte.
+        A regular expression of the first bytes of files, at most 64 KiB; "." is any byte.
     holds : str
         A regular expression of a name in a folder; those of folders end with a slash.
     pairs : tuple of str
         Suffixes of files that are read together: the one with the first suffix has the magic,
         whichever of them is given, or their common prefix; `files` are those that have one.
     confirm : str
-        ``module:function`` that returns whether a path with a sign of the format is of it.
+        ``module:function`` of a `Look` with a sign of the format: True if it is of it.
     before : str
         The name of a format of the core that has some of the same signs, and is asked after
         this one; by default this one is asked last.
@@ -238,7 +273,7 @@ class Format:
         """Return True if a path has this format, by its name and first bytes."""
         if not (self._is_pair(look) if self.pairs else self._has_sign(look)):
             return False
-        return not self.confirm or bool(_find(self.confirm)(look.path))
+        return not self.confirm or bool(_find(self.confirm)(look))
 
     def opener(self) -> Open:
         """Return a function that makes a corpus of such files, or of such a path."""

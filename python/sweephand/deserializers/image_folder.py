@@ -28,13 +28,13 @@ from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import brief
-from sweephand.deserializers.format import SelfDescribed, Wanted, the_only
+from sweephand.deserializers.format import Look, SelfDescribed, Wanted, the_only
 from sweephand.deserializers.units.unit_scan import guarded
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Scan, load_index
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.local import LocalFile, not_found, open_regular
-from sweephand.files.paths import AnyPath, folders_at, head_of
+from sweephand.files.paths import AnyPath, folders_at
 from sweephand.files.source_file import (
     PathLike,
     SourceFile,
@@ -218,15 +218,16 @@ class ImageFolder(SelfDescribed):
         return brief([str(self._path.name)], what, len(self._files))
 
 
-def holds_pictures(path: AnyPath) -> bool:
+def holds_pictures(look: Look) -> bool:
     """Return True if the folders of a folder hold pictures, or it has a map file."""
+    path = look.path
     if not isinstance(path, Path):
         return False
-    if path.suffix in _MAP_FILES and path.is_file():
-        line, _, _ = head_of(path, 4096).partition(b"\n")
+    if path.suffix in _MAP_FILES and look.file:
+        line, _, _ = look.head[:4096].partition(b"\n")
         entry = parse_line(line)
         return entry is not None and is_picture(os.fsdecode(entry[0]).rpartition("/")[2])
-    if not path.is_dir():
+    if not look.is_dir:
         return False
     with os.scandir(path) as entries:
         first = [one for one in islice(entries, _LOOKED_AT) if not is_leftover(one.name)]

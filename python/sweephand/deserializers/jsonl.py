@@ -30,14 +30,14 @@ from sweephand.corpus.objects import (
     member_at,
 )
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.deserializers.format import Look
 from sweephand.deserializers.units.indexed import Piece
 from sweephand.deserializers.units.line_units import BOM, LineConverter, LinePlace, LineUnits
 from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
-from sweephand.files.contents import PACKINGS, head_of_content
-from sweephand.files.paths import AnyPath
+from sweephand.files.contents import PACKINGS
 from sweephand.files.source_file import SourceFile
 
 REPEATED = Unusable("is there twice")
@@ -279,9 +279,9 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number in JSON")
 
 
-def is_jsonl(path: AnyPath) -> bool:
+def is_jsonl(look: Look) -> bool:
     """Return True if a file, decompressed if necessary, begins with an object."""
-    return head_of_content(path, 64, PACKINGS).removeprefix(BOM).lstrip().startswith(b"{")
+    return look.content(64, PACKINGS).removeprefix(BOM).lstrip().startswith(b"{")
 
 
 class JsonField:

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from io import BufferedReader
+from io import BytesIO
 from tokenize import TokenError
 from typing import Any, BinaryIO, TypeVar
 
@@ -45,8 +45,7 @@ from sweephand.files.access import access_to
 from sweephand.files.find import find_files, list_paths, paths_like
 from sweephand.files.local import LocalFile
 from sweephand.files.paths import AnyPath, as_path, files_at, stat_all
-from sweephand.files.range_reader import RangeReader
-from sweephand.files.source_file import Files, PathLike, SourceFile
+from sweephand.files.source_file import FIRST_BYTES, Files, PathLike, SourceFile
 
 Column = PathLike | tuple[PathLike, PathLike] | Sequence[PathLike]
 """The path of values, those of values and offsets, or one for every sequence."""
@@ -54,7 +53,6 @@ Column = PathLike | tuple[PathLike, PathLike] | Sequence[PathLike]
 Member = TypeVar("Member")
 
 _MAX_HEADER = 65536
-_HEAD = 4096  # bytes that are asked for at a time
 _OFFSETS = "_offsets"
 _MANY = 8  # streams that may be sequences instead
 _MANY_TOKENS = 4096  # integers in a row, that may be tokens
@@ -238,14 +236,13 @@ class NpyHeader:
 @lru_cache(1 << 14)
 def read_header(file: SourceFile) -> NpyHeader:
     """Read and check the header of a ``.npy`` file against the file's size."""
-    with BufferedReader(RangeReader(file), _HEAD) as content:
-        return parse_header(content, file.size, file.path)
+    return parse_header(BytesIO(file.head(FIRST_BYTES)), file.size, file.path)
 
 
 def has_magic(file: SourceFile) -> bool:
     """Return True if a file begins as ``.npy`` files do."""
     magic = npy_format.MAGIC_PREFIX
-    return file.read(0, min(file.size, len(magic))).tobytes() == magic
+    return file.head(len(magic)) == magic
 
 
 def parse_header(content: BinaryIO, size: int, name: str) -> NpyHeader:

@@ -18,12 +18,12 @@ from sweephand.corpus.wanted_streams import only_chosen
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer
 from sweephand.deserializers.foreign import holds_zarr
-from sweephand.deserializers.format import Wanted, the_only
+from sweephand.deserializers.format import Look, Wanted, the_only
 from sweephand.deserializers.npy import served_dtype, warn_of_tokens, with_offsets
 from sweephand.deserializers.tokens import cut_tokens
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular
-from sweephand.files.paths import AnyPath, begins_with
+from sweephand.files.paths import AnyPath
 from sweephand.files.remote_path import RemotePath
 
 if TYPE_CHECKING:
@@ -133,6 +133,6 @@ def _open_documents(
     )
 
 
-def is_npz(path: AnyPath) -> bool:
+def is_npz(look: Look) -> bool:
     """Return True if an archive holds arrays and is no Zarr store."""
-    return begins_with(path, _ZIP) and not holds_zarr(path)
+    return look.head.startswith(_ZIP) and not holds_zarr(look.path)

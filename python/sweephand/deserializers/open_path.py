@@ -113,7 +113,7 @@ def _look_at_path(path: AnyPath, formats: Sequence[Format]) -> Found:
     look = Look(path)
     if look.is_empty:
         return Found(_NOTHING, [path])
-    if not path.exists():
+    if not look.exists:
         if known := _format_of(look, [known for known in formats if known.pairs]):
             return Found(known, [path])
         if isinstance(path, Path):
@@ -121,7 +121,7 @@ def _look_at_path(path: AnyPath, formats: Sequence[Format]) -> Found:
         raise FileNotFoundError(f"there is no object or folder {str(path)!r}")
     if known := _format_of(look, formats):
         return Found(known, [path])
-    if path.is_dir():
+    if look.is_dir:
         return _look_into(path, formats)
     if advice := advice_for_file(path):
         raise ValueError(f"{str(path)!r} holds {advice}")

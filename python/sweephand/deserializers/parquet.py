@@ -35,7 +35,7 @@ from sweephand.deserializers.units.arrow_units import (
     read_schema,
     streams_of,
 )
-from sweephand.deserializers.units.runs import KnownRows, Run, RunDeserializer
+from sweephand.deserializers.units.runs import KnownRows, RowRun, RunDeserializer
 from sweephand.deserializers.units.unit_scan import Columns
 from sweephand.errors import DataError
 from sweephand.files.source_file import SourceFile
@@ -150,7 +150,7 @@ class ParquetDeserializer(ArrowUnits, RunDeserializer):
         kinds = self.kinds_of(schema, file.path)
         return KnownRows(borders, np.array(sizes, np.int64), kinds, unsure=nullable)
 
-    def read_rows(self, run: Run) -> Columns:
+    def read_rows(self, run: RowRun) -> Columns:
         """Read row groups."""
         footer = _read_footer(run.file)
         ends = np.cumsum([footer.row_group(n).num_rows for n in range(footer.num_row_groups)])

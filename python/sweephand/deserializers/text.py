@@ -12,6 +12,7 @@ from sweephand.corpus.columns import bytes_column
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.foreign import is_named_as_document
+from sweephand.deserializers.format import Look
 from sweephand.deserializers.tokens import one_stream
 from sweephand.deserializers.units.line_units import LineConverter, LinePlace, LineUnits
 from sweephand.deserializers.units.row_table import RowIds
@@ -19,7 +20,6 @@ from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.files.contents import MAX_EXPANSION
 from sweephand.files.find import find_files
 from sweephand.files.index_places import Keep
-from sweephand.files.paths import AnyPath
 from sweephand.files.source_file import Files, SourceFile
 
 
@@ -117,6 +117,6 @@ class _TextLines:
         return [bytes_column(*_core.formats.split_lines(padded))], {}
 
 
-def is_text(path: AnyPath) -> bool:
+def is_text(look: Look) -> bool:
     """Return True if a file of lines holds data, by its name: a README does not."""
-    return not is_named_as_document(path)
+    return not is_named_as_document(look.path)

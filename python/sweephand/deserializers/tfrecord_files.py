@@ -16,6 +16,7 @@ from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.deserializers.format import Look
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.tf_examples import (
@@ -28,12 +29,11 @@ from sweephand.deserializers.units.tf_examples import (
 )
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.contents import FileContents, head_of_content, read_some, taken_from
+from sweephand.files.contents import FileContents, read_some, taken_from
 from sweephand.files.index_file import Advance
 from sweephand.files.index_places import Keep
 from sweephand.files.inflate import Compression, compression_by_head
 from sweephand.files.local import LocalFile
-from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.source_file import Files, SourceFile
 
 _PACKINGS: tuple[Compression, ...] = ("gzip", "zlib")
@@ -216,7 +216,7 @@ class TFRecordDeserializer(IndexedDeserializer):
     def _compression_of(self, file: SourceFile) -> Compression | None:
         if self._compression != "auto":
             return self._compression
-        head = file.read(0, min(file.size, HEAD)).tobytes()
+        head = file.head(HEAD)
         found = None if is_record_head(head) else compression_by_head(head)
         return found if found in _PACKINGS else None
 
@@ -239,12 +239,12 @@ class TFRecordDeserializer(IndexedDeserializer):
         )
 
 
-def is_tfrecord(path: AnyPath) -> bool:
+def is_tfrecord(look: Look) -> bool:
     """Return True if a file, decompressed if necessary, begins with the header of a record."""
-    if is_record_head(head_of(path, HEAD)):
+    if is_record_head(look.head[:HEAD]):
         return True
     try:
-        return is_record_head(head_of_content(path, HEAD, _PACKINGS))
+        return is_record_head(look.content(HEAD, _PACKINGS))
     except DataError:
         return False
 

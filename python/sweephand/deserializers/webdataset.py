@@ -20,6 +20,7 @@ from sweephand.corpus.casts import check_dtype
 from sweephand.corpus.columns import column_of_bytes
 from sweephand.corpus.objects import LACKING, Unusable, member_at
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.deserializers.format import Look
 from sweephand.deserializers.jsonl import JsonField
 from sweephand.deserializers.npy import parse_header
 from sweephand.deserializers.units.records import (
@@ -33,10 +34,9 @@ from sweephand.deserializers.units.records import (
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.deserializers.wds_sidecar import read_sidecar
 from sweephand.errors import DataError, StaleError
-from sweephand.files.contents import PACKINGS, FileContents, compression_of, head_of_content
+from sweephand.files.contents import PACKINGS, FileContents, compression_of
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.local import LocalFile
-from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import SourceFile
 
@@ -244,7 +244,7 @@ def _samples_in(
 
 
 def _refuse_compressed(file: SourceFile) -> None:
-    head = file.read(0, min(file.size, 8)).tobytes()
+    head = file.head(8)
     for magic, (name, command) in _COMPRESSED.items():
         if head.startswith(magic):
             raise DataError(
@@ -255,13 +255,12 @@ def _refuse_compressed(file: SourceFile) -> None:
             )
 
 
-def is_tar(path: AnyPath) -> bool:
+def is_tar(look: Look) -> bool:
     """Return True if a file, unpacked if necessary, begins with a header or the end mark."""
-    head = head_of(path, _BLOCK)
-    if _core.formats.is_tar_header(head):
+    if _core.formats.is_tar_header(look.head[:_BLOCK]):
         return True
     try:
-        head = head_of_content(path, _BLOCK, PACKINGS)
+        head = look.content(_BLOCK, PACKINGS)
     except DataError:
         return False
     return _core.formats.is_tar_header(head) or head == bytes(_BLOCK)

@@ -19,10 +19,8 @@ from sweephand.files.inflate import (
     compression_by_head,
     find_compression,
 )
-from sweephand.files.paths import AnyPath, head_of, stat_all
 from sweephand.files.range_reader import open_to_scan
-from sweephand.files.remote_path import RemotePath
-from sweephand.files.source_file import SourceFile
+from sweephand.files.source_file import FIRST_BYTES, SourceFile
 
 PACKINGS: tuple[Compression, ...] = ("gzip", "zstd")
 """How text may be compressed."""
@@ -31,7 +29,6 @@ MAX_EXPANSION = 200
 """A compressed file may unpack to so many times its size, unless the user says otherwise."""
 
 _BUFFER_BYTES = 1 << 20
-_HEAD_BYTES = 1 << 16  # of an object, to recognise its content
 
 
 class FileContents:
@@ -94,7 +91,14 @@ class FileContents:
     def head(self, file: SourceFile, compression: Compression | None, size: int) -> bytes:
         """Return the first bytes of the content; damage after them is ignored."""
         if compression is None:
-            return file.read(0, min(size, file.size)).tobytes()
+            return file.head(size)
+        if not isinstance(file, _FirstBytes):
+            first = file.head(FIRST_BYTES)
+            read = _FirstBytes(file.path, file.name, len(first), "", first)
+            with suppress(DataError):  # in later parts
+                found = FileContents().head(read, compression, size)
+                if len(found) == size or len(first) == file.size:
+                    return found
         stream = self.inflated(file, compression).open()
         found = b""
         try:
@@ -141,34 +145,17 @@ def taken_from(stream: io.BufferedReader) -> int:
     return raw.taken if isinstance(raw, InflatedStream) else stream.tell()
 
 
-def head_of_content(path: AnyPath, size: int, among: Collection[Compression]) -> bytes:
+def head_of_content(file: SourceFile, size: int, among: Collection[Compression]) -> bytes:
     """Return the first bytes of a file's content, unpacked if compressed as `among`."""
-    head = head_of(path, size)
-    compression = compression_by_head(head)
-    if compression not in among:
-        return head
-    if isinstance(path, RemotePath):
-        first = _FirstBytes.of(path)
-        with suppress(DataError):  # in later parts
-            found = FileContents().head(first, compression, size)
-            if len(found) == size or first.are_all:
-                return found
-    (file,) = stat_all([path])
-    return FileContents().head(file, compression, size)
+    compression = compression_by_head(file.head(4))
+    return FileContents().head(file, compression if compression in among else None, size)
 
 
 @dataclass(frozen=True)
 class _FirstBytes(SourceFile):
-    """The first bytes of an object, which were read already."""
+    """The first bytes of a file, which were read already."""
 
     content: bytes
-    are_all: bool
-
-    @classmethod
-    def of(cls, path: RemotePath) -> _FirstBytes:
-        content = path.head(_HEAD_BYTES)
-        are_all = len(content) == path.info.get("size")
-        return cls(str(path), path.name, len(content), "", content, are_all)
 
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
         out[:] = np.frombuffer(self.content, np.uint8)[offset : offset + out.size]

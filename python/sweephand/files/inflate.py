@@ -289,7 +289,7 @@ class InflatedStream(io.RawIOBase):
 
 def find_compression(file: SourceFile) -> Compression | None:
     """Return the compression of a file by its first bytes."""
-    return compression_by_head(file.read(0, min(4, file.size)).tobytes())
+    return compression_by_head(file.head(4))
 
 
 def compression_by_head(head: bytes) -> Compression | None:

@@ -6,6 +6,7 @@ import errno
 import glob
 import os
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from sweephand import _core
 from sweephand.errors import DataError
 from sweephand.files.source_file import FileList, PathLike, SourceFile, is_leftover, no_match
 
+_TICKS = 50_000_000  # in ns
 _MOST_NAMES = 10_000  # of a folder, that a misspelt one is compared with
 
 
@@ -44,6 +46,11 @@ class LocalFile(SourceFile):
     def identity(self) -> tuple[int, int]:
         """Identity of the file under any name."""
         return self.device, self.inode
+
+    @property
+    def is_settled(self) -> bool:
+        """True if it was not written within the last ticks of the system's clock."""
+        return time.time_ns() - int(self.tag) > _TICKS
 
     def listed(self) -> _core.read.ListedFile:
         """Return the file as the core opens it."""
@@ -81,6 +88,12 @@ def find_local(spec: str) -> FileList:
     if not found:
         raise no_match(spec, leftovers)
     return FileList(found, leftovers)
+
+
+def file_of(path: Path, seen: os.stat_result) -> LocalFile:
+    """Return the file that was seen at a path."""
+    changed = str(seen.st_mtime_ns)
+    return LocalFile(str(path), path.name, seen.st_size, changed, seen.st_dev, seen.st_ino)
 
 
 def stat_file(path: PathLike) -> LocalFile:

@@ -9,9 +9,10 @@ from glob import glob, has_magic
 from io import BufferedReader, RawIOBase
 from os import PathLike
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
-from sweephand.files.local import open_regular, stat_file
+from sweephand.files.local import file_of, open_regular, stat_file
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.remote import canonical, describe_objects, list_folder, read_object
 from sweephand.files.remote_path import RemotePath
@@ -82,19 +83,21 @@ def bytes_at(path: AnyPath) -> int | None:
     return sum(sizes) if sizes and None not in sizes else None
 
 
+def file_at(path: AnyPath) -> SourceFile | None:
+    """Return a file as it is now; None if there is none."""
+    if isinstance(path, RemotePath):
+        return path.file if path.is_file() else None
+    try:
+        seen = path.stat()
+    except (OSError, ValueError):
+        return None
+    return file_of(path, seen) if S_ISREG(seen.st_mode) else None
+
+
 def head_of(path: AnyPath, size: int) -> bytes:
     """Return the first bytes of a file; none of a folder."""
-    if not path.is_file():
-        return b""
-    if isinstance(path, RemotePath):
-        return path.head(size)
-    with open_file(path) as file:
-        return file.read(size) or b""
-
-
-def begins_with(path: AnyPath, magic: bytes) -> bool:
-    """Return True if a path is a file that begins with these bytes."""
-    return head_of(path, len(magic)) == magic
+    file = file_at(path)
+    return b"" if file is None else file.head(size)
 
 
 def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:

@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import Any
 
 from sweephand.files.remote import describe_objects, info_of, list_folder
+from sweephand.files.source_file import SourceFile
 from sweephand.files.urls import WEB, shown, split_end
 
 Info = Mapping[str, Any]
 
 _NOTHING: Info = MappingProxyType({})
-_HEAD_BYTES = 1 << 16  # that are read of an object at once; a block of zstd mostly fits
 
 
 @dataclass(frozen=True)
@@ -114,18 +114,10 @@ class RemotePath:
         return list_folder(self.url) if self._base == self.url else {}
 
     @cached_property
-    def _head(self) -> bytes:
-        return self._first_bytes(_HEAD_BYTES)
-
-    def _first_bytes(self, size: int) -> bytes:
-        (file,) = describe_objects([self.url], {self.url: self.info}, trusted=True)
-        return file.fetch(0, min(file.size, size)).tobytes()
-
-    def head(self, size: int) -> bytes:
-        """Return the first bytes of an object: of most formats those that were read before."""
-        if size > len(self._head) == _HEAD_BYTES:
-            return self._first_bytes(size)
-        return self._head[:size]
+    def file(self) -> SourceFile:
+        """The object, as it was when it was first asked."""
+        (found,) = describe_objects([self.url], {self.url: self.info}, trusted=True)
+        return found
 
     def exists(self) -> bool:
         """Return True if there is anything, as it was when it was first asked."""

@@ -18,6 +18,10 @@ from sweephand.files.urls import shown
 PathLike = str | os.PathLike[str]
 Files = PathLike | Sequence[PathLike]
 
+FIRST_BYTES = 1 << 16
+"""What is read of a file to recognise it; a block of zstd mostly fits."""
+
+_MOST_KNOWN = 64
 _LEFTOVER_SUFFIXES = (".tmp", ".crc", ".sweephand-index")
 _LEFTOVER_NAMES = ("_SUCCESS",)
 _OF_DESKTOPS = ("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx")
@@ -74,6 +78,27 @@ class SourceFile(ABC):
         self.read_into(offset, out[:size])
         return out
 
+    def head(self, size: int) -> bytes:
+        """Return the first bytes, as many as there are.
+
+        Whoever looks at a file asks for `FIRST_BYTES`, and those who open it need not read.
+        """
+        size = min(size, self.size)
+        known = _first_bytes.get(self, b"") if self.is_settled else b""
+        if size <= len(known):
+            return known[:size]
+        found = self.fetch(0, size).tobytes()
+        if size == min(self.size, FIRST_BYTES) and self.is_settled:
+            while len(_first_bytes) >= _MOST_KNOWN:
+                _first_bytes.pop(next(iter(_first_bytes)), None)
+            _first_bytes[self] = found
+        return found
+
+    @property
+    def is_settled(self) -> bool:
+        """True if another content would have another tag."""
+        return True
+
     def _check_end(self, offset: int, size: int) -> None:
         if size > self.size - offset:
             raise DataError(
@@ -100,6 +125,9 @@ class SourceFile(ABC):
     def identity(self) -> object:
         """Identity of the file under any name."""
         return self.spec
+
+
+_first_bytes: dict[SourceFile, bytes] = {}  # of those that were looked at last
 
 
 @dataclass(frozen=True)

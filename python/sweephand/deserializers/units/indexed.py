@@ -450,7 +450,7 @@ class IndexedDeserializer(SelfDescribed):
 
     def _refuse_pointer(self, file: SourceFile) -> None:
         if file.size < _MOST_POINTER and not self.is_resident:
-            refuse_pointer(file.read(0, file.size).tobytes(), file.path)
+            refuse_pointer(file.head(file.size), file.path)
 
     def _scan(self, file: SourceFile, advance: Advance) -> Scan:
         self._refuse_pointer(file)

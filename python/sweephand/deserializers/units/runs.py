@@ -60,7 +60,7 @@ class KnownRows:
 
 
 @dataclass(frozen=True)
-class Run:
+class RowRun:
     """Rows of a file that are read together.
 
     Attributes
@@ -86,6 +86,10 @@ class Run:
         return self.end - self.begin
 
 
+ReadRun = tuple[RowRun, int, list[ColumnData] | None]
+"""Rows, about their memory, and their streams that were read; None if they are lost."""
+
+
 class RunDeserializer(IndexedDeserializer):
     """Serve rows that a format counts, and reads run by run."""
 
@@ -96,7 +100,7 @@ class RunDeserializer(IndexedDeserializer):
         """Return what is known of the rows of a file before they are read."""
 
     @abstractmethod
-    def read_rows(self, run: Run) -> Columns:
+    def read_rows(self, run: RowRun) -> Columns:
         """Read rows: a column of each stream, and the faults of rows that are blank in them.
 
         Raises
@@ -119,18 +123,18 @@ class RunDeserializer(IndexedDeserializer):
             or (found.kinds[name].is_ragged and name not in found.lengths)
         ]
         units = scan.facts["units"] = [0]
-        lengths: dict[str, list[NDArray[np.int64]]] = {name: [] for name in unread}
+        lengths: dict[str, list[NDArray[np.integer]]] = {name: [] for name in unread}
         for part, num_bytes, columns in self._read_all(file, found, unread, scan):
             units.append(part.end)
             scan.rows.append(len(part))
             scan.num_bytes.append(num_bytes)
-            for name, column in zip(unread, columns or [None] * len(unread), strict=True):
-                if column is None:
+            for at, name in enumerate(unread):
+                if columns is None:
                     lengths[name].append(np.zeros(len(part), np.int64))
                     continue
-                lengths[name].append(column.lengths)
-                if name not in found.kinds and column.num_samples:
-                    scan.kinds[name] = SampleType.of(column)
+                lengths[name].append(columns[at].lengths)
+                if name not in found.kinds and columns[at].num_samples:
+                    scan.kinds[name] = SampleType.of(columns[at])
             advance(file.size * len(part) // int(found.borders[-1]))
         for name in self.definitions:
             if name not in scan.kinds or scan.kinds[name].is_ragged:
@@ -140,11 +144,13 @@ class RunDeserializer(IndexedDeserializer):
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read the rows of units."""
         units, streams = facts["units"], list(self.definitions)
-        return self.read_rows(Run(file, facts, units[begin], units[end], streams, self.kinds))
+        return self.read_rows(
+            RowRun(file, facts, units[begin], units[end], streams, self.kinds)
+        )
 
     def _read_all(
         self, file: SourceFile, found: KnownRows, unread: Sequence[str], scan: UnitScan
-    ) -> Iterator[tuple[Run, int, list[ColumnData] | None]]:
+    ) -> Iterator[ReadRun]:
         """Read the units of a file, with the memory of each; what is lost has no columns."""
         borders = np.asarray(found.borders, np.int64)
         is_filled = np.diff(borders) > 0
@@ -155,9 +161,9 @@ class RunDeserializer(IndexedDeserializer):
         is_lost[scan.damaged_rows] = True
         is_measured = np.isscalar(found.run_bytes) and len(unread) == len(self.definitions)
 
-        def read(first: int, stop: int) -> Iterator[tuple[Run, int, list[ColumnData] | None]]:
+        def read(first: int, stop: int) -> Iterator[ReadRun]:
             begin, end = borders[[first, stop]].tolist()
-            run = Run(file, found.facts, begin, end, unread, scan.kinds)
+            run = RowRun(file, found.facts, begin, end, unread, scan.kinds)
             num_bytes = int(starts[stop] - starts[first])
             columns: list[ColumnData] | None = None
             try:

@@ -25,7 +25,7 @@ from sweephand.extend import (
     LocalFile,
     OptionalModule,
     RowIds,
-    Run,
+    RowRun,
     RunDeserializer,
     SourceFile,
     StreamsLike,
@@ -128,7 +128,7 @@ class ArrayRecordDeserializer(RunDeserializer):
             return KnownRows([0], faults=[(error, None)])
         return KnownRows([*range(0, count, group), count], file.size * group / max(1, count))
 
-    def read_rows(self, run: Run) -> Columns:
+    def read_rows(self, run: RowRun) -> Columns:
         """Read records."""
         run.file.check_unchanged()  # the package opens it by its name
         payload = make_payload(self._payload, self.definitions, self.fields, run.kinds)

@@ -29,8 +29,8 @@ from sweephand.extend import (
     KnownRows,
     Ledger,
     RowIds,
+    RowRun,
     RowTable,
-    Run,
     RunDeserializer,
     SampleType,
     SourceFile,
@@ -114,10 +114,14 @@ class ArrayUnits(RunDeserializer):
             known.lengths = lengths
         return known
 
-    def read_rows(self, run: Run) -> Columns:
+    def read_rows(self, run: RowRun) -> Columns:
         """Read sequences of one group."""
+        columns = []
         with self._opened(run.file) as group:
-            return [self._read(group, name, run) for name in run.streams], {}
+            for name in run.streams:
+                with self._located(run.file, name):
+                    columns.append(self._read(group, name, run))
+        return columns, {}
 
     def make_reader(
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
@@ -137,17 +141,22 @@ class ArrayUnits(RunDeserializer):
 
     @contextmanager
     def _opened(self, file: SourceFile) -> Iterator[ArrayGroup]:
-        """Open a group; its library's errors on damaged bytes become DataError."""
+        with self._located(file), self.open_group(file) as group:
+            yield group
+
+    @contextmanager
+    def _located(self, file: SourceFile, stream: str | None = None) -> Iterator[None]:
+        """Raise a library's errors on damaged bytes as DataError."""
         try:
-            with self.open_group(file) as group:
-                yield group
+            yield
         except (DataError, ConnectionError, TimeoutError):
             raise
-        except Exception as error:  # damaged bytes make libraries raise a dozen kinds
+        except Exception as error:  # of a dozen kinds
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             file.check_unchanged()
-            raise DataError(f"it cannot be read: {error}", file.path) from error
+            reason = f"it cannot be read: {error}"
+            raise DataError(reason, file.path, stream=stream) from error
 
     def _find(self, group: ArrayGroup, name: str, file: SourceFile) -> StoredStream:
         """Return the array that a stream is."""
@@ -177,7 +186,7 @@ class ArrayUnits(RunDeserializer):
         starts = largest.starts(min(_UNIT_BYTES, chunks.CHUNK_BYTES))
         return np.unique(np.concatenate([[0], starts, [count]])).astype(np.int64)
 
-    def _read(self, group: ArrayGroup, name: str, run: Run) -> ColumnData:
+    def _read(self, group: ArrayGroup, name: str, run: RowRun) -> ColumnData:
         """Return sequences of a stream."""
         first, stop = run.begin, run.end
         path = self.fields[name]

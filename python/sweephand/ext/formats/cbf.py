@@ -29,7 +29,7 @@ from sweephand.extend import (
     Keep,
     KnownRows,
     RowIds,
-    Run,
+    RowRun,
     RunDeserializer,
     SampleType,
     SourceFile,
@@ -111,7 +111,7 @@ class CBFDeserializer(RunDeserializer):
         kinds = {name: types[field] for name, field in self.fields.items()}
         return KnownRows(header.first_rows, np.diff(header.bounds), kinds)
 
-    def read_rows(self, run: Run) -> Columns:
+    def read_rows(self, run: RowRun) -> Columns:
         """Read chunks, and return the wanted streams of each in their order."""
         header = _read_header(run.file)
         wanted = [self.fields[name] for name in run.streams]
@@ -119,9 +119,9 @@ class CBFDeserializer(RunDeserializer):
         is_in = (begins >= run.begin) & (ends <= run.end) & (begins < ends)
         parts = []
         for at in np.flatnonzero(is_in).tolist():
-            place = header.bounds[at : at + 2].tolist()
+            place, end = header.bounds[at : at + 2].tolist()
             first, count = int(begins[at]), int(ends[at] - begins[at])
-            chunk = _ChunkReader(run.file, *place, first)
+            chunk = _ChunkReader(run.file, place, end, first)
             chunk.skip_lengths(count)
             found = {
                 one.name: chunk.read(one, count, one.name in wanted) for one in header.streams

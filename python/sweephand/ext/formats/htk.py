@@ -43,9 +43,10 @@ from sweephand.extend import (
     Index,
     Keep,
     KnownRows,
+    Look,
     OpenContext,
     PathLike,
-    Run,
+    RowRun,
     RunDeserializer,
     SampleType,
     SelfDescribed,
@@ -53,12 +54,10 @@ from sweephand.extend import (
     StreamsLike,
     Wanted,
     brief,
-    bytes_at,
     check_int,
     empty_corpus,
     find_files,
     guarded,
-    head_of,
     is_url,
     join,
     offsets_of,
@@ -262,7 +261,7 @@ class _Features(RunDeserializer):
             facts={"kind": header.kind, "period": header.period},
         )
 
-    def read_rows(self, run: Run) -> Columns:
+    def read_rows(self, run: RowRun) -> Columns:
         """Read utterances, adjacent ones with a single read."""
         file = run.file
         header, scale = self._header(file)
@@ -344,9 +343,9 @@ def _runs(firsts: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[tuple[i
 
 
 def _read_header(file: SourceFile) -> HtkHeader:
-    head = file.read(0, min(file.size, HTK_HEADER_BYTES))
+    head = file.head(HTK_HEADER_BYTES)
     try:
-        return parse_header(head.tobytes(), file.size)
+        return parse_header(head, file.size)
     except DataError as error:
         raise error.within(file=file.path) from None
 
@@ -355,15 +354,15 @@ def _is_list(path: AnyPath) -> bool:
     return path.suffix.lower() == ".scp"
 
 
-def is_htk(path: AnyPath) -> bool:
+def is_htk(look: Look) -> bool:
     """Return True if a file is a list, by its name, or holds features, by its header."""
-    head = head_of(path, HTK_HEADER_BYTES)
-    if _is_list(path):
+    head = look.head[:HTK_HEADER_BYTES]
+    if look.file is None or _is_list(look.path):
         return bool(head)
     if b"\0" not in head or len(head) < HTK_HEADER_BYTES:
         return False
     try:
-        header = parse_header(head, bytes_at(path) or 0)
+        header = parse_header(head, look.file.size)
     except DataError:
         return False
     return header.num_frames > 0 and header.period > 0
@@ -497,7 +496,7 @@ def is_features(file: SourceFile) -> bool:
     """
     if not file.size:
         return not file.name.lower().endswith(".scp")
-    return b"\0" in file.read(0, min(file.size, HTK_HEADER_BYTES)).tobytes()
+    return b"\0" in file.head(HTK_HEADER_BYTES)
 
 
 def without_suffix(path: str) -> str:

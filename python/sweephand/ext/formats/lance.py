@@ -21,16 +21,16 @@ import numpy as np
 
 from sweephand import DataError, StreamDefs
 from sweephand.extend import (
-    AnyPath,
     ArrowUnits,
     Columns,
     FileList,
     Keep,
     KnownRows,
     Ledger,
+    Look,
     OptionalModule,
     RowIds,
-    Run,
+    RowRun,
     RunDeserializer,
     SourceFile,
     StoredCorpus,
@@ -181,7 +181,7 @@ class LanceDeserializer(ArrowUnits, RunDeserializer):
         borders = np.append(np.arange(0, num_rows, step), num_rows)
         return KnownRows(borders, (np.diff(borders) * row_bytes).astype(np.int64), kinds)
 
-    def read_rows(self, run: Run) -> Columns:
+    def read_rows(self, run: RowRun) -> Columns:
         """Read rows of a fragment."""
         run.file.check_unchanged()  # Lance opens it by its name
         batches = self._read(run.file, run.begin, run.end, run.streams)
@@ -212,9 +212,9 @@ class LanceDeserializer(ArrowUnits, RunDeserializer):
         return list(dict.fromkeys(outer))
 
 
-def is_lance(path: AnyPath) -> bool:
+def is_lance(look: Look) -> bool:
     """Return True if a folder is a table."""
-    return path.is_dir() and (path / "_versions").is_dir() and (path / "data").is_dir()
+    return {"_versions/", "data/"} <= {*look.names}
 
 
 @contextmanager

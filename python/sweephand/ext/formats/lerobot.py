@@ -28,15 +28,15 @@ from numpy.typing import NDArray
 
 from sweephand import DataError, ParquetDeserializer, StaleError, StreamDef, StreamDefs
 from sweephand.extend import (
-    AnyPath,
     ColumnData,
     Columns,
     FileList,
     Keep,
     KnownRows,
+    Look,
     OptionalModule,
     PathLike,
-    Run,
+    RowRun,
     RunDeserializer,
     SampleType,
     SourceFile,
@@ -221,13 +221,15 @@ class LeRobotDeserializer(RunDeserializer):
                 found[name] = replace(rows[name], is_ragged=True)
         return found
 
-    def read_rows(self, run: Run) -> Columns:
+    def read_rows(self, run: RowRun) -> Columns:
         """Read row groups as episodes."""
         file = run.file
         begin, end = self._spans[file.path]
         first, stop = begin + run.begin, begin + run.end
-        frames = offsets_of(self._episodes.lengths[begin:end])[[run.begin, run.end]].tolist()
-        rows = Run(file, {}, *frames, list(self._rows.definitions), self._rows.kinds)
+        frames = offsets_of(self._episodes.lengths[begin:end])
+        first_row, last_row = frames[[run.begin, run.end]].tolist()
+        own_streams = list(self._rows.definitions)
+        rows = RowRun(file, {}, first_row, last_row, own_streams, self._rows.kinds)
         (*own, numbers), wrong_rows = self._rows.read_rows(rows)
         lengths = self._episodes.lengths[first:stop]
         offsets = offsets_of(lengths)
@@ -267,9 +269,9 @@ class LeRobotDeserializer(RunDeserializer):
         return column_of_bytes([self._episodes.tasks[one][0].encode() for one in episodes])
 
 
-def is_lerobot(path: AnyPath) -> bool:
+def is_lerobot(look: Look) -> bool:
     """Return True if a folder is a data set of LeRobot, of whatever version."""
-    info = path / "meta" / "info.json"
+    info = look.path / "meta" / "info.json"
     if not isinstance(info, Path) or not info.is_file():
         return False
     try:

@@ -30,6 +30,7 @@ from sweephand.extend import (
     Gather,
     InflatedFile,
     Keep,
+    Look,
     RecordDeserializer,
     RowIds,
     SampleType,
@@ -228,9 +229,9 @@ def _index_at(path: AnyPath) -> AnyPath:
     return path if path.name == "index.json" else path / "index.json"
 
 
-def is_mds(path: AnyPath) -> bool:
+def is_mds(look: Look) -> bool:
     """Return True if a folder, or its index, is of shards in this format."""
-    index = _index_at(path)
+    index = _index_at(look.path)
     if not index.is_file():
         return False
     return _says_mds(head_of(index, 4096)) or _says_mds(read_file(index))

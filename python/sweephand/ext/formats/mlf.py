@@ -36,7 +36,7 @@ from sweephand.extend import (
     KnownRows,
     Ledger,
     PathLike,
-    Run,
+    RowRun,
     RunDeserializer,
     SampleType,
     SourceFile,
@@ -200,7 +200,7 @@ class HTKMLFDeserializer(RunDeserializer):
             },
         )
 
-    def read_rows(self, run: Run) -> Columns:
+    def read_rows(self, run: RowRun) -> Columns:
         """Repeat the class of every run for its frames; all of it is in the index."""
         assert self._runs is not None
         num_runs, frames, classes = self._runs.of_rows(run)
@@ -387,7 +387,7 @@ class _Runs:
         self._row_runs = row_runs
         self.names = _names_in(index)
 
-    def of_rows(self, run: Run) -> list[NDArray[Any]]:
+    def of_rows(self, run: RowRun) -> list[NDArray[Any]]:
         """Return the runs of each utterance, and of each run its frames and its class."""
         rows = self._rows[run.file.path] + np.array([run.begin, run.end])
         runs = self._row_runs[rows]

@@ -27,7 +27,7 @@ ZARR = Format(
     "Zarr",
     f"{_OURS}.zarr_stores:open_stores",
     holds=r"zarr\.json|\.zgroup|\.zarray",
-    confirm=f"{_OURS}.zarr_stores:metadata_at",
+    confirm=f"{_OURS}.zarr_stores:is_zarr",
     joins_folders=True,
     before="pictures",
 )

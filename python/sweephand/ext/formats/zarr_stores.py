@@ -27,6 +27,7 @@ from sweephand.extend import (
     AnyPath,
     FileList,
     Files,
+    Look,
     OptionalModule,
     PathLike,
     RemotePath,
@@ -142,6 +143,11 @@ class ZarrStore(SourceFile):
         """Raise StaleError if the metadata are not those that were read first."""
         if _store_at(self.root).tag != self.tag:
             raise StaleError("the metadata of the store changed since it was opened", self.path)
+
+
+def is_zarr(look: Look) -> bool:
+    """Return True if a folder is a store."""
+    return metadata_at(look.path) is not None
 
 
 def metadata_at(path: AnyPath) -> AnyPath | None:

@@ -33,6 +33,7 @@ from sweephand.ext.tfds.splits import Split, SplitLike
 from sweephand.extend import (
     AnyPath,
     Keep,
+    Look,
     StreamsLike,
     Wanted,
     check_keep,
@@ -46,11 +47,12 @@ _INFO = "dataset_info.json"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
-def is_dataset(path: AnyPath) -> bool:
+def is_dataset(look: Look) -> bool:
     """Return True if a path is the folder of a version, or holds such folders."""
-    if (path / _INFO).exists():
+    path = look.path
+    if _INFO in look.names:
         return True
-    return path.is_dir() and bool(_versions_in(path) or _configs_in(path))
+    return look.is_dir and bool(_versions_in(path) or _configs_in(path))
 
 
 def newest_version(folder: AnyPath) -> AnyPath:
