@@ -156,6 +156,7 @@ from sweephand.minibatch.share import Share as Share
 from sweephand.run import records as records
 from sweephand.run.locks import FileLock as FileLock
 from sweephand.run.records import AppendedFile as AppendedFile
+from sweephand.run.strict_json import of_json as of_json
 from sweephand.run.strict_json import to_json as to_json
 from sweephand.run.writing import replaced_file as replaced_file
 from sweephand.run.writing import writing as writing
@@ -179,8 +180,8 @@ from sweephand.train.arguments import check_kind as check_kind
 from sweephand.train.arguments import check_path as check_path
 from sweephand.train.arguments import check_source as check_source
 from sweephand.train.checkpoint.read_state import check_keys as check_keys
+from sweephand.train.checkpoint.read_state import decode as decode
 from sweephand.train.checkpoint.read_state import read_count as read_count
-from sweephand.train.checkpoint.read_state import read_text as read_text
 from sweephand.train.checkpoint.read_state import reading as reading
 from sweephand.train.checkpoint.safetensors_file import HashingSink as HashingSink
 from sweephand.train.checkpoint.safetensors_file import SavedFile as SavedFile
@@ -196,10 +197,10 @@ from sweephand.train.session.settings import FrequencySpec as FrequencySpec
 from sweephand.train.session.training_run import Activity as Activity
 from sweephand.train.session.training_run import GoBack as GoBack
 from sweephand.train.session.training_run import TrainingRun as TrainingRun
-from sweephand.train.trainer.parameter_digest import file_of_tensors as file_of_tensors
 from sweephand.train.trainer.trained_model import Data as Data
 from sweephand.train.trainer.trained_model import PartNorms as PartNorms
 from sweephand.train.trainer.trained_model import find_losses as find_losses
 from sweephand.train.trainer.trained_model import noise_quotient as noise_quotient
+from sweephand.train.trainer.trainer_state import file_of_tensors as file_of_tensors
 from sweephand.train.trainer.workers import Workers as Workers
 from sweephand.train.trainer.workers import on_first as on_first

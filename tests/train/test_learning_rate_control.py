@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
 
 import sweephand as sh
+from sweephand.train.checkpoint.read_state import decode
 from sweephand.train.session.learning_rate_control import LearningRateControl, RateController
 
 NAN = math.nan
@@ -44,34 +46,27 @@ class TestControlRule:
     def test_an_epoch_is_rejected_and_the_rate_changed_by_its_improvement(
         self, values: list[float], settings: dict[str, Any], decided: list[Any]
     ) -> None:
-        controller = RateController(LearningRateControl(**settings))
-        assert [tuple(controller.decide(value)) for value in values] == decided
+        controller, control = RateController(), LearningRateControl(**settings)
+        assert [tuple(controller.decide(value, control)) for value in values] == decided
 
     def test_rejections_in_a_row_multiply(self) -> None:
-        controller = RateController(LearningRateControl())
+        controller, control = RateController(), LearningRateControl()
         factors = []
         for value in (4.0, 5.0, 5.0, 3.0):
-            controller.decide(value)
+            controller.decide(value, control)
             factors.append(controller.factor)
         assert factors == [1.0, 0.618, 0.618**2, 1.0]
-
-    def test_a_rate_below_the_floor_is_too_low(self) -> None:
-        controller = RateController(LearningRateControl(min_learning_rate=0.01))
-        assert controller.is_too_low(0.009)
-        assert not controller.is_too_low(0.01)
-        assert RateController(LearningRateControl()).is_too_low(1e-13)
 
     @given(st.lists(st.sampled_from([1.0, 2.0, 3.0, NAN]), max_size=12), st.booleans())
     def test_a_restored_controller_goes_on_the_same(
         self, values: list[float], continue_reduce: bool
     ) -> None:
         settings = LearningRateControl(continue_reduce=continue_reduce)
-        controller = RateController(settings)
+        controller = RateController()
         for value in values:
-            fresh = RateController(settings)
-            fresh.load_state_dict(json.loads(json.dumps(controller.state_dict())))
-            assert fresh.decide(value) == controller.decide(value)
-            assert fresh.state_dict() == controller.state_dict()
+            fresh = decode(RateController, json.loads(json.dumps(asdict(controller))))
+            assert fresh.decide(value, settings) == controller.decide(value, settings)
+            assert fresh == controller
 
     @pytest.mark.parametrize(
         "settings",

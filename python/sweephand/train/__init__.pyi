@@ -49,5 +49,5 @@ from .session.session import training_session as training_session
 from .session.settings import CheckpointConfig as CheckpointConfig
 from .session.settings import CrossValidationConfig as CrossValidationConfig
 from .session.settings import TestConfig as TestConfig
-from .trainer.parameter_digest import parameter_digest as parameter_digest
 from .trainer.trainer import Trainer as Trainer
+from .trainer.trainer_state import parameter_digest as parameter_digest

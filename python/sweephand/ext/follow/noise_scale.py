@@ -9,8 +9,7 @@ from sweephand.extend import (
     PartNorms,
     check_decay,
     check_int,
-    check_keys,
-    check_number,
+    decode,
     noise_quotient,
     reading,
 )
@@ -97,9 +96,8 @@ class GradientNoiseScale(Observer):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a state, or raise StateError; an empty one starts afresh."""
         state = state or {"variance": 0.0, "gradient": 0.0}
-        check_keys("a noise scale", state, self.state())
         with reading("a noise scale"):
-            values = [check_number(name, state[name]) for name in ("variance", "gradient")]
+            values = [decode(float, state[name], name) for name in ("variance", "gradient")]
             if not all(map(math.isfinite, values)):
                 raise ValueError(f"variance and gradient must be finite, got {values}")
         self._variance, self._gradient = values

@@ -1,17 +1,16 @@
 """States as JSON holds them, and their checked reading: a malformed one raises `StateError`."""
 
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
-from typing import Any, TypeVar
+from dataclasses import fields, is_dataclass
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from sweephand.base.checks import check_int, check_number
+from sweephand.base.checks import check_flag, check_int, check_number
 from sweephand.errors import StateError
-
-T = TypeVar("T")
 
 
 @contextmanager
@@ -42,27 +41,39 @@ def read_count(name: str, value: object) -> int:
     return check_int(name, value, 0, 2**63)
 
 
-def read_counts(kind: type[T], state: Mapping[str, Any]) -> T:
-    """Make a dataclass of numbers: counts where its fields are ints, else a number or None."""
-    values: dict[str, Any] = {}
-    for field in fields(kind):  # type: ignore[arg-type]
-        value = state[field.name]
-        if field.type in (int, "int"):
-            values[field.name] = read_count(field.name, value)
-        else:
-            values[field.name] = None if value is None else check_number(field.name, value)
-    return kind(**values)
+def decode(kind: Any, value: Any, name: str = "it") -> Any:
+    """Return a value of a type that `asdict` and JSON have taken apart; the name is for errors.
 
-
-def read_optional(read: Callable[[str, object], T], name: str, value: object) -> T | None:
-    """Return None for None, and otherwise the value that is read."""
-    return None if value is None else read(name, value)
-
-
-def read_text(name: str, value: object) -> str:
-    """Return a str."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str, got {value!r}")
+    Types are dataclasses with such fields, numbers (an int is a count), flags, texts, lists,
+    tuples, mappings from text, literals, and any of these or None. What is of another type
+    raises TypeError, ValueError or KeyError: `reading` makes them a `StateError`.
+    """
+    outer, inner = get_origin(kind) or kind, get_args(kind)
+    if NoneType in inner:
+        return None if value is None else decode(inner[0], value, name)
+    if kind is int:
+        return read_count(name, value)
+    if kind is float:
+        return check_number(name, value)
+    if kind is bool:
+        return check_flag(name, value)
+    if kind is str or outer is Literal:
+        if not isinstance(value, str) or (inner and value not in inner):
+            wanted = " or ".join(map(repr, inner)) or "a str"
+            raise TypeError(f"{name} must be {wanted}, got {value!r:.100}")
+        return value
+    if is_dataclass(kind):
+        types = get_type_hints(kind)
+        names = [field.name for field in fields(kind)]
+        return outer(**{one: decode(types[one], value[one], one) for one in names})
+    if outer in (list, tuple):
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"{name} must be a list, got {value!r:.100}")
+        is_pair = outer is tuple and inner[-1] is not Ellipsis
+        kinds = inner if is_pair else inner[:1] * len(value)
+        return outer(decode(*pair, name) for pair in zip(kinds, value, strict=True))
+    if outer in (dict, Mapping):
+        return {key: decode(inner[1], one, f"{name}[{key!r}]") for key, one in value.items()}
     return value
 
 

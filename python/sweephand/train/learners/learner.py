@@ -8,7 +8,7 @@ from typing import Any
 
 from sweephand.base.checks import check_int, check_number
 from sweephand.source.schedules.schedule import Schedule, mean_gradient_rate, minibatch_momentum
-from sweephand.train.checkpoint.read_state import check_keys, read_counts, reading
+from sweephand.train.checkpoint.read_state import check_keys, decode, reading
 from sweephand.train.learners.hyperparameters import report_restored
 from sweephand.train.learners.schedules import (
     as_schedule,
@@ -53,7 +53,7 @@ class Clocks:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state; a malformed one raises and changes nothing."""
-        clocks = (read_counts(Clock, state[name]) for name in ("consumed", "applied"))
+        clocks = (decode(Clock, state[name], name) for name in ("consumed", "applied"))
         self.consumed, self.applied = clocks
 
 

@@ -13,7 +13,7 @@ from sweephand.source.schedules.formula import Formula
 from sweephand.source.schedules.schedule import Follows, FormulaSchedule, Schedule, StepSchedule
 from sweephand.source.schedules.spec import Spec, schedule_of
 from sweephand.train.arguments import check_decay, check_rate
-from sweephand.train.checkpoint.read_state import read_optional
+from sweephand.train.checkpoint.read_state import decode
 
 
 def learning_parameter_schedule(
@@ -339,7 +339,7 @@ def read_schedule(state: Mapping[str, Any]) -> Schedule[float]:
     """Return the schedule of a state, and raise if it is not possible."""
     if state["follows"] not in ("applied", "consumed"):
         raise ValueError(f"it holds the schedule {dict(state)}")
-    minibatch_size = read_optional(check_int, "minibatch_size", state["minibatch_size"])
+    minibatch_size = decode(int | None, state["minibatch_size"], "minibatch_size")
     if "formula" in state:
         formula = Formula.of_dict(state["formula"])
         return FormulaSchedule(formula, minibatch_size, state["follows"])
@@ -349,5 +349,5 @@ def read_schedule(state: Mapping[str, Any]) -> Schedule[float]:
     )
     if not steps:
         raise ValueError(f"it holds the schedule {dict(state)}")
-    epoch_size = read_optional(check_int, "epoch_size", state["epoch_size"])
+    epoch_size = decode(int | None, state["epoch_size"], "epoch_size")
     return StepSchedule(steps, epoch_size, minibatch_size, state["follows"])

@@ -3,11 +3,11 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
-from sweephand.base.checks import check_int, check_number
-from sweephand.train.checkpoint.read_state import read_counts
+from sweephand.base.checks import check_int
+from sweephand.train.checkpoint.read_state import decode
 
 RecordKind: TypeAlias = Literal["training", "summary", "validation", "test", "change", "event"]
 Figures: TypeAlias = Mapping[str, float | int | str]
@@ -182,19 +182,13 @@ class Averages:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the sums, as JSON can hold them."""
-        state = asdict(self)
-        if not self.others:
-            del state["others"]
-        return state
+        return asdict(self)
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> Self:
         """Return the averages of a state, or raise the error in it."""
-        found = read_counts(cls, {**state, "others": None})
-        others = state.get("others", {})
-        return replace(
-            found, others={name: check_number(name, others[name]) for name in others}
-        )
+        found: Self = decode(cls, state)
+        return found
 
 
 class PeriodicWriter(ABC):

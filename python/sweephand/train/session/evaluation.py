@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sweephand.base.checks import check_flag
 from sweephand.source.source import MinibatchSource
-from sweephand.train.checkpoint.read_state import read_optional, read_text
+from sweephand.train.checkpoint.read_state import decode
 from sweephand.train.session.minibatch_feed import Preempted
 from sweephand.train.session.settings import CrossValidationConfig, Frequency, TestConfig
 from sweephand.train.session.training_run import NEVER, Activity, TrainingRun
@@ -100,7 +99,7 @@ class Validation(Activity):
 
     def load_session_state(self, state: Mapping[str, Any]) -> None:
         """Continue from a state."""
-        self.ended = read_optional(read_text, "ended", state["ended"])
+        self.ended = decode(str | None, state["ended"], "ended")
 
     def _evaluate(self) -> Evaluation | None:
         """Return the averages over the validation data; None if there are none."""
@@ -140,4 +139,4 @@ class FinalTest(Activity):
 
     def load_session_state(self, state: Mapping[str, Any]) -> None:
         """Continue from a state."""
-        self.run.is_tested = check_flag("is_tested", state["is_tested"])
+        self.run.is_tested = decode(bool, state["is_tested"], "is_tested")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from sweephand.base.checks import check_flag, check_number
-from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
+from sweephand.train.checkpoint.read_state import decode, reading
 from sweephand.train.session.evaluation import Validation
 from sweephand.train.session.saving import MemorySaving
 from sweephand.train.session.settings import Frequency
@@ -82,31 +82,22 @@ class Decision(NamedTuple):
     ends_training: bool
 
 
+@dataclass
 class RateController:
-    """Decides about the learning rate, epoch by epoch.
+    """Decides about the learning rate, epoch by epoch."""
 
-    Attributes
-    ----------
-    previous : float
-        The value of the last accepted epoch; infinite before the first.
-    factor : float
-        What rates were multiplied by since that epoch.
-    """
-
-    def __init__(self, settings: LearningRateControl) -> None:
-        self._settings = settings
-        self._is_reducing = False
-        self.previous = math.inf
-        self.factor = 1.0
+    previous: float = math.inf  # the value of the last accepted epoch
+    factor: float = 1.0  # what rates were multiplied by since that epoch
+    is_reducing: bool = False  # after every epoch
 
     def note(self, value: float) -> None:
         """Accept an epoch without a decision, while the schedules still set the rate."""
         if not math.isnan(value):
             self.previous = value
 
-    def decide(self, value: float) -> Decision:
+    def decide(self, value: float, settings: LearningRateControl) -> Decision:
         """Return the decision for the value of an epoch."""
-        settings, previous = self._settings, self.previous
+        previous = self.previous
         is_first = math.isinf(previous)
         improvement = math.inf if is_first else previous - value
         is_nan = math.isnan(value)
@@ -116,10 +107,10 @@ class RateController:
         is_rejected = settings.load_best and (is_nan or improvement < 0)
         factor = 1.0
         ends = False
-        if is_failing or self._is_reducing:
+        if is_failing or self.is_reducing:
             factor = REDUCTION
-            ends = is_failing and self._is_reducing
-            self._is_reducing = settings.continue_reduce
+            ends = is_failing and self.is_reducing
+            self.is_reducing = settings.continue_reduce
         elif not is_first and improvement > settings.increase_if_improve_more_than * previous:
             factor = INCREASE
         if not is_rejected:
@@ -127,25 +118,16 @@ class RateController:
         self.factor = self.factor * factor if is_rejected else 1.0
         return Decision(is_rejected, factor, ends)
 
-    def is_too_low(self, rate: float) -> bool:
-        """Return True if a rate ends training."""
-        return rate < max(self._settings.min_learning_rate, LOWEST_RATE)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return its state, as JSON can hold it."""
-        return {
-            "previous": self.previous,
-            "factor": self.factor,
-            "is_reducing": self._is_reducing,
-        }
+@dataclass(frozen=True)
+class Steering:
+    """State of the control of rates, as checkpoints of a session hold it."""
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state, or raise StateError."""
-        with reading("learning-rate control"):
-            previous = check_number("previous", state["previous"])
-            factor = check_number("factor", state["factor"])
-            self._is_reducing = check_flag("is_reducing", state["is_reducing"])
-        self.previous, self.factor = previous, factor
+    control: RateController
+    accepted: int | None  # the checkpoint of the last accepted epoch
+    is_to_accept: bool
+    first_rate: float
+    ended: str | None
 
 
 class RateControl(Activity):
@@ -168,13 +150,13 @@ class RateControl(Activity):
             check_steerable(run.trainer)
         self._validation = validation
         self._saving = saving
-        self._controller = RateController(settings or LearningRateControl())
-        self._keeps_best = settings is not None and settings.load_best
+        self._settings = settings or LearningRateControl(load_best=False)
+        self._controller = RateController()
 
     def begin(self) -> None:
         """Look for the last accepted epoch; without any, accept the present moment."""
         saving, run = self._saving, self.run
-        if not self._keeps_best:
+        if not self._settings.load_best:
             run.accepted = None
         elif not saving.has_accepted:
             self.run.announce(
@@ -183,7 +165,7 @@ class RateControl(Activity):
             run.accepted = None
         if math.isnan(self.run.first_rate):
             self.run.first_rate = self.run.rate
-        saving.is_to_accept |= self._keeps_best and run.accepted is None
+        saving.is_to_accept |= self._settings.load_best and run.accepted is None
 
     def act(self) -> None:
         """Judge the epoch that has ended."""
@@ -193,42 +175,34 @@ class RateControl(Activity):
             self._decide(value)
         else:
             self._controller.note(value)
-            self._saving.is_to_accept = self._keeps_best
+            self._saving.is_to_accept = self._settings.load_best
 
     def outlive(self, error: FloatingPointError) -> None:
         """Go back from a loss that is not finite, or raise the error if that is impossible."""
-        if not (self._keeps_best and self.run.has_last_rates):
+        if not (self._settings.load_best and self.run.has_last_rates):
             raise error
         self.run.announce(str(error))
         self._decide(math.nan)
 
     def session_state(self) -> dict[str, Any]:
         """Return its state, as JSON can hold it."""
-        accepted = self.run.accepted
-        steering = {
-            "control": self._controller.state_dict(),
-            "accepted": accepted if isinstance(accepted, int) else None,
-            "is_to_accept": self._saving.is_to_accept,
-            "first_rate": self.run.first_rate,
-            "ended": self.ended,
-        }
-        return {"steering": steering}
+        accepted = self.run.accepted if isinstance(self.run.accepted, int) else None
+        is_to_accept, first_rate = self._saving.is_to_accept, self.run.first_rate
+        control = self._controller
+        steering = Steering(control, accepted, is_to_accept, first_rate, self.ended)
+        return {"steering": asdict(steering)}
 
     def load_session_state(self, state: Mapping[str, Any]) -> None:
         """Continue from a state, or raise StateError."""
-        with reading("a session"):
-            steering = state["steering"]
-            accepted = read_optional(read_count, "accepted", steering["accepted"])
-            is_to_accept = check_flag("is_to_accept", steering["is_to_accept"])
-            first_rate = check_number("first_rate", steering["first_rate"])
-            ended = read_optional(read_text, "ended", steering["ended"])
-            self._controller.load_state_dict(steering["control"])
-        self.run.accepted, self._saving.is_to_accept = accepted, is_to_accept
-        self.run.first_rate, self.ended = first_rate, ended
+        with reading("learning-rate control"):
+            steering: Steering = decode(Steering, state["steering"])
+        self._controller = steering.control
+        self.run.accepted, self._saving.is_to_accept = steering.accepted, steering.is_to_accept
+        self.run.first_rate, self.ended = steering.first_rate, steering.ended
 
     def _decide(self, value: float) -> None:
         """Accept or reject an epoch, and change the rates."""
-        decision = self._controller.decide(value)
+        decision = self._controller.decide(value, self._settings)
         factor = decision.factor
         if decision.is_rejected:
             self.run.restore(self._saving.recall())
@@ -237,11 +211,11 @@ class RateControl(Activity):
             seen = self.run.count("sample")
             self.run.announce(f"the loss {value:g} is rejected: back to {seen} samples")
         else:
-            self._saving.is_to_accept = self._keeps_best
+            self._saving.is_to_accept = self._settings.load_best
         self.run.multiply_rates(factor)
         if decision.ends_training:
             self.ended = "the loss stopped improving a second time"
-        elif self._controller.is_too_low(self.run.rate):
+        elif self.run.rate < max(self._settings.min_learning_rate, LOWEST_RATE):
             self.ended = f"the learning rate {self.run.rate:g} is below its floor"
 
 

@@ -10,15 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sweephand.base.checks import check_flag, check_int, check_number
+from sweephand.base.checks import check_int
 from sweephand.errors import ArgumentTypeError, StateError
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.schedules.schedule import Schedule, StepSchedule
 from sweephand.source.schedules.spec import Spec, minibatch_size_schedule
 from sweephand.source.source import MinibatchSource
 from sweephand.train.checkpoint.read_state import (
-    read_count,
-    read_optional,
+    decode,
     reading,
 )
 from sweephand.train.checkpoint.snapshot import Snapshot
@@ -315,9 +314,9 @@ class TrainingRun:
             )
         with reading("a run"):
             run = state["run"]
-            size = read_optional(check_int, "size", run["size"])
-            has_label = check_flag("has_label_per_sequence", run["has_label_per_sequence"])
-            validated = _read_validated(run["validated"])
+            size = decode(int | None, run["size"], "size")
+            has_label = decode(bool, run["has_label_per_sequence"], "has_label_per_sequence")
+            validated = decode(tuple[int, float] | None, run["validated"], "validated")
             self._restore_source_and_trainer(snapshot)
             for activity in self.activities:
                 if activity.name:
@@ -339,7 +338,7 @@ class TrainingRun:
         self.restore(snapshot)
         with reading("a session"):
             state = snapshot.state["session"]
-            self.feed.begin_at(read_count("seconds", state["seconds"]))
+            self.feed.begin_at(decode(int, state["seconds"], "seconds"))
             for activity in self.activities:
                 activity.load_session_state(state)
 
@@ -372,13 +371,6 @@ class TrainingRun:
                 yield
         finally:
             self.restore(before)
-
-
-def _read_validated(state: Any) -> tuple[int, float] | None:
-    if state is None:
-        return None
-    step, loss = state
-    return read_count("a step", step), check_number("a loss", loss)
 
 
 @dataclass(frozen=True)

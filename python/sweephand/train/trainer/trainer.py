@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-from uuid import uuid4
 
 from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.train.arguments import check_kind, check_path
-from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, FolderLock, find
-from sweephand.train.checkpoint.snapshot import Snapshot, Stateful, check_json
-from sweephand.train.learners.hyperparameters import Restored, check_restored
+from sweephand.train.arguments import check_kind
+from sweephand.train.checkpoint.snapshot import Stateful
 from sweephand.train.learners.learner import Clock
 from sweephand.train.progress.observer import Observer
 from sweephand.train.progress.record import Figures, ProgressWriter, RecordKind, Step
 from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel
 from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
-from sweephand.train.trainer.trainer_state import TrainerState
-from sweephand.train.trainer.workers import on_first
+from sweephand.train.trainer.trainer_state import ResumableTrainer
 
 DEFAULT_LABEL_STREAM = "labels"
 
@@ -55,145 +48,13 @@ def count_label_samples(minibatch: Data, label_stream: str | StreamInfo) -> int:
     return len(labels) if counted is None else counted
 
 
-class Checkpoints:
-    """Saves a trainer, and restores it."""
-
-    _model: TrainedModel
-    _reporter: StepReporter
-    _run_id: str
-    _state: TrainerState
-    _stopwatch: Stopwatch
-
-    @property
-    def writers(self) -> list[Any]:
-        """The progress writers, ledgers and receipts that this worker reports to."""
-        return [observer.writer for observer in self._reporter.observers]
-
-    def reporting_also_to(
-        self, *calls: Callable[[Step], object]
-    ) -> AbstractContextManager[None]:
-        """Call these with each step inside, beside the progress writers."""
-        return self._reporter.reporting_also_to(calls)
-
-    def reporting_only_to(
-        self, *calls: Callable[[Step], object]
-    ) -> AbstractContextManager[None]:
-        """Call only these with each step inside; afterwards as if nothing had been reported."""
-        return self._reporter.reporting_only_to(calls)
-
-    def await_step(self) -> None:
-        """Wait for the results of the last step, and report them to the writers."""
-        self._reporter.await_step()
-
-    def save_checkpoint(
-        self, path: str | Path, external_state: dict[str, Any] | None = None
-    ) -> None:
-        """Save everything but the source's position, and return when it is durable.
-
-        Parameters
-        ----------
-        path : path
-            The folder that checkpoints are kept in, whatever its name: ``"m.ckpt"`` is one too.
-            When the new one has been read back, older ones are removed that this trainer saved,
-            or the run whose newest one it has restored.
-        external_state : dict, optional
-            Any value that JSON can hold; `restore_from_checkpoint` returns it.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written, or another run is saving there; older ones stay.
-        TypeError
-            If JSON cannot hold a state.
-        """
-        check_path("path", path)
-        check_json("external_state", external_state)
-        snapshot = self.capture()
-        snapshot.state["external"] = external_state
-        store = CheckpointStore(Path(path).expanduser(), run=self._run_id)
-
-        def write() -> None:
-            with FolderLock(store.folder):
-                store.write(store.next_number(), snapshot.contents())
-
-        on_first(self._model.workers, write)
-
-    def restore_from_checkpoint(
-        self, path: str | Path, *, hyperparameters: Restored = "checkpoint"
-    ) -> Any:
-        """Continue from a checkpoint, and return its external state.
-
-        Parameters
-        ----------
-        path : path
-            A folder of checkpoints, of which the newest is taken, or one checkpoint.
-        hyperparameters : {"checkpoint", "given"}
-            Which hold from here on, as for `CheckpointConfig`.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is none.
-        StateError
-            If all are damaged, or it is of another model or other learners.
-        """
-        check_path("path", path)
-        check_restored(hyperparameters)
-        checkpoint = find(Path(path).expanduser())
-        if checkpoint is None:
-            raise FileNotFoundError(f"there is no checkpoint in {path}")
-        snapshot = Snapshot.read(checkpoint, self._model, hyperparameters)
-        self.restore(snapshot)
-        if checkpoint.run is not None and checkpoint.folder != Path(path).expanduser():
-            self._run_id = checkpoint.run  # which goes on
-        return snapshot.state.get("external")
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return all but the source's position for ``torch.distributed.checkpoint``.
-
-        Returns
-        -------
-        dict
-            Tensors are those of the model and its optimizers, not copies, so that each rank
-            saves its shards; with NumPy learners arrays. The rest is a text of JSON, the same
-            on all ranks.
-        """
-        self._reporter.settle()
-        return self._state.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore such a state, saved by any number of ranks.
-
-        Raises
-        ------
-        StateError
-            If it is no state of a trainer, or of another model or other learners.
-        """
-        self._reporter.drop_pending()
-        self._state.load_state_dict(state)
-        self._reporter.rewind(self._state.clocks.consumed.steps)
-        self._stopwatch.forget()
-
-    def capture(self) -> Snapshot:
-        """Return all that is needed to go on from here but the source's position."""
-        self._reporter.settle()
-        return self._state.capture()
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot, or raise StateError if it is of another model or learners."""
-        self._reporter.drop_pending()
-        self._state.restore(snapshot)
-        self._reporter.rewind(self._state.clocks.consumed.steps)
-        self._stopwatch.forget()
-
-
 if TYPE_CHECKING:
     from sweephand.torch.train.learner import TorchLearner
 
     AnyLearner: TypeAlias = NumpyLearner | TorchLearner
 
 
-class Trainer(Checkpoints):
+class Trainer(ResumableTrainer):
     """Training of a model by minibatches.
 
     The criterion returns *sums* over the label samples of its minibatch. The trainer knows
@@ -272,15 +133,13 @@ class Trainer(Checkpoints):
                 f"the sum of the loss, got {shown(criterion)}: Trainer(model, criterion, "
                 "learners)"
             )
-        self._model = choose_model(model, criterion, _listed(learners))
+        trained = choose_model(model, criterion, _listed(learners))
         self._label_stream = label_stream
         self._num_parts = check_int("sub_minibatches", sub_minibatches)
-        self._reporter = StepReporter(_listed(progress_writers), self._model)
-        self._check_part_norms()
+        reporter = StepReporter(_listed(progress_writers), trained)
         check_kind("stateful", stateful, Mapping, optional=True)  # type: ignore[type-abstract]
-        self._state = TrainerState(self._model, self._reporter, stateful or {})
-        self._run_id = uuid4().hex  # of which its checkpoints are
-        self._stopwatch = Stopwatch()
+        super().__init__(trained, reporter, stateful or {})
+        self._check_part_norms()
         self._has_gradient_norms = False
 
     @property
@@ -291,17 +150,12 @@ class Trainer(Checkpoints):
     @property
     def consumed(self) -> Clock:
         """Steps, label samples and ended sweeps of all steps."""
-        return self._state.clocks.consumed
+        return self._clocks.consumed
 
     @property
     def applied(self) -> Clock:
         """Steps, label samples and ended sweeps of the steps that changed the parameters."""
-        return self._state.clocks.applied
-
-    @property
-    def model(self) -> TrainedModel:
-        """The model with its learners, as a session works with it."""
-        return self._model
+        return self._clocks.applied
 
     @property
     def previous_minibatch_loss_average(self) -> float:
@@ -376,7 +230,7 @@ class Trainer(Checkpoints):
         self._reporter.report_changes(self.consumed)
         outcome = self._step(minibatch, num_samples, sweeps_ended)
         applied = all(result is None or result.applied for result in outcome.results)
-        self._state.clocks.advance(num_samples, sweeps_ended, applied=applied)
+        self._clocks.advance(num_samples, sweeps_ended, applied=applied)
         step, samples = self.consumed.steps, self.consumed.samples
         self._reporter.stepped(minibatch, step, num_samples, outcome, applied=applied)
         seconds = self._stopwatch.leave()
@@ -415,10 +269,6 @@ class Trainer(Checkpoints):
         """Send a record to the progress writers; return True if any of them shows it."""
         return self._reporter.report(kind, self.consumed.steps, self.consumed.samples, figures)
 
-    def drawing_again(self, error: type[Exception]) -> AbstractContextManager[None]:
-        """Restore random generators and stateful objects if an error of a kind occurs."""
-        return self._state.drawing_again(error)
-
     def measure_gradient_norms(self) -> None:
         """Measure the gradient norm of every step from now on, in `Step`.
 
@@ -452,7 +302,7 @@ class Trainer(Checkpoints):
                 "the parameters are as they were before"
             ) from error
         except LossScaleError as error:
-            self._state.clocks.advance(num_samples, sweeps_ended, applied=False)
+            self._clocks.advance(num_samples, sweeps_ended, applied=False)
             steps = self.consumed.steps
             self._reporter.stepped(minibatch, steps, num_samples, applied=False)
             raise LossScaleError(
@@ -488,7 +338,7 @@ class Trainer(Checkpoints):
         """Count a step without label samples."""
         for learner in self._model.learners:
             learner.skip(0, sweeps_ended)
-        self._state.clocks.advance(0, sweeps_ended, applied=False)
+        self._clocks.advance(0, sweeps_ended, applied=False)
 
 
 def _listed(some: Any) -> list[Any]:
@@ -520,29 +370,6 @@ def choose_model(
     if not is_module(model):
         return NumpyModel(model, criterion, learners)
     return TorchModel(model, criterion, learners)
-
-
-class Stopwatch:
-    """Measures the time inside and outside of the trainer."""
-
-    def __init__(self) -> None:
-        self._left: float | None = None  # when the trainer was last left
-        self._entered = 0.0
-
-    def enter(self) -> None:
-        """Note that the trainer is entered."""
-        self._entered = time.perf_counter()
-
-    def leave(self) -> tuple[float, float]:
-        """Return the seconds since it was last left, and those before it was entered."""
-        now = time.perf_counter()
-        left = self._entered if self._left is None else self._left
-        self._left = now
-        return now - left, self._entered - left
-
-    def forget(self) -> None:
-        """Discard the time since the trainer was left: it was spent on something else."""
-        self._left = None
 
 
 def split(

@@ -6,16 +6,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, cast, get_args
+from typing import Any, Literal, Self, TypeAlias
 
 from sweephand.extend import (
-    check_number,
     check_path,
-    read_count,
-    read_text,
+    decode,
+    of_json,
     reading,
     replaced_file,
     some_of,
+    to_json,
     writing,
 )
 
@@ -108,41 +108,14 @@ class Spike:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it; figures that are not finite are texts."""
-        state = asdict(self)
-        for name in "figures", "z_scores":
-            state[name] = {key: _as_json(value) for key, value in state[name].items()}
-        return state | {"ids": list(self.ids), "banned_ids": list(self.banned_ids)}
+        state: dict[str, Any] = json.loads(to_json(asdict(self)))
+        return state
 
     @classmethod
     def of_dict(cls, state: Mapping[str, Any]) -> Self:
         """Return the spike of a dict of `to_dict`, or raise the error in it."""
-        counts = ("step", "nominal_time", "end_time", "num_trials", "back_to_step")
-        cause = state["cause_step"]
-        return cls(
-            **{name: read_count(name, state[name]) for name in counts},
-            cause_step=None if cause is None else read_count("cause_step", cause),
-            ids=tuple(read_text("an id", one) for one in state["ids"]),
-            banned_ids=tuple(read_text("an id", one) for one in state["banned_ids"]),
-            figures={name: _read(value) for name, value in state["figures"].items()},
-            z_scores={name: _read(value) for name, value in state["z_scores"].items()},
-            outcome=_read_outcome(state["outcome"]),
-        )
-
-
-def _read_outcome(name: object) -> SpikeOutcome:
-    for outcome in get_args(SpikeOutcome):
-        if name == outcome:
-            return cast(SpikeOutcome, outcome)
-    raise ValueError(f"an outcome is one of {', '.join(get_args(SpikeOutcome))}, got {name!r}")
-
-
-def _as_json(figure: float) -> float | str:
-    """Return a figure, or where JSON has none of the kind, a text."""
-    return figure if abs(figure) < float("inf") else str(figure)
-
-
-def _read(figure: object) -> float:
-    return float(figure) if isinstance(figure, str) else check_number("a figure", figure)
+        found: Self = decode(cls, of_json(state))
+        return found
 
 
 @dataclass(frozen=True)

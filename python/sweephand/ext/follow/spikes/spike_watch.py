@@ -18,7 +18,7 @@ from sweephand.extend import (
     check_int,
     check_number,
     check_path,
-    read_count,
+    decode,
     reading,
 )
 from sweephand.train import Step
@@ -104,9 +104,9 @@ class Band:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state, or raise StateError."""
         with reading("a band"):
-            figures = [check_number("a figure", one) for one in state["figures"]]
-            excesses = [check_number("an excess", one) for one in state["excesses"]]
-            sizes = [check_int("a size", one) for one in state["sizes"]]
+            figures = decode(list[float], state["figures"], "figures")
+            excesses = decode(list[float], state["excesses"], "excesses")
+            sizes = decode(list[int], state["sizes"], "sizes")
             if len(figures) != len(sizes) or not all(map(math.isfinite, figures + excesses)):
                 raise ValueError(f"{len(figures)} figures, {len(sizes)} sizes")
         self.clear()
@@ -287,7 +287,7 @@ class SpikeWatch:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state, or raise StateError."""
         with reading("a watch for spikes"):
-            self.last_applied = read_count("last_applied", state["last_applied"])
+            self.last_applied = decode(int, state["last_applied"], "last_applied")
             bands = dict(state["bands"])
         self._bands.clear()
         for name, band in bands.items():
