@@ -58,9 +58,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         corpus = make_corpus(np.random.default_rng(0), folder)
         model = {"w": np.zeros(4, np.float32)}
-        receipts = sh.train.Receipts(
-            folder / "receipts", content=True, parameters_every=10, overwrite=True
-        )
+        receipts = sh.train.Receipts(folder / "receipts", content=True, overwrite=True)
         learner = sh.numpy.Adam(model, sh.learning_parameter_schedule(0.05))
         trainer = sh.Trainer(model, squared_error, learner, progress_writers=receipts)
         source = sh.MinibatchSource(corpus, randomization_seed=7, max_sweeps=3)

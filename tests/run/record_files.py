@@ -14,8 +14,14 @@ import sweephand as sh
 from sweephand.corpus.columns import ColumnData
 from sweephand.errors import DataError
 from sweephand.ext.follow.ledger.read_ledger import read_ledger
-from sweephand.ext.follow.receipts.receipt import Header, Receipt, read_file
-from sweephand.ext.follow.receipts.receipts import ReceiptFile
+from sweephand.ext.follow.receipts.receipt import (
+    Header,
+    Receipt,
+    Start,
+    links_in,
+    read_receipts,
+)
+from sweephand.ext.follow.receipts.receipts import WrittenReceipts
 from sweephand.files.index_content import IndexContent, read_index, write_index
 from sweephand.files.node_cache.entries import Entries
 from sweephand.files.node_cache.folder import Journal, JournalRecord
@@ -177,37 +183,35 @@ def read_losses(path: Path) -> list[int]:
 
 
 def receipt_of(item: int) -> Receipt:
-    marks = {"ids": b"1" * 8, "content": b"2" * 8, "control": b"3" * 4, "parameters": b"4" * 4}
-    return Receipt(item + 1, 10 * item, 10, **marks)
+    return Receipt(item + 1, 10 * item, 10, b"1" * 16, 2)
 
 
 def write_receipts(path: Path, items: Sequence[int]) -> Iterator[int]:
-    start = {"step": 0, "time": 0, "progress": []}
-    with closing(ReceiptFile(path)) as file:
+    with closing(WrittenReceipts(path)) as file:
         file.rewind(items[0])
         if file.header is None:
-            file.begin(Header(0, start, None, {}, {}))
+            file.begin(Header(Start(0, 0, []), None, {}, {}))
         for item in items:
-            file.add(receipt_of(item), 10 * item + 10)
+            file.add(receipt_of(item))
             file.flush()
             yield item
 
 
 def read_steps(path: Path) -> list[int]:
     try:
-        links = list(read_file(path).links())
+        links = list(links_in(*read_receipts(path.parent)[1:]))
     except FileNotFoundError:
         return []
     except DataError as error:
-        if "is torn" in str(error):  # a header that was not written whole, and so is again
+        if "no whole header" in str(error):  # and so it is written again
             return []
         raise
     found = []
-    for link in links:
-        if link.chain != link.wanted or link.receipt.is_end:
+    for receipt, chain, wanted in links:
+        if chain != wanted:
             break
-        assert link.receipt.begin == 10 * (link.receipt.step - 1)
-        found.append(link.receipt.step - 1)
+        assert receipt.begin == 10 * (receipt.step - 1)
+        found.append(receipt.step - 1)
     return found
 
 

@@ -34,13 +34,10 @@ class Planned(NamedTuple):
 class Receipt(NamedTuple):
     chain: bytes
     step: int
-    events: bytes
     begin: int
     request: int
     ids: bytes
-    content: bytes
-    control: bytes
-    parameters: bytes
+    content: int
 
 
 def blake(size: int, *parts: bytes) -> bytes:
@@ -53,7 +50,7 @@ def header_of(file: bytes) -> dict[str, Any]:
 
 
 def receipts_of(file: bytes) -> list[Receipt]:
-    """All receipts but the seal, once the chain and the seal were looked at."""
+    """All receipts, once the chain was looked at."""
     begin = file.index(b"\n") + 1
     assert begin % 64 == 0
     assert len(file) % 64 == 0
@@ -61,12 +58,9 @@ def receipts_of(file: bytes) -> list[Receipt]:
     found = []
     for at in range(begin, len(file), 64):
         chain = blake(16, chain, file[at + 16 : at + 64])
-        receipt = Receipt(*struct.unpack("<16sI4sQQ8s8s4s4s", file[at : at + 64]))
+        receipt = Receipt(*struct.unpack("<16sQQQ16sQ", file[at : at + 64]))
         assert receipt.chain == chain
         found.append(receipt)
-    seal = found.pop()
-    assert (seal.step, seal.events) == (0, bytes(4))
-    assert seal.request == len(found)
     return found
 
 
@@ -123,7 +117,7 @@ def ids_of(planned: Sequence[Planned], *, has_rows: bool) -> bytes:
     if has_rows:
         cells = [(one.row, one.column, one.first, one.whole) for one in planned]
         parts.append(np.array(cells, "<u4"))
-    return blake(8, *(part.tobytes() for part in parts))
+    return blake(16, *(part.tobytes() for part in parts))
 
 
 def content_of(name: str, streams: Mapping[str, NDArray[Any]], first: int = 0) -> int:
@@ -141,10 +135,6 @@ def content_of(name: str, streams: Mapping[str, NDArray[Any]], first: int = 0) -
         (len(part).to_bytes(8, "little"), part) for part in parts
     )
     return int.from_bytes(blake(8, *prefixed), "little")
-
-
-def control_of(control: Mapping[str, Any]) -> bytes:
-    return blake(4, json.dumps(control, sort_keys=True, separators=(",", ":")).encode())
 
 
 def asked(receipt: Receipt) -> tuple[int, bool]:

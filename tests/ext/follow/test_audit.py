@@ -31,33 +31,29 @@ def test_the_header_has_all_options_of_the_source(
     assert answer.code == 0
     assert answer.facts["num_steps"] == 40
     assert answer.facts["mismatch"] is None
-    read = call("audit", receipts, tokens, "--content", "--seed", 5)
+    read = call("audit", receipts, tokens, "--content")
     assert read.code == 0
     assert "all as derived" in read.out
-    assert call("audit", receipts, tokens, "--step", 17, "--json").facts["first_step"] == 17
 
 
 def test_the_first_bad_step_is_told(receipts: Path, tokens: Path, call: Call) -> None:
     file = receipts / "0.receipts"
     whole = file.read_bytes()
-    file.write_bytes(forge_field(24, 8)(whole, np.random.default_rng(0)))
+    file.write_bytes(forge_field(24, 16)(whole, np.random.default_rng(0)))
     answer = call("audit", receipts, tokens, "--json")
     assert answer.code == 1
     wrong = answer.facts["mismatch"]
-    assert (wrong["part"], wrong["parts"]) == ("ids", ["ids"])
-    assert answer.facts["last_step"] == wrong["step"] - 1
-    assert wrong["ids"][0].startswith("tokens.npz__")
+    assert wrong["part"] == "ids"
+    assert answer.facts["num_steps"] == wrong["step"] - 1
+    assert "tokens.npz__" in wrong["expected"]
     shown = call("audit", receipts, tokens)
     assert shown.code == 1
     assert f"NOT as derived: step {wrong['step']}: ids should be" in shown.out
 
 
-def test_another_seed_file_or_head_is_found(
+def test_another_file_or_head_is_found(
     receipts: Path, tokens: Path, tmp_path: Path, call: Call
 ) -> None:
-    assert "seed is 6 here and 5 in the receipts" in " ".join(
-        call("audit", receipts, tokens, "--seed", 6).out.split()
-    )
     head = call("audit", receipts, tokens, "--json").facts["head"]
     assert call("audit", receipts, tokens, "--head", head).code == 0
     assert call("audit", receipts, tokens, "--head", head[::-1]).code == 1
@@ -106,26 +102,7 @@ def test_a_script_may_name_the_source(tmp_path: Path, call: Call) -> None:
     assert call("audit", tmp_path / "run", f"{script}:less").code == 1
 
 
-def test_a_run_that_was_not_closed_is_told(receipts: Path, tokens: Path, call: Call) -> None:
-    file = receipts / "0.receipts"
-    file.write_bytes(file.read_bytes()[:-100])
-    answer = call("audit", receipts, tokens, "--json")
+def test_where_there_are_no_receipts_that_is_an_error(tokens: Path, call: Call) -> None:
+    answer = call("audit", tokens.parent, tokens)
     assert answer.code == 1
-    assert answer.facts["mismatch"]["part"] == "seal"
-    assert call("audit", receipts, tokens, "--allow-unsealed").code == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["{folder}", "{tokens}"], "there are no receipts"),
-        (["{receipts}", "{tokens}", "--step", 99], "there is no receipt of step 99"),
-    ],
-)
-def test_what_is_not_there_is_told(
-    words: list[object], told: str, receipts: Path, tokens: Path, call: Call
-) -> None:
-    places = {"folder": tokens.parent, "receipts": receipts, "tokens": tokens}
-    answer = call("audit", *(str(word).format(**places) for word in words))
-    assert answer.code == 1
-    assert told in answer.err
+    assert "0.receipts" in answer.err

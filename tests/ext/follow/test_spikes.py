@@ -113,7 +113,7 @@ class TestTrace:
         self, kind: str, action: str, tmp_path: Path
     ) -> None:
         data, heard = planted(3, kind), Heard()
-        with sh.train.Receipts(tmp_path, content=True, parameters_every=5) as receipts:
+        with sh.train.Receipts(tmp_path, content=True) as receipts:
             policy = policy_for(kind, action, frequency=20)
             run = trained(data, policy, writers=[receipts, heard])
             assert run.report.spikes

@@ -79,9 +79,6 @@ class LedgerFile(StepFile):
             self._file.append(blocks)
             self._waiting, self._num_waiting, self._new_names = [], 0, b""
 
-    def _mark_end(self, *, is_closed: bool) -> None:
-        """Do nothing: a ledger ends with any block."""
-
     def rewind(self, step: int) -> None:
         """Drop all rows after a step; after step 0 all rows."""
         self.flush()

@@ -65,10 +65,6 @@ class StepFile(ABC):
         """Write the records that wait, if any; those that fail wait on."""
 
     @abstractmethod
-    def _mark_end(self, *, is_closed: bool) -> None:
-        """Mark the end of a file that is on its way to the disk, or is closed."""
-
-    @abstractmethod
     def rewind(self, step: int) -> None:
         """Drop all records after a step; after step 0 all records."""
 
@@ -79,7 +75,6 @@ class StepFile(ABC):
         self._write_waiting()
         self._since = None
         if to_disk:
-            self._mark_end(is_closed=False)
             self._file.sync()
 
     def close(self) -> None:
@@ -88,8 +83,6 @@ class StepFile(ABC):
             return
         try:
             self.flush()
-            if self._file.is_mine:
-                self._mark_end(is_closed=True)
         finally:
             self._file.close()
 
