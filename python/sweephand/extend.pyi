@@ -101,7 +101,6 @@ from sweephand.errors import printable as printable
 from sweephand.errors import shown as shown
 from sweephand.errors import some_of as some_of
 from sweephand.events.event import event_of as event_of
-from sweephand.events.event_list import digest_of as digest_of
 from sweephand.ext.formats.array_record import ArrayRecords as ArrayRecords
 from sweephand.files.access import access_to as access_to
 from sweephand.files.content_file import ContentFile as ContentFile
@@ -179,12 +178,8 @@ from sweephand.train.arguments import check_decay as check_decay
 from sweephand.train.arguments import check_kind as check_kind
 from sweephand.train.arguments import check_path as check_path
 from sweephand.train.arguments import check_source as check_source
-from sweephand.train.checkpoint.read_state import check_keys as check_keys
 from sweephand.train.checkpoint.read_state import decode as decode
-from sweephand.train.checkpoint.read_state import read_count as read_count
 from sweephand.train.checkpoint.read_state import reading as reading
-from sweephand.train.checkpoint.safetensors_file import HashingSink as HashingSink
-from sweephand.train.checkpoint.safetensors_file import SavedFile as SavedFile
 from sweephand.train.checkpoint.snapshot import Snapshot as Snapshot
 from sweephand.train.progress.observer import Observer as Observer
 from sweephand.train.progress.observer import TakenStep as TakenStep
@@ -201,6 +196,5 @@ from sweephand.train.trainer.trained_model import Data as Data
 from sweephand.train.trainer.trained_model import PartNorms as PartNorms
 from sweephand.train.trainer.trained_model import find_losses as find_losses
 from sweephand.train.trainer.trained_model import noise_quotient as noise_quotient
-from sweephand.train.trainer.trainer_state import file_of_tensors as file_of_tensors
 from sweephand.train.trainer.workers import Workers as Workers
 from sweephand.train.trainer.workers import on_first as on_first

@@ -23,9 +23,8 @@ from sweephand.extend import (
     Observer,
     check_flag,
     check_int,
-    check_keys,
     check_path,
-    read_count,
+    decode,
     reading,
 )
 from sweephand.train import Record
@@ -234,9 +233,8 @@ class StepLog(Observer, ABC, Generic[File]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go back to the step of a state: `rewind`."""
-        check_keys(self.what, state, ["step"])
         with reading(self.what):
-            step = read_count("step", state["step"])
+            step = decode(int, state["step"], "step")
         self.rewind(step)
 
     def report(self, record: Record) -> bool:
