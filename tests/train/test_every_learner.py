@@ -93,13 +93,3 @@ def test_a_decay_with_a_reference_size_is_the_same_per_sample(
             learner.update([np.full(1, float(size))], size)
         found.append(learner.state_dict()["arrays"][f"{moment}/0"][0])
     assert found == pytest.approx([1 - 0.95**10] * 2, rel=1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_gradient_that_is_not_a_number_is_never_hidden(
-    kind: type[sh.numpy.Learner],
-) -> None:
-    weights = np.ones(2, np.float32)
-    kind([weights], 0.1).update([np.array([np.nan, 1.0])], 1)
-    assert np.isnan(weights[0])
-    assert np.isfinite(weights[1])

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,18 +40,6 @@ class TestFailingSystemCalls:
                 break
         assert failures >= 10
 
-    def test_a_folder_that_is_removed_meanwhile(self, tmp_path: Path) -> None:
-        store = CheckpointStore(tmp_path / "store")
-        store.write(0, contents("old"))
-
-        def remove(sink: Any) -> None:
-            shutil.rmtree(store.folder)
-
-        with pytest.raises(OSError, match="no checkpoint could be saved in"):
-            store.write(1, contents("new") | {"more.json": remove})
-        store.write(store.next_number(), contents("next"))
-        assert text_of(store.newest()) == "next"
-
     def test_an_error_while_writing_leaves_nothing_behind(self, tmp_path: Path) -> None:
         store = CheckpointStore(tmp_path)
 
@@ -62,11 +49,6 @@ class TestFailingSystemCalls:
         with pytest.raises(KeyboardInterrupt):
             store.write(0, contents("new") | {"more.json": fail})
         assert list(tmp_path.iterdir()) == []
-
-    def test_a_file_in_place_of_the_folder(self, tmp_path: Path) -> None:
-        (tmp_path / "store").write_text("")
-        with pytest.raises(OSError, match="no checkpoint could be saved in"):
-            CheckpointStore(tmp_path / "store").write(0, contents("new"))
 
 
 def failure_of(action: Callable[[], object]) -> OSError | None:

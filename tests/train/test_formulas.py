@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.train.small import Heard, line_trainer, source_of_lengths
+from tests.train.small import Heard
 
 import sweephand as sh
 from sweephand.train.learners.schedules import read_schedule, schedule_state
@@ -124,24 +124,6 @@ def test_a_run_that_goes_on_is_the_unbroken_one_bit_for_bit(tmp_path: Path, stop
     assert model["w"].tobytes() == whole["w"].tobytes()
 
 
-def test_control_scales_the_rate_behind_the_end_of_a_formula(tmp_path: Path) -> None:
-    calls = []
-    control = sh.LearningRateControl(reduce_if_improve_less_than=math.inf, load_best=False)
-    _, learner, made = session(
-        tmp_path, 420, Heard(), lr_control=control, epoch_size=70, cv_config=None
-    )
-    made._run.multiply_rates = lambda factor: (
-        calls.append(factor)
-        or [
-            setattr(one.pace, "factor", one.pace.factor * factor)
-            for one in made._trainer.model.learners
-        ]
-    )
-    made.train()
-    assert calls  # after the end of the formula, at 200 samples
-    assert learner.learning_rate == math.prod(calls) * (0.02 * 0.1)
-
-
 def test_writers_are_told_changes_of_a_fiftieth_of_the_highest_rate(tmp_path: Path) -> None:
     heard = Heard()
     _, learner, made = session(tmp_path, 250, heard)
@@ -181,20 +163,3 @@ def test_writers_are_told_changes_of_a_fiftieth_of_the_highest_rate(tmp_path: Pa
 def test_wrong_arguments_are_refused_by_name(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_other_kinds_are_refused_by_name() -> None:
-    with pytest.raises(TypeError, match="following must be a formula, got 3"):
-        sh.warmup(5).then(3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="minibatch size"):
-        sh.minibatch_size_schedule(sh.warmup(5))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="mb_size must give sizes"):
-        sh.training_session(
-            line_trainer((), 0.1),
-            source_of_lengths([1], max_sweeps=1),
-            sh.learning_parameter_schedule(sh.warmup(5)),  # type: ignore[arg-type]
-        )
-    with pytest.raises(IndexError, match="at least 0"):
-        sh.learning_parameter_schedule(sh.warmup(5))[-1]
-    with pytest.warns(RuntimeWarning, match="epoch_size has no meaning"):
-        sh.learning_parameter_schedule(sh.warmup(5), epoch_size=10)

@@ -74,30 +74,11 @@ class TestCaches:
             assert values_of(kept) == wanted  # there is room again
             assert values_of(kept) == wanted
 
-    @pytest.mark.parametrize("most_bytes", [0, 20, 500, 3000])
-    def test_sizes_are_measured_all_the_same(self, most_bytes: int, tmp_path: Path) -> None:
-        wanted = values_of(lines(tmp_path).map(functions.twice, size="measured", version=2))
-        mapped = lines(tmp_path).map(functions.twice, size="measured")
-        with no_room(most_bytes), warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
-            assert values_of(mapped) == wanted
-        for one in given:
-            assert f"'{tmp_path}/" in str(one.message)
-        assert values_of(mapped) == wanted
-
     def test_an_index_is_built_again(self, tmp_path: Path) -> None:
         wanted = values_of(lines(tmp_path))
         shutil.rmtree(tmp_path / ".sweephand")
         with no_room(20), pytest.warns(RuntimeWarning, match=rf"File too large: '{tmp_path}/"):
             assert values_of(lines(tmp_path)) == wanted
-
-    def test_an_error_of_the_data_is_no_full_disk(self, tmp_path: Path) -> None:
-        def fails(sequence: dict[str, Any]) -> dict[str, Any]:
-            raise OSError(28, "No space left on device")
-
-        mapped = lines(tmp_path).map(fails, name="fails", cache=True)
-        with pytest.raises(sh.DataError, match="map 'fails' raised OSError"):
-            values_of(mapped)
 
 
 def step(log: Any, source: sh.MinibatchSource) -> None:

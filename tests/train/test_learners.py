@@ -117,14 +117,6 @@ def test_16_bit_parameters_are_the_rounded_image_of_float32_weights(
         assert np.array_equal(mine[~is_tie], rounded[~is_tie])
 
 
-def test_bfloat16_and_zero_dimensional_parameters_are_taken() -> None:
-    weights = {"a": np.ones((2, 3), ml_dtypes.bfloat16), "b": np.array(1.0, np.float32)}
-    learner = sh.numpy.SGD(weights, 0.5)
-    learner.update([np.ones((2, 3), np.float32), np.float32(1)], 1)
-    assert (weights["a"] == 0.5).all()
-    assert weights["b"] == 0.5
-
-
 def test_many_tensors_are_updated_as_each_alone() -> None:
     random = np.random.default_rng(2)
     together = [random.standard_normal(n, dtype=np.float32) for n in (1, 5000, 3, 70_000)]
@@ -176,17 +168,6 @@ def test_the_size_of_minibatches_does_not_change_the_velocity(sizes: list[int]) 
         learner.update([gradient * size], size)
     velocity = learner.state_dict()["arrays"]["velocity/0"]
     np.testing.assert_allclose(velocity, gradient * (1 - 0.95**total), rtol=1e-12)
-
-
-def test_rates_change_at_their_sample_and_count_every_boundary() -> None:
-    weights = np.zeros(1)
-    schedule = sh.learning_parameter_schedule([1.0, 0.1, 0.01], epoch_size=10)
-    learner = sh.numpy.SGD([weights], schedule)
-    rates = []
-    for num_samples in (9, 1, 15, 1):
-        rates.append(learner.learning_rate)
-        learner.update([np.zeros(1)], num_samples)
-    assert [*rates, learner.lr] == [1.0, 1.0, 0.1, 0.01, 0.01]
 
 
 @pytest.mark.parametrize(("single", "after"), [(False, 0.01), (True, 0.1)])
@@ -301,29 +282,6 @@ def test_a_state_of_something_else_is_refused_by_name() -> None:
     ]:
         with pytest.raises(sh.StateError, match=wrong):
             learner.load_state_dict(state)
-
-
-def test_parameters_written_by_someone_else_can_be_taken_over() -> None:
-    weights = np.ones(2, np.float16)
-    learner = sh.numpy.SGD([weights], 1.0)
-    weights[...] = 3
-    learner.reload_parameters()
-    learner.update([np.ones(2)], 1)
-    assert (weights == 2).all()
-
-
-@pytest.mark.parametrize("name", ["learning_rate", "lr", "beta_1", "beta_2", "epsilon", "eps"])
-def test_hyperparameters_are_checked_when_they_are_set(name: str) -> None:
-    learner = sh.numpy.Adam([np.ones(1)], 0.1)
-    setattr(learner, name, 0.25)
-    assert getattr(learner, name) == 0.25
-    with pytest.raises(ValueError, match="must"):
-        setattr(learner, name, -0.5)
-    with pytest.raises(TypeError, match="number"):
-        setattr(learner, name, "0.5")
-    assert getattr(learner, name) == 0.25
-    learner.betas = (0.5, 0.75)
-    assert (learner.beta_1, learner.beta_2) == (0.5, 0.75)
 
 
 READ_ONLY = np.ones(3)

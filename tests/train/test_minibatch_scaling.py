@@ -13,7 +13,6 @@ from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squa
 import sweephand as sh
 from sweephand.train.session.minibatch_scaling import (
     MinibatchScaling,
-    round_size,
     trial_loss,
     trial_noise_scale,
 )
@@ -26,10 +25,6 @@ class TestScalingRule:
     def test_sizes_grow_by_the_root_of_two_in_multiples_of_64(self) -> None:
         sizes = list(MinibatchScaling().trial_sizes(256, 1024, 1.0))
         assert sizes == [512, 704, 1024, 1472, 2048]
-
-    def test_a_fallen_rate_begins_higher(self) -> None:
-        assert next(MinibatchScaling().trial_sizes(256, 256, 1.0)) == 256
-        assert next(MinibatchScaling().trial_sizes(256, 256, 0.25)) == 512
 
     def test_sizes_end_at_the_largest(self) -> None:
         assert list(MinibatchScaling(max_size=700).trial_sizes(512, 512, 1.0)) == [512, 700]
@@ -77,30 +72,6 @@ class TestScalingRule:
             list((means**2).sum(1)), [size] * count, float((means.mean(0) ** 2).sum())
         )
         assert found == pytest.approx(200 / 9, rel=0.02)
-
-    def test_rounding(self) -> None:
-        assert [round_size(s) for s in (0.2, 1.4, 63.4, 64, 95.9, 96.1)] == [
-            1,
-            1,
-            63,
-            64,
-            64,
-            128,
-        ]
-
-    @pytest.mark.parametrize(
-        "settings",
-        [
-            {"max_size": 0},
-            {"trial_minibatches": 1, "rule": "noise scale"},
-            {"error_margin": -1.0},
-            {"frequency": 0},
-            {"rule": "hope"},
-        ],
-    )
-    def test_wrong_settings_are_refused(self, settings: dict[str, Any]) -> None:
-        with pytest.raises(ValueError, match=next(iter(settings))):
-            MinibatchScaling(**settings)
 
 
 def moment(session: sh.train.TrainingSession) -> tuple[str, dict[str, bytes]]:

@@ -1,6 +1,5 @@
 """A run removes what it has saved itself, and one run at a time saves in a folder."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,12 +9,11 @@ from typing import Any
 
 import pytest
 from tests.train.small import in_order, line_trainer
-from tests.train.stores import contents, text_of, write_manifest
+from tests.train.stores import contents, text_of
 
 import sweephand as sh
 from sweephand.train.checkpoint.checkpoint_store import (
     LOCK,
-    Checkpoint,
     CheckpointStore,
     FolderInUseError,
     FolderLock,
@@ -127,19 +125,6 @@ class TestOwnership:
         again.save_checkpoint(tmp_path)
         assert len(names(tmp_path)) == 3
 
-    def test_checkpoints_from_before_there_were_runs_are_restored_and_stay(
-        self, tmp_path: Path
-    ) -> None:
-        run(tmp_path)
-        [folder] = tmp_path.iterdir()
-        manifest = json.loads((folder / "manifest.json").read_text())
-        del manifest["run"], manifest["sha256"]
-        write_manifest(folder, manifest)
-        assert Checkpoint(folder).run is None
-        assert run(tmp_path, 60).total_number_of_samples_seen > 20
-        assert folder.exists()
-        assert len(names(tmp_path)) == 2
-
 
 class TestLock:
     def test_who_comes_second_is_told_who_is_there(self, tmp_path: Path) -> None:
@@ -180,16 +165,6 @@ class TestLock:
             holder.stdin.close()
             holder.stdout.close()
         assert names(tmp_path) == ["checkpoint-00000004"]
-
-    def test_in_one_process_too_one_at_a_time_saves(self, tmp_path: Path) -> None:
-        lock = FolderLock(tmp_path)
-        lock.acquire()
-        with pytest.raises(FolderInUseError, match=f"process {os.getpid()} on"):
-            FolderLock(tmp_path).acquire()
-        lock.release()
-        with FolderLock(tmp_path):
-            pass
-        assert names(tmp_path) == []
 
     @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b'{"pid": "x", "host": 3}'])
     def test_a_lock_with_any_content_is_a_lock(self, tmp_path: Path, content: bytes) -> None:

@@ -61,11 +61,6 @@ class TestWhen:
     ) -> None:
         assert told(sh.ProgressPrinter(**options), 17) == wanted
 
-    @pytest.mark.parametrize("options", [{"freq": -1}, {"freq": 2.5}, {"first": -1}])
-    def test_other_frequencies_are_refused(self, options: dict[str, Any]) -> None:
-        with pytest.raises(ValueError, match=r"freq|first"):
-            sh.ProgressPrinter(**options)
-
 
 class TestAverages:
     def test_skipped_steps_are_left_out_and_counted(self) -> None:
@@ -81,12 +76,6 @@ class TestAverages:
             "samples_per_second": 8.0,
             "waiting": pytest.approx(0.1),
         }
-
-    def test_the_average_is_by_samples_and_not_by_steps(self) -> None:
-        window = Averages()
-        window.update(step(1, 1.0, size=1))
-        window.update(step(2, 9.0, size=9))
-        assert window.average_loss == 1.0
 
 
 class TestPrinter:
@@ -115,18 +104,6 @@ class TestPrinter:
             printer.update(step(1))
             printer.update(step(2))
             assert len((tmp_path / name).read_text().splitlines()) == 2
-
-    def test_a_bar_is_plain_lines_where_there_is_no_terminal(self) -> None:
-        file = io.StringIO()
-        bar = ProgressBar(num_samples=40, freq=5, file=file)
-        for number in range(1, 11):
-            bar.update(step(number))
-        bar.close()
-        assert [line.split("]")[0] for line in file.getvalue().splitlines()] == [
-            " Minibatch[    1-    1",
-            " Minibatch[    2-    5",
-            " Minibatch[    6-   10",
-        ]
 
     def test_a_bar_counts_samples_on_a_terminal(self) -> None:
         class Terminal(io.StringIO):
@@ -186,39 +163,8 @@ class TestNotebook:
         assert "loss = 0.015" in notebook.shown[-1]
         assert capsys.readouterr() == ("saved <it>\n", "")
 
-    def test_the_shell_of_a_terminal_is_no_notebook(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        notebook = Notebook(monkeypatch, kernel=None)
-        ProgressBar(freq=1).update(step(1))
-        assert notebook.shown == []
-        assert "Minibatch" in capsys.readouterr().err
-
 
 class TestFiles:
-    def test_every_record_is_a_line_of_json(self, tmp_path: Path) -> None:
-        writer = sh.JSONLProgressWriter(tmp_path / "log.jsonl", freq=2)
-        writer.update(step(1))
-        writer.update(step(2))
-        writer.write(sh.train.Record("change", 3, 8, {"loss_scale": 4.0}))
-        first, second = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
-        assert (first["kind"], first["step"], first["samples"]) == ("training", 2, 8)
-        assert first["loss"] == 1.5
-        assert second == {"kind": "change", "step": 3, "samples": 8, "loss_scale": 4.0}
-
-    def test_a_table_has_one_head_though_it_is_continued(self, tmp_path: Path) -> None:
-        path = tmp_path / "log.csv"
-        for start in (1, 3):  # the second as after a restart
-            writer = sh.CSVProgressWriter(path, freq=1)
-            writer.update(step(start))
-            writer.update(step(start + 1))
-            writer.write(sh.train.Record("event", start, 0, {"message": "no average"}))
-        with path.open() as file:
-            rows = list(csv.DictReader(file))
-        assert [row["step"] for row in rows] == ["1", "2", "3", "4"]
-        assert {row["loss"] for row in rows} == {"1.5"}
-        assert {row["metric"] for row in rows} == {""}
-
     def test_tensorboard_reads_what_was_written(self, tmp_path: Path) -> None:
         pytest.importorskip("tensorboard")
         from tensorboard.backend.event_processing.event_file_loader import (
@@ -243,13 +189,6 @@ class TestFiles:
         assert ("summary/avg_loss", 4, 0.5) in found
         assert ("summary/validation_avg_metric", 4, 0.25) in found
         assert ("learning_rate", 5, pytest.approx(0.01)) in found
-
-    def test_without_tensorboard_the_extra_is_named(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)
-        with pytest.raises(ImportError, match=r"pip install 'sweephand\[tensorboard\]'"):
-            sh.TensorBoardProgressWriter(log_dir=tmp_path)
 
 
 class TestEveryWriter:

@@ -6,7 +6,6 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from tests.train.small import Line, line_trainer, squared_error
@@ -64,16 +63,6 @@ class TestRefusal:
             line_trainer().restore_from_checkpoint(tmp_path / "torch")
         with pytest.raises(sh.StateError, match="another kind of model"):
             torch_trainer()[1].restore_from_checkpoint(tmp_path / "numpy")
-
-    def test_no_checkpoint_is_an_error(self, tmp_path: Path) -> None:
-        with pytest.raises(FileNotFoundError, match="no checkpoint in"):
-            line_trainer().restore_from_checkpoint(tmp_path)
-
-    def test_other_stateful_objects_are_refused(self, tmp_path: Path) -> None:
-        rng = np.random.default_rng(0)
-        line_trainer(stateful={"rng": rng}).save_checkpoint(tmp_path)
-        with pytest.raises(sh.StateError, match=r"\['rng'\], here are \[\]"):
-            line_trainer().restore_from_checkpoint(tmp_path)
 
 
 class Malice:

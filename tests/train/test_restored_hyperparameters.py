@@ -76,26 +76,3 @@ def test_the_given_hold_too_when_a_session_goes_back_to_an_earlier_epoch(
     learner = train(2, **SECOND)
     assert "is rejected: back to 5 samples" in str(heard.records)
     assert learner.weight_decay == SECOND["weight_decay"]
-
-
-def test_a_scheduler_of_torch_sets_its_rates_without_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    def make() -> tuple[sh.Trainer, Any]:
-        model = torch.nn.Linear(2, 1)
-        optimizer = torch.optim.AdamW(model.parameters(), 0.1)
-        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.2, total_steps=9)
-        learner = sh.torch.Learner(optimizer, None)
-        trainer = sh.Trainer(model, torch_error, learner, stateful={"rates": scheduler})
-        return trainer, scheduler
-
-    first, scheduler = make()
-    first.train_minibatch(minibatch())
-    scheduler.step()
-    first.save_checkpoint(tmp_path)
-    for word in ("checkpoint", "given"):
-        second, _ = make()
-        second.restore_from_checkpoint(tmp_path, hyperparameters=word)
-        rates = [one.model.learners[0].learning_rate for one in (first, second)]
-        assert rates[0] == rates[1] != make()[0].model.learners[0].learning_rate
-    assert not caplog.records

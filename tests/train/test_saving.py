@@ -60,12 +60,6 @@ def test_training_goes_on_while_a_checkpoint_is_written(
     assert len([text for text in messages(heard) if "saved" in text]) == 3  # 4, 8 and the end
 
 
-def test_a_save_can_be_waited_for(tmp_path: Path) -> None:
-    heard = Releasing(after=5)
-    train(tmp_path, heard, asynchronous=False)
-    assert [text for text in heard.told_before if "saved" in text]
-
-
 def test_what_is_saved_is_the_moment_and_not_what_comes_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

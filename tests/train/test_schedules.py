@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweephand as sh
-from sweephand.source.schedules.schedule import Schedule
 
 entries = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 100)), min_size=1, max_size=5)
 
@@ -77,11 +76,6 @@ def test_without_an_epoch_size_the_position_is_in_sweeps() -> None:
     assert same == schedule
 
 
-def test_an_epoch_of_endless_size_never_ends() -> None:
-    schedule = sh.learning_parameter_schedule([0.1, 0.01], epoch_size=sh.INFINITELY_REPEAT)
-    assert schedule[2**63] == 0.1
-
-
 def test_momentum_decays_alike_per_sample_for_every_size() -> None:
     per_sample = sh.momentum_schedule_per_sample(0.999)
     by_time_constant = sh.momentum_as_time_constant_schedule(-1 / math.log(0.999))
@@ -94,12 +88,6 @@ def test_momentum_decays_alike_per_sample_for_every_size() -> None:
 def test_a_reference_size_of_zero_is_ignored() -> None:
     assert sh.learning_parameter_schedule(0.1, minibatch_size=0).minibatch_size is None
     assert sh.learning_parameter_schedule_per_sample(0.1).minibatch_size == 1
-
-
-def test_sizes_follow_what_is_consumed_and_rates_what_is_applied() -> None:
-    assert sh.minibatch_size_schedule(8).follows == "consumed"
-    assert sh.learning_parameter_schedule(0.1).follows == "applied"
-    assert sh.momentum_schedule(0.9, follows="consumed").follows == "consumed"
 
 
 @pytest.mark.parametrize(
@@ -183,11 +171,3 @@ def test_what_makes_no_sense_is_refused(words: str) -> None:
     for call in REFUSED[words]:
         with pytest.raises((ValueError, IndexError, TypeError), match=words):
             call()
-
-
-def test_schedules_compare_and_hash_by_value() -> None:
-    assert sh.minibatch_size_schedule("8*2 + 16", 10) == sh.minibatch_size_schedule(
-        [(2, 8), 16], 10
-    )
-    assert isinstance(sh.minibatch_size_schedule(8), Schedule)
-    assert len({sh.momentum_schedule(0.9), sh.momentum_schedule(0.9)}) == 1

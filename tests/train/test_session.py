@@ -91,13 +91,6 @@ class TestLimits:
         sh.training_session(trainer, in_order(max_sweeps=3), 4).train()
         assert trainer.total_number_of_samples_seen == 75
 
-    def test_sizes_follow_the_schedule_at_the_samples_seen(self) -> None:
-        heard = Heard()
-        source = source_of_lengths([1] * 100, randomize=False)
-        size = sh.minibatch_size_schedule("4*2 + 10", epoch_size=6)
-        sh.training_session(line_trainer([heard]), source, size, max_samples=45).train()
-        assert sizes_of(heard) == [4, 4, 4, 10, 10, 10, 3]
-
     @pytest.mark.parametrize("size", ["4*2 + 10", "4*2 : 10", [(2, 4), 10], [4, 4, 10]])
     def test_a_list_of_sizes_counts_the_epochs_of_the_session(self, size: Any) -> None:
         for options, sizes in (
@@ -208,15 +201,6 @@ class TestValidation:
         [(index, error, samples, minibatches)] = calls
         assert (index, samples, minibatches) == (0, 25, 4)
         assert error == misses(trainer, whole) / 25
-
-    def test_max_samples_limits_a_source_without_end(self) -> None:
-        heard = Heard()
-        config = sh.CrossValidationConfig(in_order(), max_samples=10, minibatch_size=4)
-        sh.training_session(
-            line_trainer([heard]), in_order(max_sweeps=1), 5, cv_config=config
-        ).train()
-        [record] = heard.of("validation")
-        assert record.figures["num_samples"] == 11
 
     def test_the_training_source_can_validate_too(self) -> None:
         heard, plain = Heard(), Heard()

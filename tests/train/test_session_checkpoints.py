@@ -49,21 +49,6 @@ class TestCheckpoints:
         assert run(40).total_number_of_samples_seen >= 40
         assert calls[len(before) :] == [2, 3, 4]
 
-    def test_starting_afresh_is_said(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        heard = Heard()
-        for writers in ([heard], []):
-            folder = tmp_path / str(len(writers))
-            sh.training_session(
-                line_trainer(writers),
-                in_order(max_sweeps=1),
-                4,
-                checkpoint_config=sh.CheckpointConfig(folder),
-            ).train()
-        assert "starting afresh" in str(heard.of("event")[0].figures["message"])
-        assert "starting afresh" in caplog.text
-
     def test_a_required_checkpoint_must_be_there(self, tmp_path: Path) -> None:
         for restore in (True, tmp_path / "other"):
             config = sh.CheckpointConfig(tmp_path, restore=restore)
@@ -72,22 +57,6 @@ class TestCheckpoints:
             )
             with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
                 session.train()
-
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {"frequency": 3},
-            {"restore": True},
-            {"restore": "elsewhere"},
-        ],
-    )
-    def test_a_frequency_without_a_file_is_refused(self, options: dict[str, Any]) -> None:
-        with pytest.raises(ValueError, match="needs a filename"):
-            sh.CheckpointConfig(None, **options)
-
-    def test_contradicting_retention_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="not both"):
-            sh.CheckpointConfig("here", preserve_all=True, keep_last=3)
 
     @pytest.mark.parametrize(
         ("options", "kept"),

@@ -27,12 +27,6 @@ class TestStore:
         assert find(tmp_path / "other") is None
         assert find(store.path(7)) is None
 
-    def test_numbers_beyond_eight_digits_are_in_order(self, tmp_path: Path) -> None:
-        store = CheckpointStore(tmp_path, keep_last=None)
-        for number in (99_999_999, 100_000_000):
-            store.write(number, contents(str(number)))
-        assert text_of(store.newest()) == "100000000"
-
     def test_damage_anywhere_is_found_and_an_older_one_taken(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -66,24 +60,6 @@ class TestStore:
         flip(store.path(0) / "model.safetensors", 150)
         with pytest.raises(sh.StateError, match=r"all checkpoints in .* are damaged.*SHA-256"):
             store.newest()
-
-    @pytest.mark.parametrize(
-        "manifest",
-        [
-            b"",
-            b"[]",
-            b"{}",
-            b'{"format": 1, "format": 1, "files": {}}',
-            b"[" * 100_000,
-            b"\x80\x04\x95",
-        ],
-    )
-    def test_a_manifest_that_is_none_is_damage(self, tmp_path: Path, manifest: bytes) -> None:
-        store = CheckpointStore(tmp_path)
-        store.write(0, contents("only"))
-        (store.path(0) / "manifest.json").write_bytes(manifest)
-        with pytest.raises(sh.StateError):
-            Checkpoint(store.path(0))
 
     @pytest.mark.parametrize(
         ("files", "text"),
@@ -139,9 +115,3 @@ class TestStore:
         assert text_of(store.newest()) == "old"
         store.write(1, contents("new"))
         assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-00000001"]
-
-    def test_pinned_ones_stay(self, tmp_path: Path) -> None:
-        store = CheckpointStore(tmp_path)
-        for number in range(4):
-            store.write(number, contents(str(number)), pinned=(1,))
-        assert store.numbers() == [1, 3]

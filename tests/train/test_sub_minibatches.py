@@ -47,10 +47,6 @@ class TestSubMinibatches:
         with pytest.raises(TypeError, match="TruncatedBPTT"):
             split(minibatch(layout=sh.TruncatedBPTT(4)), 2)
 
-    def test_only_minibatches_of_a_source_are_cut(self) -> None:
-        with pytest.raises(TypeError, match="only minibatches of a source"):
-            split({"x": 1}, 2)
-
     @pytest.mark.parametrize("parts", [2, 3, 5, 20])
     def test_gradients_of_parts_are_those_of_the_whole(self, parts: int) -> None:
         model, trainer = torch_trainer()

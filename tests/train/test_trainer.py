@@ -65,12 +65,6 @@ class TestStep:
         assert trainer.total_number_of_samples_seen == samples
         assert (trainer.consumed.steps, trainer.applied.samples) == (1, samples)
 
-    def test_there_is_no_evaluation_average_without_a_metric(self) -> None:
-        trainer = line_trainer()
-        trainer.train_minibatch(minibatch())
-        with pytest.raises(ValueError, match="no metric"):
-            _ = trainer.previous_minibatch_evaluation_average
-
     def test_plain_mappings_are_minibatches_too(self) -> None:
         def criterion(model: nn.Module, one: dict[str, torch.Tensor]) -> Any:
             loss = (model(one["x"]).squeeze(-1) - one["labels"]).square().sum()
@@ -93,16 +87,6 @@ class TestStep:
         again.restore_from_checkpoint(tmp_path)
         assert all(map(torch.equal, parameters(plain), parameters(compiled)))
 
-    def test_autocast_belongs_into_the_criterion(self) -> None:
-        def criterion(model: nn.Module, one: sh.Minibatch) -> torch.Tensor:
-            with torch.autocast("cpu", torch.bfloat16):
-                return torch_error(model, one)
-
-        model, trainer = torch_trainer(criterion=criterion, loss_scale={})
-        before = parameters(model)
-        trainer.train_minibatch(minibatch())
-        assert not any(map(torch.equal, before, parameters(model)))
-
 
 class TestLabels:
     def source(self) -> sh.MinibatchSource:
@@ -124,12 +108,6 @@ class TestLabels:
         trainer = self.trainer(label_stream=stream)
         trainer.train_minibatch(self.source().next_minibatch(8))
         assert trainer.total_number_of_samples_seen == counted
-
-    def test_without_labels_those_of_the_size_defining_stream_are(self) -> None:
-        trainer = self.trainer()
-        inputs = {"input": "x"}
-        trainer.train_minibatch(self.source().next_minibatch(8, inputs))
-        assert trainer.total_number_of_samples_seen == 8
 
     def test_a_named_stream_must_be_there(self) -> None:
         with pytest.raises(ValueError, match="no label stream 'targets', there are: x, labels"):
@@ -201,10 +179,6 @@ class TestEvaluation:
         trainer.train_minibatch(minibatch())
         assert model.w.any()
 
-    def test_a_minibatch_without_labels_has_no_average(self) -> None:
-        with pytest.raises(ValueError, match="no label samples"):
-            line_trainer().test_minibatch({"labels": []})
-
 
 class TestLossScale:
     def test_a_skipped_step_is_consumed_and_not_applied(self) -> None:
@@ -232,24 +206,3 @@ class TestLossScale:
             r.figures["loss_scale"] for r in heard.of("change") if "loss_scale" in r.figures
         ]
         assert told == [8.0, 4.0]
-
-    def test_numpy_in_float16_learns(self) -> None:
-        model = Line(np.float16)
-        inner = sh.numpy.Adam([model.w], 0.05)
-        learner = sh.LossScaleOptimizer(inner, dynamic_growth_steps=20)
-
-        def criterion(model: Line, one: sh.Minibatch) -> Any:
-            x, y = one["x"].values.astype(np.float16), one["labels"].values
-            error = (x @ model.w).astype(np.float32) - y
-            seed = np.float32(learner.get_scaled_loss(1.0))
-            with np.errstate(over="ignore", invalid="ignore"):
-                scaled = (error * seed).astype(np.float16)
-                return 0.5 * float(error @ error), [x.T @ scaled]
-
-        heard = Heard()
-        trainer = sh.Trainer(model, criterion, learner, heard, sub_minibatches=2)
-        for one in source_of_lengths(LENGTHS, max_sweeps=100).minibatches(16):
-            trainer.train_minibatch(one)
-        assert np.allclose(model.w, [1, -2], atol=0.02)
-        assert trainer.applied.steps < trainer.consumed.steps
-        assert any(not step.applied for step in heard.steps)

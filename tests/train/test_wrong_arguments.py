@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.train.small import Heard, Line, in_order, line_trainer, source_of_lengths
+from tests.train.small import Line, in_order, line_trainer, source_of_lengths
 
 import sweephand as sh
 from sweephand.errors import ArgumentTypeError
@@ -126,14 +125,6 @@ def test_what_makes_no_sense_is_refused(words: str) -> None:
             call()
 
 
-@pytest.mark.parametrize("other", [3, "x", [1], object()])
-def test_what_is_no_minibatch_is_refused(other: Any) -> None:
-    heard = Heard()
-    with pytest.raises(ArgumentTypeError, match="minibatch must be a Mapping"):
-        line_trainer([heard]).train_minibatch(other)
-    assert not heard.steps
-
-
 class TestNames:
     """Errors and results call parameters as the model does."""
 
@@ -151,15 +142,3 @@ class TestNames:
         with pytest.raises(sh.LossScaleError, match="bad parameters: encoder;") as caught:
             trainer.train_minibatch(source_of_lengths([3]).next_minibatch(3))
         assert caught.value.parameters == ("encoder",)
-
-    def test_of_gradients_that_do_not_fit(self, tmp_path: Path) -> None:
-        model = Line()
-        trainer = sh.Trainer(
-            model, lambda model, minibatch: (1.0, [np.ones(5)]), sh.numpy.SGD([model.w], 0.1)
-        )
-        with pytest.raises(ValueError, match="the gradient of w must have shape"):
-            trainer.train_minibatch(source_of_lengths([3]).next_minibatch(3))
-        trainer.save_checkpoint(tmp_path)  # states keep the names of the learner
-        again = Line()
-        other = sh.Trainer(again, lambda *_: 0, sh.numpy.SGD([again.w], 0.1))
-        other.restore_from_checkpoint(tmp_path)

@@ -188,41 +188,6 @@ class TestTrace:
 
         assert run(measures=True) == run(measures=False)
 
-    def test_a_ledger_of_losses_is_left_alone(self, tmp_path: Path) -> None:
-        def losses(model: Line, minibatch: sh.Minibatch) -> Any:
-            error = minibatch["x"].values @ model.w - minibatch["labels"].values
-            return error**2 / 2, squared_error(model, minibatch)[1]
-
-        tables = []
-        for name in "plain", "measured":
-            with sh.LossLedger(tmp_path / name) as ledger:
-                trainer = line_trainer([ledger], criterion=losses)
-                source = in_order([1] * 30)
-                for _ in range(3):
-                    trainer.train_minibatch(source.next_minibatch(4))
-                    if name == "measured":
-                        sh.train.CriticalBatchSize(80).measure(trainer, source, 4)
-                tables.append(ledger.table())
-        assert tables[0].equals(tables[1])
-
-    def test_an_error_in_a_branch_leaves_none_either(self) -> None:
-        calls = 0
-
-        def criterion(model: Line, minibatch: sh.Minibatch) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls == 5:
-                raise KeyError("broken")
-            return squared_error(model, minibatch)
-
-        heard = Heard()
-        trainer, source = line_trainer([heard], criterion=criterion), in_order([1] * 30)
-        trainer.train_minibatch(source.next_minibatch(4))
-        before = moment(trainer, source)
-        with pytest.raises(KeyError, match="broken"):
-            sh.train.CriticalBatchSize(80).measure(trainer, source, 4)
-        assert moment(trainer, source) == before
-
 
 def session(heard: Heard, measuring: sh.train.CriticalBatchSize | None, **options: Any) -> Any:
     return sh.training_session(
@@ -273,33 +238,3 @@ class TestSession:
     def test_too_few_samples_are_refused_before_training(self, mb_size: Any) -> None:
         with pytest.raises(ValueError, match="at least 8 minibatches of 20, got 128"):
             session(Heard(), self.MEASURING, mb_size=mb_size)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"num_samples": 0}, "num_samples"),
-        ({"max_size": 0}, "max_size"),
-        ({"tolerance": -1.0}, "tolerance"),
-        ({"tolerance": NAN}, "tolerance"),
-        ({"learning_rate_rule": "cubic"}, "learning_rate_rule must be 'sqrt' or 'linear'"),
-        ({"smoothing_samples": 0}, "smoothing_samples"),
-        ({"frequency": (1, "moon")}, "frequency"),
-    ],
-)
-def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        sh.train.CriticalBatchSize(**({"num_samples": 100} | settings))
-
-
-def test_wrong_arguments_are_refused() -> None:
-    measuring = sh.train.CriticalBatchSize(100)
-    trainer, source = line_trainer(), in_order()
-    with pytest.raises(TypeError, match="trainer must be a Trainer"):
-        measuring.measure(Line(), source, 4)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="mb_source must be a MinibatchSource"):
-        measuring.measure(trainer, [], 4)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="at least 8 minibatches of 13, got 100"):
-        measuring.measure(trainer, source, 13)
-    with pytest.raises(TypeError, match="activities must be of Activity, got"):
-        session(Heard(), 5)  # type: ignore[arg-type]

@@ -60,11 +60,3 @@ def test_branches_leave_no_trace(loss_scale: Any) -> None:
         return moment(model, trainer, source)
 
     assert run(measures=True) == run(measures=False)
-
-
-def test_rates_that_others_set_are_refused() -> None:
-    model = torch.nn.Linear(2, 1)
-    learner = sh.torch.Learner(torch.optim.SGD(model.parameters(), 0.1), None)
-    trainer = sh.Trainer(model, lambda model, minibatch: 0, learner)
-    with pytest.raises(ValueError, match="its rates are set by others"):
-        sh.train.CriticalBatchSize(100).measure(trainer, source_of_lengths([1]), 4)

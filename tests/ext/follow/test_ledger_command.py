@@ -68,16 +68,6 @@ def test_what_decides_can_be_chosen(
     assert facts["sequences"][0]["id"] == first
 
 
-def test_a_loss_that_is_no_number_leads(ledger: Path, call: Call) -> None:
-    source = sh.MinibatchSource(sh.open(ledger.parent / "*.jsonl"), randomize=False)
-    with sh.LossLedger(ledger) as more:
-        more.rewind(4)
-        more.record(source.next_minibatch(1), np.float32([np.nan]))
-    facts = call("ledger", "top", ledger, "--json").facts
-    assert facts["sequences"][0]["id"] == "a.jsonl__0"
-    assert facts["sequences"][0]["mean"] is None
-
-
 def test_files_are_compared(ledger: Path, call: Call) -> None:
     facts = call("ledger", "by-corpus", ledger, "--json").facts
     told = [(one["corpus"], one["visits"], one["mean"]) for one in facts["corpora"]]

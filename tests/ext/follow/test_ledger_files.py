@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.ext.follow.ledger import loss_ledger, step_log
-from sweephand.ext.follow.ledger.read_ledger import LEDGER, blocks_of
+from sweephand.ext.follow.ledger.read_ledger import LEDGER
 
 Row = dict[str, Any]
 
@@ -79,23 +78,6 @@ def test_a_full_disk_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert all(row["id"].startswith("number ") for row in rows)
 
 
-def test_rows_are_written_when_they_are_many_or_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with sh.LossLedger(tmp_path) as ledger:
-        record(ledger, 1, 1)
-        assert rows_of(tmp_path) == []
-        monkeypatch.setattr(step_log, "_MOST_SECONDS", 0.0)
-        record(ledger, 2, 2)
-        assert len(rows_of(tmp_path)) == 6
-        monkeypatch.undo()
-        monkeypatch.setattr(loss_ledger, "_MOST_ROWS", 5)
-        record(ledger, 3, 3)
-        assert len(rows_of(tmp_path)) == 6
-        record(ledger, 4, 4)
-        assert len(rows_of(tmp_path)) == 12
-
-
 def test_two_writers_of_one_file_are_refused(folder: Path) -> None:
     with sh.LossLedger(folder) as one, sh.LossLedger(folder) as other:
         one.rewind(8)
@@ -103,18 +85,6 @@ def test_two_writers_of_one_file_are_refused(folder: Path) -> None:
             other.rewind(8)
         one.close()
         other.rewind(8)
-
-
-def test_numbers_beyond_32_bits_are_kept(tmp_path: Path) -> None:
-    from sweephand.ext.follow.ledger.read_ledger import StepRows, pack_rows, unpack_rows
-
-    numbers = np.array([3, 2**40], np.uint64)
-    step = StepRows(7, 2**50, numbers, np.array([1, 2], np.uint32), np.float32([0.5, 2]))
-    content = memoryview(LEDGER.head + pack_rows([step]))
-    [block] = blocks_of(content, "")
-    visits = unpack_rows(block, block.frame.payload(content), "")
-    assert visits.numbers.tolist() == numbers.tolist()
-    assert visits.times.tolist() == [2**50] * 2
 
 
 def test_a_link_in_the_place_of_a_file_is_not_written_to(tmp_path: Path) -> None:

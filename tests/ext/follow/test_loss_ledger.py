@@ -99,38 +99,10 @@ class TestTrainer:
         for step in heard.steps:
             assert sums(rows)[step.step] == pytest.approx(step.loss, rel=1e-6)
 
-    def test_halves_add_up_beyond_the_largest_half(self, ledger: sh.LossLedger) -> None:
-        def large(model: nn.Module, minibatch: sh.Minibatch) -> torch.Tensor:
-            losses = torch_errors(model, minibatch)
-            return (0 * losses + 40_000).half()
-
-        heard = Heard()
-        _, trainer = torch_trainer([heard, ledger], criterion=large)
-        trainer.train_minibatch(source_of_lengths(LENGTHS).next_minibatch(8))
-        [step] = heard.steps
-        assert step.loss == pytest.approx(sums(ledger.table().to_pylist())[1])
-        assert step.loss > 70_000
-
-    def test_the_loss_of_a_skipped_step_is_kept(self, ledger: sh.LossLedger) -> None:
-        heard = Heard()
-        _, trainer = torch_trainer(
-            [heard, ledger],
-            criterion=torch_errors,
-            loss_scale={"initial_scale": 2.0**127, "max_scale": 2.0**127},
-        )
-        source = source_of_lengths(LENGTHS, layout=sh.Packed(12))
-        trainer.train_minibatch(source.next_minibatch(12))
-        assert not heard.steps[0].applied
-        assert sums(ledger.table().to_pylist())[1] == pytest.approx(heard.steps[0].loss, 1e-6)
-
     def test_a_sum_over_several_sequences_is_refused(self, ledger: sh.LossLedger) -> None:
         trainer = line_trainer([ledger], criterion=squared_error)
         with pytest.raises(ValueError, match="a loss for each sequence of the minibatch, got"):
             trainer.train_minibatch(source_of_lengths(LENGTHS).next_minibatch(12))
-
-    def test_a_minibatch_of_no_source_is_refused(self, ledger: sh.LossLedger) -> None:
-        with pytest.raises(TypeError, match="must be one of a source, got a dict"):
-            ledger.record({"labels": np.zeros(3)}, np.zeros(3))  # type: ignore[arg-type]
 
 
 class TestResume:
@@ -174,19 +146,6 @@ class TestResume:
         ledger.rewind(max(stop - 1, 0))
         wanted = [row for row in before if row["step"] <= max(stop - 1, 0)]
         assert ledger.table().to_pylist() == wanted
-
-    def test_rewinds_in_one_block_are_told_by_blocks(self, ledger: sh.LossLedger) -> None:
-        source = source_of_lengths(LENGTHS)
-        wanted: dict[int, float] = {}
-        minibatch = source.next_minibatch(12)
-        for stop, end in ((0, 9), (7, 9), (5, 6), (2, 8), (8, 9)):
-            ledger.rewind(stop)
-            wanted = {step: value for step, value in wanted.items() if step <= stop}
-            for step in range(stop + 1, end + 1):
-                value = float(10 * step + stop)
-                ledger.record(minibatch, np.full(minibatch.num_sequences, value), step)
-                wanted[step] = value * minibatch.num_sequences
-            assert sums(ledger.table().to_pylist()) == wanted
 
     def test_a_fresh_start_over_rows_is_refused_before_it_trains(self, folder: Path) -> None:
         with sh.LossLedger(folder) as ledger:
@@ -282,14 +241,6 @@ class TestNames:
         assert [row["id"] for row in rows] == ["array__1", "array__3", "array__5"]
         assert {row["corpus"] for row in rows} == {"array"}
 
-    def test_files_are_told_apart(self, folder: Path, tmp_path: Path) -> None:
-        for name, count in (("a", 3), ("b", 2)):
-            text = "".join('{"x": 1.5}\n' for _ in range(count))
-            (tmp_path / f"{name}.jsonl").write_text(text)
-        rows = self.rows(folder, sh.open(tmp_path / "*.jsonl"))
-        told = [(row["id"], row["corpus"]) for row in rows]
-        assert sorted(told)[2:4] == [("a.jsonl__2", "a.jsonl"), ("b.jsonl__0", "b.jsonl")]
-
     def test_names_survive_rewinds(self, ledger: sh.LossLedger) -> None:
         corpus = sh.ArrayDeserializer({"x": np.arange(5.0)}, ids=list("abcde"))
         source = sh.MinibatchSource(corpus, randomize=False)
@@ -332,22 +283,6 @@ class TestReading:
         trainer.report("summary", {"loss": 1.0})
         assert rows_of(folder) == ledger.table().to_pylist()
 
-    def test_what_is_no_ledger_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(FileNotFoundError, match="no ledger of losses"):
-            sh.LossLedger(tmp_path).table()
-        (tmp_path / "file").write_text("")
-        minibatch = source_of_lengths(LENGTHS).next_minibatch(1)
-        with pytest.raises(NotADirectoryError, match="is a folder, this is a file"):
-            sh.LossLedger(tmp_path / "file").record(minibatch, 1.0)
-
-    def test_a_visit_takes_12_to_16_bytes(self, ledger: sh.LossLedger) -> None:
-        corpus = sh.ArrayDeserializer({"x": np.arange(10_000.0)})
-        for minibatch in sh.MinibatchSource(corpus, max_sweeps=2).minibatches(64):
-            ledger.record(minibatch, np.ones(minibatch.num_sequences))
-        ledger.flush()
-        size = sum(path.stat().st_size for path in ledger._folder.iterdir())
-        assert 12 <= size / 20_000 <= 16
-
     def test_rows_that_wait_are_written_at_the_end_of_the_process(self, folder: Path) -> None:
         code = f"""
 import numpy as np, sweephand as sh
@@ -358,12 +293,3 @@ ledger.record(source.next_minibatch(5), np.ones(5))
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
         subprocess.run([sys.executable, "-c", code], check=True, env=environment)
         assert sums(rows_of(folder)) == {1: 5.0}
-
-
-def test_a_session_with_a_ledger_alone_tells_its_log(
-    ledger: sh.LossLedger, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    trainer, source = make_numpy(ledger)
-    config = sh.CheckpointConfig(tmp_path / "saved")
-    sh.training_session(trainer, source, 12, max_samples=31, checkpoint_config=config).train()
-    assert "starting afresh" in caplog.text

@@ -3,7 +3,6 @@
 import csv
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +66,6 @@ class TestEstimate:
         found = trained(corpus, size, settings, parts)
         assert found == pytest.approx(true, rel=0.12)
 
-    def test_without_any_noise_it_is_nothing(self) -> None:
-        corpus = sh.ArrayDeserializer({"labels": np.ones((40, LENGTH), np.float32)})
-        assert trained(corpus, 8) == pytest.approx(0, abs=1e-6)
-
     def test_without_any_gradient_it_is_infinite(self) -> None:
         x = np.ones((40, LENGTH), np.float32)
         x[::2] = -1
@@ -94,12 +89,6 @@ class TestEstimate:
         assert math.isnan(noise.value)
         trainer.train_minibatch(source_of_lengths([3]).next_minibatch(3))  # has no two parts
         assert math.isnan(noise.value)
-
-    def test_every_so_many_steps_are_measured(self) -> None:
-        corpus, _ = gaussian_corpus(64)
-        every = trained(corpus, 16, sh.train.GradientNoiseScale(decay=0.0))
-        third = trained(corpus, 16, sh.train.GradientNoiseScale(0.0, frequency=3))
-        assert every == third  # the fourth of four steps
 
 
 def run(*observers: Any) -> tuple[sh.Trainer, Heard]:
@@ -210,31 +199,3 @@ def test_a_checkpoint_without_the_measurement_begins_it(tmp_path: Path) -> None:
     again.restore_from_checkpoint(tmp_path)
     assert noise_again.value == noise.value
     line_trainer().restore_from_checkpoint(tmp_path)  # which does not measure it
-
-
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
-    [
-        (
-            lambda: sh.train.GradientNoiseScale(decay=1.0),
-            ValueError,
-            r"decay must lie in \[0, 1\)",
-        ),
-        (lambda: sh.train.GradientNoiseScale(frequency=0), ValueError, "frequency"),
-        (
-            lambda: sh.train.GradientNoiseScale(decay="x"),  # type: ignore[arg-type]
-            TypeError,
-            "decay",
-        ),
-        (
-            lambda: line_trainer([sh.train.GradientNoiseScale()]),
-            ValueError,
-            "sub_minibatches=2",
-        ),
-    ],
-)
-def test_wrong_settings_are_refused(
-    make: Callable[[], object], kind: Any, message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        make()

@@ -9,7 +9,7 @@ from tests.train.small import Line, source_of_lengths, squared_error
 import sweephand as sh
 
 torch = pytest.importorskip("torch")
-from tests.train.small_torch import parameters, torch_error, torch_trainer  # noqa: E402
+from tests.train.small_torch import parameters, torch_trainer  # noqa: E402
 
 import sweephand.torch  # noqa: E402
 
@@ -64,26 +64,6 @@ def test_measuring_changes_no_bit_of_training() -> None:
         trained.append(parameters(model))
         assert not any(parameter._backward_hooks for parameter in model.parameters())
     assert all(torch.equal(a, b) for a, b in zip(*trained, strict=True))
-
-
-def test_an_overflow_is_left_out() -> None:
-    overflow = 1.0
-
-    def criterion(model: Any, minibatch: sh.Minibatch) -> Any:
-        return torch_error(model, minibatch) * overflow
-
-    _, trainer = torch_trainer(
-        noise(),
-        criterion=criterion,
-        loss_scale={"initial_scale": 8.0},
-        sub_minibatches=2,
-    )
-    source = source_of_lengths([1] * 40)
-    trainer.train_minibatch(source.next_minibatch(8))
-    before = noise_scale(trainer)
-    overflow = 1e38
-    trainer.train_minibatch(source.next_minibatch(8))
-    assert noise_scale(trainer) == before > 0
 
 
 def test_shared_sparse_and_missing_gradients_are_counted_once() -> None:

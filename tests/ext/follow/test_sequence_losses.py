@@ -87,14 +87,6 @@ def test_losses_of_the_next_token_lack_a_column(name: str) -> None:
             np.testing.assert_allclose(sequence_losses(minibatch, given_as), wanted, 1e-6)
 
 
-def test_the_parts_of_a_minibatch_have_its_losses() -> None:
-    for minibatch in minibatches(sh.Packed(12)):
-        rows = minibatch.num_rows
-        parts = [minibatch.rows(i, i + 1) for i in range(rows)]
-        found = [sequence_losses(p, loss_of_token(p["tokens"].values)) for p in parts]
-        np.testing.assert_allclose(np.concatenate(found), by_hand(minibatch), 1e-6)
-
-
 def test_a_share_of_nobody_has_no_losses() -> None:
     corpus = sh.ArrayDeserializer({"x": np.arange(4.0)})
     source = sh.MinibatchSource(corpus)
@@ -143,26 +135,3 @@ def test_sums_of_segments_are_those_of_numpy(values: list[float], cuts: list[int
     )
     wanted = [array[begin:end].sum(dtype=np.float64) for begin, end in pairwise(borders)]
     np.testing.assert_allclose(sums, wanted, rtol=1e-12, atol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("begins", "sizes", "message"),
-    [([3], [2], "segment 0 reaches beyond the 4 values"), ([0, 5], [1, 0], "segment 1"),
-     ([0, 1], [1], "as many sizes as begins")],
-)  # fmt: skip
-def test_segments_beyond_the_values_are_refused(
-    begins: list[int], sizes: list[int], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        _core.train.segment_sums(
-            np.zeros(4, np.float32), np.array(begins, np.uint64), np.array(sizes, np.uint64)
-        )
-
-
-def test_pieces_beyond_the_rows_are_refused() -> None:
-    values = np.zeros(6, np.float32)
-    cells = np.array([[2, 0, 0, 1]], np.uint32)
-    with pytest.raises(ValueError, match="row 2 lies beyond the 2 rows of values"):
-        _core.train.row_sums(values, cells, np.array([1], np.uint32), 3)
-    with pytest.raises(ValueError, match="four numbers for each piece, got 4 for 2"):
-        _core.train.row_sums(values, cells, np.array([1, 1], np.uint32), 3)

@@ -41,9 +41,6 @@ class TestBand:
         figures = np.exp(sigma * np.random.default_rng(0).normal(size=25_000))
         assert highest(figures.tolist()) < 7
 
-    def test_figures_of_both_signs_are_healthy(self) -> None:
-        assert highest(np.random.default_rng(0).normal(size=25_000).tolist()) < 7
-
     @pytest.mark.parametrize("steps", [10, 100, 1000])
     @pytest.mark.parametrize("sigma", [0.003, 0.1])
     def test_a_loss_that_falls_and_stays_is_healthy(self, steps: int, sigma: float) -> None:
@@ -67,12 +64,6 @@ class TestBand:
         assert band.z_score(math.nan, 8) == band.z_score(-math.inf, 8) == math.inf
         band.add(1.0, 8)
         assert band.z_score(1000.0, 8) > 8
-
-    def test_what_hardly_scatters_may_move_by_some_hundredths(self) -> None:
-        band = Band(64)
-        for _ in range(64):
-            band.add(2.0, 8)
-        assert band.z_score(2.1, 8) < 8 < band.z_score(2.2, 8)
 
     def test_few_samples_count_as_part_of_a_minibatch(self) -> None:
         rng = np.random.default_rng(0)
@@ -183,27 +174,3 @@ class TestWatch:
         watch.update(step(101, 9.0))
         assert watch.alarm is not None
         assert watch.alarm.figures == {"signal": 73.0}
-
-
-class TestPolicy:
-    @pytest.mark.parametrize(
-        ("options", "error"),
-        [
-            ({"threshold": 0}, "threshold must be above 0"),
-            ({"threshold": "8"}, "threshold must be a number"),
-            ({"action": "heal"}, "action must be 'skip', 'bisect' or callable"),
-            ({"action": None}, "action must be"),
-            ({"signal": "gradient"}, "signal must be 'loss', 'gradient norm', 'both' or"),
-            ({"window": 31}, "window must be at least 32"),
-            ({"patience": 0}, "patience"),
-            ({"reach": -1}, "reach"),
-            ({"frequency": 0}, "frequency"),
-            ({"max_spikes": 0}, "max_spikes"),
-            ({"filename": 3}, "filename must be a path"),
-        ],
-    )
-    def test_what_makes_no_sense_is_refused(
-        self, options: dict[str, object], error: str
-    ) -> None:
-        with pytest.raises(ValueError, match=error):
-            sh.SpikePolicy(**options)  # type: ignore[arg-type]
