@@ -59,8 +59,8 @@ def guarded_shards(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
     return found
 
 
-def exact_steps(model: nn.Module, optimizer: Any, count: int) -> None:
-    for i in range(count):
+def exact_steps(model: nn.Module, optimizer: Any, steps: range) -> None:
+    for i in steps:
         optimizer.zero_grad()
         (model(torch.full((1, 3), i % 5 - 1.5, dtype=torch.bfloat16)).sum() * 0.1).backward()
         optimizer.step()
@@ -77,18 +77,13 @@ def exact_model() -> tuple[nn.Module, Any]:
 
 
 def whole_masters(model: nn.Module, optimizer: Any) -> list[list[float]]:
-    """Return masters, of all ranks by way of a state that is saved whole."""
-    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
-
-    weights, state = get_state_dict(
-        model, optimizer, options=StateDictOptions(full_state_dict=True)
-    )
-    told = []
-    for name, of_one in state["state"].items():
-        told.append(of_one["master_bits"].flatten().tolist())
-        told.append(weights[name].flatten().tolist())
-        told.append(of_one["exp_avg"].flatten().tolist())
-    return told
+    """Return weights, their missing bits and a moment, of all ranks."""
+    whole = [getattr(p, "full_tensor", lambda p=p: p)() for p in model.parameters()]
+    for p in model.parameters():
+        for name in ("master_bits", "exp_avg"):
+            value = optimizer.state[p][name]
+            whole.append(getattr(value, "full_tensor", lambda value=value: value)())
+    return [one.flatten().tolist() for one in whole]
 
 
 def exact_shards(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
@@ -96,23 +91,14 @@ def exact_shards(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
     model, optimizer = exact_model()
-    exact_steps(model, optimizer, 60)
-    names = [name for name, _ in model.named_parameters()]
-    alone = [
-        told
-        for name, p in zip(names, model.parameters(), strict=True)
-        for told in (
-            optimizer.state[p]["master_bits"].flatten().tolist(),
-            p.flatten().tolist(),
-            optimizer.state[p]["exp_avg"].flatten().tolist(),
-        )
-    ]
+    exact_steps(model, optimizer, range(60))
+    alone = whole_masters(model, optimizer)
     dist.init_process_group("gloo")
     model, optimizer = exact_model()
-    exact_steps(model, optimizer, 30)
+    exact_steps(model, optimizer, range(30))
     weights, state = get_state_dict(model, optimizer)
     dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder / "exact")
-    exact_steps(model, optimizer, 30)
+    exact_steps(model, optimizer, range(30, 60))
     masters = whole_masters(model, optimizer)
 
     model, optimizer = exact_model()
@@ -122,10 +108,7 @@ def exact_shards(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
     set_state_dict(
         model, optimizer, model_state_dict=saved["model"], optim_state_dict=saved["optimizer"]
     )
-    for i in range(30, 60):
-        optimizer.zero_grad()
-        (model(torch.full((1, 3), i % 5 - 1.5, dtype=torch.bfloat16)).sum() * 0.1).backward()
-        optimizer.step()
+    exact_steps(model, optimizer, range(30, 60))
     again = whole_masters(model, optimizer)
     dist.destroy_process_group()
     return {"alone": alone, "masters": masters, "again": again}

@@ -14,6 +14,8 @@ import sweephand as sh
 
 torch = pytest.importorskip("torch")
 
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
 Step = Callable[..., sh.StepResult]  # of a gradient, and a loss
 ADAMS = {
     "plain": {"foreach": False},
@@ -108,6 +110,33 @@ def test_clipping_is_that_of_torch_and_of_any_finite_size(kind: str, size: float
         parameter.grad = (wide * min(1.0, 1.5 / float(wide.norm()))).float()
         inner.step()
     np.testing.assert_allclose(weights(), parameter.detach(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "host", "device"])
+def test_gradients_of_float64_are_clipped_though_their_squares_overflow(kind: str) -> None:
+    gradient = np.array([3e200, 4e200])
+    weights = np.zeros(2)
+    if kind == "numpy":
+        guard: Any = sh.StepGuard(sh.numpy.SGD([weights], 1.0), clip_norm=1.0)
+        result = guard.update([gradient], 1)
+    else:
+        parameter = torch.nn.Parameter(torch.from_numpy(weights))
+        sgd = torch.optim.SGD([parameter], 1.0)
+        guard = sh.StepGuard(sgd, clip_norm=1.0, verdict=kind)
+        parameter.grad = torch.from_numpy(gradient)
+        result = guard.step()
+    assert (result.cause, result.gradient_norm) == ("ok", pytest.approx(5e200))
+    np.testing.assert_allclose(weights, [-0.6, -0.8])
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_learner_clips_what_its_guard_has_clipped(fused: bool) -> None:
+    for limit, norm in ((0.5, 0.5), (5.0, 1.0)):
+        parameter = torch.nn.Parameter(torch.zeros(2))
+        guard = sh.StepGuard(torch.optim.SGD([parameter], 1.0, fused=fused), clip_norm=1.0)
+        learner = sh.torch.Learner(guard, None, clip_norm_per_sample=limit)
+        learner.update([torch.tensor([6.0, 8.0])], 1)
+        np.testing.assert_allclose(parameter.tolist(), [-0.6 * norm, -0.8 * norm], rtol=1e-5)
 
 
 def test_the_mean_gradient_is_clipped_whatever_the_number_of_samples() -> None:
@@ -219,6 +248,16 @@ def test_workers_take_one_verdict_on_outliers_and_feed_the_largest(mine: float) 
         result = guard.update([np.float32([gradient])], 1)
     assert (result.applied, result.cause) == (False, "outlier")
     assert guard.state_dict()["outliers"]["gradient_norm"][2] == pytest.approx(math.log(2))
+
+
+def test_a_worker_without_gradients_feeds_what_the_others_have() -> None:
+    rule = sh.Outliers(of="gradient_norm", warmup=3)
+    learner = sh.numpy.SGD([np.zeros(1, np.float32)], 1.0)
+    theirs = [0, 1, -1, 0, 0, math.log(2), 0]
+    guard = sh.StepGuard(learner, outliers=rule, reduce=lambda x: np.maximum(x, theirs))
+    guard.get_unscaled_gradients([None])
+    assert guard.apply_gradients([]).cause == "no gradient"
+    assert guard.state_dict()["outliers"]["gradient_norm"][:3:2] == [1, math.log(2)]
 
 
 @pytest.fixture(scope="module")
@@ -361,27 +400,32 @@ def test_a_verdict_on_the_device_is_that_of_the_host_step_by_step(
         assert torch.equal(weights, their_weights)
 
 
+class Reads(TorchDispatchMode):
+    """Counts the numbers that the host reads of tensors."""
+
+    count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+def reads(take: Callable[[], object], times: int = 1) -> int:
+    with Reads() as counted:
+        for _ in range(times):
+            take()
+    return counted.count
+
+
 @pytest.mark.parametrize("kind", ADAMS)
 @pytest.mark.parametrize("scaled", [False, True])
 def test_no_step_of_a_verdict_on_the_device_reads_a_number(kind: str, scaled: bool) -> None:
-    def reads(take: Callable[[], object]) -> int:
-        with torch.profiler.profile(
-            activities=[torch.profiler.ProfilerActivity.CPU]
-        ) as profile:
-            for _ in range(100):
-                take()
-        named = [
-            event for event in profile.events() if event.name == "aten::_local_scalar_dense"
-        ]
-        return len(named)
-
-    def make_one() -> tuple[Any, Any]:
-        torch.manual_seed(0)
-        model = torch.nn.Linear(4, 2)
-        return model, torch.optim.Adam(model.parameters(), 1e-3, **ADAMS[kind])
-
+    model, other = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)
+    alone = torch.optim.Adam(other.parameters(), 1e-3, **ADAMS[kind])
+    inner = torch.optim.Adam(model.parameters(), 1e-3, **ADAMS[kind])
     x = torch.randn(8, 4)
-    model, inner = make_one()
     made = sh.LossScaleOptimizer if scaled else sh.StepGuard
     opt = made(inner, verdict="device", clip_norm=0.5, outliers=sh.Outliers(warmup=5))
 
@@ -391,14 +435,74 @@ def test_no_step_of_a_verdict_on_the_device_reads_a_number(kind: str, scaled: bo
         opt.get_scaled_loss(loss).backward()
         opt.step()
 
-    other, alone = make_one()
-
     def theirs() -> None:
         alone.zero_grad()
         other(x).square().mean().backward()
         alone.step()
 
-    assert reads(ours) == reads(theirs)
+    assert reads(ours, 100) == reads(theirs, 100)
+
+
+BORN = [
+    ("ASGD", {}),
+    ("NAdam", {}),
+    ("Rprop", {}),
+    ("SGD", {"momentum": 0.5, "dampening": 0.5}),
+]
+ZEROS = [
+    (name, {})
+    for name in ("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "RAdam",
+                 "RMSprop", "SGD")
+    if hasattr(torch.optim, name)
+]  # fmt: skip
+OTHERS = [
+    ("SGD", {"momentum": 0.5}),
+    ("Adam", {"amsgrad": True}),
+    ("RMSprop", {"centered": True, "momentum": 0.5}),
+    ("ExactMasters", {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "waits"),
+    [
+        *((*one, [0, 0, 0]) for one in (*ZEROS, *OTHERS)),
+        *((*one, [1, 0, 0]) for one in BORN),  # with other states than zeros, once
+        ("SparseAdam", {}, [1, 1, 1]),  # counts steps in an int
+    ],
+)
+def test_only_these_optimizers_wait_for_a_verdict_on_the_device(
+    name: str, options: dict[str, Any], waits: list[int]
+) -> None:
+    def made() -> tuple[Any, Any]:
+        if name == "ExactMasters":
+            parameter = torch.nn.Parameter(torch.ones(3, 4, dtype=torch.bfloat16))
+            return parameter, sh.torch.ExactMasters(torch.optim.Adam([parameter], 0.125))
+        parameter = torch.nn.Parameter(torch.ones(3, 4))
+        return parameter, getattr(torch.optim, name)([parameter], 0.125, **options)
+
+    def give(parameter: Any, factor: float) -> None:
+        gradient = torch.ones_like(parameter) * factor
+        parameter.grad = gradient.to_sparse(1) if name == "SparseAdam" else gradient
+
+    (parameter, inner), (other, alone) = made(), made()
+    guard = sh.StepGuard(inner, verdict="device")
+    counts = []
+    for _ in range(3):
+        give(parameter, 1.0)
+        give(other, 1.0)
+        counts.append(reads(guard.step) - reads(alone.step))
+    assert counts == waits
+
+    (parameter, inner), (other, alone) = made(), made()
+    guard = sh.StepGuard(inner, verdict="device")
+    for factor in (math.inf, 1.0, math.nan, 2.0):
+        give(parameter, factor)
+        guard.step()
+        if math.isfinite(factor):
+            give(other, factor)
+            alone.step()
+        assert torch.equal(parameter, other)
 
 
 def test_a_learner_and_a_closure_need_the_verdict_on_the_host() -> None:
