@@ -38,7 +38,7 @@ struct Halves {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;  // must not be rounded to 0
     upper[i] = static_cast<std::uint16_t>(is_nan ? 0x7fc0U : (bits + 0x8000U) >> 16U);
-    lower[i] = static_cast<std::uint16_t>(is_nan ? 0U : bits);
+    lower[i] = static_cast<std::uint16_t>(bits);
   }
   void prefetch(std::size_t i) const noexcept {
     prefetch_ahead(upper + i);
@@ -68,6 +68,10 @@ template <class T, class Weights, class Formula>
   const auto factor = static_cast<T>(options.factor);
   const auto decay = static_cast<T>(options.decay);
   const auto rate = static_cast<T>(options.rate);
+  // Nothing that a turn writes is read by another: without this all is compared in each line.
+#ifndef __clang__
+#pragma GCC ivdep
+#endif
   for (std::size_t i = 0; i < size; ++i) {
     const T moved = formula(gradient[i] * factor, first[i], second[i]);
     weights.store(begin + i, decay * weights.load(begin + i) - rate * moved);
