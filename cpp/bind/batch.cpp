@@ -133,14 +133,14 @@ auto fields(StreamBatch& s) {
 }
 auto fields(Batch& b) {
   Request& asked = b.request;  // except its balance, which belongs to the source
-  return std::tie(b.nominal_time, b.sweep, b.next.time, b.next.progress, b.begin.time,
-                  b.begin.progress, asked.num_samples, asked.num_workers, asked.rank,
-                  asked.crosses_sweeps, b.num_samples, b.num_sequences, b.counted.samples,
-                  b.counted.pieces, b.counted.ends, b.sweeps_ended, b.end_of_data, b.share,
-                  b.banned, b.cells, b.num_rows, b.row_length, b.global_rows, b.options.form,
-                  b.options.pad_left, b.options.multiple_of, b.options.segments,
-                  b.share_samples, b.num_cells, b.streams, b.marks.mask, b.marks.segment_ids,
-                  b.marks.position_ids);
+  return std::tie(
+      b.nominal_time, b.sweep, b.next.time, b.next.progress, b.begin.time, b.begin.progress,
+      asked.num_samples, asked.num_workers, asked.rank, asked.crosses_sweeps, b.num_samples,
+      b.num_sequences, b.counted.samples, b.counted.pieces, b.counted.ends, b.counted.labels,
+      b.counted.own_labels, b.counted.label_weight, b.sweeps_ended, b.end_of_data, b.share,
+      b.banned, b.cells, b.num_rows, b.row_length, b.global_rows, b.options.form,
+      b.options.pad_left, b.options.multiple_of, b.options.segments, b.share_samples,
+      b.num_cells, b.streams, b.marks.mask, b.marks.segment_ids, b.marks.position_ids);
 }
 
 template <class... T>

@@ -112,7 +112,8 @@ void bind_plan(py::module_& room) {
       .def_readonly("pieces", &PieceCount::pieces)
       .def_readonly("ends", &PieceCount::ends)
       .def_readonly("labels", &PieceCount::labels)
-      .def_readonly("own_labels", &PieceCount::own_labels);
+      .def_readonly("own_labels", &PieceCount::own_labels)
+      .def_readonly("label_weight", &PieceCount::label_weight);
   py::class_<Position>(room, "Position")
       .def(py::init<std::uint64_t, std::vector<std::uint64_t>>(), "time"_a, "progress"_a)
       .def_readonly("time", &Position::time)

@@ -190,14 +190,15 @@ void bind_corpus(py::module_& room) {
       .def(
           "masked_by",
           [](const Corpus& self, const Array<std::int64_t>& offsets,
-             const Array<std::uint32_t>& bounds) {
-            auto masks = std::make_shared<LossMasks>(to_vector(offsets), to_vector(bounds));
+             const Array<std::uint32_t>& bounds, const Array<double>& weights) {
+            auto masks = std::make_shared<LossMasks>(to_vector(offsets), to_vector(bounds),
+                                                     to_vector(weights));
             auto corpus = std::make_shared<Corpus>(
                 Corpus{self.chunks, self.sizes, self.order, std::move(masks)});
             check(*corpus);
             return corpus;
           },
-          "offsets"_a, "bounds"_a)
+          "offsets"_a, "bounds"_a, "weights"_a)
       .def_property_readonly("num_chunks",
                              [](const Corpus& c) { return c.chunks.num_chunks(); })
       .def_property_readonly("num_sequences",

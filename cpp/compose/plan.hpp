@@ -84,6 +84,7 @@ struct PieceCount {
   // next ones of samples here, and those here that are not the first of their piece.
   std::uint64_t labels = 0;
   std::uint64_t own_labels = 0;
+  double label_weight = 0;  // of `labels`: the sums of all pieces, one after the other
 
   bool operator==(const PieceCount&) const = default;
 };

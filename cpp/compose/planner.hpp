@@ -83,10 +83,12 @@ class PieceCounter {
       ++count_.pieces;
       count_.ends += ends ? 1 : 0;
       if (masks_ != nullptr) {
+        const std::uint64_t begin = std::uint64_t{first} + 1;
         const std::uint64_t end = std::uint64_t{first} + size;
-        count_.own_labels += masks_->count(sequence, std::uint64_t{first} + 1, end);
-        count_.labels +=
-            masks_->count(sequence, std::uint64_t{first} + 1, end + (ends ? 0 : 1));
+        const std::uint64_t label_end = end + (ends ? 0 : 1);
+        count_.own_labels += masks_->count(sequence, begin, end);
+        count_.labels += masks_->count(sequence, begin, label_end);
+        count_.label_weight += masks_->weigh(sequence, begin, label_end);
       }
     }
     time_ += size;

@@ -48,32 +48,51 @@ void walk_chunks(const Corpus& corpus, std::uint32_t limit, const Visit& visit) 
 
 }  // namespace
 
-LossMasks::LossMasks(std::vector<std::int64_t> offsets, std::vector<std::uint32_t> bounds)
-    : offsets_(std::move(offsets)), bounds_(std::move(bounds)) {
+LossMasks::LossMasks(std::vector<std::int64_t> offsets, std::vector<std::uint32_t> bounds,
+                     std::vector<double> weights)
+    : offsets_(std::move(offsets)), bounds_(std::move(bounds)), weights_(std::move(weights)) {
   if (offsets_.empty() || offsets_.front() != 0 || !std::ranges::is_sorted(offsets_) ||
-      offsets_.back() != static_cast<std::int64_t>(bounds_.size())) {
+      offsets_.back() != static_cast<std::int64_t>(bounds_.size()) ||
+      (!weights_.empty() && 2 * weights_.size() != bounds_.size())) {
     refuse();
   }
   for (std::size_t s = 0; s + 1 < offsets_.size(); ++s) {
     const auto begin = static_cast<std::size_t>(offsets_[s]);
-    const auto count = static_cast<std::size_t>(offsets_[s + 1]) - begin;
-    const auto runs = std::span(bounds_).subspan(begin, count);
-    if (count % 2 != 0 ||
-        std::ranges::adjacent_find(runs, std::greater_equal<>{}) != runs.end())
-      refuse();
+    const auto end = static_cast<std::size_t>(offsets_[s + 1]);
+    if ((end - begin) % 2 != 0) refuse();
+    for (std::size_t j = begin; j < end; j += 2) {
+      if (bounds_[j] >= bounds_[j + 1] || (j > begin && bounds_[j - 1] > bounds_[j])) refuse();
+    }
+  }
+}
+
+template <class Visit>
+void LossMasks::visit_runs(std::uint64_t sequence, std::uint64_t begin, std::uint64_t end,
+                           const Visit& visit) const noexcept {
+  const auto last = static_cast<std::size_t>(offsets_[sequence + 1]);
+  for (auto j = static_cast<std::size_t>(offsets_[sequence]); j < last; j += 2) {
+    const std::uint64_t from = std::max<std::uint64_t>(begin, bounds_[j]);
+    const std::uint64_t to = std::min<std::uint64_t>(end, bounds_[j + 1]);
+    if (from < to) visit(j, to - from);
   }
 }
 
 std::uint64_t LossMasks::count(std::uint64_t sequence, std::uint64_t begin,
                                std::uint64_t end) const noexcept {
-  const auto last = static_cast<std::size_t>(offsets_[sequence + 1]);
   std::uint64_t found = 0;
-  for (auto j = static_cast<std::size_t>(offsets_[sequence]); j < last; j += 2) {
-    const std::uint64_t from = std::max<std::uint64_t>(begin, bounds_[j]);
-    const std::uint64_t to = std::min<std::uint64_t>(end, bounds_[j + 1]);
-    if (from < to) found += to - from;
-  }
+  visit_runs(sequence, begin, end, [&](std::size_t, std::uint64_t size) { found += size; });
   return found;
+}
+
+double LossMasks::weigh(std::uint64_t sequence, std::uint64_t begin,
+                        std::uint64_t end) const noexcept {
+  if (weights_.empty()) return static_cast<double>(count(sequence, begin, end));
+  double sum = 0;
+  visit_runs(sequence, begin, end, [&](std::size_t j, std::uint64_t size) {
+    // Not by a product, which is rounded otherwise.
+    for (; size != 0; --size) sum += weights_[j / 2];
+  });
+  return sum;
 }
 
 void check(const Corpus& corpus) {

@@ -30,13 +30,14 @@ class GivenOrder {
   virtual std::uint64_t place(std::uint64_t sweep, std::uint64_t sequence) const = 0;
 };
 
-// Which samples of each sequence a loss is taken on, as runs.
+// Which samples of each sequence a loss is taken on, and with what weight, as runs.
 class LossMasks {
  public:
   // Sequence s has the runs [bounds[j], bounds[j + 1]) for j = offsets[s], offsets[s] + 2, ...
-  // below offsets[s + 1], ascending and apart. Throws std::invalid_argument where that cannot
-  // be.
-  LossMasks(std::vector<std::int64_t> offsets, std::vector<std::uint32_t> bounds);
+  // below offsets[s + 1], ascending and not empty; each sample of that run has the weight
+  // weights[j / 2], or 1 without weights. Throws std::invalid_argument where that cannot be.
+  LossMasks(std::vector<std::int64_t> offsets, std::vector<std::uint32_t> bounds,
+            std::vector<double> weights);
 
   std::uint64_t num_sequences() const noexcept { return offsets_.size() - 1; }
 
@@ -45,9 +46,19 @@ class LossMasks {
   std::uint64_t count(std::uint64_t sequence, std::uint64_t begin,
                       std::uint64_t end) const noexcept;
 
+  // The sum of their weights, one after the other from the first. Linear in the samples, but
+  // without weights. REQUIRES: as count
+  double weigh(std::uint64_t sequence, std::uint64_t begin, std::uint64_t end) const noexcept;
+
  private:
+  // Calls visit(j, samples) for each run bounds[j] that has samples in [begin, end).
+  template <class Visit>
+  void visit_runs(std::uint64_t sequence, std::uint64_t begin, std::uint64_t end,
+                  const Visit& visit) const noexcept;
+
   std::vector<std::int64_t> offsets_;
   std::vector<std::uint32_t> bounds_;
+  std::vector<double> weights_;  // empty: all are 1
 };
 
 // A corpus as the planner sees it: its chunks and the sizes of its sequences.

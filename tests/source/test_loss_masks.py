@@ -139,6 +139,7 @@ def test_parts_of_a_step_say_their_own_labels(found: Sequences) -> None:
         assert np.concatenate([one.reshape(-1) for one in cut]).size == labels.size
         again = pickle.loads(pickle.dumps(step["tokens"]))
         assert (again.labels() == labels).all()
+        assert again.global_num_labels() == step.global_num_label_samples
 
 
 def test_masks_of_files_are_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

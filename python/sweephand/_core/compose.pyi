@@ -49,6 +49,9 @@ class PieceCount:
     def ends(self) -> int:
         ...
     @property
+    def label_weight(self) -> float:
+        ...
+    @property
     def labels(self) -> int:
         ...
     @property

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,7 +164,8 @@ class Corpus(ABC):
         """The corpus as the core plans with it."""
         corpus = _core.index.Corpus(self.chunk_starts, self.sizing.samples, self.sizing.sizes)
         if self.masks is not None:
-            corpus = corpus.masked_by(self.masks.offsets, self.masks.bounds)
+            masks = self.masks
+            corpus = corpus.masked_by(masks.offsets, masks.bounds, masks.weights)
         if self.order is None:
             return corpus
         return corpus.ordered_by(
@@ -367,39 +368,49 @@ class DerivedOrder:
 
 @dataclass(frozen=True)
 class LossMasks:
-    """Samples of every sequence that a loss is taken on."""
+    """Samples of every sequence that a loss is taken on, and their weights."""
 
     offsets: NDArray[np.int64]  # where the runs of each sequence begin in `bounds`, and the end
     # of each run the first sample, and the one after its last, as the sequence counts
     bounds: NDArray[np.uint32]
+    weights: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # of each run;
+    # empty: they are 1
 
     @classmethod
-    def of(cls, mask: NDArray[Any], offsets: NDArray[np.integer]) -> Self:
-        """Return the runs in which a mask is not 0.
+    def of(
+        cls,
+        is_on: NDArray[np.bool_],
+        offsets: NDArray[np.integer],
+        weights: NDArray[np.float64] | None = None,
+    ) -> Self:
+        """Return the runs of samples that a loss is taken on, each of one weight.
 
         Parameters
         ----------
-        mask : ndarray, shape (samples,)
+        is_on : ndarray of bool, shape (samples,)
         offsets : ndarray of int, shape (sequences + 1,)
             Where each sequence begins, and the end.
+        weights : ndarray of float64, shape (samples,), optional
 
         Examples
         --------
-        >>> LossMasks.of(np.array([0, 1, 1, 1, 0]), np.array([0, 2, 5])).bounds
+        >>> LossMasks.of(np.array([0, 1, 1, 1, 0]) > 0, np.array([0, 2, 5])).bounds
         array([1, 2, 0, 2], dtype=uint32)
         """
-        lengths = np.diff(offsets)
-        # A zero after each sequence ends its last run.
-        places = np.arange(len(mask)) + np.repeat(np.arange(len(lengths)), lengths)
-        is_on = np.zeros(len(mask) + len(lengths), np.int8)
-        is_on[places] = np.asarray(mask) != 0
-        edges = np.diff(is_on, prepend=np.int8(0))
-        first, behind = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-        begins = offsets_of(lengths + 1)
-        sequences = np.searchsorted(begins, first, side="right") - 1
-        bounds = np.stack([first, behind], axis=1) - begins[sequences][:, None]
-        counts = 2 * np.bincount(sequences, minlength=len(lengths))
-        return cls(offsets_of(counts), bounds.reshape(-1).astype(np.uint32))
+        goes_on = np.zeros(len(is_on) + 1, np.bool_)  # from the sample before, and the end
+        goes_on[1:-1] = is_on[1:] & is_on[:-1]
+        if weights is not None:
+            goes_on[1:-1] &= weights[1:] == weights[:-1]
+        goes_on[offsets] = False
+        first = np.flatnonzero(is_on & ~goes_on[:-1])
+        behind = np.flatnonzero(is_on & ~goes_on[1:]) + 1
+        sequences = np.searchsorted(offsets, first, side="right") - 1
+        bounds = np.stack([first, behind], axis=1) - offsets[sequences][:, None]
+        return cls(
+            offsets_of(2 * np.bincount(sequences, minlength=len(offsets) - 1)),
+            bounds.reshape(-1).astype(np.uint32),
+            np.empty(0) if weights is None else weights[first],
+        )
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -409,10 +420,15 @@ class LossMasks:
     def take(self, sequences: NDArray[np.integer]) -> LossMasks:
         """Return the masks of the given sequences, in the order of their numbers."""
         bounds = self.bounds[ranges(self.offsets, sequences)]
-        return LossMasks(offsets_of(self.counts[sequences]), bounds)
+        weights = self.weights
+        if len(weights):
+            weights = weights[ranges(self.offsets // 2, sequences)]
+        return LossMasks(offsets_of(self.counts[sequences]), bounds, weights)
 
 
 def concat_masks(parts: Sequence[LossMasks]) -> LossMasks:
-    """Return the concatenated masks of the parts."""
-    counts = np.concatenate([part.counts for part in parts])
-    return LossMasks(offsets_of(counts), np.concatenate([part.bounds for part in parts]))
+    """Return the concatenated masks of the parts, of which all or none have weights."""
+    none = LossMasks(np.zeros(1, np.int64), np.empty(0, np.uint32))
+    arrays = ([part.counts, part.bounds, part.weights] for part in (none, *parts))
+    counts, bounds, weights = map(np.concatenate, zip(*arrays, strict=True))
+    return LossMasks(offsets_of(counts), bounds, weights)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import offsets_of
-from sweephand.corpus.corpus import LossMasks, StoredCorpus
+from sweephand.corpus.corpus import LossMasks, StoredCorpus, concat_masks
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
 from sweephand.maps.kept_pass import KeptPass
@@ -38,9 +38,11 @@ def with_loss_masks(corpus: StoredCorpus, opening: OpenContext) -> StoredCorpus:
     name = f"loss mask and parts {names} of {tokens.name}"
     kept = KeptPass(corpus, opening)
     if (known := kept.recall(name)) is not None:
-        return replace(corpus, masks=LossMasks(offsets_of(known.counts), known.values))
+        weights = np.array(known.arrays["weights"])
+        return replace(corpus, masks=LossMasks(offsets_of(known.counts), known.values, weights))
     found = _masks_of(corpus, kept, tokens, mask, parts)
-    kept.keep(name, found.bounds, found.counts.astype(np.uint32))
+    counts = found.counts.astype(np.uint32)
+    kept.keep(name, found.bounds, counts, arrays={"weights": found.weights})
     return replace(corpus, masks=found)
 
 
@@ -138,8 +140,8 @@ def _in_order(
     for which, one in zip(numbers, runs, strict=True):
         counts[which] = one.counts
     # A pass is in storage order.
-    bounds = [np.empty(0, np.uint32), *(one.bounds for one in runs)]
-    return LossMasks(offsets_of(counts), np.concatenate(bounds))
+    joined = concat_masks(runs)
+    return LossMasks(offsets_of(counts), joined.bounds, joined.weights)
 
 
 _PASS = "counts of {}"

@@ -244,6 +244,7 @@ class PassFindings(NamedTuple):
     counts: NDArray[np.uint32]  # how many values each sequence has
     values: NDArray[np.uint32]  # those of all sequences, below 2^32 - 1
     facts: Mapping[str, Any] = {}  # others, as JSON
+    arrays: Mapping[str, NDArray[Any]] = {}  # and as arrays
 
 
 class KeptPass:
@@ -262,7 +263,7 @@ class KeptPass:
         if kept is None:
             return None
         content, (counts, sizes, _), _ = kept
-        return PassFindings(counts, sizes - np.uint32(1), content.facts[0])
+        return PassFindings(counts, sizes - np.uint32(1), content.facts[0], content.arrays)
 
     def batches(self) -> Iterator[tuple[NDArray[np.uint64], _core.engine.Batch]]:
         """Yield the numbers of sequences, and a batch with about a megabyte of them."""
@@ -277,10 +278,11 @@ class KeptPass:
         values: NDArray[np.uint32],
         counts: NDArray[np.uint32] | None = None,
         facts: Mapping[str, Any] | None = None,
+        arrays: Mapping[str, NDArray[Any]] | None = None,
     ) -> None:
         """Keep the findings of the pass, by default one value of each sequence."""
         if len(self._ledger.errors) == self._num_errors:
             counts = np.ones(len(values), np.uint32) if counts is None else counts
             sizes = values + np.uint32(1)  # no size is 0
             store = MeasuredStore.of(self._corpus, name)
-            store.keep(Sizes(counts, sizes, False), facts=facts)
+            store.keep(Sizes(counts, sizes, False), arrays, facts)

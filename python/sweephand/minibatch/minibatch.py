@@ -275,13 +275,14 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         ValueError
             If the lengths of the stream "labels" are not known before it is read.
         """
+        if self._labels is LabelKind.UNKNOWN:
+            return self[LABELS].global_num_samples
+        return self._labels.count(self._plan.counted)
+
+    @property
+    def _labels(self) -> LabelKind:  # type: ignore[override] # an attribute of other shares
         labels = self.get(LABELS)
-        if labels is None:
-            return self._contents.unlabelled.count(self._plan.counted)
-        kind = kind_of_stream(labels.info)
-        if kind is LabelKind.UNKNOWN:
-            return labels.global_num_samples
-        return kind.count(self._plan.counted)
+        return self._contents.unlabelled if labels is None else kind_of_stream(labels.info)
 
     @property
     def num_label_samples(self) -> int:

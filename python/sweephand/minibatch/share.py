@@ -19,6 +19,7 @@ class Share:
     __slots__ = ()
 
     _plan: _core.compose.Plan | _core.engine.Batch
+    _labels: LabelKind
 
     @property
     def _ids(self) -> SequenceIds:
@@ -67,6 +68,24 @@ class Share:
         that are skipped as damaged are; no communication is needed.
         """
         return self._plan.counted.pieces
+
+    @property
+    def global_num_label_samples(self) -> int:
+        """Labels over all workers, as planned: the divisor of a sum of losses."""
+        raise NotImplementedError
+
+    @property
+    def global_label_weight(self) -> float:
+        """Weight of the labels over all workers: the divisor of a sum of weighted losses.
+
+        It is known from the plan, as `global_num_label_samples` is, which it equals without
+        ``StreamDef(label_weights=...)``. It is a sum in float64 over the sequences (or pieces
+        of them) in the order of the timeline, of each of which the sum was made from left to
+        right: the same to the bit for any number of workers.
+        """
+        if self._labels is LabelKind.MASKED:
+            return self._plan.counted.label_weight
+        return float(self.global_num_label_samples)
 
     @property
     def num_sequences(self) -> int:
