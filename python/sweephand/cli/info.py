@@ -8,7 +8,8 @@ for example:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ from numpy.typing import NDArray
 from sweephand.cli.options import add_corpus, delivered_once, limits_of, open_corpus
 from sweephand.cli.picture import keep_picture
 from sweephand.cli.script_corpus import names_script
+from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.streams import definitions_of
-from sweephand.corpus.wanted_streams import as_code
 from sweephand.deserializers.open_path import look_at
 from sweephand.files.paths import as_path, bytes_at
 from sweephand.source.limits import even_workers
@@ -74,6 +75,41 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     _show(facts, lengths, screen)
     keep_picture(arguments, screen, facts, lambda: _draw(facts, lengths))
     return facts
+
+
+def as_code(streams: Mapping[str, StreamDef]) -> str:
+    """Return definitions as Python that makes them again, beside ``import sweephand as sh``.
+
+    Examples
+    --------
+    >>> print(as_code({"x": StreamDef(dtype="int8"), "a b": StreamDef(shape=3)}))
+    sh.StreamDefs({
+        "x": sh.StreamDef(dtype="int8"),
+        "a b": sh.StreamDef(shape=(3,)),
+    })
+    """
+    are_words = all(name.isidentifier() and not iskeyword(name) for name in streams)
+    lines = [
+        f"    {name}={_code_of(one)}," if are_words else f"    {_text(name)}: {_code_of(one)},"
+        for name, one in streams.items()
+    ]
+    begin, end = ("(", ")") if are_words else ("({", "})")
+    return "\n".join([f"sh.StreamDefs{begin}", *lines, end])
+
+
+def _code_of(definition: StreamDef) -> str:
+    arguments = [
+        f"{option}={_text(value) if isinstance(value, str) else repr(value)}"
+        for option, value in definition.given().items()
+        if option != "transforms" and value != ()
+    ]
+    return f"sh.StreamDef({', '.join(arguments)})"
+
+
+def _text(text: str) -> str:
+    """Return text as Python writes it, in double quotes where it can."""
+    plain = text.isprintable() and '"' not in text and "\\" not in text
+    return f'"{text}"' if plain else repr(text)
 
 
 def _stored(paths: Sequence[str]) -> dict[str, object]:

@@ -11,10 +11,8 @@ from sweephand.deserializers import open_path
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.events.event_file import load
 from sweephand.files.index_places import Keep
-from sweephand.layouts import Layout
 from sweephand.layouts.by_name import layout_names
 from sweephand.mixtures.mixture import Mixture
-from sweephand.source.balance import Balance
 from sweephand.source.by_score import ByScore
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.plan import Plan
@@ -195,13 +193,9 @@ def make_source(
     arguments: argparse.Namespace,
     *,
     max_sweeps: int = 1,
-    layout: Layout | None = None,
-    balance: Balance = None,
-    num_threads: int | None = None,
-    prefetch: int = 2,
-    num_map_workers: int | None = None,
+    **options: Any,
 ) -> MinibatchSource:
-    """Return the source of a corpus that a command line describes."""
+    """Return the source of a corpus that a command line describes, with further options."""
     window = arguments.window_chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
     return MinibatchSource(
         corpus,
@@ -212,12 +206,8 @@ def make_source(
         randomization_window_in_chunks=window,
         randomization_window_in_samples=arguments.window_samples or 0,
         num_lanes=arguments.lanes,
-        layout=layout,
-        balance=balance,
-        num_threads=num_threads,
-        prefetch=prefetch,
-        num_map_workers=num_map_workers,
         events=load(arguments.events) if arguments.events else None,
+        **options,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -375,42 +375,6 @@ class LossMasks:
     bounds: NDArray[np.uint32]
     weights: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # of each run;
     # empty: they are 1
-
-    @classmethod
-    def of(
-        cls,
-        is_on: NDArray[np.bool_],
-        offsets: NDArray[np.integer],
-        weights: NDArray[np.float64] | None = None,
-    ) -> Self:
-        """Return the runs of samples that a loss is taken on, each of one weight.
-
-        Parameters
-        ----------
-        is_on : ndarray of bool, shape (samples,)
-        offsets : ndarray of int, shape (sequences + 1,)
-            Where each sequence begins, and the end.
-        weights : ndarray of float64, shape (samples,), optional
-
-        Examples
-        --------
-        >>> LossMasks.of(np.array([0, 1, 1, 1, 0]) > 0, np.array([0, 2, 5])).bounds
-        array([1, 2, 0, 2], dtype=uint32)
-        """
-        goes_on = np.zeros(len(is_on) + 1, np.bool_)  # from the sample before, and the end
-        goes_on[1:-1] = is_on[1:] & is_on[:-1]
-        if weights is not None:
-            goes_on[1:-1] &= weights[1:] == weights[:-1]
-        goes_on[offsets] = False
-        first = np.flatnonzero(is_on & ~goes_on[:-1])
-        behind = np.flatnonzero(is_on & ~goes_on[1:]) + 1
-        sequences = np.searchsorted(offsets, first, side="right") - 1
-        bounds = np.stack([first, behind], axis=1) - offsets[sequences][:, None]
-        return cls(
-            offsets_of(2 * np.bincount(sequences, minlength=len(offsets) - 1)),
-            bounds.reshape(-1).astype(np.uint32),
-            np.empty(0) if weights is None else weights[first],
-        )
 
     @property
     def counts(self) -> NDArray[np.int64]:

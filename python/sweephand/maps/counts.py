@@ -100,9 +100,37 @@ def _masks_of(
                 is_on &= values != 0
             else:
                 is_on &= ~_part_starts(corpus, which, other, values, offsets)
-        runs.append(LossMasks.of(is_on, offsets))
+        runs.append(runs_of(is_on, offsets))
         numbers.append(which)
     return _in_order(runs, numbers, count)
+
+
+def runs_of(
+    is_on: NDArray[np.bool_],
+    offsets: NDArray[np.int64],
+    weights: NDArray[np.float64] | None = None,
+) -> LossMasks:
+    """Return the runs of samples that a loss is taken on, each of one weight.
+
+    Examples
+    --------
+    >>> runs_of(np.array([0, 1, 1, 1, 0]) > 0, np.array([0, 2, 5])).bounds
+    array([1, 2, 0, 2], dtype=uint32)
+    """
+    goes_on = np.zeros(len(is_on) + 1, np.bool_)  # from the sample before, and the end
+    goes_on[1:-1] = is_on[1:] & is_on[:-1]
+    if weights is not None:
+        goes_on[1:-1] &= weights[1:] == weights[:-1]
+    goes_on[offsets] = False
+    first = np.flatnonzero(is_on & ~goes_on[:-1])
+    end = np.flatnonzero(is_on & ~goes_on[1:]) + 1
+    sequences = np.searchsorted(offsets, first, side="right") - 1
+    bounds = np.stack([first, end], axis=1) - offsets[sequences][:, None]
+    return LossMasks(
+        offsets_of(2 * np.bincount(sequences, minlength=len(offsets) - 1)),
+        bounds.reshape(-1).astype(np.uint32),
+        np.empty(0) if weights is None else weights[first],
+    )
 
 
 def _part_starts(

@@ -78,10 +78,9 @@ class Share:
     def global_label_weight(self) -> float:
         """Weight of the labels over all workers: the divisor of a sum of weighted losses.
 
-        It is known from the plan, as `global_num_label_samples` is, which it equals without
-        ``StreamDef(label_weights=...)``. It is a sum in float64 over the sequences (or pieces
-        of them) in the order of the timeline, of each of which the sum was made from left to
-        right: the same to the bit for any number of workers.
+        It is planned as `global_num_label_samples` is, which it equals without
+        ``StreamDef(label_weights=...)``: in float64 and from left to right, of every sequence
+        or piece, then of these by nominal time; so to the bit for any number of workers.
         """
         if self._labels is LabelKind.MASKED:
             return self._plan.counted.label_weight
