@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from tests.combinations import shares
 from tests.combinations.combination import Combination, EventSpec
-from tests.combinations.made import items_of, mask_of, part_of, values_of
+from tests.combinations.made import items_of, mask_of, part_of, values_of, weight_of
 from tests.combinations.plans import PlannedMinibatch
 from tests.combinations.serve import BASE
 from tests.combinations.units import Piece, Unit
@@ -88,6 +92,13 @@ class Oracle:
         part = self.part(piece)
         return (self.mask(piece)[1:] > 0) & (part[1:] == part[:-1])
 
+    def label_weight(self, piece: Piece) -> float:
+        """The sum of the weights of the labels of a piece, from left to right."""
+        piece = replace(piece, size=piece.size + piece.goes_on)
+        samples = self.stored_samples(piece) * (self.combination.weights == "each")
+        weights = weight_of(self.label(piece), samples)[1:] if self.combination.weights else 1.0
+        return _sum_of(np.where(self.is_label(piece), weights, 0.0).tolist())
+
     def label(self, piece: Piece) -> int:
         return self.combination.made[piece.corpus].all[piece.made].number
 
@@ -99,6 +110,7 @@ def check_minibatch(
     combination = oracle.combination
     dealt = shares.shares(combination, planned, workers)
     _check_label_samples(combination, found)
+    _check_label_weights(oracle, planned, found)
     assert {one.global_num_sequences for one in found} == {sum(len(one.ids) for one in found)}
     for minibatch, units in zip(found, dealt, strict=True):
         assert bool(minibatch) == bool(planned.units)
@@ -124,6 +136,34 @@ def _check_label_samples(combination: Combination, found: Sequence[sh.Minibatch]
     else:
         count = sum(_num_labels(one["x"]) for one in found)
     assert {one.global_num_label_samples for one in found} == {count}
+
+
+def _check_label_weights(
+    oracle: Oracle, planned: PlannedMinibatch, found: Sequence[sh.Minibatch]
+) -> None:
+    """Their sum is known, to the bit; without weights it is the number of labels."""
+    if not found[0]:
+        return
+    if not oracle.combination.weights:
+        assert {one.global_label_weight for one in found} == {found[0].global_num_label_samples}
+        return
+    whole = isinstance(oracle.combination.layout, sh.Bucketed | sh.TruncatedBPTT)
+    begins = _begins(planned)
+    wanted = _sum_of(
+        oracle.label_weight(piece)
+        for unit in planned.units
+        for place, piece in enumerate(unit.pieces)
+        if oracle.id_of(piece)
+        not in oracle.banned(planned.time if whole else begins[id(unit), place])
+    )
+    assert {one.global_label_weight for one in found} == {wanted}
+    delivered = sum(float(one["x"].label_weights().sum()) for one in found)
+    assert delivered == pytest.approx(wanted)
+
+
+def _sum_of(numbers: Iterable[float]) -> float:
+    """From left to right, as ``sum`` of some versions does not."""
+    return reduce(add, numbers, 0.0)
 
 
 def _num_labels(data: sh.MinibatchData) -> int:

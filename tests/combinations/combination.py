@@ -55,6 +55,7 @@ class Combination:
     carries: bool = False  # a stream "items" beside each sequence
     bare: int | None = None  # the corpus of a mixture that has no such stream
     masks: bool = False  # a stream "mask" of the loss on "x"
+    weights: str | None = None  # of labels, a stream "weight": "each", or "one" of a sequence
     has_parts: bool = False  # a stream "part" of the samples of "x"
     max_samples: int | None = None
     max_sweeps: int | None = None

@@ -204,6 +204,7 @@ def combinations(draw: st.DrawFn) -> Combination:
         joined=joined,
         carries=draw(st.integers(0, 2)) == 0,
         masks=keeps_sizes and draw(st.integers(0, 2)) == 0,
+        weights=draw(st.sampled_from([None, "each", "one"])) if keeps_sizes else None,
         has_parts=keeps_sizes and draw(st.sampled_from([not layout.may_cut, False, False])),
         max_samples=draw(st.integers(1, 500)) if limit == "samples" else None,
         max_sweeps=draw(st.integers(1, 3)) if limit == "sweeps" else None,

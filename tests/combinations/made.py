@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,11 @@ def num_items(number: int) -> int:
 def mask_of(number: int, samples: Values) -> NDArray[np.uint8]:
     """On which of the samples of a stored sequence there is a loss."""
     return ((5 * samples + number) % 3 > 0).astype(np.uint8)
+
+
+def weight_of(number: int, samples: Any) -> Any:
+    """The weights of the samples of a stored sequence as labels; some are 0."""
+    return (7 * samples + number) % 5 / 3
 
 
 def part_of(number: int, samples: Values) -> NDArray[np.int32]:

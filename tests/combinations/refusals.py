@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.combinations import shares
 from tests.combinations.combination import Combination
 
 import sweephand as sh
@@ -54,6 +55,8 @@ def _of_lengths(combination: Combination) -> Iterator[str]:
 
 def _of_features(combination: Combination) -> Iterator[str]:
     layout = combination.layout
+    if combination.weights and shares.has_one_sample_each(combination):
+        yield "label weights are of next tokens"
     if combination.has_parts and layout.may_cut:
         yield "sequences with parts are whole, and this layout cuts them"
     if isinstance(layout, sh.Frames) and combination.carries:

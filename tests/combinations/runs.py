@@ -63,6 +63,7 @@ class Run:
             assert told.nominal_time == planned.time
             assert told.global_num_samples == planned.num_samples
             assert told.global_num_label_samples == shares[0].global_num_label_samples
+            assert told.global_label_weight == shares[0].global_label_weight
         self._check_answers(planned)
         self.places.append((self._state(), self.plan.place()))
 

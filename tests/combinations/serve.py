@@ -51,7 +51,13 @@ class Chunks(sh.UserDeserializer):
 def _definitions(combination: Combination) -> sh.StreamDefs:
     mask = "mask" if combination.masks else None
     parts = "part" if combination.has_parts else None
-    streams = {"x": sh.StreamDef(defines_mb_size=True, loss_mask=mask, parts=parts)}
+    weights = "weight" if combination.weights else None
+    tokens = sh.StreamDef(
+        defines_mb_size=True, loss_mask=mask, parts=parts, label_weights=weights
+    )
+    streams = {"x": tokens}
+    if weights:
+        streams[weights] = sh.StreamDef()
     if combination.has_parts:
         streams["part"] = sh.StreamDef()
     if combination.masks:
@@ -74,6 +80,13 @@ def _streams(
             made.mask_of(n, np.arange(size)) for n, size in zip(numbers, sizes, strict=True)
         ]
         streams["mask"] = ragged(masks, np.uint8)
+    if combination.weights == "one":
+        streams["weight"] = np.array([made.weight_of(n, 0) for n in numbers])
+    if combination.weights == "each":
+        weights = [
+            made.weight_of(n, np.arange(size)) for n, size in zip(numbers, sizes, strict=True)
+        ]
+        streams["weight"] = ragged(weights, np.float64)
     if combination.has_parts:
         parts = [
             made.part_of(n, np.arange(size)) for n, size in zip(numbers, sizes, strict=True)

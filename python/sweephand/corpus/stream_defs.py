@@ -16,7 +16,7 @@ from sweephand.errors import ArgumentTypeError, shown
 
 Transform = Callable[[NDArray[Any]], NDArray[Any]]
 Decode = Literal["image", "audio"]
-_OF_LABELS = ("loss_mask", "parts")  # options that name a stream beside the tokens
+_OF_LABELS = ("loss_mask", "parts", "label_weights")  # the names of streams beside tokens
 _NOT_CARRIED = ("defines_mb_size", "broadcast", *_OF_LABELS)
 
 
@@ -61,13 +61,18 @@ class StreamDef:
         that does not descend: a pair of answers, or a prompt with several. Segments, positions
         and boundaries begin anew at each part, and no label reaches into the next; a sequence
         is never cut.
+    label_weights : str, optional
+        The stream that weighs labels: a number for each sample, the weight of the label that
+        it is, or one for all labels of the sequence. NaN and infinity are refused; a label of
+        weight 0 remains one. See `MinibatchData.label_weights` and
+        `Minibatch.global_label_weight`.
 
     Raises
     ------
     TypeError
         If an argument is of a wrong type, or has another name, saying which one is meant.
     ValueError
-        If a carried stream defines the size, is broadcast, or has a loss mask or parts.
+        If a carried stream defines the size, is broadcast, or has streams beside its labels.
 
     Examples
     --------
@@ -89,6 +94,7 @@ class StreamDef:
     decode: Decode | None = None
     loss_mask: str | None = None
     parts: str | None = None
+    label_weights: str | None = None
 
     def __init__(
         self,
@@ -103,6 +109,7 @@ class StreamDef:
         decode: Decode | None = None,
         loss_mask: str | None = None,
         parts: str | None = None,
+        label_weights: str | None = None,
     ) -> None:
         if field is not None and not isinstance(field, str):
             raise TypeError(f"field must be the stream's name in the data, got {field!r:.60}")
@@ -120,6 +127,7 @@ class StreamDef:
             "decode": _decode_of(decode),
             "loss_mask": loss_mask,
             "parts": parts,
+            "label_weights": label_weights,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)

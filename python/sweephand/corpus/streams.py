@@ -113,13 +113,18 @@ class StreamInfo:
         return self.definition.parts
 
     @property
+    def label_weights(self) -> str | None:
+        """The stream that weighs the labels that are its samples."""
+        return self.definition.label_weights
+
+    @property
     def is_bytes(self) -> bool:
         """True if samples are ``bytes``, or objects that are stored as such."""
         return self.dtype.kind == "O"
 
     @property
     def is_masked(self) -> bool:
-        """True if not every next sample is a label."""
+        """True if not every next sample is a label, or labels have weights."""
         return bool(self.definition.beside)
 
     @property

@@ -1,8 +1,8 @@
-"""Items that count: labels by masks and parts, and what sequences carry beside rows."""
+"""Items that count: labels and their weights, and what sequences carry beside rows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,42 +16,67 @@ from sweephand.errors import DataError
 from sweephand.maps.kept_pass import KeptPass
 from sweephand.maps.open_context import OpenContext
 from sweephand.maps.stored_streams import StoredStreams
+from sweephand.minibatch.labels import LABELS, are_tokens, spread_weights
 
 
 def with_loss_masks(corpus: StoredCorpus, opening: OpenContext) -> StoredCorpus:
     """Return the corpus with the loss masks that its streams name, if they name any.
 
     The first sample of a part is no label of the one before it. ValueError if several streams
-    have masks or parts, or there are no such streams; DataError if a sequence has not as many
-    values in them as samples, or its parts descend.
+    have masks, parts or weights, or there are no such streams; DataError if a sequence has not
+    as many values in them as samples, its parts descend, or a weight is not finite.
     """
     masked = [info for info in corpus.streams if info.is_masked]
     if not masked:
         return corpus
     if len(masked) > 1:
         names = ", ".join(info.name for info in masked)
-        raise ValueError(f"one stream of a source has a loss mask or parts, got: {names}")
+        raise ValueError(
+            f"one stream of a source has a loss mask, parts or label weights, got: {names}"
+        )
     (tokens,) = masked
-    mask = _beside(corpus.streams, tokens, tokens.loss_mask, "loss mask")
-    parts = _beside(corpus.streams, tokens, tokens.parts, "stream of parts")
-    names = " ".join(info.name if info else "-" for info in (mask, parts))
-    name = f"loss mask and parts {names} of {tokens.name}"
+    if tokens.label_weights:
+        _check_weighted(corpus.streams, tokens)
+    beside = {
+        option: _beside(corpus.streams, tokens, name, option)
+        for option, name in tokens.definition.beside.items()
+    }
+    names = " ".join(f"{option} {info.name}" for option, info in beside.items())
+    name = f"{names} of {tokens.name}"
     kept = KeptPass(corpus, opening)
     if (known := kept.recall(name)) is not None:
         weights = np.array(known.arrays["weights"])
         return replace(corpus, masks=LossMasks(offsets_of(known.counts), known.values, weights))
-    found = _masks_of(corpus, kept, tokens, mask, parts)
+    found = _masks_of(corpus, kept, tokens, beside)
     counts = found.counts.astype(np.uint32)
     kept.keep(name, found.bounds, counts, arrays={"weights": found.weights})
     return replace(corpus, masks=found)
 
 
+def _check_weighted(streams: Sequence[StreamInfo], tokens: StreamInfo) -> None:
+    if not are_tokens(tokens):
+        raise ValueError(
+            f"label weights are of next tokens, stream {tokens.name!r} has {tokens.kind}"
+        )
+    if any(info.name == LABELS for info in streams):
+        raise ValueError(
+            f"the labels are the stream {LABELS!r}, and the label weights of {tokens.name!r} "
+            "are of its next tokens: give that stream another name, or leave the weights out"
+        )
+
+
+_WORDS = {  # the stream, and what it has for a sample
+    "loss_mask": ("loss mask", "mask"),
+    "parts": ("stream of parts", "part"),
+    "label_weights": ("stream of label weights", "weight"),
+}
+
+
 def _beside(
-    streams: Sequence[StreamInfo], tokens: StreamInfo, name: str | None, what: str
-) -> StreamInfo | None:
-    """Return the stream of a name that tokens have."""
-    if name is None:
-        return None
+    streams: Sequence[StreamInfo], tokens: StreamInfo, name: str, option: str
+) -> StreamInfo:
+    """Return the stream that tokens name by an option."""
+    what = _WORDS[option][0]
     found = next((info for info in streams if info.name == name), None)
     if found is None:
         names = ", ".join(info.name for info in streams)
@@ -59,12 +84,15 @@ def _beside(
             f"the {what} of stream {tokens.name!r} is {name!r}, and there is no such stream "
             f"among {names}"
         )
-    is_integer = found.dtype.kind in "biu" or what == "loss mask"
-    if found.shape or found.is_variable or found.broadcast or not is_integer:
+    kinds = {"parts": "biu", "label_weights": "biufV"}.get(option, found.dtype.kind)
+    is_number = found.dtype.kind in kinds
+    if found.shape or found.is_variable or found.broadcast or not is_number:
         raise ValueError(
             f"the {what} {name!r} has {found.kind}; it has one number for each sample of "
             f"{tokens.name!r}"
         )
+    if found.transforms:
+        raise ValueError(f"the {what} {name!r} has transforms, which no plan knows: map it")
     return found
 
 
@@ -72,37 +100,55 @@ def _masks_of(
     corpus: StoredCorpus,
     kept: KeptPass,
     tokens: StreamInfo,
-    mask: StreamInfo | None,
-    parts: StreamInfo | None,
+    beside: Mapping[str, StreamInfo],
 ) -> LossMasks:
-    count = corpus.num_sequences
     runs: list[LossMasks] = []
     numbers: list[NDArray[np.uint64]] = []
     stored = StoredStreams(corpus)
     for which, batch in kept.batches():
         sequences = stored.sequences_of(batch)
         offsets = sequences[tokens.name].as_arrays()[1]
-        is_on = np.ones(offsets[-1], np.bool_)
-        for other in (mask, parts):
-            if other is None:
-                continue
+        is_on, weights = np.ones(offsets[-1], np.bool_), None
+        for option, other in beside.items():
             values, own = sequences[other.name].as_arrays()
-            wrong = np.flatnonzero(np.diff(own) != np.diff(offsets))
-            if len(wrong):
-                have, want = np.diff(own)[wrong[0]], np.diff(offsets)[wrong[0]]
-                reason = f"it has {have} values for the {want} samples of {tokens.name!r}"
-                raise _error(corpus, which[wrong[0]], other, reason)
-            if other is mask:
-                if len(unset := np.flatnonzero(values != values)):
-                    number = np.searchsorted(own, unset[0], side="right") - 1
-                    reason = f"the mask of sample {unset[0] - own[number]} is NaN"
-                    raise _error(corpus, which[number], other, reason)
+            if option == "label_weights":
+                values = values.astype(np.float64)
+            _check(corpus, which, tokens, option, other, values, np.diff(own), np.diff(offsets))
+            if option == "loss_mask":
                 is_on &= values != 0
-            else:
+            elif option == "parts":
                 is_on &= ~_part_starts(corpus, which, other, values, offsets)
-        runs.append(runs_of(is_on, offsets))
+            else:
+                weights = spread_weights(values, np.diff(own), np.diff(offsets))
+        runs.append(runs_of(is_on, offsets, weights))
         numbers.append(which)
-    return _in_order(runs, numbers, count)
+    return _in_order(runs, numbers, corpus.num_sequences)
+
+
+def _check(
+    corpus: StoredCorpus,
+    which: NDArray[np.uint64],
+    tokens: StreamInfo,
+    option: str,
+    other: StreamInfo,
+    values: NDArray[Any],
+    have: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+) -> None:
+    """Refuse values of a wrong number, and those that say nothing."""
+    is_wrong, is_bad = have != lengths, values != values
+    if option == "label_weights":
+        is_wrong &= have != 1
+        is_bad = ~np.isfinite(values)
+    if len(wrong := np.flatnonzero(is_wrong)):
+        at = wrong[0]
+        reason = f"it has {have[at]} values for the {lengths[at]} samples of {tokens.name!r}"
+        raise _error(corpus, which[at], other, reason)
+    if len(bad := np.flatnonzero(is_bad)):
+        at = np.searchsorted(np.cumsum(have), bad[0], side="right")
+        number = bad[0] - have[:at].sum()
+        reason = f"the {_WORDS[option][-1]} of sample {number} is {values[bad[0]]}"
+        raise _error(corpus, which[at], other, reason)
 
 
 def runs_of(

@@ -20,9 +20,9 @@ def next_tokens(
     ignore_index: int,
     pieces: Pieces | None = None,
     beyond: NDArray[Any] | None = None,
-) -> NDArray[np.int64]:
+) -> NDArray[Any]:
     """Return at every cell the next token of the same sequence, else `ignore_index`."""
-    labels = np.full(mask.shape, ignore_index, np.int64)
+    labels = np.full(mask.shape, ignore_index, _label_type(tokens))
     follows = mask[:, 1:] == VALID
     np.copyto(labels[:, :-1], tokens[:, 1:], where=follows, casting="unsafe")
     if pieces is not None:
@@ -39,13 +39,28 @@ def same_tokens(
     mask: NDArray[np.uint8],
     ignore_index: int,
     pieces: Pieces | None = None,
-) -> NDArray[np.int64]:
+) -> NDArray[Any]:
     """Return the tokens, but `ignore_index` where sequences and pieces start, and in gaps."""
-    labels = np.full(mask.shape, ignore_index, np.int64)
+    labels = np.full(mask.shape, ignore_index, _label_type(tokens))
     np.copyto(labels, tokens, where=mask == VALID, casting="unsafe")
     if pieces is not None:
         labels[pieces.rows, pieces.columns] = ignore_index
     return labels
+
+
+def _label_type(tokens: NDArray[Any]) -> np.dtype[Any]:
+    """Return the type of labels: int64, but that of weights in place of tokens."""
+    return tokens.dtype if tokens.dtype.kind == "f" else np.dtype(np.int64)
+
+
+def spread_weights(
+    weights: NDArray[Any], counts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[Any]:
+    """Return the weight of every sample: one of a sequence is that of all of its labels.
+
+    `counts` are those of the weights of each sequence, one or as many as its samples.
+    """
+    return np.repeat(weights, np.repeat(np.where(counts == lengths, 1, lengths), counts))
 
 
 START, VALID, PADDING = 2, 1, 0

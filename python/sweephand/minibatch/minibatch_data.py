@@ -25,6 +25,7 @@ from sweephand.minibatch.labels import (
     mask_of_values,
     next_tokens,
     same_tokens,
+    spread_weights,
 )
 from sweephand.minibatch.pieces import Pieces, repeat_last, segments_of
 from sweephand.minibatch.sequence_parts import SequenceParts
@@ -32,7 +33,6 @@ from sweephand.minibatch.sequence_parts import SequenceParts
 if TYPE_CHECKING:
     import torch
 
-_NO_LABEL = -(2**63)
 _BYTE = np.dtype(np.uint8)
 
 
@@ -305,25 +305,15 @@ class MinibatchData:
             If samples are no integers.
         """
         self._check_tokens()
-        parts = self.sequence_parts
-        labels = self._labels_of(*self._tokens(shifted), ignore_index, shifted, parts)
-        mask = self._loss_mask_stream
-        if mask is not None:
-            # Labels are integers, and a mask may be between 0 and 1.
-            on, beyond = (None if one is None else one != 0 for one in mask._tokens(shifted))
-            assert on is not None
-            labels[mask._labels_of(on, beyond, 0, shifted, parts) == 0] = ignore_index
+        labels = self._labels_of(*self._tokens(shifted), ignore_index, shifted)
+        if self.info.loss_mask is not None:
+            labels[~self.loss_mask(shifted)] = ignore_index
         return labels
 
     def _tokens(self, shifted: bool) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return all samples, and those that come after pieces that go on."""
         tokens = self.asarray() if self._stream.is_grid else self.values
         return tokens, self._beyond if shifted else None
-
-    @property
-    def _loss_mask_stream(self) -> MinibatchData | None:
-        """The stream that masks the loss, with one entry per sample."""
-        return self._beside(self.info.loss_mask, "its loss mask")
 
     @cached_property
     def sequence_parts(self) -> SequenceParts | None:
@@ -382,15 +372,38 @@ class MinibatchData:
 
     def loss_mask(self, shifted: bool = True) -> NDArray[np.bool_]:
         """Return where `labels` are something to predict: bool, in the same shape."""
-        if self.info.loss_mask is not None:
-            is_label: NDArray[np.bool_] = self.labels(_NO_LABEL, shifted) != _NO_LABEL
-            return is_label
-        shape = self.mask.shape if self._stream.is_grid else (self.num_samples,)
-        tokens = np.broadcast_to(np.uint8(1), shape)
-        # Nothing is known of the sample after a piece of a stream that is broadcast.
-        beyond = None if self.info.broadcast else np.ones(self.num_sequences, np.uint8)
-        labels = self._labels_of(tokens, beyond, 0, shifted, self.sequence_parts)
-        return labels.astype(np.bool_)
+        mask = self._beside(self.info.loss_mask, "its loss mask")
+        beyond: NDArray[Any] | None
+        if mask is None:
+            shape = self.mask.shape if self._stream.is_grid else (self.num_samples,)
+            is_on = np.broadcast_to(np.True_, shape)
+            # Nothing is known of the sample after a piece of a stream that is broadcast.
+            beyond = None if self.info.broadcast else np.ones(self.num_sequences, np.bool_)
+        else:  # which may be between 0 and 1
+            values, beyond = mask._tokens(shifted)
+            is_on, beyond = values != 0, None if beyond is None else beyond != 0
+        return self._labels_of(is_on, beyond, 0, shifted).astype(np.bool_)
+
+    def label_weights(self, shifted: bool = True) -> NDArray[np.floating[Any]]:
+        """Return the weight of every label: in the same shape, 0 where there is none.
+
+        It is that of ``StreamDef(label_weights=...)``, in the dtype of that stream, else 1; of
+        no floats in float32. Over all workers they sum to `Minibatch.global_label_weight`.
+        """
+        is_label = self.loss_mask(shifted)
+        weights = self._beside(self.info.label_weights, "the weights of its labels")
+        if weights is None:
+            return is_label.astype(np.float32)
+        values = weights.values
+        if values.dtype.kind != "f":
+            values = values.astype(np.float32)
+        cells = spread_weights(values, weights.lengths, self.lengths)
+        if self._stream.is_grid:
+            cells = fill_gaps(cells, self.mask, 0)
+        # A piece that goes on has its one weight, or that of the sample after it.
+        beyond = values if weights.info.is_single else weights._beyond
+        found = self._labels_of(cells, beyond if shifted else None, 0, shifted)
+        return np.where(is_label, found, np.zeros_like(found))
 
     def _labels_of(
         self,
@@ -398,8 +411,8 @@ class MinibatchData:
         beyond: NDArray[Any] | None,
         ignore: int,
         shifted: bool,
-        parts: SequenceParts | None = None,
-    ) -> NDArray[np.int64]:
+    ) -> NDArray[Any]:
+        parts = self.sequence_parts
         mask = self.mask if self._stream.is_grid else mask_of_values(self.offsets)
         if parts is not None:  # which are whole, so that nothing goes on
             mask, beyond = parts.mark(mask), None

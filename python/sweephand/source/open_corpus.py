@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,11 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
         layout = options.chosen_layout
         check_lengths(layout, joined)
         whole = lay_out(joined, layout, opening)
+        weighted = [info.name for info in whole.streams if info.label_weights]
+        if weighted and whole.core.num_samples == whole.num_sequences:
+            raise ValueError(
+                f"label weights are of next tokens, and sequences of {weighted[0]!r} have none"
+            )
         counted = {*layout.load_limits, *costs_of_items(options.balance)}
         if counted or any(one.counts for one in whole.parts.values()):
             from sweephand.maps import check_carried, with_counts  # brings files
@@ -171,10 +176,13 @@ def _settle_singles(
             ),
         )
 
+    return _with_streams(corpus, settled)
+
+
+def _with_streams(corpus: Corpus, change: Callable[[StreamInfo], StreamInfo]) -> Corpus:
     return corpus.each(
         lambda one: one.read_by(
-            replace(reader, streams=[settled(info) for info in reader.streams])
-            for reader in one.readers
+            replace(reader, streams=[*map(change, reader.streams)]) for reader in one.readers
         )
     )
 
@@ -190,15 +198,8 @@ def _with_parts(corpus: Corpus, layout: Layout) -> Corpus:
             ),
             None,
         )
-
-        def named(info: StreamInfo) -> StreamInfo:
-            return info.used(parts=layout.parts) if info.name == tokens else info
-
-        corpus = corpus.each(
-            lambda one: one.read_by(
-                replace(reader, streams=list(map(named, reader.streams)))
-                for reader in one.readers
-            )
+        corpus = _with_streams(
+            corpus, lambda one: one.used(parts=layout.parts) if one.name == tokens else one
         )
     if any(info.parts for info in corpus.streams) and layout.may_cut:
         raise ValueError(
