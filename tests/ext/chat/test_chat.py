@@ -252,10 +252,51 @@ def test_function_calls_are_the_tool_calls_that_templates_know(said: dict[str, A
 @pytest.mark.parametrize("weight", [0.5, float("nan"), 2, "1", [1]])
 def test_a_loss_that_is_neither_on_nor_off_is_refused(weight: object) -> None:
     for name in ("weight", "loss_mask"):
-        with pytest.raises(ValueError, match=f"message 0 of 'messages' has the {name}"):
+        with pytest.raises(ValueError, match=f"message 0.* has the {name}"):
             encoded([message("assistant", "yes", **{name: weight})])
     with pytest.raises(ValueError, match="the mask is NaN"):
         sh.chat.encode(lambda _: ([1, 2], [1, float("nan")]))({"messages": CONVERSATION})
+
+
+@pytest.mark.parametrize("template", [PLAIN, MARKED, None])
+@pytest.mark.parametrize("train_on", ["assistant", "all"])
+def test_weights_of_messages_are_those_of_their_labels(
+    template: str | None, train_on: Any
+) -> None:
+    """Also where one is off, and of a function, whose mask they are."""
+    weights = [1.0, 0.25, 0.5, 0.0, 4.0]
+    messages = [{**one, "weight": w} for one, w in zip(CONVERSATION, weights, strict=True)]
+
+    def spell(messages: list[dict[str, Any]]) -> tuple[list[int], list[float]]:
+        found = [(ord(c), one["weight"]) for one in messages for c in one["content"]]
+        return [token for token, _ in found], [weight for _, weight in found]
+
+    tokenizer = spell if template is None else TOKENIZER
+    options: Any = {"template": template, "train_on": train_on}
+    with pytest.raises(ValueError, match="message 1 has the weight"):
+        sh.chat.encode(tokenizer, **options)({"messages": messages})
+    encode = sh.chat.encode(tokenizer, **options, weights=True)
+    made = encode({"messages": messages})
+    assert made["label_weights"].dtype == np.float32
+    assert (made["loss_mask"] == (made["label_weights"] != 0)).all()
+    pieces = {weight: made["tokens"][made["label_weights"] == weight] for weight in weights}
+    if template is None:
+        assert [len(pieces[w]) for w in weights] == [len(m["content"]) for m in messages]
+    else:
+        decode = TOKENIZER.decode
+        texts = {
+            w: decode(one.tolist(), skip_special_tokens=False) for w, one in pieces.items()
+        }
+        assert texts[0.5] == f"how are you{END}"
+        assert texts[4.0] == f" ok 😀{END}"
+        assert ("hello" in texts[0.25]) == (train_on == "all")
+        assert "x" in texts[0.0]
+    rows = [{"messages": messages}, {"messages": messages[:3]}]
+    with sh.MinibatchSource(sh.MapDeserializer(rows).map(encode), max_sweeps=1) as source:
+        minibatch = source.next_minibatch(10**6)
+        label_weights = minibatch["tokens"].label_weights()
+        assert minibatch.global_label_weight == label_weights.sum(dtype=np.float64)
+        assert minibatch.global_label_weight != minibatch.global_num_label_samples
 
 
 def test_a_conversation_is_shown_with_what_has_a_loss(

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import Key
-from sweephand.ext.chat.conversation import Message, conversation_of, is_trained, pair_of
+from sweephand.ext.chat.conversation import Message, conversation_of, pair_of, weight_of
 from sweephand.ext.chat.template import Span, TextTokens
 from sweephand.extend import KnownMap, check_int, shown
 
-Tokens = tuple[NDArray[np.int32], NDArray[np.bool_]]
-"""Tokens, and the mask of those that a loss is taken on."""
+Tokens = tuple[NDArray[np.int32], NDArray[np.float32]]
+"""Tokens, and the weights of the loss on them; 0 where none is taken."""
 
 TrainOn = Literal["assistant", "last", "all"] | Callable[[Message], bool]
 
@@ -36,6 +36,8 @@ class ConversationEncoder:
         tools: Sequence[Mapping[str, Any]] | None = None,
         date: str | dt.date | None = None,
         special_tokens: Mapping[str, str] | None = None,
+        *,
+        weights: bool = False,
     ) -> None:
         if not callable(train_on) and train_on not in ("assistant", "last", "all"):
             raise ValueError(
@@ -56,7 +58,7 @@ class ConversationEncoder:
             time = None if date is None else dt.datetime.fromisoformat(str(date))
             self._texts = TextTokens(tokenizer, template, special_tokens or {}, time)
             described = self._texts.digest
-        self._train_on = train_on
+        self._train_on, self._has_weights = train_on, weights
         self._tools = None if tools is None else _plain(tools)
         chosen = "function" if callable(train_on) else train_on
         identity = repr((described, chosen, self._tools))
@@ -65,16 +67,22 @@ class ConversationEncoder:
         self.functions = tuple(one for one in (self._function, train_on) if callable(one))
 
     def __call__(self, messages: Sequence[Message], num_prompt: int = 0) -> Tokens:
-        """Return the tokens of a conversation and its mask; the prompt has no loss.
+        """Return the tokens of a conversation and its weights; the prompt has no loss.
 
         ValueError if no mask fits, or it is no conversation.
         """
+        for number, one in enumerate(messages):
+            if not self._has_weights and weight_of(one) not in (0, 1):
+                raise ValueError(
+                    f"message {number} has the weight {one['weight']!r}: a loss is taken on "
+                    "it, 1, or not, 0; sh.chat.encode(..., weights=True) weighs labels by it"
+                )
         if self._function is not None:
-            return _checked(self._function(messages))
+            return _checked(self._function(messages), has_weights=self._has_weights)
         given = self._texts.template.messages(messages)
         text, marked = self._texts.template.render(given, self._tools)
         spans = self._spans(given, self._trained(messages, num_prompt), text, marked)
-        tokens, mask = self._texts.encode(text, spans)
+        tokens, weights = self._texts.encode(text, spans)
         if self._num_checked < _MOST_CHECKED:
             self._num_checked += 1
             own = self._texts.encoded_by_itself(given, self._tools)
@@ -83,7 +91,7 @@ class ConversationEncoder:
                     "the tokenizer's apply_chat_template writes the conversation otherwise "
                     "than its template says; give a function that returns tokens and mask"
                 )
-        return tokens, mask
+        return tokens, weights
 
     def text(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens; their numbers if a function has made them."""
@@ -91,8 +99,8 @@ class ConversationEncoder:
             return " ".join(map(str, tokens))
         return self._texts.decode(tokens)
 
-    def _trained(self, messages: Sequence[Message], num_prompt: int) -> list[int]:
-        """Return the numbers of the messages that a loss is taken on."""
+    def _trained(self, messages: Sequence[Message], num_prompt: int) -> dict[int, float]:
+        """Return the weights of the messages that a loss is taken on, by their numbers."""
         if callable(self._train_on):
             chosen = [n for n, one in enumerate(messages) if self._train_on(one)]
         elif self._train_on == "all":
@@ -101,26 +109,35 @@ class ConversationEncoder:
             chosen = [n for n in _answers(messages) if n >= num_prompt]
             if self._train_on == "last":
                 chosen = chosen[-1:]
-        return [number for number in chosen if is_trained(messages[number])]
+        weights = {number: weight_of(messages[number]) for number in chosen}
+        return {number: weight for number, weight in weights.items() if weight}
 
     def _spans(
         self,
         messages: Sequence[Message],
-        trained: Sequence[int],
+        trained: Mapping[int, float],
         text: str,
         marked: Sequence[Span],
-    ) -> Sequence[Span]:
-        """Return the parts of the text of messages that a loss is taken on."""
+    ) -> list[tuple[Span, float]]:
+        """Return the parts of the text that a loss is taken on, each with its weight."""
+        of_all = set(trained.values())
+        is_even = len(of_all) == 1
+        weight = min(of_all) if is_even else 1.0
+        whole: list[tuple[Span, float]] = []
         if self._train_on == "all" and len(trained) == len(messages):
-            return [(0, len(text))]
+            whole = [((0, len(text)), weight)]
+            if is_even:
+                return whole
         answers, template = _answers(messages), self._texts.template
         if not (template.marks_answers and set(trained) <= set(answers)):
-            spans = template.answers(messages, self._tools, trained, text)
-            return [self._texts.without_blanks(text, span) for span in spans]
+            spans = template.answers(messages, self._tools, list(trained), text)
+            spans = [self._texts.without_blanks(text, span) for span in spans]
+            return [*whole, *zip(spans, trained.values(), strict=True)]
         if len(marked) == len(answers):
-            return [span for n, span in zip(answers, marked, strict=True) if n in trained]
-        if list(trained) == answers:
-            return marked  # answers in pieces, or left out
+            found = zip(answers, marked, strict=True)
+            return [*whole, *((span, trained[n]) for n, span in found if n in trained)]
+        if list(trained) == answers and (is_even or not answers):
+            return [(span, weight) for span in marked]  # answers in pieces, or left out
         raise ValueError(
             f"the chat template marks {len(marked)} answers of {len(answers)}, so that it is "
             "not known which are to be trained on; train_on='assistant' takes all"
@@ -131,8 +148,8 @@ def _answers(messages: Sequence[Message]) -> list[int]:
     return [number for number, one in enumerate(messages) if one["role"] == "assistant"]
 
 
-def _checked(found: Any) -> Tokens:
-    """Return the result of a function for a conversation, as tokens and mask."""
+def _checked(found: Any, *, has_weights: bool) -> Tokens:
+    """Return the result of a function for a conversation, as tokens and weights."""
     if not isinstance(found, tuple | list) or len(found) != 2:
         raise ValueError(f"the tokenizer returns tokens and mask, got {shown(found)}")
     tokens, mask = np.asarray(found[0]), np.asarray(found[1])
@@ -145,7 +162,11 @@ def _checked(found: Any) -> Tokens:
         raise ValueError(f"tokens are integers, got {tokens.dtype}")
     if (mask != mask).any():
         raise ValueError("the mask is NaN at a token: a loss is taken on it, 1, or not, 0")
-    return tokens.astype(np.int32), mask.astype(np.bool_)
+    if not has_weights:
+        mask = mask != 0
+    elif not np.isfinite(mask.astype(np.float64)).all():
+        raise ValueError("the mask has the weight of a label that is not finite")
+    return tokens.astype(np.int32), mask.astype(np.float32)
 
 
 def _plain(tools: Sequence[object]) -> list[Any]:
@@ -156,7 +177,7 @@ def _plain(tools: Sequence[object]) -> list[Any]:
 
 Truncate = Literal["end", "start", "drop", "error"]
 
-TOKENS, LOSS_MASK, PART = "tokens", "loss_mask", "part"
+TOKENS, LOSS_MASK, PART, WEIGHTS = "tokens", "loss_mask", "part", "label_weights"
 
 
 class EncodedMap(KnownMap):
@@ -178,6 +199,7 @@ class EncodedMap(KnownMap):
         truncate: Truncate,
         unlabelled: str = "keep",
         has_parts: bool = False,
+        has_weights: bool = False,
     ) -> None:
         if max_length is not None:
             check_int("max_length", max_length, 1, 2**31)
@@ -190,9 +212,13 @@ class EncodedMap(KnownMap):
         self.encoder, self._read = encoder, read
         self.functions = encoder.functions
         self._most, self._how, self._unlabelled = max_length, truncate, unlabelled
-        self._declared = {"loss_mask": LOSS_MASK, **({"parts": PART} if has_parts else {})}
+        self._declared = {"loss_mask": LOSS_MASK}
+        if has_parts:
+            self._declared["parts"] = PART
+        if has_weights:
+            self._declared["label_weights"] = WEIGHTS
         lengths = "whole" if max_length is None else f"{truncate} {max_length}"
-        self.name = f"{name} {encoder.digest} {lengths} {unlabelled}"
+        self.name = f"{name} {encoder.digest} {lengths} {unlabelled}" + " weights" * has_weights
 
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
         """Return tokens, mask and parts; no sequence if it is left out."""
@@ -207,11 +233,14 @@ class EncodedMap(KnownMap):
                     f"the conversation has {most} tokens, more than max_length={self._most}"
                 )
             kept = slice(self._most) if self._how == "end" else slice(-self._most, None)
-            found = [(tokens[kept], mask[kept]) for tokens, mask in found]
-        if self._unlabelled == "drop" and not any(mask[1:].any() for _, mask in found):
+            found = [(tokens[kept], weights[kept]) for tokens, weights in found]
+        if self._unlabelled == "drop" and not any(weights[1:].any() for _, weights in found):
             return []
-        tokens, masks = zip(*found, strict=True)
-        made = {TOKENS: np.concatenate(tokens), LOSS_MASK: np.concatenate(masks)}
+        tokens, weights = zip(*found, strict=True)
+        of_all = np.concatenate(weights)
+        made = {TOKENS: np.concatenate(tokens), LOSS_MASK: of_all != 0}
+        if "label_weights" in self._declared:
+            made[WEIGHTS] = of_all
         if "parts" in self._declared:
             made[PART] = np.repeat(np.arange(len(found), dtype=np.uint8), [*map(len, tokens)])
         return made
@@ -236,6 +265,7 @@ def encode(
     unlabelled: Literal["keep", "drop"] = "keep",
     date: str | dt.date | None = None,
     special_tokens: Mapping[str, str] | None = None,
+    weights: bool = False,
 ) -> EncodedMap:
     """Return a map of conversations to tokens and a loss mask, for `Deserializer.map`.
 
@@ -279,6 +309,10 @@ def encode(
     special_tokens : dict of str, optional
         Tokens that a template writes by names, such as ``{"bos_token": "<s>"}``, beside those
         that the tokenizer names; one that nobody knows is refused.
+    weights : bool
+        Take the ``weight`` of a message, such as 0.5, as that of its labels; a function gives
+        weights in place of its mask. They are another stream, ``label_weights``, float32, for
+        `MinibatchData.label_weights`. Without it other weights than 0 and 1 are refused.
 
     Returns
     -------
@@ -317,11 +351,14 @@ def encode(
         raise TypeError(f"messages is the name of a stream, got {shown(messages)}")
     return EncodedMap(
         f"chat.encode {messages}",
-        ConversationEncoder(tokenizer, template, train_on, tools, date, special_tokens),
+        ConversationEncoder(
+            tokenizer, template, train_on, tools, date, special_tokens, weights=weights
+        ),
         partial(conversation_of, column=messages),
         max_length=max_length,
         truncate=truncate,
         unlabelled=unlabelled,
+        has_weights=weights,
     )
 
 

@@ -301,20 +301,20 @@ class TextTokens:
                 )
 
     def encode(
-        self, text: str, spans: Sequence[Span]
-    ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Return the tokens of a text, and which of them are in the spans.
+        self, text: str, spans: Sequence[tuple[Span, float]]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the tokens of a text, and of each the weight of the last span that has it.
 
         ValueError if a token is partly within a span.
         """
         found = self._encode(text)
         ids = _ids(found)
-        mask = np.zeros(len(ids), np.bool_)
-        for begin, end in spans:
+        weights = np.zeros(len(ids), np.float32)
+        for (begin, end), weight in spans:
             if begin < end:
                 first = self._border(text, begin, found, ids)
-                mask[first : self._border(text, end, found, ids)] = True
-        return ids, mask
+                weights[first : self._border(text, end, found, ids)] = weight
+        return ids, weights
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, special ones included."""
