@@ -82,21 +82,3 @@ def test_a_page_is_small_and_soon_there(make: Callable[[], sh.MinibatchSource]) 
     read(page)
     assert len(html.encode()) < 1_000_000
     assert min(seconds) < 1
-
-
-def test_what_is_not_shown_is_counted() -> None:
-    assert "and 999,984 more sequences" in of_many_rows().show(MILLION).html
-    html = of_many_streams().show(400).html
-    assert "and 276 more streams of one number" in html
-    assert "and 94 more streams beside them" in html
-    assert "streams, for which the page has no room" in of_noise().show(40).html
-
-
-def test_a_decoder_may_return_long_texts_and_ids_may_be_long() -> None:
-    corpus = sh.ArrayDeserializer({"x": [np.arange(50)] * 40})
-    source = sh.MinibatchSource(
-        sh.Mixture({"c" * 5000: corpus, "d": corpus}, weights={"c" * 5000: 1, "d": 1})
-    )
-    page = source.show(500, decode=lambda ids: "<" * 100_000)
-    read(page)
-    assert len(page.html) < 1_000_000

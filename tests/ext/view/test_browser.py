@@ -103,23 +103,6 @@ def test_all_is_reached_by_tab_and_a_search_leads_to_its_id(page: Any) -> None:
     assert {"rank", "layout", "length", "cells", "wide"} <= reached
 
 
-def test_forms_choose_layout_workers_and_time(page: Any) -> None:
-    page.locator("input[name=time]:visible").fill("700")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**time=700**")
-    time = page.locator("dd").nth(1).inner_text()
-    page.locator("select[name=layout]").select_option("padded")
-    expect(page.locator("main")).to_contain_text("Padded(")
-    page.locator("input[name=workers]:visible").fill("3")
-    page.locator("input[name=rank]:visible").fill("2")
-    page.keyboard.press("Enter")
-    expect(page.locator("main")).to_contain_text("Who gets what")
-    assert "rank=2" in page.url
-    page.get_by_role("link", name="1", exact=True).click()
-    page.wait_for_url("**rank=1**")
-    assert time
-
-
 def test_nothing_is_wider_than_the_screen(page: Any, url: str) -> None:
     for query in (
         "",

@@ -69,19 +69,6 @@ def test_a_source_of_a_script_is_taken_as_it_is_with_its_decoder(
     assert "Packed(row_length=18" in page.text
 
 
-def test_a_ledger_is_drawn(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = sh.MinibatchSource(sh.open("t.npz"))
-    with sh.LossLedger(data / "losses") as ledger:
-        for _ in range(5):
-            minibatch = source.next_minibatch(200)
-            ledger.record(minibatch, np.arange(minibatch.num_sequences, dtype=np.float32))
-    options = ["t.npz", "--size", 200, "--ledger", "losses", "--html", "out.html"]
-    assert call(capsys, *options)[0] == 0
-    page = Read((data / "out.html").read_text())
-    assert len(page.named("polyline")[0]["points"].split()) == 5
-    assert "last loss" in page.text
-
-
 @pytest.mark.parametrize(
     ("words_of_it", "code", "says"),
     [
@@ -174,20 +161,6 @@ def test_a_browser_is_opened_whose_arguments_do_not_show_the_token(
     assert token not in opened
     assert (status, led_to) == ("200", url)
     assert not Path(opened.removeprefix("file://")).exists()
-
-
-def test_a_port_that_is_taken_is_an_error(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import socket
-
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        code, _, err = call(capsys, "t.npz", "--no-browser", "--port", port)
-    assert code == 1
-    assert "in use" in err
 
 
 def test_importing_the_package_and_training_import_no_page() -> None:

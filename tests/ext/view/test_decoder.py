@@ -40,12 +40,6 @@ def test_an_error_of_the_function_is_kept_and_said() -> None:
     assert decoder.failure == "decode has failed for 2: KeyError: 2"
 
 
-def test_what_is_no_text_is_an_error_that_is_said() -> None:
-    decoder = Decoder(lambda ids: 3)
-    assert decoder.each([1]) == [""]
-    assert "decode must return text, got 3" in (decoder.failure or "")
-
-
 def info(name: str, dtype: str = "int64", *, is_single: bool = False) -> StreamInfo:
     return StreamInfo(name, np.dtype(dtype), (), is_single=is_single)
 
@@ -60,12 +54,3 @@ def test_without_names_it_is_for_tokens_and_not_for_marks_beside_them() -> None:
     assert list(decoders_of(chr, streams)) == ["tokens"]
     assert list(decoders_of({"y": ["no", "yes"]}, streams)) == ["y"]
     assert decoders_of(None, streams) == {}
-
-
-def test_wrong_decoders_are_refused_by_name() -> None:
-    with pytest.raises(
-        ValueError, match="decode names 'z'; the streams of whole numbers are: x"
-    ):
-        decoders_of({"z": chr}, [info("x")])
-    with pytest.raises(TypeError, match="a tokenizer with a method decode"):
-        decoders_of(3, [info("x")])

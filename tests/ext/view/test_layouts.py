@@ -65,30 +65,6 @@ def test_the_cells_are_those_of_the_array_with_their_labels(
     assert page.texts("cell")[: len(expected)] == expected
 
 
-def test_packed_rows_name_the_position_of_each_token_in_its_sequence() -> None:
-    corpus = sh.ArrayDeserializer({"tokens": [np.arange(5), np.arange(3)]})
-    source = sh.MinibatchSource(corpus, layout=sh.Packed(10), randomize=False)
-    titles = [found["title"] for found in read(source.show(10)).of_class("cell")]
-    assert titles[4] == "tokens, cell 4, position 4 of array__0"
-    assert titles[5] == "tokens, cell 5, position 0 of array__1"
-    starts = [found["title"] for found in read(source.show(10)).of_class("start")]
-    assert [title.split(",")[1] for title in starts] == [" cell 0", " cell 5"]
-
-
-def test_a_mixture_shows_which_corpus_each_sequence_is_of() -> None:
-    corpora = {name: sh.ArrayDeserializer({"tokens": words()}) for name in ("web", "<b>code")}
-    source = sh.MinibatchSource(
-        sh.Mixture(corpora, weights={"web": 3, "<b>code": 1}), layout=sh.Packed(64)
-    )
-    page = read(source.show(1024))
-    samples = source.next_minibatch(1024).num_samples_by()
-    for name, count in samples.items():
-        assert f"{name}: {count:,} samples" in page.text
-    assert not page.named("b", "code")
-    keys = page.of_class("key")
-    assert len({found["class"] for found in keys}) == 2
-
-
 def test_a_share_of_several_workers_shows_who_gets_what(tokens: sh.ArrayDeserializer) -> None:
     source = sh.MinibatchSource(tokens)
     page = read(source.show(256, num_data_partitions=4, partition_index=2))

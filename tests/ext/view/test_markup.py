@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ext.view.pages import Read
 
-from sweephand.ext.view.markup import Markup, joined, prose, tag, text
+from sweephand.ext.view.page import prose, tag, text
 
 ANY_TEXT = st.text(st.characters(codec=None, categories=None))
 
@@ -18,16 +18,6 @@ def test_no_text_becomes_markup_and_all_can_be_encoded(child: str, value: str) -
     parsed = Read(found)
     assert [name for name, _ in parsed.elements] == ["p"]
     assert html.unescape(str(text(child))) in parsed.text
-
-
-def test_what_is_markup_stays_and_none_is_left_out() -> None:
-    assert tag("p", Markup("<b>x</b>"), None, "&") == "<p><b>x</b>&amp;</p>"
-    assert joined(["<", None, Markup("<br>")], ", ") == "&lt;, <br>"
-
-
-def test_attributes_are_spelled_as_html_has_them() -> None:
-    shown = tag("input", class_="a", aria_label='"', min=0, selected=True, id=None, off=False)
-    assert shown == '<input class="a" aria-label="&quot;" min="0" selected>'
 
 
 def test_line_ends_stay_in_prose_alone() -> None:

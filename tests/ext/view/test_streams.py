@@ -13,8 +13,6 @@ from tests.ext.view.conftest import LENGTHS, words
 from tests.ext.view.pages import Read, read
 
 import sweephand as sh
-from sweephand.ext.view.objects import tile_of
-from sweephand.ext.view.pictures import heat, shrunk
 
 NASTY = "<script>alert('&')<br>"
 
@@ -39,13 +37,6 @@ def test_masks_and_other_marks_stand_under_their_tokens() -> None:
     assert [cell[1:3] for cell in cells[:2]] == [["0", "0"], ["1", "1"]]
     dim = page.of_class("off")
     assert len(dim) == sum(cell[1] == "0" for cell in cells)
-
-
-def test_a_stream_of_labels_stands_in_place_of_the_next_tokens() -> None:
-    labels = [np.where(np.arange(length) % 2, 7, -100) for length in LENGTHS]
-    page = shown(4000, tokens=words(), labels=labels)
-    assert [cell[1] for cell in page.texts("cell")[:2]] == ["-", "7"]
-    assert all(len(cell) == 2 for cell in page.texts("cell"))
 
 
 @pytest.mark.parametrize(
@@ -86,13 +77,6 @@ def test_stored_pictures_are_decoded_small(kind: str) -> None:
     assert (found[2]["width"], found[2]["height"]) == ("53", "80")
 
 
-@pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG"])
-def test_stored_sounds_are_waves(kind: str) -> None:
-    page = shown(sound=np.array([stored(kind, n) for n in range(60)], object))
-    assert len(page.named("svg", "wave")) == 12
-    assert "1 s at 8,000 Hz" in page.text
-
-
 def test_what_is_damaged_or_unknown_is_said_and_the_others_are_shown() -> None:
     found = [
         stored("JPEG", 0)[:200],
@@ -112,17 +96,6 @@ def test_texts_are_escaped_and_keep_their_lines() -> None:
     assert len(page.texts("prose")) == 12
 
 
-def test_objects_are_shown_as_json() -> None:
-    page = Read(
-        tile_of({"messages": [{"role": "user", "content": NASTY}], "n": {1, 2}}, "x__3")
-    )
-    assert '"role": "user"' in page.text
-    assert NASTY in page.text
-    loop: list[object] = []
-    loop.append(loop)
-    assert "[[...]]" in Read(tile_of(loop, "x__3")).text
-
-
 def test_series_are_waves_and_features_heat_maps() -> None:
     random = np.random.default_rng(0)
     page = shown(
@@ -136,15 +109,6 @@ def test_series_are_waves_and_features_heat_maps() -> None:
     assert len(page.named("path", "wave1")) == 1
     assert len(page.named("img", "heat")) == 2
     assert "Time goes from left to right" in page.text
-
-
-def test_numbers_that_are_none_are_counted_and_break_the_wave() -> None:
-    values = np.array([0, 1, np.nan, 1, np.inf, -1])
-    page = shown(60, x=[values] * 60)
-    path = next(found["d"] for name, found in page.elements if name == "path")
-    assert path.count("M") == 3
-    assert "16 not finite" in page.text
-    assert "no finite number" in shown(x=np.full((60, 12), np.nan)).text
 
 
 def test_sparse_samples_are_columns_and_values(tmp_path: Path) -> None:
@@ -161,14 +125,6 @@ def test_sparse_samples_are_columns_and_values(tmp_path: Path) -> None:
     assert len(page.named("svg", "spikes")) == 8
 
 
-def test_streams_under_other_keys_are_shown_under_these() -> None:
-    source = sh.MinibatchSource(sh.ArrayDeserializer({"tokens": words(), "y": np.arange(60)}))
-    minibatch = source.next_minibatch(200, input_map={"ids": "tokens", 3: "y"})
-    page = read(minibatch.show(decode=chr))
-    assert "ids" in [text.strip() for text in page.text.split("  ")] or "ids" in page.text
-    assert page.texts("cell")[0][0].isalpha()
-
-
 def test_names_ids_and_decoded_text_may_be_anything() -> None:
     source = sh.MinibatchSource(
         sh.Mixture(
@@ -182,10 +138,3 @@ def test_names_ids_and_decoded_text_may_be_anything() -> None:
         page = read(source.show(200, decode=decode))
         assert NASTY in page.text
         page.text.encode()
-
-
-def test_a_picture_is_shrunk_by_means() -> None:
-    values = np.arange(24.0).reshape(4, 6)
-    np.testing.assert_array_equal(shrunk(values, 2, 3), [[3.5, 5.5, 7.5], [15.5, 17.5, 19.5]])
-    assert shrunk(values, 9, 9) is values
-    assert heat(np.array([[0.0, 1.0, np.nan]]), 9, 9)[0, 2].tolist() == [220, 40, 40]

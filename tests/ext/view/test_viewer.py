@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
-from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
@@ -94,16 +92,6 @@ def test_a_time_and_an_id_lead_to_the_step_that_delivers_them(
     assert f"step {number} " in asked(viewer, f"search={wanted}&sweep=2").text + " "
 
 
-def test_a_part_of_an_id_lists_ids_that_lead_there(viewer: Viewer) -> None:
-    page = asked(viewer, "search=__5")
-    links = [found["href"] for found in page.named("a") if "search=" in found.get("href", "")]
-    assert [parse_qs(one[1:])["search"][0] for one in links] == [
-        "array__5", *[f"array__{n}" for n in range(50, 60)]
-    ]  # fmt: skip
-    assert "array__50  begins at" in asked(viewer, links[1]).text
-    assert "no id has '<i>' in it" in asked(viewer, "search=%3Ci%3E").text
-
-
 def test_an_id_leads_to_the_worker_who_gets_it(
     viewer: Viewer, source: sh.MinibatchSource
 ) -> None:
@@ -130,12 +118,6 @@ def test_wrong_places_are_said_and_the_controls_stay(viewer: Viewer) -> None:
         assert words_of_it in page.text
         assert page.of_class("error")
         assert page.named("nav")
-
-
-@pytest.mark.parametrize("query", ["step=x", "size=0", "size=99999999999999999999", "colour=1"])
-def test_an_address_that_makes_no_sense_is_an_error(viewer: Viewer, query: str) -> None:
-    with pytest.raises(ValueError, match=query.partition("=")[0]):
-        viewer.first.asked(query)
 
 
 def test_far_away_steps_are_counted_from_there(
@@ -190,19 +172,6 @@ def test_steps_of_equal_sequences_are_computed_and_those_of_the_plan(
         assert found.step_at(10**15) == 10**15 // max(length, size // length * length)
 
 
-def test_a_source_with_maps_and_processes_of_its_own_can_be_looked_at() -> None:
-    corpus = sh.ArrayDeserializer({"x": np.arange(20)}).map(_twice)
-    source = sh.MinibatchSource(
-        corpus, map_executor="processes", num_map_workers=1, randomize=False
-    )
-    page = Read(source.show(4, 2).html)
-    assert "array__9" in page.text
-    assert re.search(r"array__9 +1 +18", page.text)
-    with pytest.raises(ValueError, match="partition_index"):
-        source.show(4, partition_index=1)
-    source.close()
-
-
 def _twice(sequence: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"x": 2 * sequence["x"]}
 
@@ -219,11 +188,3 @@ def test_sizes_beyond_all_memory_and_workers_beyond_all_counting_are_answered(
     assert "begins at nominal time" in page.text
     assert f"and {2**30 - 64:,} more workers" in page.text
     endless.close()
-
-
-def test_a_page_is_kept_in_a_file(source: sh.MinibatchSource, tmp_path: Path) -> None:
-    page = source.show(SIZE, step=2, path=tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text() == page.html
-    with pytest.raises(FileNotFoundError):
-        source.show(SIZE, path=tmp_path / "absent" / "page.html")
-    assert source.current_position == 0

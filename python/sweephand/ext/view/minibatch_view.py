@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 
 from sweephand import Minibatch, StreamInfo
-from sweephand.ext.view.bars import bars_of, shape_figure, width_of
 from sweephand.ext.view.decoder import Decoder, decoders_of
-from sweephand.ext.view.markup import (
+from sweephand.ext.view.numbers import (
+    heat_figure,
+    lines_figure,
+    objects_figure,
+    sparse_figure,
+    waves_figure,
+)
+from sweephand.ext.view.page import (
     Markup,
+    Page,
     and_more,
     class_name,
     corpora_of,
@@ -25,11 +32,8 @@ from sweephand.ext.view.markup import (
     tag,
     wide_table,
 )
-from sweephand.ext.view.numbers import heat_figure, lines_figure, sparse_figure, waves_figure
-from sweephand.ext.view.objects import objects_figure
-from sweephand.ext.view.page import Page
 from sweephand.ext.view.pictures import pictures_figure
-from sweephand.ext.view.tracks import tracks_figure
+from sweephand.ext.view.tracks import bars_of, shape_figure, tracks_figure, width_of
 from sweephand.extend import is_picture
 
 _STREAMS = 24

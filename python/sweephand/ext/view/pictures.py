@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import Minibatch
-from sweephand.ext.view.markup import (
+from sweephand.ext.view.page import (
     Markup,
     and_more,
     as_floats,

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.events import Event
-from sweephand.ext.view.markup import (
+from sweephand.ext.view.minibatch_view import minibatch_view
+from sweephand.ext.view.page import (
     Markup,
+    Page,
     and_more,
     in_count,
     joined,
@@ -21,8 +23,6 @@ from sweephand.ext.view.markup import (
     tag,
     wide_table,
 )
-from sweephand.ext.view.minibatch_view import minibatch_view
-from sweephand.ext.view.page import Page
 from sweephand.extend import Cursor, Position, check_int
 
 _SECONDS = 2.0

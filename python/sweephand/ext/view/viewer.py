@@ -14,8 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 
 from sweephand import DataError, Layout
-from sweephand.ext.view.markup import Markup, in_count, joined, note, short, tag
-from sweephand.ext.view.page import Page
+from sweephand.ext.view.page import Markup, Page, in_count, joined, note, short, tag
 from sweephand.ext.view.source_view import LossCurve, Steps, TooFar, place_view
 from sweephand.extend import Cursor, Position, layout_names, layout_of_length
 
