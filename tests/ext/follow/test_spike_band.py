@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.ext.follow.spikes.spike_trials import TrialResult, find_spiking
-from sweephand.ext.follow.spikes.spike_watch import (
+from sweephand.ext.follow.spikes.spike import (
     LEAST_FIGURES,
     Band,
     SpikeWatch,
-    median_and_deviation,
 )
+from sweephand.ext.follow.spikes.spike_trials import TrialResult, find_spiking
 
 
 def highest(figures: Sequence[float], window: int = 64) -> float:
@@ -27,15 +26,6 @@ def highest(figures: Sequence[float], window: int = 64) -> float:
 
 
 class TestBand:
-    @pytest.mark.parametrize("size", [1, 2, 3, 32, 33, 64])
-    def test_median_and_deviation_are_those_of_their_definition(self, size: int) -> None:
-        rng = np.random.default_rng(size)
-        for _ in range(50):
-            ordered = np.sort(rng.normal(size=size).round(1))
-            middle, deviation = median_and_deviation(ordered.tolist())
-            assert middle == ordered[size // 2]
-            assert deviation == np.sort(np.abs(ordered - middle))[size // 2]
-
     @pytest.mark.parametrize("sigma", [0.01, 0.3, 1.0, 2.0])
     def test_log_normal_losses_are_healthy_however_they_scatter(self, sigma: float) -> None:
         figures = np.exp(sigma * np.random.default_rng(0).normal(size=25_000))

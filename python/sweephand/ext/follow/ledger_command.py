@@ -15,14 +15,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sweephand.ext.follow.ledger.read_ledger import LossRows, read_ledger
+from sweephand.ext.follow.ledger.read_ledger import read_ledger
 from sweephand.extend import (
     Answer,
     Screen,
@@ -44,38 +42,6 @@ if TYPE_CHECKING:
 BY = ("mean", "per-sample", "last", "sum")
 
 
-@dataclass(frozen=True)
-class Totals:
-    """The visits of groups, summed up."""
-
-    names: list[dict[str, str]]  # what each group is called
-    places: NDArray[np.intp]  # the group of each visit, in the order of steps
-    visits: LossRows
-
-    def ranked(self, by: str, *, lowest: bool) -> list[dict[str, Any]]:
-        """Return the groups with their figures, the highest first; NaN leads."""
-        count, losses = len(self.names), self.visits.losses.astype(np.float64)
-        visits = np.bincount(self.places, minlength=count)
-        sums = np.bincount(self.places, losses, count)
-        samples = np.bincount(self.places, self.visits.samples, count)
-        last = np.empty(count)
-        last[self.places] = losses  # of several the last one stays
-        figures = {
-            "mean": sums / visits,
-            "per_sample": sums / np.maximum(samples, 1),
-            "last": last,
-            "sum": sums,
-        }
-        key = figures[by.replace("-", "_")]
-        order = np.lexsort((np.arange(count), key if lowest else -key, ~np.isnan(key)))
-        return [
-            self.names[i]
-            | {"visits": int(visits[i])}
-            | {name: float(values[i]) for name, values in figures.items()}
-            for i in order.tolist()
-        ]
-
-
 class LedgerRows:
     """The rows of a ledger from a step to another."""
 
@@ -93,18 +59,33 @@ class LedgerRows:
         numbers, self._places = np.unique(self.visits.numbers, return_inverse=True)
         self.ids, self.corpora = names.of(numbers)
 
-    def of_sequences(self) -> Totals:
-        """Sum up by sequence."""
-        names = [
-            {"id": name, "corpus": corpus}
-            for name, corpus in zip(self.ids, self.corpora, strict=True)
+    def ranked(self, by: str, *, lowest: bool, of_corpora: bool) -> list[dict[str, Any]]:
+        """Return sequences or corpora with their figures, the highest first; NaN leads."""
+        pairs = zip(self.ids, self.corpora, strict=True)
+        names, places = [{"id": name, "corpus": corpus} for name, corpus in pairs], self._places
+        if of_corpora:
+            corpora, groups = np.unique(np.array(self.corpora, object), return_inverse=True)
+            names, places = [{"corpus": name} for name in corpora], groups[places]
+        count, losses = len(names), self.visits.losses.astype(np.float64)
+        visits = np.bincount(places, minlength=count)
+        sums = np.bincount(places, losses, count)
+        samples = np.bincount(places, self.visits.samples, count)
+        last = np.empty(count)
+        last[places] = losses  # of several the last one stays
+        figures = {
+            "mean": sums / visits,
+            "per_sample": sums / np.maximum(samples, 1),
+            "last": last,
+            "sum": sums,
+        }
+        key = figures[by.replace("-", "_")]
+        order = np.lexsort((np.arange(count), key if lowest else -key, ~np.isnan(key)))
+        return [
+            names[i]
+            | {"visits": int(visits[i])}
+            | {name: float(values[i]) for name, values in figures.items()}
+            for i in order.tolist()
         ]
-        return Totals(names, self._places, self.visits)
-
-    def of_corpora(self) -> Totals:
-        """Sum up by corpus."""
-        names, groups = np.unique(np.array(self.corpora, object), return_inverse=True)
-        return Totals([{"corpus": name} for name in names], groups[self._places], self.visits)
 
     def visits_of(self, name: str) -> tuple[str, list[dict[str, Any]]]:
         """Return the corpus of a sequence and its visits; KeyError shows an id like its own."""
@@ -114,6 +95,9 @@ class LedgerRows:
             )
         place = self.ids.index(name)
         its = self.visits.where(np.flatnonzero(self._places == place))
+        steps = self.visits.steps - self.first_step
+        sums = np.bincount(steps, self.visits.losses.astype(np.float64))
+        means = sums / np.maximum(np.bincount(steps), 1)
         visits = [
             {
                 "step": step,
@@ -124,17 +108,11 @@ class LedgerRows:
             }
             for step, time, _, samples, loss, mean in zip(
                 *(column.tolist() for column in its.columns()),
-                self._means_of_steps()[its.steps - self.first_step].tolist(),
+                means[its.steps - self.first_step].tolist(),
                 strict=True,
             )
         ]
         return self.corpora[place], visits
-
-    def _means_of_steps(self) -> NDArray[np.float64]:
-        steps = self.visits.steps - self.first_step
-        counts = np.bincount(steps)
-        sums = np.bincount(steps, self.visits.losses.astype(np.float64))
-        return sums / np.maximum(counts, 1)
 
 
 PICTURE = "the losses that are shown"
@@ -188,11 +166,11 @@ def _rank(
     by, lowest, most = arguments.by, arguments.lowest, arguments.rows
     facts |= {"by": by, "lowest": lowest}
     if arguments.question == "top":
-        found = rows.of_sequences().ranked(by, lowest=lowest)[:most]
+        found = rows.ranked(by, lowest=lowest, of_corpora=False)[:most]
         facts["sequences"], names = found, ["id", "corpus"]
         heading = f"Sequences of {'lowest' if lowest else 'highest'} loss, by {by}"
     else:
-        found = rows.of_corpora().ranked(by, lowest=lowest)
+        found = rows.ranked(by, lowest=lowest, of_corpora=True)
         facts["corpora"], names = found, ["corpus"]
         heading = "Loss by corpus"
     screen.facts(

@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from sweephand import LossScaleError
-from sweephand.ext.follow.spikes.spike import Spike, SpikeError, SpikeOutcome, SpikeReport
+from sweephand.ext.follow.spikes.spike import (
+    Seen,
+    Spike,
+    SpikeAction,
+    SpikeError,
+    SpikeOutcome,
+    SpikeReport,
+    SpikeSettings,
+    SpikeWatch,
+)
 from sweephand.ext.follow.spikes.spike_trials import (
     Moment,
     Moments,
@@ -24,7 +33,6 @@ from sweephand.ext.follow.spikes.spike_trials import (
     StepPlace,
     Suspicion,
 )
-from sweephand.ext.follow.spikes.spike_watch import Seen, SpikeAction, SpikeSettings, SpikeWatch
 from sweephand.extend import (
     Activity,
     Data,

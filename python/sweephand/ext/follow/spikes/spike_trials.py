@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sweephand import LossScaleError
 from sweephand.events import Ban
-from sweephand.ext.follow.spikes.spike_watch import Seen, SpikeSettings, SpikeWatch
+from sweephand.ext.follow.spikes.spike import Seen, SpikeSettings, SpikeWatch
 from sweephand.extend import Position, Snapshot, TrainingRun
 from sweephand.train import Step
 
