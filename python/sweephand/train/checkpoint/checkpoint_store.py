@@ -182,7 +182,6 @@ STATE = "state.json"
 Contents: TypeAlias = Mapping[str, Callable[[Sink], object]]
 
 _NAME = re.compile(r"checkpoint-(\d{8,})")
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
 
 
 class OtherFormatError(StateError):
@@ -196,11 +195,6 @@ class Checkpoint:
 
     StateError is raised if it is not complete or damaged, OtherFormatError if another version
     of this library wrote it.
-
-    Attributes
-    ----------
-    run : str or None
-        The run that saved it; None if an older version of this library did.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -216,14 +210,10 @@ class Checkpoint:
                 f"{manifest.get('sweephand')!r}, this is {_version()}, which reads "
                 f"format {FORMAT}"
             )
-        files = manifest.get("files")
-        if not isinstance(files, dict):
-            raise StateError(f"{folder / MANIFEST} lists no files")
-        for name, wanted in files.items():
+        self.run: str = manifest["run"]  # which saved it
+        self._files = manifest["files"]
+        for name, wanted in self._files.items():
             _check_file(folder, name, wanted)
-        self._files = files
-        run = manifest.get("run")
-        self.run: str | None = run if isinstance(run, str) else None
 
     @property
     def number(self) -> int | None:
@@ -272,8 +262,6 @@ def _digest(manifest: Mapping[str, Any]) -> str:
 
 
 def _check_file(folder: Path, name: str, wanted: Any) -> None:
-    if not _PLAIN_NAME.fullmatch(name):
-        raise StateError(f"{folder / MANIFEST} lists a file of the name {name!r}")
     try:
         with open_regular(folder / name) as file:
             size = os.fstat(file.fileno()).st_size

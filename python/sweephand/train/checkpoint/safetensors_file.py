@@ -55,13 +55,7 @@ class Hash(Protocol):
 
 
 class HashingSink:
-    """A sink that hashes all bytes, and passes them on to a file, if any.
-
-    Attributes
-    ----------
-    size : int
-        Number of bytes so far.
-    """
+    """A sink that hashes all bytes, and passes them on to a file, if any."""
 
     def __init__(self, digest: Hash, file: BinaryIO | None = None) -> None:
         self.size = 0

@@ -30,12 +30,6 @@ class LearnedArrays:
     The weights of a parameter are the array itself, or for one of float16 a float32 array of
     which it is the rounded image. For one of bfloat16 they are float32 masters too, rounded
     half up, of which only the 16 bits are kept that the parameter lacks.
-
-    Attributes
-    ----------
-    by_name : dict
-        The parameters.
-    moments : dict from kind to list of ndarray
     """
 
     def __init__(

@@ -67,11 +67,6 @@ class Pace(Clocks):
         ValueError. None: the rates are not ours to say.
     single_sweep_steps : bool
         Count one sweep for a step in which several end, as CNTK does.
-
-    Attributes
-    ----------
-    factor : float
-        What scheduled rates are multiplied by, until another schedule is followed.
     """
 
     def __init__(
@@ -79,7 +74,7 @@ class Pace(Clocks):
     ) -> None:
         super().__init__()
         self.schedule = None if lr_schedule is None else as_schedule(lr_schedule)
-        self.factor = 1.0
+        self.factor = 1.0  # of scheduled rates, until another schedule is followed
         self._single_sweep_steps = single_sweep_steps
         self._origin = Clocks()  # where the schedule began
 

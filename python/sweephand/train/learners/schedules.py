@@ -108,13 +108,6 @@ def training_parameter_schedule(
     ``UnitType.sample`` is `learning_parameter_schedule_per_sample`, ``UnitType.minibatch``
     `learning_parameter_schedule` without a reference size.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If ``unit`` is not a `UnitType`.
-    ValueError
-        As `learning_parameter_schedule`.
-
     Examples
     --------
     >>> import sweephand as sh
@@ -194,11 +187,6 @@ def cosine_schedule(
     follows : {"applied", "consumed"}
         The samples that move the schedule; those of skipped steps are only consumed.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
-
     Examples
     --------
     >>> import sweephand as sh
@@ -244,20 +232,8 @@ def momentum_schedule(
 
     Parameters
     ----------
-    spec : float, str, list or formula
-        As for `learning_parameter_schedule`, with momenta in ``[0, 1)``.
-    epoch_size : int, optional
-        Samples of an epoch; by default an epoch is one sweep.
-    minibatch_size : int, optional
-        The reference size M in samples; None or 0: every minibatch is its own reference.
-    follows : {"applied", "consumed"}
-        The samples that move the schedule; those of skipped steps are only consumed.
-
-    Raises
-    ------
-    ValueError
-        If a momentum is outside ``[0, 1)``, a size is not positive, or the text cannot be
-        read.
+    spec, epoch_size, minibatch_size, follows
+        As for `learning_parameter_schedule`, with momenta in ``[0, 1)``, or a ValueError.
 
     Examples
     --------
@@ -296,17 +272,9 @@ def momentum_as_time_constant_schedule(
 
     Parameters
     ----------
-    spec : float, str or list
-        As for `learning_parameter_schedule`, with time constants of at least 0 samples.
-    epoch_size : int, optional
-        Samples of an epoch; by default an epoch is one sweep.
-    follows : {"applied", "consumed"}
-        The samples that move the schedule; those of skipped steps are only consumed.
-
-    Raises
-    ------
-    ValueError
-        If a time constant is negative or not finite, or the text cannot be read.
+    spec, epoch_size, follows
+        As for `learning_parameter_schedule`, with finite time constants of at least 0 samples,
+        or a ValueError.
 
     Examples
     --------
@@ -337,17 +305,14 @@ def read_value(state: Any) -> Any:
 
 def read_schedule(state: Mapping[str, Any]) -> Schedule[float]:
     """Return the schedule of a state, and raise if it is not possible."""
-    if state["follows"] not in ("applied", "consumed"):
-        raise ValueError(f"it holds the schedule {dict(state)}")
+    follows = decode(Follows, state["follows"], "follows")
     minibatch_size = decode(int | None, state["minibatch_size"], "minibatch_size")
     if "formula" in state:
-        formula = Formula.of_dict(state["formula"])
-        return FormulaSchedule(formula, minibatch_size, state["follows"])
-    steps = tuple(
-        (check_int("the number of epochs", epochs), check_rate("a value", value))
-        for epochs, value in state["steps"]
-    )
-    if not steps:
+        return FormulaSchedule(Formula.of_dict(state["formula"]), minibatch_size, follows)
+    steps = decode(tuple[tuple[int, float], ...], state["steps"], "steps")
+    if not steps or not all(epochs > 0 for epochs, _ in steps):
         raise ValueError(f"it holds the schedule {dict(state)}")
+    for _, value in steps:
+        check_rate("a value", value)
     epoch_size = decode(int | None, state["epoch_size"], "epoch_size")
-    return StepSchedule(steps, epoch_size, minibatch_size, state["follows"])
+    return StepSchedule(steps, epoch_size, minibatch_size, follows)

@@ -6,7 +6,7 @@ import sys
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from sweephand.train.progress.record import PeriodicWriter, Record
 
@@ -125,19 +125,6 @@ def _text(value: float | int | str) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-class _Bar(Protocol):
-    """Display of the progress of training."""
-
-    def update(self, samples: int, text: str) -> None:
-        """Show how many samples were trained, and a text."""
-
-    def write(self, line: str) -> None:
-        """Write a line that stays."""
-
-    def close(self) -> None:
-        """Leave the bar as it is."""
-
-
 class ProgressBar(PeriodicWriter):
     """Show a bar on a terminal and in a notebook, and plain lines elsewhere.
 
@@ -166,7 +153,7 @@ class ProgressBar(PeriodicWriter):
         super().__init__(freq, first=1)
         self._file = file
         self._num_samples = num_samples
-        self._bar: _Bar | None = None
+        self._bar: _Lines | _TerminalBar | _NotebookBar | None = None
 
     def write(self, record: Record) -> None:
         """Show a record."""
@@ -183,7 +170,7 @@ class ProgressBar(PeriodicWriter):
             self._bar.close()
             self._bar = None
 
-    def _new_bar(self) -> _Bar:
+    def _new_bar(self) -> _Lines | _TerminalBar | _NotebookBar:
         if self._file is None and _is_notebook():
             return _NotebookBar(self._num_samples)
         file = sys.stderr if self._file is None else self._file

@@ -122,10 +122,6 @@ class MinibatchFeed:
         if self._is_preempted or (alone and self._preemption.is_requested):
             raise Preempted
 
-    def agree(self, vote: bool) -> bool:
-        """Return True if any worker votes yes."""
-        return self._workers.any(vote)
-
 
 def checked_inputs(
     given: InputMap | None, source: MinibatchSource, label_stream: str | StreamInfo

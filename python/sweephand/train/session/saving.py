@@ -32,20 +32,14 @@ logger = logging.getLogger("sweephand")
 
 
 class MemorySaving(Activity):
-    """Keep the last accepted epoch in memory, for a session without checkpoints.
-
-    Attributes
-    ----------
-    is_to_accept : bool
-        True if the last accepted epoch becomes the present moment, once it is saved.
-    """
+    """Keep the last accepted epoch in memory, for a session without checkpoints."""
 
     name = "checkpoint"
     is_final = True
 
     def __init__(self, run: TrainingRun, frequency: Frequency = NEVER) -> None:
         super().__init__(run, frequency)
-        self.is_to_accept = False
+        self.is_to_accept = False  # the present moment as the last accepted epoch
 
     def restore_first(self) -> None:
         """Restore the checkpoint to begin with, if any."""
@@ -86,13 +80,7 @@ class MemorySaving(Activity):
 
 
 class Saving(MemorySaving):
-    """Save checkpoints, which worker 0 writes while training goes on, and begin from them.
-
-    Attributes
-    ----------
-    store : CheckpointStore
-        The store that it saves to.
-    """
+    """Save checkpoints, which worker 0 writes while training goes on, and begin from them."""
 
     def __init__(self, run: TrainingRun, config: CheckpointConfig) -> None:
         super().__init__(run, Frequency.parse("frequency", config.frequency))
@@ -248,7 +236,7 @@ def first_checkpoint(
             f"restore={restore!r}, but there is no checkpoint in {path}"
             f"{' that fits the events' if overtaken else ''}"
         )
-    if found is not None and found.run is not None and path == store.folder:
+    if found is not None and path == store.folder:
         store = replace(store, run=found.run, overtaken=frozenset(overtaken))
     return store, found
 

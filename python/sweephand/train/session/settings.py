@@ -213,11 +213,6 @@ class TestConfig:
     minibatch_size : int
         In samples.
 
-    Raises
-    ------
-    ValueError
-        If the source is infinite.
-
     Examples
     --------
     >>> import numpy as np, sweephand as sh

@@ -15,13 +15,7 @@ Reader: TypeAlias = Callable[[], float]
 
 
 class StepReporter:
-    """Reports steps, once their results are known, and values that change between them.
-
-    Attributes
-    ----------
-    observers : list of Observer
-        Those that this worker reports to.
-    """
+    """Reports steps, once their results are known, and values that change between them."""
 
     def __init__(
         self,

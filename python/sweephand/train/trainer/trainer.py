@@ -139,7 +139,13 @@ class Trainer(ResumableTrainer):
         reporter = StepReporter(_listed(progress_writers), trained)
         check_kind("stateful", stateful, Mapping, optional=True)  # type: ignore[type-abstract]
         super().__init__(trained, reporter, stateful or {})
-        self._check_part_norms()
+        if reporter.measures_parts:
+            if self._num_parts * trained.workers.num_partitions < 2:
+                raise ValueError(
+                    "norms of gradients are wanted of parts of a minibatch: give "
+                    "sub_minibatches=2 or more, or several workers"
+                )
+            trained.check_part_norms()
         self._has_gradient_norms = False
 
     @property
@@ -313,17 +319,6 @@ class Trainer(ResumableTrainer):
                 error.parameters,
                 _ids(minibatch),
             ) from error
-
-    def _check_part_norms(self) -> None:
-        """Raise if observers want norms of the gradients of parts, and there are none."""
-        if not self._reporter.measures_parts:
-            return
-        if self._num_parts * self._model.workers.num_partitions < 2:
-            raise ValueError(
-                "norms of gradients are wanted of parts of a minibatch: give "
-                "sub_minibatches=2 or more, or several workers"
-            )
-        self._model.check_part_norms()
 
     def _part_sizes(self, parts: Sequence[Data]) -> list[int] | None:
         """Return the label samples of each part, if norms of gradients are to be measured.

@@ -143,7 +143,7 @@ class ResumableTrainer:
             raise FileNotFoundError(f"there is no checkpoint in {path}")
         snapshot = Snapshot.read(checkpoint, self._model, hyperparameters)
         self.restore(snapshot)
-        if checkpoint.run is not None and checkpoint.folder != Path(path).expanduser():
+        if checkpoint.folder != Path(path).expanduser():
             self._run_id = checkpoint.run  # which goes on
         return snapshot.state.get("external")
 
