@@ -72,24 +72,3 @@ def test_a_loss_scale_works_around_every_learner(kind: type[sh.numpy.Learner]) -
     assert np.array_equal(weights, plain)
     after = learner.state_dict()["arrays"]
     assert all(np.array_equal(after[key], before[key]) for key in before)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "moment"),
-    [
-        (sh.numpy.Adam, "beta_1", "mean"),
-        (sh.numpy.Adam, "beta_2", "mean_square"),
-    ],
-)
-def test_a_decay_with_a_reference_size_is_the_same_per_sample(
-    kind: type[sh.numpy.Learner], name: str, moment: str
-) -> None:
-    """Ten samples at once are as two minibatches of five: with a gradient of 1 for each."""
-    found = []
-    for sizes in ([10], [5, 5]):
-        learner = kind([np.zeros(1)], 0.1)
-        setattr(learner, name, sh.momentum_schedule_per_sample(0.95))
-        for size in sizes:
-            learner.update([np.full(1, float(size))], size)
-        found.append(learner.state_dict()["arrays"][f"{moment}/0"][0])
-    assert found == pytest.approx([1 - 0.95**10] * 2, rel=1e-12)

@@ -136,30 +136,3 @@ def test_writers_are_told_changes_of_a_fiftieth_of_the_highest_rate(tmp_path: Pa
     steps = [abs(b - a) for a, b in pairwise(told)]
     assert min(steps[:-1]) >= 0.02 / 50
     assert told[-1] == learner.learning_rate
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: sh.warmup(0), "num_samples"),
-        (lambda: sh.warmup(10, start=1.5), "start must lie in"),
-        (lambda: sh.cosine(10, -0.1), "floor must lie in"),
-        (lambda: sh.linear(10, math.nan), "floor must lie in"),
-        (lambda: sh.cosine(-5), "num_samples"),
-        (lambda: sh.warmup(10).then(sh.cosine(10)), "end behind the one before"),
-        (lambda: sh.warmup_stable_decay(10, 8, 3), "warmup_samples and decay_samples"),
-        (lambda: sh.warmup_stable_decay(10, 0, 3), "warmup_samples"),
-        (lambda: -1 * sh.cosine(10), "at least 0"),
-        (lambda: math.inf * sh.linear(10), "finite"),
-        (lambda: sh.momentum_schedule(sh.warmup(5)), "momentum must lie in"),
-        (lambda: sh.momentum_as_time_constant_schedule(sh.warmup(5)), "time constants"),
-        (lambda: sh.learning_parameter_schedule(sh.warmup(5), follows="me"), "follows"),
-        (
-            lambda: sh.train.seesaw(sh.learning_parameter_schedule(sh.cosine(9)), 8, 100),
-            "learning_rates must fall in cuts",
-        ),
-    ],
-)
-def test_wrong_arguments_are_refused_by_name(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -116,21 +116,6 @@ class TestLogs:
             log.flush()
             assert len(file.read_bytes()) > len(whole) + 10
 
-    def test_the_error_of_a_run_is_not_hidden_by_one_of_closing(
-        self, name: str, tmp_path: Path
-    ) -> None:
-        log = LOGS[name](tmp_path / "x")
-        step(log, source_of_lengths(LENGTHS))
-        with no_room(10):
-            with pytest.raises(ZeroDivisionError) as caught, log:
-                raise ZeroDivisionError
-            assert "could not be closed: [Errno 27] File too large" in caught.value.__notes__[0]
-        log = LOGS[name](tmp_path / "y")
-        step(log, source_of_lengths(LENGTHS))
-        with no_room(10), pytest.raises(OSError, match="File too large"):
-            log.close()
-        log.close()  # there is nothing more to close
-
 
 class TestWriters:
     @pytest.mark.parametrize("name", ["run.jsonl", "run.csv"])

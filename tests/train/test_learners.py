@@ -334,22 +334,6 @@ def test_gradients_that_do_not_fit_change_nothing(
     assert learner.pace.consumed.steps == 0
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"weight_decay": -1},
-        {"weight_decay": math.nan},
-        {"clip_norm_per_sample": 0},
-        {"clip_norm_per_minibatch": math.inf},
-        {"clip_norm_per_sample": 1.0, "clip_norm_per_minibatch": 1.0},
-        {"num_threads": 0},
-    ],
-)
-def test_options_out_of_range_are_refused(options: dict) -> None:
-    with pytest.raises(ValueError, match=r"must|not both"):
-        sh.numpy.SGD([np.ones(1)], 0.1, **options)
-
-
 @settings(max_examples=20)
 @given(st.floats(0, 0.999), st.integers(1, 64), st.integers(1, 64))
 def test_momentum_is_raised_to_the_share_of_its_reference_size(

@@ -176,16 +176,3 @@ class TestControl:
         assert calls == [0, 8, 16, 24, 32, 40, 48, 56, 40, 48, 56, 64, 72]
         assert trainer.model.learners[0].learning_rate == 0.01 * 0.618
         assert not any(math.isnan(step.loss) for step in heard.steps)
-
-    def test_rates_that_others_set_cannot_be_controlled(self) -> None:
-        torch = pytest.importorskip("torch")
-        model = torch.nn.Linear(2, 1)
-        learner = sh.torch.Learner(torch.optim.SGD(model.parameters(), 0.1), None)
-        trainer = sh.Trainer(model, lambda m, b: m.weight.sum(), learner)
-        with pytest.raises(ValueError, match="set by others"):
-            sh.training_session(
-                trainer,
-                source_of_lengths([1], max_sweeps=1),
-                8,
-                lr_control=sh.LearningRateControl(),
-            )

@@ -86,21 +86,6 @@ class TestOwnership:
         assert set(before) < set(names(tmp_path))
         assert len(names(tmp_path)) == 4
 
-    @pytest.mark.parametrize("has_manifest", [False, True])
-    def test_a_folder_that_only_has_such_a_name_is_left_alone(
-        self, tmp_path: Path, has_manifest: bool
-    ) -> None:
-        mine = tmp_path / "checkpoint-00000001"
-        mine.mkdir()
-        (mine / "thesis.txt").write_text("years of work")
-        if has_manifest:
-            (mine / "manifest.json").write_text('{"run": 3}')
-        trainer = line_trainer()
-        for _ in range(3):
-            trainer.save_checkpoint(tmp_path)
-        assert (mine / "thesis.txt").read_text() == "years of work"
-        assert names(tmp_path) == ["checkpoint-00000001", "checkpoint-00000004"]
-
     def test_a_link_to_a_checkpoint_is_left_alone(self, tmp_path: Path) -> None:
         store = CheckpointStore(tmp_path / "store")
         store.write(0, contents("old"))

@@ -105,20 +105,6 @@ class TestPrinter:
             printer.update(step(2))
             assert len((tmp_path / name).read_text().splitlines()) == 2
 
-    def test_a_bar_counts_samples_on_a_terminal(self) -> None:
-        class Terminal(io.StringIO):
-            def isatty(self) -> bool:
-                return True
-
-        file = Terminal()
-        bar = ProgressBar(num_samples=40, freq=5, file=file)
-        for number in range(1, 11):
-            bar.update(step(number))
-        bar.write(sh.train.Record("event", 10, 40, {"message": "saved it"}))
-        bar.close()
-        assert "40 samples" in file.getvalue()
-        assert "saved it" in file.getvalue()
-
 
 class Notebook:
     """Stands in for IPython in the kernel of a notebook."""

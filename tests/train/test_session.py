@@ -169,27 +169,6 @@ class TestFrequencies:
 
 
 class TestValidation:
-    def test_the_position_of_the_source_is_kept_by_one_restore(self) -> None:
-        source = in_order(max_sweeps=2)
-        source.current_position = 9
-        restores = []
-        restore = source.restore_from_checkpoint
-        source.restore_from_checkpoint = (  # type: ignore[method-assign]
-            lambda state: (restores.append(state), restore(state))[1]
-        )
-        heard = Heard()
-        sh.training_session(
-            line_trainer([heard]),
-            in_order(max_sweeps=2),
-            5,
-            cv_config=sh.CrossValidationConfig(
-                source, frequency=(1, "sweep"), minibatch_size=3
-            ),
-        ).train()
-        assert source.current_position == 9
-        assert [state["position"] for state in restores] == [9, 9]
-        assert [record.figures["num_samples"] for record in heard.of("validation")] == [41, 41]
-
     def test_the_error_is_the_metric_over_all_validation_samples(self) -> None:
         calls: list[tuple[Any, ...]] = []
         trainer = line_trainer(criterion=squared_error_and_misses)

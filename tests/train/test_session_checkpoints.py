@@ -113,33 +113,6 @@ class TestCheckpoints:
         with pytest.raises(sh.StateError, match="not saved by a session"):
             session.train()
 
-    def test_a_failed_save_ends_training_and_the_last_one_stays(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        saved = []
-        fsync = os.fsync
-
-        def fail(descriptor: int) -> None:
-            saved.append(descriptor)
-            if len(saved) > 20:
-                raise OSError(28, "No space left on device")
-            fsync(descriptor)
-
-        monkeypatch.setattr("sweephand.train.checkpoint.checkpoint_store.os.fsync", fail)
-        session = sh.training_session(
-            line_trainer(),
-            in_order(),
-            4,
-            max_samples=1000,
-            checkpoint_config=sh.CheckpointConfig(tmp_path, frequency=10),
-        )
-        with pytest.raises(OSError, match=r"no checkpoint could be saved in .*No space left"):
-            session.train()
-        monkeypatch.undo()
-        again = line_trainer()
-        again.restore_from_checkpoint(tmp_path)
-        assert again.total_number_of_samples_seen > 0
-
 
 class TestPreemption:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])

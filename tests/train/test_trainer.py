@@ -166,19 +166,6 @@ class TestEvaluation:
         with_metric = line_trainer(criterion=squared_error_and_misses)
         assert with_metric.test_minibatch(one) == misses / one.num_samples
 
-    def test_a_loss_scale_is_as_before(self) -> None:
-        model = Line(np.float16)
-        learner = sh.LossScaleOptimizer(sh.numpy.SGD([model.w], 0.1), initial_scale=8.0)
-
-        def criterion(model: Line, one: sh.Minibatch) -> Any:
-            loss, [gradient] = squared_error(model, one)
-            return loss, [gradient * np.float32(learner.get_scaled_loss(1.0))]
-
-        trainer = sh.Trainer(model, criterion, learner)
-        trainer.test_minibatch(minibatch())
-        trainer.train_minibatch(minibatch())
-        assert model.w.any()
-
 
 class TestLossScale:
     def test_a_skipped_step_is_consumed_and_not_applied(self) -> None:

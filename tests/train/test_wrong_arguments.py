@@ -4,9 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
-from tests.train.small import Line, in_order, line_trainer, source_of_lengths
+from tests.train.small import Line, in_order, line_trainer
 
 import sweephand as sh
 from sweephand.errors import ArgumentTypeError
@@ -123,22 +122,3 @@ def test_what_makes_no_sense_is_refused(words: str) -> None:
     for call in REFUSED[words]:
         with pytest.raises(ValueError, match=words):
             call()
-
-
-class TestNames:
-    """Errors and results call parameters as the model does."""
-
-    @pytest.mark.parametrize("value", [np.inf, np.nan])
-    def test_of_numpy_models(self, value: float) -> None:
-        model = {"encoder": np.ones(2, np.float32), "decoder": np.ones(3, np.float32)}
-        inner = [sh.numpy.SGD([model["decoder"]], 0.1), sh.numpy.SGD([model["encoder"]], 0.1)]
-        opt = sh.LossScaleOptimizer(inner, max_consecutive_skips=1)
-
-        def criterion(model: Any, minibatch: Any) -> Any:
-            opt.get_scaled_loss(1.0)
-            return 1.0, [np.ones(3, np.float32), np.full(2, value, np.float32)]
-
-        trainer = sh.Trainer(model, criterion, opt)
-        with pytest.raises(sh.LossScaleError, match="bad parameters: encoder;") as caught:
-            trainer.train_minibatch(source_of_lengths([3]).next_minibatch(3))
-        assert caught.value.parameters == ("encoder",)

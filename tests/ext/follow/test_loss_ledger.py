@@ -241,23 +241,6 @@ class TestNames:
         assert [row["id"] for row in rows] == ["array__1", "array__3", "array__5"]
         assert {row["corpus"] for row in rows} == {"array"}
 
-    def test_names_survive_rewinds(self, ledger: sh.LossLedger) -> None:
-        corpus = sh.ArrayDeserializer({"x": np.arange(5.0)}, ids=list("abcde"))
-        source = sh.MinibatchSource(corpus, randomize=False)
-        for _ in range(2):
-            source.current_position = 0
-            ledger.rewind(0)
-            for stop in (1, 2, 1, 3):
-                source.current_position = (stop - 1) % 5
-                ledger.rewind(stop - 1)
-                ledger.record(source.next_minibatch(1), 1.0)
-                ledger.flush()
-            assert [row["id"] for row in ledger.table().to_pylist()] == ["a", "c"]
-        ledger.rewind(1)
-        source.current_position = 1
-        ledger.record(source.next_minibatch(3), np.ones(3))
-        assert [row["id"] for row in ledger.table().to_pylist()] == ["a", "b", "c", "d"]
-
 
 def is_odd(sequence: dict[str, Any]) -> bool:
     return bool(sequence["x"][0] % 2)

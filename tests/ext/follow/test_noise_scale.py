@@ -1,7 +1,5 @@
 """The gradient noise scale of a run: true, without effect, told, and saved."""
 
-import csv
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -66,23 +64,6 @@ class TestEstimate:
         found = trained(corpus, size, settings, parts)
         assert found == pytest.approx(true, rel=0.12)
 
-    def test_without_any_gradient_it_is_infinite(self) -> None:
-        x = np.ones((40, LENGTH), np.float32)
-        x[::2] = -1
-        corpus = sh.ArrayDeserializer({"labels": x})
-        model = {"w": np.zeros(LENGTH, np.float32)}
-        trainer = sh.Trainer(
-            model,
-            linear,
-            sh.numpy.SGD(model, 0.1),
-            noise := sh.train.GradientNoiseScale(),
-            sub_minibatches=8,
-        )
-        source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
-        for minibatch in source.minibatches(8):
-            trainer.train_minibatch(minibatch)
-        assert noise.value == math.inf
-
     def test_before_the_first_measurement_it_is_nan(self) -> None:
         noise = sh.train.GradientNoiseScale()
         trainer = line_trainer([noise], sub_minibatches=2)
@@ -141,26 +122,6 @@ def test_a_loss_scale_is_taken_out_and_an_overflow_left_out() -> None:
     overflow = math.inf
     scaled.train_minibatch(source.next_minibatch(8))
     assert scaled_noise.value == before
-
-
-class TestTold:
-    def test_every_writer_tells_it(self, tmp_path: Path, capsys: Any) -> None:
-        writers = [
-            sh.ProgressPrinter(freq=2),
-            sh.CSVProgressWriter(tmp_path / "run.csv", freq=2),
-            sh.JSONLProgressWriter(tmp_path / "run.jsonl", freq=2),
-        ]
-        noise = sh.train.GradientNoiseScale()
-        trainer = line_trainer([*writers, noise], sub_minibatches=2)
-        source = source_of_lengths([1] * 40)
-        for _ in range(2):
-            trainer.train_minibatch(source.next_minibatch(8))
-        value = noise.value
-        assert f"gradient noise scale {value:.6g}" in capsys.readouterr().out
-        [row] = csv.DictReader((tmp_path / "run.csv").read_text().splitlines())
-        assert float(row["gradient_noise_scale"]) == value
-        last = json.loads((tmp_path / "run.jsonl").read_text().splitlines()[-1])
-        assert last["gradient_noise_scale"] == value
 
 
 def test_a_session_that_goes_on_tells_what_the_unbroken_one_tells(tmp_path: Path) -> None:

@@ -199,22 +199,6 @@ class TestEvents:
         assert found is not None
         assert found.step == 4
 
-    def test_weights_that_change_are_derived_again(
-        self, folder: Path, receipts: sh.train.Receipts
-    ) -> None:
-        def make(events: Any = None) -> sh.MinibatchSource:
-            weights = {"a": 2, "b": 1}
-            mixture = sh.Mixture({"a": arrays(), "b": arrays(7)}, weights=weights)
-            return sh.MinibatchSource(mixture, events=events)
-
-        source = make()
-        for step in range(8):
-            if step == 3:
-                source.events.weights({"a": 1, "b": 5})
-            receipts.record(source.next_minibatch(30))
-        receipts.close()
-        check(folder, make(list(source.events)), 8, content=True)
-
 
 class TestTrainer:
     @pytest.mark.parametrize("behind", [0, 1, 70])
@@ -285,19 +269,6 @@ class TestFiles:
                 return
             if step >= first:
                 receipts.record(minibatch, step=step)
-
-    def test_a_fresh_start_over_receipts_is_refused(self, folder: Path) -> None:
-        with sh.train.Receipts(folder) as receipts:
-            self.record(receipts, 1, 3)
-        with (
-            sh.train.Receipts(folder) as receipts,
-            pytest.raises(FileExistsError, match="there are receipts up to step 3"),
-        ):
-            self.record(receipts, 1, 1)
-        assert len(receipts_in(folder)) == 3
-        with sh.train.Receipts(folder, overwrite=True) as receipts:
-            self.record(receipts, 1, 1)
-        assert len(receipts_in(folder)) == 1
 
     @pytest.mark.parametrize("options", [{"randomization_seed": 1}, {"num_lanes": 2}])
     def test_receipts_of_another_run_are_refused(

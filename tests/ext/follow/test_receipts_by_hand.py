@@ -1,6 +1,5 @@
 """A stranger checks receipts with hashlib, NumPy and the model of the order alone."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.model_mixtures import ModelMixture
 from tests.sources import as_served, request_of, serving
 
 import sweephand as sh
-from sweephand.minibatch.content_digest import sum_of_digests
 
 CHUNKS = ((3, 1, 4), (1, 5, 9, 2), (6, 5), (3, 5, 8))
 
@@ -150,23 +148,6 @@ def test_content_of_every_length_and_kind_is_that_of_hashlib(tmp_path: Path) -> 
             held["one"], held["flag"] = held["one"][None], held["flag"][None]
             total += model_receipts.content_of(f"array__{one.sequence}", held)
         assert receipt.content == total % 2**64
-
-
-def test_streams_that_are_no_arrays_have_content_too(tmp_path: Path) -> None:
-    rows = [{"text": "abc" * (n % 4), "x": [n]} for n in range(20)]
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def total() -> int:
-        source = sh.MinibatchSource(sh.open(path, index=None), randomize=False)
-        minibatch = source.next_minibatch(9)
-        return sum_of_digests(minibatch, list(minibatch))
-
-    first = total()
-    assert total() == first
-    rows[3]["text"] = "abd" * 3
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert total() != first
 
 
 def test_ids_are_bound_to_numbers(tmp_path: Path) -> None:

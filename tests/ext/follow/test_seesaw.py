@@ -83,33 +83,6 @@ class TestSeesaw:
         late = sh.learning_parameter_schedule([1.0, 0.5, 2.0], epoch_size=100)
         assert sh.train.seesaw(late, 8, 200).minibatch_sizes.steps == ((100, 8), (1, 16))
 
-    @pytest.mark.parametrize(
-        ("steps", "options", "message"),
-        [
-            ([0.1], {}, "must decrease within num_samples: the last one, 0.1, is the highest"),
-            ([0.1, 0.2], {}, "must decrease within num_samples"),
-            ([0.4, 0.2, 0.3], {}, "must not rise again, as from 0.2 to 0.3 at 200 samples"),
-            ([(3, 0.4), 0.2], {"num_samples": 300}, "must decrease within num_samples"),
-            ([0.4, 0.0], {}, "learning_rates fall to 0, where minibatches would grow without"),
-            ([1e300, 1e-300], {}, "fall to 1e-300, where minibatches would grow without end"),
-            (
-                [0.4, 0.2],
-                {"max_size": 4},
-                "max_size must be at least the minibatch size 8, got 4",
-            ),
-            ([0.4, 0.2], {"max_size": 0}, "max_size"),
-            ([0.4, 0.2], {"num_samples": 0}, "num_samples"),
-            ([0.4, 0.2], {"minibatch_sizes": 0}, "a minibatch size|minibatch_sizes"),
-        ],
-    )
-    def test_what_makes_no_seesaw_is_refused(
-        self, steps: Any, options: dict[str, Any], message: str
-    ) -> None:
-        rates = sh.learning_parameter_schedule(steps, epoch_size=100)
-        arguments = {"minibatch_sizes": 8, "num_samples": 10**6} | options
-        with pytest.raises(ValueError, match=message):
-            sh.train.seesaw(rates, **arguments)
-
     def test_rates_by_sweeps_are_refused(self) -> None:
         with pytest.raises(ValueError, match="at the ends of sweeps: give epoch_size"):
             sh.train.seesaw(sh.learning_parameter_schedule([0.4, 0.2]), 8, 1000)

@@ -177,26 +177,6 @@ class TestResume:
         resumed = trained(data, policy, checkpoint_config=saving)
         assert weights(resumed) == weights(whole)
 
-    def test_a_signal_while_a_spike_is_waited_for_leaves_a_run_that_goes_on(
-        self, tmp_path: Path
-    ) -> None:
-        data, policy = poisoned_at(403, 411), sh.SpikePolicy(patience=2, frequency=10)
-        options: dict[str, Any] = {"size": 8, "randomize": False, "sweeps": 1}
-        whole = trained(data, policy, **options)
-        assert whole.report.spikes[0].step == 51
-
-        class Signalling(Heard):
-            def update(self, step: sh.train.Step) -> None:
-                if step.step == 51:
-                    os.kill(os.getpid(), signal.SIGTERM)
-
-        saving = sh.CheckpointConfig(tmp_path)
-        with pytest.raises(SystemExit):
-            trained(data, policy, writers=[Signalling()], checkpoint_config=saving, **options)
-        resumed = trained(data, policy, checkpoint_config=saving, **options)
-        assert weights(resumed) == weights(whole)
-        assert resumed.report.spikes[0].back_to_step == 50
-
     def test_a_policy_may_come_and_go(self, tmp_path: Path) -> None:
         data = poisoned_at(83, 563)
         options: dict[str, Any] = {"size": 8, "randomize": False, "sweeps": 1}

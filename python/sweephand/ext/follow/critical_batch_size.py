@@ -258,10 +258,9 @@ class CriticalBatchSize(Activity):
         found = BatchSizeBranches((), self.tolerance)
         smoothing = self.smoothing_samples or max(1, self.num_samples // 8)
         for size in self._sizes(present):
-            factor = self._rate_factor(size / present)
-            results = trial_branch(
-                run, size, self.num_samples, size / present, factor, smoothing
-            )
+            growth = size / present
+            factor = growth if self.learning_rate_rule == "linear" else math.sqrt(growth)
+            results = trial_branch(run, size, self.num_samples, growth, factor, smoothing)
             branch = BatchSizeBranch(size, factor, *results)
             found = BatchSizeBranches((*found.branches, branch), self.tolerance)
             if not found.is_within(branch):
@@ -274,6 +273,3 @@ class CriticalBatchSize(Activity):
         while size <= min(self.max_size, self.num_samples // LEAST_STEPS):
             yield size
             size *= 2
-
-    def _rate_factor(self, growth: float) -> float:
-        return growth if self.learning_rate_rule == "linear" else math.sqrt(growth)

@@ -107,7 +107,7 @@ class LedgerRows:
                 "mean_loss_of_step": mean,
             }
             for step, time, _, samples, loss, mean in zip(
-                *(column.tolist() for column in its.columns()),
+                *(column.tolist() for column in its),
                 means[its.steps - self.first_step].tolist(),
                 strict=True,
             )

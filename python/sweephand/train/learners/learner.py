@@ -108,10 +108,6 @@ class Pace(Clocks):
         self.factor = 1.0
         self._origin.load_state_dict(super().state_dict())
 
-    def fix_rate(self, rate: float) -> None:
-        """Make the rate constant from here on, for the reference size that it had."""
-        self.reset(learning_parameter_schedule(rate, self.reference_size))
-
     def decay(self, decay: float | Schedule[float], num_samples: int) -> float:
         """Return a momentum or other decay for the next step, of ``num_samples``.
 
@@ -221,7 +217,7 @@ class Learner(ABC):
 
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
-        self.pace.fix_rate(rate)
+        self.pace.reset(learning_parameter_schedule(rate, self.pace.reference_size))
 
     def _present_rate(self) -> float:
         return self.pace.learning_rate  # which raises, as there is none

@@ -206,7 +206,7 @@ class TrainingSession:
         SystemExit
             With ``PREEMPTED_EXIT_CODE``, after SIGTERM or SIGUSR1.
         """
-        reporting = self._trainer.reporting_also_to(self._run.measured)
+        reporting = self._trainer.reporter.reporting_also_to([self._run.measured])
         try:
             with reporting, self._preemption, self._trainer.model.workers:
                 try:
@@ -228,7 +228,11 @@ class TrainingSession:
     def _goes_on(self) -> bool:
         """Train a minibatch and do the due activities, or go back; return False at the end."""
         try:
-            if self._has_ended() or not self._step():
+            if (
+                self._why_ended is not None
+                or self._request.has_enough(self._run)
+                or not self._step()
+            ):
                 self._await_step()
                 return False
             self._act()
@@ -241,9 +245,6 @@ class TrainingSession:
             else:
                 raise
         return True
-
-    def _has_ended(self) -> bool:
-        return self._why_ended is not None or self._request.has_enough(self._run)
 
     @property
     def _why_ended(self) -> str | None:

@@ -367,7 +367,7 @@ class TrainingRun:
         """Call these with each step inside, and go back to the present moment afterwards."""
         before = self.capture()
         try:
-            with self.trainer.reporting_only_to(*calls):
+            with self.trainer.reporter.reporting_only_to(calls):
                 yield
         finally:
             self.restore(before)

@@ -111,7 +111,14 @@ class NumpyModel:
         total: list[Array] = []
         samples = 0
         for minibatch, num_samples in minibatches:
-            sums = self._unscaled_sums(minibatch)
+            _, _, gradients = self._sum([minibatch])
+            sums = [
+                np.asarray(g, np.float64) / _scale(updater)
+                for updater, share in self._shares(gradients)
+                for g in share
+                if g is not None
+            ]
+            self._discard()
             norms.append(_squared_norm(sums) / num_samples**2)
             total = [a + b for a, b in zip(total, sums, strict=True)] if total else sums
             samples += num_samples
@@ -229,15 +236,6 @@ class NumpyModel:
                 f"parameters of the learners, got {len(gradients)}"
             )
         return found[0], float(found[1]) if len(found) == 3 else None, gradients
-
-    def _unscaled_sums(self, minibatch: Data) -> list[Array]:
-        _, _, gradients = self._sum([minibatch])
-        sums = []
-        for updater, share in self._shares(gradients):
-            scale = _scale(updater)
-            sums += [np.asarray(g, np.float64) / scale for g in share if g is not None]
-        self._discard()
-        return sums
 
     def _squared_norm(self, gradients: Sequence[Array | None]) -> float:
         """Return the squared norm of gradients without the loss scale."""

@@ -166,7 +166,7 @@ class Trainer(ResumableTrainer):
     @property
     def previous_minibatch_loss_average(self) -> float:
         """The loss per label sample of the last global minibatch."""
-        last = self._reporter.last_step()
+        last = self.reporter.last_step()
         return last.loss / last.num_samples
 
     @property
@@ -178,7 +178,7 @@ class Trainer(ResumableTrainer):
         ValueError
             If the criterion has no metric.
         """
-        last = self._reporter.last_step()
+        last = self.reporter.last_step()
         if last.metric is None:
             raise ValueError("the criterion returns no metric")
         return last.metric / last.num_samples
@@ -186,7 +186,7 @@ class Trainer(ResumableTrainer):
     @property
     def previous_minibatch_sample_count(self) -> int:
         """Label samples of the last global minibatch."""
-        return self._reporter.last_step().num_samples
+        return self.reporter.last_step().num_samples
 
     @property
     def total_number_of_samples_seen(self) -> int:
@@ -231,16 +231,16 @@ class Trainer(ResumableTrainer):
         sweeps_ended = getattr(minibatch, "sweeps_ended", 0)
         if num_samples == 0:
             self._skip(sweeps_ended)
-            self._reporter.stepped(minibatch, self.consumed.steps, 0, applied=False)
+            self.reporter.stepped(minibatch, self.consumed.steps, 0, applied=False)
             return True
-        self._reporter.report_changes(self.consumed)
+        self.reporter.report_changes(self.consumed)
         outcome = self._step(minibatch, num_samples, sweeps_ended)
         applied = all(result is None or result.applied for result in outcome.results)
         self._clocks.advance(num_samples, sweeps_ended, applied=applied)
         step, samples = self.consumed.steps, self.consumed.samples
-        self._reporter.stepped(minibatch, step, num_samples, outcome, applied=applied)
+        self.reporter.stepped(minibatch, step, num_samples, outcome, applied=applied)
         seconds = self._stopwatch.leave()
-        self._reporter.add(
+        self.reporter.add(
             outcome, Step(step, samples, num_samples, math.nan, None, applied, *seconds)
         )
         return True
@@ -273,7 +273,7 @@ class Trainer(ResumableTrainer):
 
     def report(self, kind: RecordKind, figures: Figures) -> bool:
         """Send a record to the progress writers; return True if any of them shows it."""
-        return self._reporter.report(kind, self.consumed.steps, self.consumed.samples, figures)
+        return self.reporter.report(kind, self.consumed.steps, self.consumed.samples, figures)
 
     def measure_gradient_norms(self) -> None:
         """Measure the gradient norm of every step from now on, in `Step`.
@@ -298,7 +298,7 @@ class Trainer(ResumableTrainer):
         parts = split(minibatch, self._num_parts, is_padded=is_padded)
         try:
             with self._model.workers:  # a failure here alone ends all workers
-                self._reporter.begin(self.consumed.steps)
+                self.reporter.begin(self.consumed.steps)
                 return self._model.train(
                     parts, num_samples, sweeps_ended, self._part_sizes(parts)
                 )
@@ -310,7 +310,7 @@ class Trainer(ResumableTrainer):
         except LossScaleError as error:
             self._clocks.advance(num_samples, sweeps_ended, applied=False)
             steps = self.consumed.steps
-            self._reporter.stepped(minibatch, steps, num_samples, applied=False)
+            self.reporter.stepped(minibatch, steps, num_samples, applied=False)
             raise LossScaleError(
                 f"{error}; {_place(minibatch)}",
                 error.step,
@@ -325,7 +325,7 @@ class Trainer(ResumableTrainer):
 
         They are 0 where that of the whole is enough.
         """
-        if self._reporter.wants_part_norms(self.consumed.steps):
+        if self.reporter.wants_part_norms(self.consumed.steps):
             return [self.count_local_label_samples(part) for part in parts]
         return [0] * len(parts) if self._has_gradient_norms else None
 

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -32,7 +32,6 @@ from sweephand.train.checkpoint.snapshot import (
 )
 from sweephand.train.learners.hyperparameters import Restored, check_restored
 from sweephand.train.learners.learner import Clocks
-from sweephand.train.progress.record import Step
 from sweephand.train.trainer.numpy_model import WEIGHTS
 from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.trained_model import TrainedModel
@@ -52,7 +51,7 @@ class ResumableTrainer:
     ) -> None:
         check_stateful(stateful)
         self._model = model
-        self._reporter = reporter
+        self.reporter = reporter
         self._stateful = dict(stateful)
         self._clocks = Clocks()
         self._stopwatch = Stopwatch()
@@ -66,23 +65,11 @@ class ResumableTrainer:
     @property
     def writers(self) -> list[Any]:
         """The progress writers, ledgers and receipts that this worker reports to."""
-        return [observer.writer for observer in self._reporter.observers]
-
-    def reporting_also_to(
-        self, *calls: Callable[[Step], object]
-    ) -> AbstractContextManager[None]:
-        """Call these with each step inside, beside the progress writers."""
-        return self._reporter.reporting_also_to(calls)
-
-    def reporting_only_to(
-        self, *calls: Callable[[Step], object]
-    ) -> AbstractContextManager[None]:
-        """Call only these with each step inside; afterwards as if nothing had been reported."""
-        return self._reporter.reporting_only_to(calls)
+        return [observer.writer for observer in self.reporter.observers]
 
     def await_step(self) -> None:
         """Wait for the results of the last step, and report them to the writers."""
-        self._reporter.await_step()
+        self.reporter.await_step()
 
     def save_checkpoint(
         self, path: str | Path, external_state: dict[str, Any] | None = None
@@ -157,7 +144,7 @@ class ResumableTrainer:
             saves its shards; with NumPy learners arrays. The rest is a text of JSON, the same
             on all ranks.
         """
-        self._reporter.settle()
+        self.reporter.settle()
         state = self._described(self._model.describe())
         return {**self._model.tensors(), "state": to_json(state)}
 
@@ -176,7 +163,7 @@ class ResumableTrainer:
 
     def capture(self) -> Snapshot:
         """Return all that is needed to go on from here but the source's position."""
-        self._reporter.settle()
+        self.reporter.settle()
         files, state = self._model.capture()
         return Snapshot(files, self._described(state))
 
@@ -187,7 +174,7 @@ class ResumableTrainer:
             self._restore(snapshot.state, partial(self._model.restore, snapshot.files))
 
     def _described(self, model: dict[str, Any]) -> dict[str, Any]:
-        mine = self._model.capture_random_state(), self._reporter.state()
+        mine = self._model.capture_random_state(), self.reporter.state()
         gathered = self._model.workers.gather(mine)
         return {
             "trainer": self._clocks.state_dict(),
@@ -202,15 +189,15 @@ class ResumableTrainer:
         state: Mapping[str, Any],
         restore_model: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        self._reporter.drop_pending()
+        self.reporter.drop_pending()
         clocks = Clocks()
         clocks.load_state_dict(state["trainer"])
         restore_states(self._stateful, state["stateful"])
         restore_model(state["model"])
         self._restore_random_state(state["random"])
-        self._reporter.restore(state.get("writers", []))
+        self.reporter.restore(state.get("writers", []))
         self._clocks = clocks
-        self._reporter.rewind(clocks.consumed.steps)
+        self.reporter.rewind(clocks.consumed.steps)
         self._stopwatch.forget()
 
     @contextmanager

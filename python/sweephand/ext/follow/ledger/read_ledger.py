@@ -235,8 +235,7 @@ class StepRows(NamedTuple):
     losses: NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class LossRows:
+class LossRows(NamedTuple):
     """Rows of many steps, each column an array of shape (visits,)."""
 
     # of steps the number, from 1, and the nominal time at which their minibatch begins
@@ -251,24 +250,13 @@ class LossRows:
     def joined(cls, parts: Sequence[LossRows]) -> LossRows:
         """Return all rows of several parts, in the order of steps."""
         empty = cls(*(np.empty(0, dtype) for dtype in ("i8", "i8", "u8", "u4", "f4")))
-        columns = [
-            np.concatenate(column)
-            for column in zip(*[part.columns() for part in [empty, *parts]], strict=True)
-        ]
+        columns = [np.concatenate(column) for column in zip(empty, *parts, strict=True)]
         order = np.argsort(columns[0], kind="stable")
         return cls(*(column[order] for column in columns))
 
-    def columns(self) -> tuple[NDArray[Any], ...]:
-        """Return the columns in the order of the attributes."""
-        return self.steps, self.times, self.numbers, self.samples, self.losses
-
     def where(self, chosen: NDArray[Any]) -> LossRows:
         """Return the rows that a mask, or their numbers, choose."""
-        return LossRows(*(column[chosen] for column in self.columns()))
-
-    def up_to(self, step: int) -> LossRows:
-        """Return the rows of the steps up to a step."""
-        return self.where(self.steps <= step)
+        return LossRows(*(column[chosen] for column in self))
 
 
 def pack_rows(steps: Sequence[StepRows]) -> bytes:
@@ -377,7 +365,8 @@ def _read_file(path: Path, names: SequenceNames) -> list[LossRows]:
 def _rewind(parts: list[LossRows], step: int) -> None:
     """Drop the rows after a step from parts in the order of steps."""
     while parts and parts[-1].steps[-1] > step:
-        left = parts.pop().up_to(step)
+        last = parts.pop()
+        left = last.where(last.steps <= step)
         if left.steps.size:
             parts.append(left)
 

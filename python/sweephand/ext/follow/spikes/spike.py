@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args
 
 from sweephand.extend import (
-    ArgumentTypeError,
+    check_choice,
     check_int,
     check_number,
     check_path,
@@ -317,8 +317,10 @@ class SpikeSettings:
     def __post_init__(self) -> None:
         if not check_number("threshold", self.threshold) > 0:
             raise ValueError(f"threshold must be above 0, got {self.threshold!r}")
-        _check_choice("action", self.action, ("skip", "bisect"))
-        _check_choice("signal", self.signal, get_args(SpikeSignal))
+        if not callable(self.action):
+            check_choice("action", self.action, "skip", "bisect")
+        if not callable(self.signal):
+            check_choice("signal", self.signal, *get_args(SpikeSignal))
         check_int("window", self.window, LEAST_FIGURES)
         check_int("patience", self.patience)
         check_int("reach", self.reach, 0)
@@ -342,16 +344,6 @@ class SpikeSettings:
         if self.has_gradient_norms and step.gradient_norm is not None:
             figures["gradient norm"] = step.gradient_norm
         return figures
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if isinstance(value, str) and value in choices:
-        return
-    message = f"{name} must be {', '.join(map(repr, choices))} or callable, got {value!r:.100}"
-    if isinstance(value, str):
-        raise ValueError(message)
-    if not callable(value):
-        raise ArgumentTypeError(message)
 
 
 class Seen(NamedTuple):
@@ -390,7 +382,8 @@ class SpikeWatch:
         outcome = self.judged.get(step.step)
         if outcome == "accepted":
             self._bands.clear()
-        if outcome is None and self.is_out(seen):
+        is_out = max(seen.z_scores.values(), default=0.0) > self._policy.threshold
+        if outcome is None and is_out:
             self._run.append(seen)
             is_finite = max(seen.z_scores.values()) < math.inf
             if len(self._run) >= self._policy.patience or not is_finite:
@@ -412,10 +405,6 @@ class SpikeWatch:
             else:
                 scores[name] = self._bands[name].z_score(figure, step.num_samples)
         return Seen(step.step, {name: float(one) for name, one in figures.items()}, scores)
-
-    def is_out(self, seen: Seen) -> bool:
-        """Return True if a step is out of the band."""
-        return max(seen.z_scores.values(), default=0.0) > self._policy.threshold
 
     def copy(self) -> SpikeWatch:
         """Return a watch that knows as much of healthy steps."""

@@ -207,10 +207,7 @@ class SpikeTrials:
         self.num_trials = 0
 
     def find_cause(self) -> StepPlace | None:
-        """Return the minibatch without which the next minibatches are healthy, or None.
-
-        The first that was out of the band is asked first, then those before it, backwards.
-        """
+        """Return the last minibatch without which the next ones are healthy, or None."""
         return next(filter(self._recovers_without, reversed(self._places)), None)
 
     def find_spiking(self, cause: StepPlace, ids: Sequence[str]) -> list[str]:
