@@ -129,6 +129,9 @@ void bind_plan(py::module_& room) {
           "rank"_a);
   py::class_<Plan> plan(room, "Plan");
   def_plan(plan).def_property_readonly("share_samples", &count_samples);
+  room.def(
+      "join_plans", [](const std::vector<const Plan*>& plans) { return joined(plans); },
+      "plans"_a);
 }
 
 void bind_share(py::module_& room) {
@@ -157,6 +160,7 @@ PlannerClass bind_planner(py::module_& room) {
       .def("resume", &Planner::resume, "position"_a, NoGil())
       .def_property_readonly("time", &Planner::time)
       .def("next", &plan_only, "request"_a, NoGil())
+      .def("next_to_read", &Planner::next, "request"_a, NoGil())
       .def("find", &Planner::find, "sequence"_a, "sweep"_a, "num_samples"_a, NoGil())
       .def("boundary", &Planner::boundary, "time"_a, NoGil())
       .def("sequences_in", as_array(&Planner::sequences_in), "start"_a, "stop"_a,

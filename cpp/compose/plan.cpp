@@ -11,6 +11,27 @@ constexpr std::uint64_t kMostSweeps = std::numeric_limits<std::uint16_t>::max();
 
 }  // namespace
 
+Plan joined(std::span<const Plan* const> plans) {
+  if (plans.empty()) return {.end_of_data = true};
+  Plan all{.nominal_time = plans.front()->nominal_time,
+           .sweep = plans.front()->sweep,
+           .next = plans.back()->next,
+           .begin = plans.front()->begin,
+           .request = plans.front()->request};
+  for (const Plan* plan : plans) {
+    all.num_samples += plan->num_samples;
+    all.num_sequences += plan->num_sequences;
+    all.counted += plan->counted;
+    all.sweeps_ended += plan->sweeps_ended;
+    for (PlannedSequence one : plan->share) {
+      one.sweep = sweeps_behind(plan->sweep + one.sweep, all);
+      all.share.push_back(one);
+    }
+    all.blocks.insert(all.blocks.end(), plan->blocks.begin(), plan->blocks.end());
+  }
+  return all;
+}
+
 std::vector<std::uint64_t> sequence_numbers(const Plan& plan) {
   std::vector<std::uint64_t> numbers;
   numbers.reserve(plan.share.size());

@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace sweephand {
@@ -86,6 +87,14 @@ struct PieceCount {
   std::uint64_t own_labels = 0;
   double label_weight = 0;  // of `labels`: the sums of all pieces, one after the other
 
+  PieceCount& operator+=(const PieceCount& other) noexcept {
+    samples += other.samples;
+    pieces += other.pieces;
+    ends += other.ends;
+    labels += other.labels;
+    own_labels += other.own_labels;
+    return *this;
+  }
   bool operator==(const PieceCount&) const = default;
 };
 
@@ -151,6 +160,10 @@ std::size_t keep_of_share(Plan& plan, const Keep& keep, const Moved& moved) {
   if (!plan.cells.empty()) plan.cells.resize(kept);
   return kept;
 }
+
+// One plan of the sequences of several plans of whole sequences, in this order: the first one
+// has the least sweep. Of none it is the end of the data.
+Plan joined(std::span<const Plan* const> plans);
 
 // Of each sequence of the share: its number in the corpus.
 std::vector<std::uint64_t> sequence_numbers(const Plan& plan);

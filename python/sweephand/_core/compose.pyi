@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'DealRule', 'EventPlanner', 'Events', 'Fitting', 'LaidPieces', 'Packing', 'PieceCount', 'PlacedPieces', 'Plan', 'Planner', 'Position', 'Request', 'RowRule', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'Width', 'WorkerRows', 'best_boundaries', 'count_pieces', 'count_sizes', 'deal_evenly', 'owners', 'pack_in_order', 'pack_in_order_within', 'pack_largest_first_within', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'plan_of_pieces']
+__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'DealRule', 'EventPlanner', 'Events', 'Fitting', 'LaidPieces', 'Packing', 'PieceCount', 'PlacedPieces', 'Plan', 'Planner', 'Position', 'Request', 'RowRule', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'Width', 'WorkerRows', 'best_boundaries', 'count_pieces', 'count_sizes', 'deal_evenly', 'join_plans', 'owners', 'pack_in_order', 'pack_in_order_within', 'pack_largest_first_within', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'plan_of_pieces']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -215,6 +215,8 @@ class Planner:
         ...
     def next(self, request: Request) -> Plan:
         ...
+    def next_to_read(self, request: Request) -> Plan:
+        ...
     def resume(self, position: Position) -> None:
         ...
     def seek(self, time: typing.SupportsInt | typing.SupportsIndex) -> None:
@@ -337,6 +339,8 @@ def count_pieces(pieces: PlacedPieces, masked: sweephand._core.index.Corpus | No
 def count_sizes(corpus: sweephand._core.index.Corpus) -> list[SizeCount]:
     ...
 def deal_evenly(costs: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], num_takers: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint32]:
+    ...
+def join_plans(plans: collections.abc.Sequence[Plan]) -> Plan:
     ...
 def owners(whole: Plan, num_workers: typing.SupportsInt | typing.SupportsIndex, rule: ShareRule) -> numpy.typing.NDArray[numpy.uint32]:
     ...
