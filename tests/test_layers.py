@@ -82,7 +82,9 @@ SEES = {
     "deserializers": {"corpus", "files", "maps", "run"},
     "mixtures": {"corpus", "deserializers", "maps"},
     "events": {"run"},
-    "source": {"corpus", "deserializers", "events", "layouts", "maps", "minibatch"},
+    # and loans, by the door that opens when a source is to lend
+    "source": {"corpus", "deserializers", "events", "layouts", "loans", "maps", "minibatch"},
+    "loans": {"corpus", "minibatch", "source"},
     "lengths": {"corpus", "deserializers", "layouts", "maps", "minibatch", "source"},
     "train": {"corpus", "events", "files", "layouts", "minibatch", "run", "source"},
     "terminal": set(),

@@ -67,6 +67,9 @@ from .layouts.plain import Ragged as Ragged
 from .lengths.lengths_plan import LengthsMinibatch as LengthsMinibatch
 from .lengths.lengths_plan import LengthsPlan as LengthsPlan
 from .lengths.plan import plan_lengths as plan_lengths
+from .loans.desk import Desk as Desk
+from .loans.desk import Loan as Loan
+from .loans.desk import LoanError as LoanError
 from .maps.key import Key as Key
 from .maps.sequence_classes import classes as classes
 from .minibatch.context_part import ContextPart as ContextPart

@@ -74,7 +74,6 @@ class _Delivery:
         """Return an engine at the start of the plan."""
         plan = self.plan
         corpus, layout, options = plan.corpus, plan.layout, plan.options
-
         assembler = make_assembler(
             corpus,
             layout.assemble_options,
@@ -180,6 +179,12 @@ class Cursor:
         self._delivery.cache_use.publish(engine, request)
         shown = self.plan.contents if contents is None else contents
         return Minibatch(engine.next(request), shown, device)
+
+    @property
+    def readers(self) -> Sequence[Reader]:
+        """Readers of the corpus, as long as the source is open."""
+        self._own()
+        return self._delivery.readers
 
     @property
     def position(self) -> Position:

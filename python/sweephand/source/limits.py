@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from sweephand.base.checks import check_int
-
-if TYPE_CHECKING:
-    pass
 
 
 class NamedLimit(int):

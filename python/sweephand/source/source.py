@@ -8,7 +8,6 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from sweephand.base.other_names import answers_other_names
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from sweephand.corpus.streams import StreamInfo
     from sweephand.deserializers.source_data import SourceData
     from sweephand.events.event import Event
+    from sweephand.loans import Desk
     from sweephand.source.events import Events
     from sweephand.source.schedules.spec import Size
     from sweephand.source.sweep_loop import SweepLoop
@@ -263,13 +263,13 @@ class MinibatchSource(Answers):
         sizes = checked_size(self._cursor, size, num_data_partitions, partition_index)
         return SweepLoop(self._cursor, sizes, num_data_partitions, partition_index)
 
-    def epoch(
-        self, size: Size, *, num_data_partitions: int = 1, partition_index: int = 0
-    ) -> SweepLoop:
-        """Return one sweep from here: the name of `sweep` that users of PyTorch know."""
-        return self.sweep(
-            size, num_data_partitions=num_data_partitions, partition_index=partition_index
-        )
+    epoch = sweep  # the name that users of PyTorch know
+
+    def lend(self, copies: int = 1) -> Desk:
+        """Return a desk that lends the sequences: see `Desk`. The source serves by it alone."""
+        from sweephand.loans import Desk
+
+        return Desk(self, copies)
 
     @property
     def position(self) -> Position:
@@ -333,8 +333,7 @@ class MinibatchSource(Answers):
         """Return the recipe for this source elsewhere, or with options that are changed."""
         plan = self.timeline
         options = replace(plan.options, events=None, **changes)
-        made_of = options, list(plan.events), self._events_path, position
-        return _remake, (type(self), *made_of)
+        return _remake, (type(self), options, list(plan.events), self._events_path, position)
 
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid.
@@ -353,12 +352,7 @@ class MinibatchSource(Answers):
         """Return the source."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the source."""
         self.close()
 

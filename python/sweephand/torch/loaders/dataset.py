@@ -149,6 +149,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._counted = False  # by the loader that started this process
         self._share_of_rank: tuple[int, int] | None = None
         elsewhere = source.cursor.elsewhere
+        if elsewhere is not None and not isinstance(elsewhere, LoaderPlace):
+            elsewhere.come_back()  # which a desk refuses
         self._place = elsewhere if isinstance(elsewhere, LoaderPlace) else LoaderPlace()
         source.cursor.elsewhere = self._place
 
