@@ -138,7 +138,7 @@ def test_names_are_read_from_a_stub_as_python_parses_it(stub: Path) -> None:
         one for one in ast.parse(stub.read_text()).body if isinstance(one, ast.ImportFrom)
     ]
     assert names == show() == sorted(str(one.names[0].asname) for one in statements)
-    assert len(names) > 4
+    assert names
     for one in statements:
         name = one.names[0].name
         found = find(str(one.names[0].asname))
