@@ -145,6 +145,7 @@ from sweephand.files.urls import is_url as is_url
 from sweephand.layouts.by_name import layout_by_name as layout_by_name
 from sweephand.layouts.by_name import layout_names as layout_names
 from sweephand.layouts.by_name import layout_of_length as layout_of_length
+from sweephand.loans.remote_desk import RemoteDesk as RemoteDesk
 from sweephand.maps.known_map import KnownMap as KnownMap
 from sweephand.maps.known_map import Lengths as Lengths
 from sweephand.maps.open_context import OpenContext as OpenContext

@@ -172,6 +172,15 @@ def test_answers_are_preferred_and_a_run_goes_on(run: Run) -> None:
     assert last < first
 
 
+def test_a_policy_learns_on_loans_and_a_killed_run_has_the_same_prompts(run: Run) -> None:
+    pytest.importorskip("torch")
+    told = run("sort_digits_grpo.py")
+    first, last = map(int, re.findall(r"(\d+)%", told))
+    assert last > 2 * first
+    assert "once a sweep: True" in told
+    assert "killed (-9) and gone on, the same prompts: True" in told
+
+
 @pytest.mark.exhaustive
 def test_pictures_are_captioned_by_processes_that_are_killed(run: Run) -> None:
     pytest.importorskip("PIL")

@@ -115,7 +115,8 @@ class Model:
                 if repeated == "error":
                     return None
             elif state == BACK:
-                return None
+                if repeated == "error" or end != self.give_back:
+                    return None
             else:
                 counts.append((place, copy))
         for one in counts:

@@ -334,7 +334,7 @@ class Desk:
             self._wait(lent, copy, GIVEN_BACK)
             self._count(lent, "given_back")
 
-        self._close(tickets, repeated, close)
+        self._close(tickets, repeated, close, is_back=True)
 
     def drop(self, tickets: ArrayLike, reason: str, repeated: Repeated = "error") -> None:
         """End loans whose sequences are never trained in this sweep, all of them or none.
@@ -388,7 +388,12 @@ class Desk:
             return self._peek() is None and not self._open
 
     def _close(
-        self, tickets: ArrayLike, repeated: Repeated, close: Callable[[Lent, int], None]
+        self,
+        tickets: ArrayLike,
+        repeated: Repeated,
+        close: Callable[[Lent, int], None],
+        *,
+        is_back: bool = False,
     ) -> NDArray[np.int64]:
         check_choice("repeated", repeated, "error", "ignore")
         given = np.asarray(tickets)
@@ -402,6 +407,8 @@ class Desk:
                     if repeated == "error":
                         self._refuse(ticket, "has ended: it is trained or dropped")
                 elif lent.copies[copy] == GIVEN_BACK:
+                    if is_back and repeated == "ignore":
+                        continue
                     self._refuse(ticket, "was given back: it can be taken again")
                 else:
                     found[ticket] = lent, copy

@@ -1,4 +1,4 @@
-"""Sources under Ray Train: who shares the data, and where a worker group goes on."""
+"""Sources under Ray: who shares the data, where a worker group goes on, and desks in actors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from sweephand import MinibatchSource
-from sweephand.extend import OptionalModule
+from sweephand.extend import OptionalModule, RemoteDesk
 
-__all__ = ["coordinate", "report", "restore"]
+__all__ = ["LoanDesk", "coordinate", "report", "restore"]
 
 _STATE = "sweephand.json"
-_train = OptionalModule("ray.train", "ray")
+_ray, _train = OptionalModule("ray", "ray"), OptionalModule("ray.train", "ray")
 
 
 def coordinate() -> tuple[int, int]:
@@ -150,6 +150,61 @@ def restore(source: MinibatchSource, load: Callable[[Path], object] | None = Non
         if load is not None:
             load(folder)
     return True
+
+
+class LoanDesk(RemoteDesk):
+    """A `Desk` in an actor of Ray, for takers on any node.
+
+    It pickles, so that tasks and actors take it as an argument. Calls of an actor may come
+    twice where Ray retries them, so tickets that have ended are ignored by default.
+
+    Parameters
+    ----------
+    make_source : callable
+        Makes the source, in the actor.
+    copies : int
+        Tickets of each sequence.
+    **options
+        Of the actor, as ``ray.remote`` takes them. Ray does not start it again by itself: what
+        is out is in the checkpoint of the run, which goes back to that.
+
+    Raises
+    ------
+    ImportError
+        If Ray is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> def make_source():
+    ...     return sh.MinibatchSource({"prompt": np.arange(5)}, max_sweeps=1)
+    >>> def generate():  # in a program that has called ray.init()
+    ...     desk = sh.ray.LoanDesk(make_source, copies=8)
+    ...     while not desk.is_finished:
+    ...         desk.done(desk.take(2).tickets)
+    """
+
+    repeated = "ignore"
+
+    def __init__(
+        self, make_source: Callable[[], MinibatchSource], copies: int = 1, **options: Any
+    ) -> None:
+        made = _ray.remote(_DeskActor).options(**options)
+        self._actor = made.remote(make_source, copies)
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """Return what the desk in the actor answers."""
+        return self.taken(_ray.get(self._actor.ask.remote(name, arguments)))
+
+
+class _DeskActor:
+    """The desk, where it is."""
+
+    def __init__(self, make_source: Callable[[], MinibatchSource], copies: int) -> None:
+        self._desk = make_source().lend(copies)
+
+    def ask(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, Exception | None]:
+        return RemoteDesk.answer(self._desk, name, arguments)
 
 
 def __dir__() -> list[str]:

@@ -6,5 +6,6 @@ from sweephand.train.trainer.workers import WorkerError as WorkerError
 from .control import Control as Control
 from .coordinate import coordinate as coordinate
 from .guard import guard as guard
+from .rank_desk import RankDesk as RankDesk
 
-__all__ = ["Control", "ElasticSteps", "WorkerError", "coordinate", "guard"]
+__all__ = ["Control", "ElasticSteps", "RankDesk", "WorkerError", "coordinate", "guard"]
