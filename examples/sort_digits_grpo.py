@@ -187,6 +187,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="of the checkpoint; else a new one")
     parser.add_argument("--kill-at", type=int, help="a step")
     settings = parser.parse_args()
+    torch.set_num_threads(1)  # more get into each other's way with tensors as small as these
     if settings.folder is not None:
         train(settings.folder, settings.kill_at)
         return

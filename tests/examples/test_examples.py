@@ -173,8 +173,12 @@ def test_answers_are_preferred_and_a_run_goes_on(run: Run) -> None:
 
 
 def test_a_policy_learns_on_loans_and_a_killed_run_has_the_same_prompts(run: Run) -> None:
-    pytest.importorskip("torch")
-    told = run("sort_digits_grpo.py")
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    try:
+        told = run("sort_digits_grpo.py")
+    finally:
+        torch.set_num_threads(threads)  # which the script sets
     first, last = map(int, re.findall(r"(\d+)%", told))
     assert last > 2 * first
     assert "once a sweep: True" in told
