@@ -84,7 +84,7 @@ SEES = {
     "events": {"run"},
     # and loans, by the door that opens when a source is to lend
     "source": {"corpus", "deserializers", "events", "layouts", "loans", "maps", "minibatch"},
-    "loans": {"corpus", "minibatch", "source"},
+    "loans": {"corpus", "layouts", "minibatch", "source"},
     "lengths": {"corpus", "deserializers", "layouts", "maps", "minibatch", "source"},
     "train": {"corpus", "events", "files", "layouts", "minibatch", "run", "source"},
     "terminal": set(),
