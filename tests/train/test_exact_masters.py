@@ -11,12 +11,8 @@ from tests.torch.launch import launch
 import sweephand as sh
 
 torch = pytest.importorskip("torch")
+from tests.train.guarded_ranks import ADAMS  # noqa: E402
 
-ADAMS = {
-    "plain": {"foreach": False},
-    "foreach": {"foreach": True},
-    "fused": {"fused": True},
-}
 SHAPES = [(33, 7), (), (130,), (0, 3)]
 
 

@@ -79,22 +79,6 @@ def test_an_update_is_the_formula_in_float32(
         learner.update([sums], num_samples)
         mean = sums / f32(num_samples)
         expected = oracle(expected, mean, f32(0.01), f32(1 - 0.01 * 0.1), state)
-        np.testing.assert_allclose(weights, expected, rtol=3e-7, atol=1e-7)
-
-
-@pytest.mark.parametrize(("kind", "oracle"), RULES[:4])
-def test_an_update_without_roots_is_the_formula_to_the_last_bit(
-    kind: type[sh.numpy.Learner], oracle: Callable
-) -> None:
-    random = np.random.default_rng(0)
-    weights = random.standard_normal(5000, dtype=np.float32)
-    expected = weights.copy()
-    learner = kind([weights], 0.01, weight_decay=0.1)
-    state: dict = {}
-    for _ in range(3):
-        sums = random.standard_normal(5000, dtype=np.float32)
-        learner.update([sums], 4)
-        expected = oracle(expected, sums / f32(4), f32(0.01), f32(1 - 0.01 * 0.1), state)
         assert np.array_equal(weights, expected)
 
 

@@ -223,27 +223,6 @@ def test_sparse_gradients_stay_sparse_and_repeated_indices_are_summed_first() ->
     torch.testing.assert_close(moved, torch.tensor([[0.0], [2], [0], [1], [0]]).expand(5, 2))
 
 
-def test_several_optimizers_step_or_skip_together() -> None:
-    module = model()
-    inner = [
-        torch.optim.SGD(module[0].parameters(), 0.1),
-        torch.optim.Adam(module[2].parameters(), 0.2),
-    ]
-    opt = sh.LossScaleOptimizer(inner, initial_scale=8, dynamic_growth_steps=1)
-    assert opt.lr == (0.1, 0.2)
-    before = parameters(module)
-    for factor, scale in ((math.inf, 4), (1.0, 8)):
-        opt.zero_grad()
-        opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
-        module[2].bias.grad *= factor
-        opt.step()
-        assert opt.loss_scale == scale
-        changed = [
-            not torch.equal(a, b) for a, b in zip(before, parameters(module), strict=True)
-        ]
-        assert changed == [factor == 1.0] * 4
-
-
 def test_hyperparameters_reach_every_group() -> None:
     module = model()
     inner = torch.optim.Adam(

@@ -13,15 +13,10 @@ from tests.torch.launch import launch
 import sweephand as sh
 
 torch = pytest.importorskip("torch")
-
+from tests.train.guarded_ranks import ADAMS  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 Step = Callable[..., sh.StepResult]  # of a gradient, and a loss
-ADAMS = {
-    "plain": {"foreach": False},
-    "foreach": {"foreach": True},
-    "fused": {"fused": True},
-}
 KINDS = ["numpy", *ADAMS, *(f"{kind} on device" for kind in ADAMS)]
 
 

@@ -26,7 +26,7 @@ from sweephand.torch.train.sharded_state import (
 )
 from sweephand.train.checkpoint.safetensors_file import SavedTensors
 from sweephand.train.learners.hyperparameters import report_restored
-from sweephand.train.loss_scale.saved_scales import check_scales, restore_scales
+from sweephand.train.loss_scale.guard_states import check_scales, restore_scales
 from sweephand.train.trainer.trained_model import SavedFiles, check_coverage
 
 WEIGHTS = "model.safetensors"

@@ -109,8 +109,12 @@ def check_gradients(
     divided share memory: it would be divided twice.
     """
     tensors = _core.train.Tensors(gradients)
-    if in_place:
-        _check_apart(names, tensors)
+    if in_place and (shared := tensors.find_shared()) is not None:
+        one, other = (names[i] for i in shared)
+        raise ValueError(
+            f"the gradients of {one} and {other} share memory, which would be divided twice: "
+            "give a copy for one of them"
+        )
     return check_tensors(names, tensors, scale, in_place=in_place, num_threads=num_threads)
 
 
@@ -142,13 +146,3 @@ def finite_norm(
 def _is_there_any(counts: Counts) -> bool:
     # By NumPy this slows down the step that follows by a tenth: wide instructions do so.
     return any(counts.tolist() if isinstance(counts, np.ndarray) else counts)
-
-
-def _check_apart(names: Sequence[str], tensors: _core.train.Tensors) -> None:
-    """Raise if two share memory."""
-    if (shared := tensors.find_shared()) is not None:
-        one, other = (names[i] for i in shared)
-        raise ValueError(
-            f"the gradients of {one} and {other} share memory, which would be divided twice: "
-            "give a copy for one of them"
-        )

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
@@ -113,3 +113,23 @@ def read_foreign(state: Mapping[str, Any]) -> dict[str, Any] | None:
             scale, counter = reader(state)
             return {"scale": float(scale), "counter": int(counter)}
     return None
+
+
+def check_scales(scales: Sequence[object], saved: Sequence[object]) -> None:
+    """Refuse other loss scales than those saved; they may be new where none was saved."""
+    if saved and len(saved) != len(scales):
+        raise StateError(
+            f"the checkpoint has {len(saved)} loss scales, here are {len(scales)}: a run with "
+            "one goes on with one, LossScaleOptimizer(optimizer, dynamic=False, "
+            "initial_scale=1) if it is not to scale any more"
+        )
+
+
+def restore_scales(scales: Sequence[Any], saved: Sequence[Mapping[str, Any]]) -> None:
+    """Continue the loss scales that were saved; those that are new start afresh."""
+    for scale, state in zip(scales, saved, strict=False):
+        scale.load_state_dict(state)
+    for scale in scales[len(saved) :]:
+        logger.warning(
+            "the checkpoint has no loss scale: this one starts at %g", scale.loss_scale
+        )

@@ -1,6 +1,6 @@
 """A loss scale around an optimizer, by which small gradients survive in 16 bits."""
 
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 from sweephand.base.checks import check_flag
 from sweephand.train.learners.finite_check import Cause
@@ -9,8 +9,6 @@ from sweephand.train.loss_scale.scale_settings import OnNan, Refill, check_setti
 from sweephand.train.loss_scale.step_guard import Optimizer, Stage, StepGuard, Verdict
 from sweephand.train.loss_scale.step_log import Hook
 from sweephand.train.loss_scale.step_numbers import Reduce
-
-T = TypeVar("T")
 
 
 class LossScaleOptimizer(StepGuard[Optimizer]):
@@ -163,22 +161,3 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
     def dynamic_growth_steps(self) -> int | None:
         """Applied steps in a row after which the scale grows; None if it is fixed."""
         return self._settings.growth_steps if self.dynamic else None
-
-    def get_scaled_loss(self, loss: T) -> T:
-        """Return the loss times the scale, in float32 or the type of the loss if that is wider.
-
-        Parameters
-        ----------
-        loss : tensor, array, float or callable
-            A callable becomes one that returns its scaled result.
-
-        Raises
-        ------
-        RuntimeError
-            If a loss was scaled before and no step was taken since, outside of `accumulate`.
-        """
-        return super().get_scaled_loss(loss)
-
-    def _scaled(self, loss: Any) -> Any:
-        """Return the loss times the scale."""
-        return self._inner.scaled(loss, self._numbers.now().scale)

@@ -1,17 +1,12 @@
 """Interface that a guard needs of the optimizers it wraps."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from sweephand.train.learners.finite_check import Cause, Findings
 from sweephand.train.loss_scale.step_numbers import HostNumbers, Number, Reduce, StepNumbers
-
-ONLY_TORCH = (
-    "this is for torch optimizers, whose parameters hold gradients; NumPy learners take "
-    "update, or get_unscaled_gradients and apply_gradients"
-)
 
 
 class StepUndone(Exception):
@@ -19,10 +14,7 @@ class StepUndone(Exception):
 
 
 class Optimizers(ABC):
-    """One or several optimizers of one framework that take a step together.
-
-    What only torch optimizers can do raises TypeError here.
-    """
+    """One or several optimizers of one framework that take a step together."""
 
     holds_sums = False  # gradients are sums over the samples of a step, not their mean
 
@@ -66,18 +58,6 @@ class Optimizers(ABC):
     @abstractmethod
     def is_nan(self, loss: Any) -> Any:
         """Return True for a NaN loss: a bool, or a value that a device still computes."""
-
-    def gradients(self) -> list[Any]:
-        """Return the gradients that the parameters hold, None where there is none."""
-        raise TypeError(ONLY_TORCH)
-
-    def zero_grad(self, set_to_none: bool) -> None:
-        """Clear the gradients that the parameters hold."""
-        raise TypeError(ONLY_TORCH)
-
-    def differentiate(self, loss: Any, parameters: Sequence[Any] | Any | None) -> None:
-        """Set the gradients of the loss for these parameters only."""
-        raise TypeError(ONLY_TORCH)
 
     @abstractmethod
     def hold(self, gradients: Sequence[Any]) -> None:
@@ -152,14 +132,6 @@ class Optimizers(ABC):
     @abstractmethod
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that the parameters hold."""
-
-    def take_unless_bad(self, is_good: Number, divisor: Number | None) -> None:
-        """Take a step with divided gradients that leaves no trace if a device says so."""
-        raise TypeError(ONLY_TORCH)
-
-    def step_with(self, closure: Callable[[], Any]) -> None:
-        """Take a step that evaluates a closure, or none if the closure raises `StepUndone`."""
-        raise TypeError(ONLY_TORCH)
 
     @abstractmethod
     def skip(self, num_samples: int, sweeps_ended: int) -> None:

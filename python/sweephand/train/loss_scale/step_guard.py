@@ -206,8 +206,8 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
     def get_scaled_loss(self, loss: T) -> T:
         """Note the loss of the step, and return it as the backward pass takes it.
 
-        A guard without a scale returns it as it is, and does not need this call: `step` takes
-        the loss too.
+        `LossScaleOptimizer` returns it times the scale, in float32 or its own type if that is
+        wider. Others return it as it is, and do not need this call: `step` takes the loss too.
 
         Parameters
         ----------
@@ -218,7 +218,8 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
             return cast(T, lambda: self.get_scaled_loss(loss()))
         if not (self._is_accumulating and self._stage is Stage.SCALED):
             self._expect(self._first_stage, "scale a loss")
-        scaled = self._scaled(loss)
+        is_scaled = self._first_stage is Stage.READY
+        scaled = self._inner.scaled(loss, self._numbers.now().scale) if is_scaled else loss
         self._nan_loss = self._nan_loss | self._inner.is_nan(loss)
         if self._judge.watches_loss:
             self._losses.append(_value(loss))
@@ -232,7 +233,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients that the parameters of a torch optimizer hold, and `discard`."""
-        self._inner.zero_grad(set_to_none)
+        self._of_torch().zero_grad(set_to_none)
         self.discard()
 
     def unscale_(self, num_samples: int = 1) -> None:
@@ -246,7 +247,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
             Divide by this too, in the same pass: sums of gradients become means.
         """
         self._expect(Stage.SCALED, "unscale")
-        gradients = self._inner.gradients()
+        gradients = self._of_torch().gradients()
         divided = self._unscaled(list(gradients), num_samples)
         if not all(map(is_, gradients, divided)):  # some could not be divided in place
             self._inner.hold(divided)
@@ -320,7 +321,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
                 raise ValueError("a step with a closure needs verdict='host'")
             judged: list[Judgement] = []
             with self._discarding_on_error():
-                self._inner.step_with(lambda: self._evaluated(loss, judged))
+                self._of_torch().step_with(lambda: self._evaluated(loss, judged))
             return self._record(judged[-1], minibatch_ids)
         if loss is not None:
             self.observe(loss)
@@ -340,7 +341,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         """
         scaled = self.get_scaled_loss(loss() if callable(loss) else loss)
         with self._discarding_on_error():
-            self._inner.differentiate(scaled, var_list)
+            self._of_torch().differentiate(scaled, var_list)
         return self.step()
 
     def update(
@@ -388,8 +389,8 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
                 self._settle()
             judged = self._judged(num_samples if self._inner.holds_sums else 1)
             if self._numbers.is_far:
-                clips = self._judge.needs_norm
-                self._inner.take_unless_bad(judged.is_good, judged.divisor if clips else None)
+                divisor = judged.divisor if self._judge.needs_norm else None
+                self._of_torch().take_unless_bad(judged.is_good, divisor)
             elif not judged.is_good or self._findings is None:
                 optimizer.skip(num_samples, sweeps_ended)
             elif judged.divisor == 1:
@@ -474,9 +475,14 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
             self.discard()
             raise
 
-    def _scaled(self, loss: Any) -> Any:
-        """Return the loss times the scale."""
-        return loss
+    def _of_torch(self) -> Any:
+        """Return the optimizers, or raise TypeError where parameters hold no gradients."""
+        if self._inner.holds_sums:
+            raise TypeError(
+                "this is for torch optimizers, whose parameters hold gradients; NumPy learners "
+                "take update, or get_unscaled_gradients and apply_gradients"
+            )
+        return self._inner
 
     def _unscaled(self, gradients: list[T | None], num_samples: int) -> list[T | None]:
         """Divide gradients in place, and keep the findings in them."""

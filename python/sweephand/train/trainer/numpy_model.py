@@ -13,7 +13,7 @@ from sweephand.train.checkpoint.read_state import capture_random_state, restore_
 from sweephand.train.checkpoint.safetensors_file import DTYPES, SavedTensors
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.finite_check import Array, check_gradients, core_array
-from sweephand.train.loss_scale.saved_scales import check_scales, restore_scales
+from sweephand.train.loss_scale.guard_states import check_scales, restore_scales
 from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed
