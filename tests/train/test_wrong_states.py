@@ -6,8 +6,9 @@ import math
 import re
 import warnings
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -15,9 +16,43 @@ from tests.train.small import in_order, line_trainer
 from tests.train.stores import rewrite_manifest
 
 import sweephand as sh
+from sweephand.train.checkpoint.read_state import decode, reading
 
 torch = pytest.importorskip("torch")
 import sweephand.torch  # noqa: E402
+
+
+@dataclass
+class Inner:
+    count: int
+    ratio: float | None
+
+
+@dataclass
+class Outer:
+    kind: Literal["a", "b"]
+    name: str | None
+    is_on: bool
+    pairs: tuple[tuple[int, float], ...]
+    inner: Inner
+    by_name: dict[str, float]
+
+
+def test_a_dataclass_comes_back_from_json_and_a_wrong_field_is_named() -> None:
+    one = Outer("a", None, True, ((3, 0.5), (0, -1.0)), Inner(2**40, None), {"x": 2.0})
+    state = json.loads(json.dumps(asdict(one)))
+    assert decode(Outer, state) == one
+    for name, wrong in [
+        *(("kind", bad) for bad in ("c", 1, None)),
+        *(("name", bad) for bad in (1, [])),
+        *(("is_on", bad) for bad in (1, None)),
+        *(("pairs", bad) for bad in (None, 3, [[1]], [[1, 2, 3]], [[-1, 2.0]], [["1", 2.0]])),
+        *(("inner", bad) for bad in (None, {}, {"count": 1.5, "ratio": 1.0})),
+        *(("by_name", bad) for bad in (None, [], {"x": "2"})),
+    ]:
+        with pytest.raises(sh.StateError, match=r"no state of it|of it lacks"), reading("it"):
+            decode(Outer, state | {name: wrong})
+
 
 WHOLES = ["scale", "", b"scale", 5, 0, None, True, [], ["scale"], (1, 2), 1.5, object()]
 PARTS = [None, "x", "", True, -1, 0, 1.5, 2**70, math.inf, -math.inf, math.nan, [], {}, [[]]]

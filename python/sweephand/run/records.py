@@ -70,21 +70,14 @@ class AppendedFile:
         return memoryview(mmap.mmap(self._lock.fileno(), 0, access=mmap.ACCESS_READ))
 
     def append(self, data: bytes) -> None:
-        """Write after the end that counts."""
-        self.append_over(data)
-        self.end += len(data)
-
-    def append_over(self, data: bytes) -> None:
-        """Write after the end a piece that does not count, and drop all bytes after it.
-
-        The next piece is written over it.
-        """
+        """Write after the end that counts, and drop all bytes after that."""
         end, left = self.end, memoryview(data)
         with writing(self.path, self._kept):
             while left:
                 written = os.pwrite(self._lock.fileno(), left, end)
                 end, left = end + written, left[written:]
             os.ftruncate(self._lock.fileno(), end)  # a torn piece may have been longer
+        self.end = end
 
     def cut(self, end: int) -> None:
         """Drop all after a place."""
