@@ -94,6 +94,19 @@ def test_the_files_that_a_page_names_are_there(page: Path) -> None:
         assert f"def {test}(" in (ROOT / file).read_text(), test
 
 
+def sections(page: Path) -> set[str]:
+    """Return the anchors of a page, as GitHub and the site make them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_sections_that_a_page_links_to_are_there(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#: ]*\.md|)#([^)]+)\)", page.read_text()):
+        if not target.endswith("command_line.md"):  # its sections come from the help
+            assert anchor in sections(page.parent / target if target else page), anchor
+
+
 @pytest.mark.parametrize("page", MOST_WORDS)
 def test_a_page_is_as_short_as_a_reader_has_patience(page: str) -> None:
     assert len((ROOT / page).read_text().split()) <= MOST_WORDS[page]
