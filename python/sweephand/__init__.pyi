@@ -1,4 +1,4 @@
-"""Where each public name lies; `import sweephand` reads this and imports none of them."""
+"""The file of each public name; `import sweephand` reads this and imports none of them."""
 
 from . import events as events
 from . import extend as extend

@@ -1,4 +1,4 @@
-"""Where each name for extensions is defined."""
+"""The file of each name for extensions."""
 
 from sweephand import _core as _core
 from sweephand.base.checks import OptionalModule as OptionalModule

@@ -14,7 +14,7 @@ Image: Any = OptionalModule("PIL.Image", extra="image")
 # Others are decoded by programs of the machine (EPS), or by code that is rarely tried.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 MOST_PIXEL_BYTES = 18
-"""What a pixel takes at most until it is in a turned picture of another mode."""
+"""The most bytes of a pixel until it is in a turned picture of another mode."""
 _LARGE_PIXELS = {"WEBP": 27, "JPEG2000": 27, "AVIF": 27}  # the same, of formats
 _TILE = (322, 323)  # tags of TIFF: width and height
 

@@ -217,7 +217,7 @@ def delivered_once(corpus: Deserializer) -> Deserializer:
 
 
 class End(TypedDict, total=False):
-    """Where a source ends, as arguments of it."""
+    """The end of a source, as its arguments."""
 
     max_samples: int
     max_sweeps: int

@@ -8,10 +8,10 @@ from sweephand import _core
 from sweephand.corpus.columns import ColumnData
 
 CHUNK_BYTES = 8 << 20
-"""About what a chunk holds, unless the user says otherwise."""
+"""The size of a chunk, about, unless the user gives another."""
 
 REMOTE_CHUNK_BYTES = 1 << 20
-"""The same of bare numbers in a store: what a request reads; a window has a hundred of them."""
+"""The size of a chunk of bare numbers in a store: a request; a window has a hundred of them."""
 
 
 def default_chunk_bytes(*, is_local: bool) -> int:

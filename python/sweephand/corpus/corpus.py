@@ -194,7 +194,7 @@ class Corpus(ABC):
 
     @property
     def open_chunks(self) -> int:
-        """How many chunks an unshuffled sweep has open at a time."""
+        """The number of chunks that an unshuffled sweep has open at a time."""
         return self.readers[0].open_chunks
 
     def in_window(self) -> Corpus:
@@ -378,7 +378,7 @@ class LossMasks:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """How many bounds each sequence has: int64, shape (sequences,)."""
+        """The number of bounds of each sequence: int64, shape (sequences,)."""
         return np.diff(self.offsets)
 
     def take(self, sequences: NDArray[np.integer]) -> LossMasks:

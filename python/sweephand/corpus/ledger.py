@@ -43,7 +43,7 @@ class Ledger:
 
     @property
     def num_left(self) -> int:
-        """How many more items may be passed over."""
+        """The number of further items that may be skipped."""
         return self.max_errors - self._num_charged
 
     def add(self, error: DataError, *, is_charged: bool = True) -> None:

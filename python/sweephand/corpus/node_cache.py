@@ -122,7 +122,7 @@ class NodeCache:
 
 @dataclass(frozen=True)
 class NodeCacheUse(CacheUse):
-    """How a source uses the cache of its node."""
+    """The use that a source makes of the cache of its node."""
 
     reads: NodeReads | None = None  # none where nothing lies in a store
     decoded: DecodedChunks | None = None  # none where that was not asked for

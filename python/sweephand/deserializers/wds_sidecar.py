@@ -47,7 +47,7 @@ class _Members:
 
     @property
     def ends(self) -> NDArray[np.int64]:
-        """Where the next header may begin."""
+        """The places where the next header may begin."""
         return self.offsets + (self.sizes + _BLOCK - 1) // _BLOCK * _BLOCK
 
 

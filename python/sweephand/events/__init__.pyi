@@ -1,4 +1,4 @@
-"""Where each event lies."""
+"""The file of each event."""
 
 from .event import Ban as Ban
 from .event import Event as Event

@@ -103,7 +103,7 @@ class EventList(Sequence[Event]):
 
     @property
     def fingerprint(self) -> str:
-        """How many there are, and their digest, for a state; "" if there are none."""
+        """Their number and digest, for a state; "" if there are none."""
         return f"{len(self)} {self.digest}" if self.events else ""
 
     def split(self, fingerprint: str) -> tuple[EventList, list[Event]] | None:

@@ -1,4 +1,4 @@
-"""How files are read: in place on this machine, or by requests to a store."""
+"""The reading of files: in place on this machine, or by requests to a store."""
 
 from __future__ import annotations
 

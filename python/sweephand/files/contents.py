@@ -23,10 +23,10 @@ from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import FIRST_BYTES, SourceFile
 
 PACKINGS: tuple[Compression, ...] = ("gzip", "zstd")
-"""How text may be compressed."""
+"""The compressions of text."""
 
 MAX_EXPANSION = 200
-"""A compressed file may unpack to so many times its size, unless the user says otherwise."""
+"""The times its size that a compressed file may unpack to, unless the user gives another."""
 
 _BUFFER_BYTES = 1 << 20
 

@@ -31,7 +31,7 @@ class PackedArray:
 
     @property
     def shape(self) -> tuple[int]:
-        """How many there are."""
+        """Their number."""
         return (self.end - self.begin,)
 
     def __len__(self) -> int:

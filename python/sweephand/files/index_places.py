@@ -17,7 +17,7 @@ FOLDER = ".sweephand"
 SUFFIX = ".sweephand-index"
 
 Keep = Literal["auto", "cache"] | None
-"""Where an index is kept: beside the data or else in the cache; in the cache; nowhere."""
+"""The place of an index: beside the data or else in the cache; in the cache; nowhere."""
 
 
 def check_keep(index: object) -> Keep:

@@ -27,7 +27,7 @@ _FREE_BYTES = 64 << 20  # are unpacked however small the file is
 
 
 class _Place(NamedTuple):
-    """Where unpacking can go on: at once, as nothing before it is needed again."""
+    """A place where unpacking can resume: nothing before it is needed again."""
 
     unpacked: int
     packed: int  # the first byte that was not taken in
@@ -79,7 +79,7 @@ class InflatedFile:
 
     @property
     def entries(self) -> list[int] | None:
-        """Where in the content it can be entered; None: near any place, once it was passed."""
+        """The places where unpacking can begin; None: near any place that was passed."""
         if self._compression != "zstd":
             return None
         return [0, *(unpacked for unpacked, _ in self._arguments[3] if unpacked)]
@@ -192,7 +192,7 @@ class InflatedStream(io.RawIOBase):
 
     @property
     def taken(self) -> int:
-        """How many compressed bytes were taken in."""
+        """The number of compressed bytes that were taken in."""
         return self._packed - len(self._waiting)
 
     def readable(self) -> bool:

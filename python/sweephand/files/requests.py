@@ -1,10 +1,10 @@
-"""How stores are asked."""
+"""The number and size of requests to stores."""
 
 MOST_REQUESTS = 16
 """Requests to stores that are under way at a time."""
 
 MOST_SMALL_REQUESTS = 48
-"""The same where all of them together ask for no more than as many MiB."""
+"""The same if all of them together ask for at most this number of MiB."""
 
 
 def num_requests(chunk_bytes: int) -> int:

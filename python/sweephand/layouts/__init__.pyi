@@ -1,4 +1,4 @@
-"""Where each layout lies."""
+"""The file of each layout."""
 
 from .base import Layout as Layout
 from .bptt import TruncatedBPTT as TruncatedBPTT

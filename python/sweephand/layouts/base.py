@@ -37,7 +37,7 @@ class LengthLimit:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a minibatch is composed and laid out.
+    """The composition of minibatches, and their form in memory.
 
     Examples
     --------

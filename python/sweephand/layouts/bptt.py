@@ -53,7 +53,7 @@ class TruncatedBPTT(Layout):
 
     @property
     def planner_choices(self) -> _core.compose.Truncation:
-        """How long the rows of a minibatch are."""
+        """The length of the rows of a minibatch."""
         return _core.compose.Truncation(self.length)
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:

@@ -137,7 +137,7 @@ class Packed(GapLayout):
 
     @property
     def planner_choices(self) -> _core.compose.Packing:
-        """How sequences are packed into rows."""
+        """The rule by which sequences are packed into rows."""
         packing = _core.compose.Packing(
             self.row_length,
             self.look_ahead,

@@ -85,7 +85,7 @@ def _column(name: str, doc: str) -> cached_property[NDArray[np.int64]]:
 
 @dataclass(frozen=True, eq=False)
 class LengthsPlan:
-    """Where every sequence goes: the result of `plan_lengths`.
+    """The place of every sequence: the result of `plan_lengths`.
 
     The arrays `sequence`, `start`, `length`, `step`, `worker`, `micro_batch`, `row` and
     `column` have an int64 for each placed piece of a sequence, in the order of the last five.

@@ -82,12 +82,12 @@ class ContextPart:
 
     @property
     def cu_seqlens_q(self) -> NDArray[np.int32]:
-        """Where runs begin in the part, and its end: int32, shape (runs + 1,)."""
+        """The begins of runs in the part, and its end: int32, shape (runs + 1,)."""
         return _boundaries(self.q_ranges)
 
     @property
     def cu_seqlens_k(self) -> NDArray[np.int32]:
-        """Where runs begin in `k_cells`, and its end: int32, shape (runs + 1,)."""
+        """The begins of runs in `k_cells`, and its end: int32, shape (runs + 1,)."""
         return _boundaries(self.k_ranges)
 
     @property
@@ -107,12 +107,12 @@ class ContextPart:
 
     @cached_property
     def cells(self) -> NDArray[np.int64]:
-        """Where in the rows every cell of the part is: int64, of `shape`."""
+        """The place of every cell of the part in the rows: int64, of `shape`."""
         return _all_cells(self.q_ranges).reshape(self.shape)
 
     @property
     def k_cells(self) -> NDArray[np.int64]:
-        """Where in the rows the keys of all runs are, run after run: int64."""
+        """The places of the keys of all runs in the rows, run after run: int64."""
         return _all_cells(self.k_ranges)
 
     def items(self, carried: MinibatchData) -> NDArray[np.int64]:

@@ -305,7 +305,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
     @property
     def sweeps_ended_by(self) -> dict[str, int]:
-        """How many sweeps of every corpus of a mixture end in the global minibatch.
+        """The number of sweeps of every corpus of a mixture that end in the global minibatch.
 
         It is found when it is asked for. Of one corpus it is empty: see `sweeps_ended`.
 
@@ -363,7 +363,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
     @property
     def position_ids(self) -> NDArray[np.int32]:
-        """Where in its sequence, or part of one, every cell is, where there are segments.
+        """The place of every cell in its sequence, or part of a sequence.
 
         Returns
         -------
@@ -404,7 +404,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Where pieces begin in a layout of rows.
+        """The begins of pieces in a layout of rows.
 
         Returns
         -------

@@ -140,7 +140,7 @@ class MinibatchData:
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
+        """The begins of sequences in `values`, and the end: int64, shape (sequences + 1,)."""
         offsets: NDArray[np.int64] | None = self._batch.sample_offsets(self._number)
         if offsets is None:  # one sample each
             return np.arange(self.num_sequences + 1)
@@ -233,7 +233,7 @@ class MinibatchData:
 
     @property
     def position_ids(self) -> NDArray[np.int32]:
-        """Where in its sequence every cell is: `Minibatch.position_ids`."""
+        """The place of every cell in its sequence: `Minibatch.position_ids`."""
         if (parts := self.sequence_parts) is not None:
             if self._stream.is_grid and not self._layout.has_rows:
                 return parts.positions(self.mask)
@@ -242,7 +242,7 @@ class MinibatchData:
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Where pieces begin in a layout of rows: `Minibatch.starts`."""
+        """The begins of pieces in a layout of rows: `Minibatch.starts`."""
         return self._pieces.starts()
 
     @cached_property

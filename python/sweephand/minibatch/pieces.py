@@ -1,4 +1,4 @@
-"""Where sequences, or pieces of them, begin and end in rows."""
+"""The begins and ends of sequences, or pieces of them, in rows."""
 
 from __future__ import annotations
 

@@ -32,17 +32,17 @@ class Share:
 
     @property
     def position(self) -> Position:
-        """Where the global minibatch begins, as `MinibatchSource.position` is set to it."""
+        """The begin of the global minibatch, as `MinibatchSource.position` takes it."""
         return Position.of(self._plan.begin)
 
     @property
     def next_position(self) -> Position:
-        """Where the minibatch after it begins."""
+        """The begin of the minibatch after it."""
         return Position.of(self._plan.next)
 
     @property
     def nominal_time(self) -> int:
-        """Where the global minibatch begins, in samples."""
+        """The begin of the global minibatch, in samples."""
         return self._plan.nominal_time
 
     @property
@@ -52,7 +52,7 @@ class Share:
 
     @property
     def sweeps_ended(self) -> int:
-        """How many sweeps end in the global minibatch."""
+        """The number of sweeps that end in the global minibatch."""
         return self._plan.sweeps_ended
 
     @property
@@ -184,7 +184,7 @@ class PlannedMinibatch(Share):
 
 
 class Position(NamedTuple):
-    """Where a minibatch begins: opaque, but comparable; as JSON it is a list.
+    """The begin of a minibatch: opaque, but comparable; as JSON it is a list.
 
     Attributes
     ----------

@@ -150,7 +150,7 @@ class MixedCorpus(Corpus):
 
     @cached_property
     def rates(self) -> list[_core.order.Rate]:
-        """How fast the mixture goes through each corpus."""
+        """The rate of each corpus on the timeline of the mixture."""
         return self.rates_of(self.samples, self.changes)
 
     def each(self, change: Callable[[StoredCorpus], StoredCorpus]) -> MixedCorpus:

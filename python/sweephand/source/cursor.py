@@ -188,7 +188,7 @@ class Cursor:
 
     @property
     def position(self) -> Position:
-        """Where the next minibatch begins."""
+        """The begin of the next minibatch."""
         place = None if self.elsewhere is None else self.elsewhere.position()
         return self.own_position if place is None else place
 

@@ -142,7 +142,7 @@ def _levels(order: ByScore, values: Values) -> NDArray[np.uint32]:
 
 
 def _ranks(order: ByScore, values: Values) -> NDArray[np.uint32]:
-    """How many sequences have a score that comes before."""
+    """Return, of each sequence, the number of those with a score that comes before."""
     count = len(values)
     by_score = np.argsort(values, kind="stable")
     ascending = values[by_score]

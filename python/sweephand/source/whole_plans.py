@@ -18,7 +18,7 @@ class WholePlans:
 
     @property
     def position(self) -> Position:
-        """Where the next minibatch begins."""
+        """The begin of the next minibatch."""
         return Position.of(self._place)
 
     def go_to(self, position: Position) -> None:

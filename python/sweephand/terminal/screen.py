@@ -29,7 +29,7 @@ class Advance(Protocol):
 
 
 class Screen:
-    """Where a command writes.
+    """The output of a command.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where each public name of training is defined."""
+"""The file of each public name of training."""
 
 from sweephand.ext.follow.critical_batch_size import BatchSizeBranch as BatchSizeBranch
 from sweephand.ext.follow.critical_batch_size import BatchSizeBranches as BatchSizeBranches

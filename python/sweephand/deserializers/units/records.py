@@ -53,7 +53,7 @@ _MOST_UNSEEN = 1 << 20  # records of a damaged file that are believed to have be
 _ABSENT = 0, -1
 
 Places = Mapping[str, tuple[int, int]]
-"""Where the values of each field of a record begin in the file, and their size, in bytes."""
+"""The begin in the file, and the size, of the values of each field of a record, in bytes."""
 
 Gather = Callable[[NDArray[np.integer], NDArray[np.integer]], NDArray[np.uint8]]
 

@@ -17,7 +17,7 @@ _LITTLE_PATIENCE, _HURRY = 0.1, 60.0
 
 
 class Patience:
-    """How long to wait for other processes, which may have been stopped."""
+    """The time to wait for other processes, which may have been stopped."""
 
     def __init__(self, most: float) -> None:
         self._most = most

@@ -37,7 +37,7 @@ class Uses(Protocol):
 
 
 class NextUses:
-    """When entries are needed next."""
+    """The next uses of entries."""
 
     def __init__(self, uses: Uses) -> None:
         self._uses = uses

@@ -78,7 +78,7 @@ class StepSchedule(Schedule[Number]):
 
     @cached_property
     def _ends(self) -> list[int]:
-        """Where each value but the last ends."""
+        """The end of each value but the last."""
         unit = 1 if self.epoch_size is None else self.epoch_size
         return list(accumulate(epochs * unit for epochs, _ in self.steps[:-1]))
 

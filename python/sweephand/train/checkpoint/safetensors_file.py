@@ -34,7 +34,7 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 class Sink(Protocol):
-    """Where bytes are written to."""
+    """A target of written bytes."""
 
     def write(self, data: Any, /) -> object:
         """Write all of them."""

@@ -74,12 +74,12 @@ class Findings:
 
     @property
     def num_nan(self) -> int:
-        """How many elements are NaN."""
+        """The number of elements that are NaN."""
         return int(np.sum(self.nan))
 
     @property
     def num_inf(self) -> int:
-        """How many elements are infinite."""
+        """The number of infinite elements."""
         return int(np.sum(self.inf))
 
     @property
