@@ -52,12 +52,12 @@ def cross_entropy(model: dict, minibatch: sh.Minibatch) -> tuple[float, list]:
     follows = np.ones(letters.num_samples, bool)
     follows[letters.offsets[:-1]] = False
     places = np.flatnonzero(follows)
-    before, behind = letters.values[places - 1].astype(int), letters.values[places].astype(int)
+    before, after = letters.values[places - 1].astype(int), letters.values[places].astype(int)
     p = np.exp(model["w"][before])
     p /= p.sum(axis=1, keepdims=True)
     rows = np.arange(len(places))
-    loss = -np.log(p[rows, behind]).sum()
-    p[rows, behind] -= 1
+    loss = -np.log(p[rows, after]).sum()
+    p[rows, after] -= 1
     gradient = np.zeros_like(model["w"])
     np.add.at(gradient, before, p)
     return float(loss), [gradient]

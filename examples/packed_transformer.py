@@ -41,7 +41,7 @@ def make_source(num_sequences: int = 2000) -> sh.MinibatchSource:
 
 
 class Layer(nn.Module):
-    """Attention and a feed-forward network, each behind a norm."""
+    """Attention and a feed-forward network, each after a norm."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ SYMBOLS = 256  # of a tokenizer that takes bytes: put yours into `tokenize`
 
 
 def tokenize(line):
-    """Return the tokens of a document, with one behind it that ends it."""
+    """Return the tokens of a document, with one after it that ends it."""
     return np.append(np.frombuffer(line.encode(), np.uint8), 0).astype(np.uint16)
 
 

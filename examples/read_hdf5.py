@@ -15,7 +15,7 @@ import sweephand as sh
 
 
 def write(path: Path) -> None:
-    """Write five pictures, and the words that belong to each, one behind the other."""
+    """Write five pictures, and the words that belong to each, one after the other."""
     words = [[1, 2, 3], [4], [5, 6], [7, 8], [9]]
     with h5py.File(path, "w") as file:
         pictures = np.arange(5 * 2 * 2, dtype=np.uint8).reshape(5, 2, 2)

@@ -11,7 +11,7 @@ def main() -> None:
     """Print what is served."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        # Members of gzip, one behind the other, can be read each by itself.
+        # Members of gzip, one after the other, can be read each by itself.
         members = [f"line {n}\nline {n + 1}\n".encode() for n in range(0, 6, 2)]
         (folder / "train.txt.gz").write_bytes(b"".join(map(gzip.compress, members)))
         (folder / "en.txt").write_text("a cat\na dog\n")

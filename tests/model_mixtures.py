@@ -24,7 +24,7 @@ from tests.model_layouts import (
 WHOLE = 2**32
 ENDLESS = 2**62
 UNIT = 2**33
-BEHIND = 256  # samples that a corpus may be behind what is due, in small corpora
+BEHIND = 256  # samples that a corpus may lag, in small corpora
 
 
 @dataclass(frozen=True)

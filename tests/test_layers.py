@@ -282,7 +282,7 @@ def test_a_loop_over_arrays_imports_no_other_format_no_files_and_no_stores() -> 
 def test_no_two_headers_define_a_type_of_one_name() -> None:
     """The linker would take one of both for all, in templates over them too.
 
-    Specializations of a template have its name, and arguments behind it.
+    Specializations of a template have its name, and arguments after it.
     """
     definition = re.compile(r"^(?:struct|class|enum class) (\w+)(?!<)[^;<]*?\{", re.MULTILINE)
     where: dict[str, list[str]] = {}

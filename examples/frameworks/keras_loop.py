@@ -91,7 +91,7 @@ class KeepPlace(keras.callbacks.Callback):
         self.sweep.go_to(self.place)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Note the place behind the minibatch."""
+        """Note the place after the minibatch."""
         self.place = self.sweep.times[batch + 1]
         self.model.stop_training = batch == self.stop_at
 

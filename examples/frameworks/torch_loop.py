@@ -3,7 +3,7 @@
     python examples/frameworks/torch_loop.py
 
 The task: of which module of Python's library is a line? A sequence is a line of code; its
-samples are pairs of letters. They stand one behind the other, without padding, as
+samples are pairs of letters. They stand one after the other, without padding, as
 `EmbeddingBag` takes them.
 """
 

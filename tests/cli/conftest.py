@@ -19,7 +19,7 @@ OFFSETS = np.append(0, np.cumsum(LENGTHS))
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call of the command line left behind."""
+    """The results of a call of the command line."""
 
     code: int
     out: str

@@ -39,7 +39,7 @@ def reached(combination: Combination, specs: Sequence[EventSpec], size: int) -> 
 
 
 def boundary(mixture: ChangedMixture, size: int, time: int) -> int | None:
-    """The first beginning of a part from a time on; None is behind the reach of a run."""
+    """The first beginning of a part from a time on; None is after the reach of a run."""
     number = time // size
     for one in mixture.order():
         if one.time >= number * size:

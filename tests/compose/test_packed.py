@@ -29,7 +29,7 @@ def planner(
 
 
 def rows_of(plan: _core.compose.Plan) -> list[tuple[Piece, ...]]:
-    """The rows of a share; checks that members stand one behind the other."""
+    """The rows of a share; checks that members stand one after the other."""
     rows: list[list[Piece]] = [[] for _ in range(plan.num_rows)]
     cells = plan.cells().reshape(-1, 4).tolist()
     pieces = zip(plan.sequences().tolist(), plan.sizes().tolist(), cells, strict=True)

@@ -144,7 +144,7 @@ def test_of_many_small_files_those_are_read_that_are_wanted(
 
 ODD = [
     b'{"x": [1, 2]}\n{"x": [3]}\n',
-    b'\xef\xbb\xbf{"x": [4]}',  # no end of line behind the last
+    b'\xef\xbb\xbf{"x": [4]}',  # no end of line after the last
     b'\n\r\n{"x": [5], "y": {"z": [null]}}\r\n\n',
     b'{"x": [6, 7]} \n',
 ]

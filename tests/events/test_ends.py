@@ -95,7 +95,7 @@ def test_data_end_where_they_do_though_more_is_skipped(make: Make, layout: sh.La
             assert not source.next_minibatch(20)
             state = json.loads(json.dumps(source.get_checkpoint_state()))
             assert state["position"] == end
-            # From anywhere in what is skipped, and behind it.
+            # From anywhere in what is skipped, and after it.
             for place in (begin, end - 1, end, end + 1, stop, 2**62):
                 source.current_position = place
                 assert not source.next_minibatch(20)

@@ -40,8 +40,8 @@ def test_a_version_is_taken_while_a_run_goes_on_and_copies_have_it() -> None:
     with sh.MinibatchSource(mapped, max_sweeps=2) as source:
         before = source.next_minibatch(50)
         source.events.map_version("add", 2)
-        behind = source.next_minibatch(50)
-        assert min(values_of(before).values()) < 2000 <= min(values_of(behind).values())
+        after = source.next_minibatch(50)
+        assert min(values_of(before).values()) < 2000 <= min(values_of(after).values())
         assert source.stats()["minibatches"] == 2
         state = source.get_checkpoint_state()
         with pickle.loads(pickle.dumps(source)) as copy:

@@ -65,7 +65,7 @@ def make_source() -> sh.MinibatchSource:
 
 
 class Gather(torch.autograd.Function):
-    """Puts the parts of all ranks of a group one behind the other."""
+    """Puts the parts of all ranks of a group one after the other."""
 
     @staticmethod
     def forward(ctx: Any, part: torch.Tensor, group: Any) -> torch.Tensor:

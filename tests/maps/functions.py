@@ -101,7 +101,7 @@ def sleep_at_80(sequence: Sequence) -> Sequence:
 
 
 def longer(sequence: Sequence) -> Sequence:
-    """Take streams of every kind, and return them with something behind."""
+    """Take streams of every kind, and return them with something after."""
     text = b"".join(sequence["text"].tolist())
     return {
         "text": [text, b"end"],

@@ -64,7 +64,7 @@ def read_all(
     index: int = 0,
     behind_each: Callable[[], object] = lambda: None,
 ) -> int:
-    """Return a checksum of all that a worker gets; do something behind each minibatch."""
+    """Return a checksum of all that a worker gets; do something after each minibatch."""
     found = 0
     for minibatch in source.minibatches(512, num_data_partitions=count, partition_index=index):
         found = zlib.crc32(minibatch["tokens"].values.tobytes(), found)

@@ -199,7 +199,7 @@ def rows_in_pieces(
             rows = zip(*cells, strict=True)
             found += [None if n in wrong else row for n, row in enumerate(rows)]
             assert {one.sequence for one in wrong.values()} == {place.row + n for n in wrong}
-            place = place.behind(part.count(b"\n"), columns[0].num_sequences)
+            place = place.after(part.count(b"\n"), columns[0].num_sequences)
     return found
 
 

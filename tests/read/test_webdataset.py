@@ -291,7 +291,7 @@ def test_an_index_of_wds2idx_tells_what_the_headers_do(
 def test_an_index_of_another_archive_is_passed_over_with_a_hint(tmp_path: Path) -> None:
     path, idx = tmp_path / "a.tar", tmp_path / "a.idx"
     for stale, reason in (
-        (members_of(5), "there are members behind"),
+        (members_of(5), "there are members after"),
         (members_of(7), "ends (at|beyond)"),
         (members_of(6, start=1), "ends (at|beyond)|has not the"),
         ([(name.replace("5.JPG", "5.png"), c) for name, c in members_of(6)], "has not the"),

@@ -23,7 +23,7 @@ def test_minibatches_of_four_samples_hold_what_fits() -> None:
     wanted = [
         ([7], 7, False),  # alone
         *(([2, 2], time, False) for time in (11, 15, 19, 23)),
-        ([2], 25, True),  # the 7 does not fit behind it
+        ([2], 25, True),  # the 7 does not fit after it
         ([7], 32, False),
     ]
     with unshuffled(SESSION) as source:

@@ -132,7 +132,7 @@ class ParallelState:
 
 
 def batches(place: Place, steps: int, documents: Any, rows: int = 2) -> list[dict[str, Any]]:
-    """Return what forward steps get, and the state behind them."""
+    """Return what forward steps get, and the state after them."""
     iterator = DataIterator(make_source(), rows, place, documents=documents)
     found = []
     for _ in range(steps):

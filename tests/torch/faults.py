@@ -56,7 +56,7 @@ def files_of(rank: int, folder: Path) -> sh.ParquetDeserializer:
 
 
 def lacks_a_file(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
-    """Lose a file on rank 1, behind the opening of the source."""
+    """Lose a file on rank 1, after the opening of the source."""
     begin()
     steps, begun = [], time.monotonic()
     corpus = files_of(rank, folder)

@@ -3,7 +3,7 @@
 usage: unshare -rn python -m tests.torch.network FOLDER
 
 Each rank has a network namespace, with an end of a cable between both. What becomes of each is
-printed as JSON: its exit code, what it raised, and how many seconds behind the cut.
+printed as JSON: its exit code, what it raised, and how many seconds after the cut.
 """
 
 import ctypes

@@ -111,7 +111,7 @@ def test_a_network_that_is_cut_is_an_error_on_both_sides(tmp_path: Path) -> None
         assert (code, kind) == (0, "WorkerError")
         assert f"of 2 did not answer within {LIMIT:g} s" in said
         assert 0 < seconds < LIMIT + IN_TIME
-    assert abs(one[-1] - other[-1]) <= 1, "they are in the same step, or one behind"
+    assert abs(one[-1] - other[-1]) <= 1, "they are in the same step, or one after"
     alone = make_source(randomization_seed=4)
     positions = {
         alone.next_minibatch(12) and alone.current_position for _ in range(one[-1] + 2)

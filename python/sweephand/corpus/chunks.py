@@ -36,7 +36,7 @@ def make_chunk(
     columns : sequence of ColumnData
         One per stream, with as many sequences each.
     owned : bool
-        Whether their memory counts as the source's; False for that of the user.
+        True if their memory counts as the source's; False for that of the user.
     skipped : sequence of int
         Sequences that are damaged and to be left out of minibatches.
     """

@@ -182,7 +182,7 @@ class Reader(ABC):
         open_chunks : int
             Those of an unshuffled sweep.
         load_ahead : bool
-            Whether chunks are loaded before they are wanted.
+            True if chunks are loaded before they are wanted.
         led_by : int
             Chunks of the corpus that this one is joined to; 0: it is the first.
         """

@@ -60,7 +60,7 @@ class SampleForm:
     whose : str
         What they belong to, for warnings.
     warns : bool
-        Whether the first sequence is warned of that looks like one picture.
+        True if the first sequence is warned of that looks like one picture.
     shapes : dict of tuple
         Of one sample of streams that declare none, where that is known.
 

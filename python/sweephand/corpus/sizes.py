@@ -28,7 +28,7 @@ class Sizing:
     samples : core object
         The samples of every chunk, which the planner looks up there, too.
     fingerprinted : bool
-        Whether every size is known without loading chunks, so that all of them identify the
+        True if every size is known without loading chunks, so that all of them identify the
         corpus.
     """
 

@@ -232,7 +232,7 @@ def _check_sequences(
     refuse(offsets < 0, "the offset is negative", offsets_at, 8)
     reason = f"the offset is no multiple of the {item} bytes of a token"
     refuse(offsets % item != 0, reason, offsets_at, 8)
-    reason = f"the sequence ends behind the {data_size} bytes of the .bin file"
+    reason = f"the sequence ends after the {data_size} bytes of the .bin file"
     refuse((offsets > data_size) | (sizes > data_size - offsets), reason, offsets_at, 8)
     good = np.flatnonzero(is_good)
     reason = (

@@ -162,7 +162,7 @@ def _begins(members: _Members, size: int) -> NDArray[np.int64]:
         raise ValueError(f"a member ends beyond the archive, which ends at byte {size}")
     gaps = members.offsets - np.append(0, members.ends[:-1])
     if (gaps < _BLOCK).any() or (members.sizes < 0).any() or (members.offsets % _BLOCK).any():
-        raise ValueError("its members do not lie one behind the other")
+        raise ValueError("its members do not lie one after the other")
     firsts = np.flatnonzero(np.diff(members.rows, prepend=-1))
     # More than a header, and perhaps that of a folder: a header about the next one, or a file
     # of no sample. Which entry begins there?
@@ -177,7 +177,7 @@ def _check(file: SourceFile, members: _Members, most: int) -> None:
     if end + _BLOCK > file.size:
         raise ValueError(f"{last} ends at byte {end}, the archive at {file.size}")
     if file.size - end > _MOST_END or file.read(end, file.size - end).any():
-        raise ValueError(f"there are members behind {last}, its last one")
+        raise ValueError(f"there are members after {last}, its last one")
     count = len(members.names)
     for number in np.linspace(0, count - 1, min(most, count)).astype(np.int64).tolist():
         name, offset = members.names[number], int(members.offsets[number])

@@ -105,7 +105,7 @@ class KnownMap(ABC):
     ----------
     name : str
     is_random : bool
-        Whether it takes a key.
+        True if it takes a key.
     variant : str
         What else its values depend on, in the fingerprint of a state; keys do not.
     functions : tuple, optional

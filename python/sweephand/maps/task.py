@@ -375,7 +375,7 @@ class Measured:
     wrong : dict of DataError
         Of the sequences that cannot be mapped, by their numbers among these.
     several : bool
-        Whether the map returned a list of sequences.
+        True if the map returned a list of sequences.
     made : list of list of Samples
         Of each sequence what is made of it; nothing where only sizes are wanted.
     """

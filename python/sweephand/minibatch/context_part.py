@@ -136,7 +136,7 @@ class ContextPart:
         """
         if tuple(rows.shape[:2]) != self._whole:
             raise ValueError(
-                f"rows must have the shape {self._whole}, and more axes behind, got "
+                f"rows must have the shape {self._whole}, and more axes after, got "
                 f"{tuple(rows.shape)}; labels and marks are made for all rows, and then taken"
             )
         return rows.reshape(-1, *rows.shape[2:])[self.cells]

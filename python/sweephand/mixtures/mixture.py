@@ -375,12 +375,12 @@ def legs_of(weights: object, names: Sequence[str]) -> list[Leg]:
         times.append(time)
         shares.append(shares_of([_weight(given, name, time) for name in names], time))
         _refuse_unknown(given, names)
-    for before, behind in pairwise(times):
-        if not before < behind:
-            raise ValueError(f"the times of weights must ascend, got {behind} behind {before}")
-        if behind - before > _LONGEST:
+    for before, after in pairwise(times):
+        if not before < after:
+            raise ValueError(f"the times of weights must ascend, got {after} after {before}")
+        if after - before > _LONGEST:
             raise ValueError(
-                f"weights at {before} and {behind} are more than 2^46 samples apart; give some "
+                f"weights at {before} and {after} are more than 2^46 samples apart; give some "
                 "in between"
             )
     legs = [

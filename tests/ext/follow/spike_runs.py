@@ -68,7 +68,7 @@ def squared_error(model: dict[str, Any], minibatch: sh.Minibatch) -> Any:
 
 
 def bigram_loss(model: dict[str, Any], minibatch: sh.Minibatch) -> Any:
-    """Return the loss of each word behind the one before it, and the gradient."""
+    """Return the loss of each word after the one before it, and the gradient."""
     data = minibatch["labels"]
     follows = np.ones(data.num_samples, bool)
     follows[data.offsets[:-1]] = False

@@ -73,10 +73,10 @@ def test_frames_are_those_that_were_written_with_those_beside_them(
     (folder / "a.scp").write_text("\n".join(lines))
     found = delivered(features(folder / "a.scp", shape=width, context=context))
     assert list(found) == [f"d/{n}" for n in order]
-    before, behind = context
+    before, after = context
     for n in order:
         own = frames[ends[n] : ends[n + 1]]
-        beside = np.arange(len(own))[:, None] + np.arange(-before, behind + 1)
+        beside = np.arange(len(own))[:, None] + np.arange(-before, after + 1)
         wanted = own[beside.clip(0, len(own) - 1)].reshape(len(own), -1)
         assert np.array_equal(found[f"d/{n}"], wanted)
 

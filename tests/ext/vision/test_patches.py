@@ -216,7 +216,7 @@ def test_no_pixel_is_read_for_a_size(kind: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def with_segments(jpeg: bytes, segments: list[tuple[int, bytes]]) -> bytes:
-    """Return a JPEG with segments behind its first marker."""
+    """Return a JPEG with segments after its first marker."""
     added = [
         bytes([0xFF, kind]) + (len(content) + 2).to_bytes(2, "big") + content
         for kind, content in segments
@@ -297,7 +297,7 @@ def large_pictures() -> list[bytes]:
         large,
         behind_a_segment(large, 5_000),
         behind_a_segment(large, 20_000),
-        stored(80, 90),  # what tells how a PNG lies may stand behind its pixels
+        stored(80, 90),  # what tells how a PNG lies may stand after its pixels
         small + bytes(HEAD_BYTES - len(small)),
     ]
     assert all(len(picture) >= HEAD_BYTES for picture in pictures)

@@ -47,10 +47,10 @@ def chunk(name: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + name + content + struct.pack(">I", check)
 
 
-def png_with(name: bytes, content: bytes, *, behind: bool) -> bytes:
-    """Return a PNG with a chunk before or behind its pixels."""
+def png_with(name: bytes, content: bytes, *, after: bool) -> bytes:
+    """Return a PNG with a chunk before or after its pixels."""
     whole = stored()
-    at = whole.index(b"IEND" if behind else b"IDAT") - 4
+    at = whole.index(b"IEND" if after else b"IDAT") - 4
     return whole[:at] + chunk(name, content) + whole[at:]
 
 
@@ -68,7 +68,7 @@ def turned(orientation: int) -> dict[str, bytes]:
     name = b"Raw profile type exif\0"
     made = {
         "PNG": stored(exif=own),
-        "PNG, behind": png_with(b"eXIf", own.tobytes().removeprefix(b"Exif\0\0"), behind=True),
+        "PNG, after": png_with(b"eXIf", own.tobytes().removeprefix(b"Exif\0\0"), after=True),
         "JPEG": stored(kind="JPEG", exif=own),
         "JPEG, XMP": stored(kind="JPEG", xmp=packet),
         "JPEG, XMP beside EXIF": stored(kind="JPEG", xmp=xmp(3), exif=own),
@@ -80,14 +80,14 @@ def turned(orientation: int) -> dict[str, bytes]:
         "PPM": stored(kind="PPM"),
     }
     itxt = b"XML:com.adobe.xmp\0\0\0\0\0" + packet
-    for where, behind in (("", False), (", behind", True)):
-        made[f"PNG, XMP{where}"] = png_with(b"iTXt", itxt, behind=behind)
+    for where, after in (("", False), (", after", True)):
+        made[f"PNG, XMP{where}"] = png_with(b"iTXt", itxt, after=after)
         text = raw_profile(orientation)
-        made[f"PNG, raw profile{where}"] = png_with(b"tEXt", name + text, behind=behind)
+        made[f"PNG, raw profile{where}"] = png_with(b"tEXt", name + text, after=after)
         packed = name + b"\0" + zlib.compress(text)
-        made[f"PNG, packed profile{where}"] = png_with(b"zTXt", packed, behind=behind)
+        made[f"PNG, packed profile{where}"] = png_with(b"zTXt", packed, after=after)
         of_utf8 = name + b"\0\0\0\0" + text
-        made[f"PNG, profile of UTF-8{where}"] = png_with(b"iTXt", of_utf8, behind=behind)
+        made[f"PNG, profile of UTF-8{where}"] = png_with(b"iTXt", of_utf8, after=after)
     if features.check("webp"):
         made["WebP"] = stored(kind="WEBP", exif=own, lossless=True)
         made["WebP, XMP"] = stored(kind="WEBP", xmp=packet, lossless=True)
@@ -233,7 +233,7 @@ def test_a_header_that_needs_pixels_is_measured_within_memory() -> None:
     whole = stored(Image.new("1", (1400, 1400)))
     at = whole.index(b"IEND") - 4
     own = exif(6).tobytes().removeprefix(b"Exif\0\0")
-    content = whole[:at] + chunk(b"eXIf", own) + whole[at:]  # which is behind the pixels
+    content = whole[:at] + chunk(b"eXIf", own) + whole[at:]  # which is after the pixels
     data = {"image": [[stored()], [content]], "tokens": [np.array([1])] * 2}
     corpus = sh.ArrayDeserializer(
         data, {"image": sh.StreamDef(carried=True), "tokens": sh.StreamDef()}

@@ -416,7 +416,7 @@ def test_the_name_of_a_file_does_not_decide_what_it_is(tmp_path: Path) -> None:
 
 
 def with_number(content: bytes, box: bytes, at: int, number: int) -> bytes:
-    """Return a video with other 4 bytes behind the name of a box."""
+    """Return a video with other 4 bytes after the name of a box."""
     begin = content.index(box) + len(box) + at
     return content[:begin] + number.to_bytes(4) + content[begin + 4 :]
 

@@ -49,7 +49,7 @@ class LinePlace(NamedTuple):
     line: int
     row: int
 
-    def behind(self, num_lines: int, num_rows: int) -> LinePlace:
+    def after(self, num_lines: int, num_rows: int) -> LinePlace:
         """Return the place of the next lines, without their end."""
         return LinePlace(self.end, self.end, self.line + num_lines, self.row + num_rows)
 
@@ -100,7 +100,7 @@ class LineScan:
         self._units[-1][1] = place.end
         scan.rows[-1] += num_rows
         scan.num_bytes[-1] += len(text)
-        self._place = place.behind(text.count(b"\n"), num_rows)
+        self._place = place.after(text.count(b"\n"), num_rows)
 
     def distrust(self, verified: int) -> int:
         """Drop the units that end after the part with a right checksum."""

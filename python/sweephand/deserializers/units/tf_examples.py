@@ -46,7 +46,7 @@ class ExampleField:
     shape : tuple of int
         Of one sample; ``()`` for bytes.
     is_ragged : bool
-        Whether an example has any number of samples, none if it lacks the feature; or one.
+        True if an example has any number of samples, none if it lacks the feature; or one.
     """
 
     name: str

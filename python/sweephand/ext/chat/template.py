@@ -152,23 +152,23 @@ class ChatTemplate:
         spans = []
         for number in numbers:
             is_answer = messages[number]["role"] == "assistant"
-            before, behind = "", whole
+            before, after = "", whole
             if number or is_answer:
                 before, _ = self.render(
                     messages[:number], tools, add_generation_prompt=is_answer
                 )
             if number + 1 < len(messages):
-                behind, _ = self.render(messages[: number + 1], tools)
-                if not whole.startswith(behind):  # some end the last message with one more
-                    behind = behind.removesuffix(self.special_tokens.get("eos_token", ""))
-            if not (behind.startswith(before) and whole.startswith(behind)):
+                after, _ = self.render(messages[: number + 1], tools)
+                if not whole.startswith(after):  # some end the last message with one more
+                    after = after.removesuffix(self.special_tokens.get("eos_token", ""))
+            if not (after.startswith(before) and whole.startswith(after)):
                 raise ValueError(
                     f"the chat template writes message {number} otherwise where messages "
                     "follow it, so that it is not known which tokens are its own: take a "
                     "template with {% generation %} around answers, train_on='last', or a "
                     "function that returns tokens and mask"
                 )
-            spans.append((len(before), len(behind)))
+            spans.append((len(before), len(after)))
         return spans
 
 

@@ -450,7 +450,7 @@ def _refusal(kind: int, frame_bytes: int) -> str:
     if base > _LAST_KIND:
         return "frames of a kind that HTK does not define"
     if kind & _QUANTIZED:
-        return "indices of a codebook behind the values (_V), which are not read"
+        return "indices of a codebook after the values (_V), which are not read"
     if frame_bytes == 0:
         return "frames without values"
     if frame_bytes % (2 if kind & _COMPRESSED else 4):

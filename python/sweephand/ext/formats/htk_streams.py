@@ -113,7 +113,7 @@ def _paths_of(name: str, paths: object) -> object:
 def _context_of(context: object) -> tuple[int, int]:
     if not isinstance(context, Sequence) or isinstance(context, str) or len(context) != 2:
         raise TypeError(
-            f"context is how many frames before and behind, as (5, 5), got {context!r:.40}"
+            f"context is how many frames before and after, as (5, 5), got {context!r:.40}"
         )
-    before, behind = (check_int("every part of context", one, 0, 2**16) for one in context)
-    return before, behind
+    before, after = (check_int("every part of context", one, 0, 2**16) for one in context)
+    return before, after

@@ -115,7 +115,7 @@ def restore(source: MinibatchSource, load: Callable[[Path], object] | None = Non
     Returns
     -------
     bool
-        Whether there is a checkpoint.
+        True if there is a checkpoint.
 
     Raises
     ------

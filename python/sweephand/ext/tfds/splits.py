@@ -322,7 +322,7 @@ def _parse_part(spec: str, text: str) -> Split:
     if len(set(units)) > 1:
         raise ValueError(
             f"split {spec!r}: the two ends have different units, of which TFDS takes one for "
-            "both; write the same unit behind both numbers"
+            "both; write the same unit after both numbers"
         )
     unit: Unit = "%" if units[0] == "%" else "shard" if units[0] else "abs"
     from_, to = (

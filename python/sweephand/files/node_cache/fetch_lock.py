@@ -44,7 +44,7 @@ class FetchLock:
     Attributes
     ----------
     is_mine : bool
-        Whether it is the right.
+        True if it is the right.
     """
 
     def __init__(self, mark: Path, key: Key) -> None:

@@ -1,6 +1,6 @@
 """The folder of a cache: its users, its entries, and which of them stay.
 
-    sweephand-node-cache   says whose folder it is; bytes far behind its end are locked
+    sweephand-node-cache   says whose folder it is; bytes far after its end are locked
     ranks                  where every process stands: 32 bytes for each
     journal                what they have kept and removed
     entries/               a file for each range of an object

@@ -72,8 +72,8 @@ class NextUses:
             both = np.array(rest, np.uint64)
             found += self._uses.next(both, now, [reader, *others], skips_one=False).tolist()
         # Those with the same data come by when they have caught up.
-        behind = [now - peer.time for peer in peers if peer.reader == rank.reader]
-        near = [lag for lag in behind if 0 <= lag < self._uses.sweep // 2]
+        lags = [now - peer.time for peer in peers if peer.reader == rank.reader]
+        near = [lag for lag in lags if 0 <= lag < self._uses.sweep // 2]
         if near:
             found.append(now + max(near) + self._uses.sweep // _AT_ONCE + 1)
         return int(min(found))

@@ -47,7 +47,7 @@ class Formula:
                 raise ValueError(f"a shape must be {' or '.join(SHAPES)}, got {shape!r:.100}")
             if check_int("the end of a piece", end) <= ends[-1]:
                 raise ValueError(
-                    f"a formula must end behind the one before it, which ends at {ends[-1]} "
+                    f"a formula must end after the one before it, which ends at {ends[-1]} "
                     f"samples; got {end}"
                 )
             ends.append(end)

@@ -37,7 +37,7 @@ def core_array(array: object, name: str) -> Array:
 class Cause(IntEnum):
     """Why a step is applied or skipped; the largest over all workers decides.
 
-    Whether finite gradients are an outlier is decided after that.
+    True if finite gradients are an outlier is decided after that.
     """
 
     OK = 0

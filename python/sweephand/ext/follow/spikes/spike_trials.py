@@ -213,16 +213,16 @@ class SpikeTrials:
     def find_spiking(self, cause: StepPlace, ids: Sequence[str]) -> list[str]:
         """Return the sequences of a minibatch that spike alone; see `find_spiking`."""
         index = self._places.index(cause)
-        behind = self._places[index + 1 :]
+        after = self._places[index + 1 :]
 
         def look(kept: Sequence[str]) -> TrialResult:
             left_out = tuple(sorted(set(ids).difference(kept)))
             self._run.source.position = cause.begin
             with self._run.source.events.trying(Ban(ids=left_out, at=cause.nominal_time)):
-                return self._look(behind)
+                return self._look(after)
 
         whole = TrialResult(math.inf)
-        if self._policy.signal == "loss" and not behind:
+        if self._policy.signal == "loss" and not after:
             seen = self._suspicion.seen
             loss = seen.figures["loss"] * cause.num_samples
             whole = TrialResult(seen.z_scores["loss"], loss, cause.num_samples)
@@ -246,17 +246,17 @@ class SpikeTrials:
                 source.position = planned.next_position
         return healthy >= min(asked, HEALTHY)
 
-    def _look(self, behind: Sequence[StepPlace] = ()) -> TrialResult:
+    def _look(self, after: Sequence[StepPlace] = ()) -> TrialResult:
         """Train the next minibatch without trace, and those after it."""
         steps: list[Step] = []
         with self._run.without_trace(steps.append):
             try:
                 self._step()
-                self._train(behind)
+                self._train(after)
             except (FloatingPointError, LossScaleError):
                 return TrialResult(math.inf)
         worst = max(map(self._z_score, steps), default=-math.inf)
-        if behind or not steps or self._policy.signal != "loss":
+        if after or not steps or self._policy.signal != "loss":
             return TrialResult(worst)  # the minibatch to leave out does not follow from it
         return TrialResult(worst, steps[0].loss, steps[0].num_samples)
 

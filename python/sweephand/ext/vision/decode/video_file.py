@@ -61,7 +61,7 @@ _OTHERS = {
     b"OggS": "ogg",
     b"GIF8": "gif",
 }
-# Boxes that state a number of samples, and how far behind their names.
+# Boxes that state a number of samples, and how far after their names.
 _COUNTED = re.compile(rb"stsz.{8}(.{4})|trun.{4}(.{4})|(cmov)", re.DOTALL)
 _COUNTED_BYTES = 16
 _PIECE = 1 << 20  # bytes

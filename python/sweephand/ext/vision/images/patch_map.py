@@ -113,7 +113,7 @@ def patches(
         The stream of tokens that the map makes.
     num_tokens : callable, optional
         ``num_tokens(sequence)`` returns how many of them are no placeholders; pictures may be
-        cut behind their headers. By default the
+        cut after their headers. By default the
         sequence has a stream of that name with one placeholder for every picture, which becomes
         as many as the picture has vectors.
     patches, grid : str

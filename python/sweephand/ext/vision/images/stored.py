@@ -208,7 +208,7 @@ def extent_of(
 
 def _orientation(image: Any, content: bytes) -> int:
     if not image.info.keys() & _TELLS_ORIENTATION:
-        # Most: they need not be asked for what takes its time to parse. PNG may tell it behind
+        # Most: they need not be asked for what takes its time to parse. PNG may tell it after
         # its pixels, which Pillow decodes to find that out.
         if image.format == "JPEG":
             return 1
