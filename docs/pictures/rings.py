@@ -28,6 +28,7 @@ ANGLES = {
     "mixtures": 0.12,
     "source": 0.36,
     "lengths": 0.29,
+    "loans": 0.64,
     "train": 0.45,
     "torch": 0.54,
     "cli": 0.21,
@@ -38,7 +39,7 @@ EDGE, OUTSIDE = 6.3, 8.0
 def draw() -> Figure:
     """Draw the rooms of the core, those of the extensions, and the imports between them."""
     sees = {room: seen & ANGLES.keys() - {room} for room, seen in rooms().items()}
-    core = {room: sees[room] | ({"base"} - {room}) for room in ANGLES}
+    core = {room: sees[room] | ({"base"} - {room}) for room in ANGLES if room in sees}
     figure, axis = plt.subplots(figsize=(8, 8), layout="constrained")
     axis.add_patch(plt.Circle((0, 0), OUTSIDE + 0.9, color=color(1), alpha=0.35, linewidth=0))
     axis.add_patch(plt.Circle((0, 0), EDGE, color="white", linewidth=0))
@@ -46,6 +47,7 @@ def draw() -> Figure:
     at = {
         room: place(angle, (depth(room, core) > 0) * (1 + 0.47 * depth(room, core)))
         for room, angle in ANGLES.items()
+        if room in core
     }
     for room, seen in core.items():
         beyond = {other for nearer in seen for other in reached(nearer, core)}
