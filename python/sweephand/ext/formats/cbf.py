@@ -219,7 +219,7 @@ def _read_header(file: SourceFile) -> _Header:
     if (table["sequences"] * np.int64(4) > np.diff(bounds)).any():
         raise fields.fault("a chunk is too short for its sequences")
     if not fields.is_done:
-        raise fields.fault("there are bytes behind the header")
+        raise fields.fault("there are bytes after the header")
     return _Header(list(streams.values()), bounds, offsets_of(table["sequences"]))
 
 
@@ -302,7 +302,7 @@ class _ChunkReader:
     def check_end(self) -> None:
         """Refuse bytes that are of no sequence."""
         if 4 * self._at != self._num_bytes:
-            self._fail("there are bytes behind the last sequence of the chunk", self._at)
+            self._fail("there are bytes after the last sequence of the chunk", self._at)
 
     def _sizes(self, stream: _Stream, num_sequences: int) -> NDArray[np.int64]:
         """Pass over a stream, and return the words of each part of each sequence in it."""
