@@ -162,13 +162,13 @@ from sweephand.run.writing import replaced_file as replaced_file
 from sweephand.run.writing import writing as writing
 from sweephand.source.answers import twin_of as twin_of
 from sweephand.source.cursor import Cursor as Cursor
+from sweephand.source.minibatch_size import Size as Size
+from sweephand.source.minibatch_size import size_at as size_at
+from sweephand.source.minibatch_size import size_of as size_of
 from sweephand.source.plan import Plan as Plan
 from sweephand.source.schedules.schedule import Number as Number
 from sweephand.source.schedules.schedule import Schedule as Schedule
 from sweephand.source.schedules.schedule import StepSchedule as StepSchedule
-from sweephand.source.schedules.spec import Size as Size
-from sweephand.source.schedules.spec import size_at as size_at
-from sweephand.source.schedules.spec import size_of as size_of
 from sweephand.source.whole_plans import WholePlans as WholePlans
 from sweephand.terminal import pictures as pictures
 from sweephand.terminal.charts import curve as curve

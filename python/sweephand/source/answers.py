@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sweephand.corpus.streams import StreamInfo, Streams, name_of
 from sweephand.source.cursor import Cursor
 from sweephand.source.loops import FOR_TORCH, WRITE_LOOP
+from sweephand.source.minibatch_size import Size, size_of
 from sweephand.source.plan import Plan
-from sweephand.source.schedules.spec import Size, size_of
 
 if TYPE_CHECKING:
     from sweephand.errors import DataError

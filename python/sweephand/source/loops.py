@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from sweephand.errors import SweephandHint
 from sweephand.source.limits import FULL_DATA_SWEEP
-from sweephand.source.schedules.spec import Size, SizeSchedule, is_schedule, size_at, size_of
+from sweephand.source.minibatch_size import Size, SizeSchedule, is_schedule, size_at, size_of
 
 if TYPE_CHECKING:
     from sweephand.minibatch.minibatch import Minibatch

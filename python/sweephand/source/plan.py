@@ -22,9 +22,9 @@ from sweephand.source.limits import (
     MAX_TIME,
     even_workers,
 )
+from sweephand.source.minibatch_size import SizeSchedule, size_at
 from sweephand.source.open_corpus import OpenCorpus, open_corpus
 from sweephand.source.order import make_order, make_planner
-from sweephand.source.schedules.spec import SizeSchedule, size_at
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sweephand.events.event import Event
     from sweephand.loans import Desk
     from sweephand.source.events import Events
-    from sweephand.source.schedules.spec import Size
+    from sweephand.source.minibatch_size import Size
     from sweephand.source.sweep_loop import SweepLoop
 
 

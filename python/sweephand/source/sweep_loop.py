@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sweephand.source.schedules.spec import SizeSchedule, is_schedule, size_at
+from sweephand.source.minibatch_size import SizeSchedule, is_schedule, size_at
 
 if TYPE_CHECKING:
     from sweephand import _core

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Protocol, TypeAlias, TypeGuard, cast
-
-import numpy as np
+from typing import TypeAlias
 
 from sweephand.base.checks import check_choice, check_int
 from sweephand.source.limits import FULL_DATA_SWEEP
@@ -153,34 +150,3 @@ def minibatch_size_schedule(spec: Spec[int], epoch_size: int = 1) -> StepSchedul
 
 def _minibatch_size(value: object) -> int:
     return check_int("a minibatch size", value)
-
-
-class SizeSchedule(Protocol):
-    """Minibatch sizes, indexed by the samples seen."""
-
-    def __getitem__(self, samples_seen: int, /) -> int:
-        """Return the size of the minibatch that begins there."""
-
-
-Size: TypeAlias = Spec[int] | SizeSchedule
-
-
-def size_of(size: Size, sweep_samples: int) -> int | SizeSchedule:
-    """Return a size or schedule, by whichever notation it is given; epochs are sweeps."""
-    if isinstance(size, int):
-        return size
-    if isinstance(size, str | list | tuple):
-        size = minibatch_size_schedule(size, sweep_samples)
-    if isinstance(size, StepSchedule) and size.epoch_size is None:
-        return replace(size, epoch_size=sweep_samples)
-    return cast(int | SizeSchedule, size)
-
-
-def is_schedule(size: int | SizeSchedule) -> TypeGuard[SizeSchedule]:
-    """Return True if a size depends on the time."""
-    return hasattr(size, "__getitem__") and not isinstance(size, np.generic)
-
-
-def size_at(size: int | SizeSchedule, time: int) -> int:
-    """Return the size at a nominal time."""
-    return size[time] if is_schedule(size) else cast(int, size)

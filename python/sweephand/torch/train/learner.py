@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sweephand.base.checks import check_number
 from sweephand.errors import ArgumentTypeError, shown
-from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules import Schedule
 from sweephand.torch.train.gradients import in_own_memory
 from sweephand.torch.train.optimizers import are_optimizers
 from sweephand.train.checkpoint.read_state import check_keys, reading

@@ -11,7 +11,7 @@ import numpy as np
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.errors import StateError
-from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules import Schedule
 from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.learners.finite_check import Array, core_array, finite_norm
 from sweephand.train.learners.hyperparameters import (

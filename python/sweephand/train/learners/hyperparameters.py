@@ -3,7 +3,7 @@
 import logging
 from typing import Any, Literal, TypeAlias
 
-from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules import Schedule
 from sweephand.train.arguments import check_decay, check_rate
 
 logger = logging.getLogger("sweephand")

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sweephand.base.checks import check_int, check_number
-from sweephand.source.schedules.schedule import Schedule, mean_gradient_rate, minibatch_momentum
+from sweephand.source.schedules import Schedule, mean_gradient_rate, minibatch_momentum
 from sweephand.train.checkpoint.read_state import check_keys, decode, reading
 from sweephand.train.learners.hyperparameters import report_restored
 from sweephand.train.learners.schedules import (

@@ -9,9 +9,15 @@ from typing import Any
 
 from sweephand.base.checks import check_int, check_number
 from sweephand.errors import ArgumentTypeError
-from sweephand.source.schedules.formula import Formula
-from sweephand.source.schedules.schedule import Follows, FormulaSchedule, Schedule, StepSchedule
-from sweephand.source.schedules.spec import Spec, schedule_of
+from sweephand.source.schedules import (
+    Follows,
+    Formula,
+    FormulaSchedule,
+    Schedule,
+    Spec,
+    StepSchedule,
+    schedule_of,
+)
 from sweephand.train.arguments import check_decay, check_rate
 from sweephand.train.checkpoint.read_state import decode
 

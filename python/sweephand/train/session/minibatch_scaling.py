@@ -7,8 +7,7 @@ from typing import Literal, TypeAlias
 
 from sweephand.base.checks import check_int, check_number
 from sweephand.errors import LossScaleError
-from sweephand.source.schedules.schedule import StepSchedule
-from sweephand.source.schedules.spec import minibatch_size_schedule
+from sweephand.source.schedules import StepSchedule, minibatch_size_schedule
 from sweephand.train.progress.record import Averages, Step
 from sweephand.train.session.learning_rate_control import check_steerable
 from sweephand.train.session.settings import Frequency

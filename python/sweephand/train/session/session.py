@@ -11,8 +11,7 @@ from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
-from sweephand.source.schedules.schedule import Schedule
-from sweephand.source.schedules.spec import Spec
+from sweephand.source.schedules import Schedule, Spec
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
 from sweephand.train.progress.record import Averages, Step

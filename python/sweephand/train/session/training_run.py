@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 from sweephand.base.checks import check_int
 from sweephand.errors import ArgumentTypeError, StateError
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
-from sweephand.source.schedules.schedule import Schedule, StepSchedule
-from sweephand.source.schedules.spec import Spec, minibatch_size_schedule
+from sweephand.source.schedules import Schedule, Spec, StepSchedule, minibatch_size_schedule
 from sweephand.source.source import MinibatchSource
 from sweephand.train.checkpoint.read_state import (
     decode,
