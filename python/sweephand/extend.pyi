@@ -75,11 +75,8 @@ from sweephand.deserializers.units.payloads import make_payload as make_payload
 from sweephand.deserializers.units.records import ArrayHead as ArrayHead
 from sweephand.deserializers.units.records import FoundRecords as FoundRecords
 from sweephand.deserializers.units.records import Gather as Gather
-from sweephand.deserializers.units.records import PlacedDeserializer as PlacedDeserializer
 from sweephand.deserializers.units.records import Places as Places
 from sweephand.deserializers.units.records import RecordDeserializer as RecordDeserializer
-from sweephand.deserializers.units.records import add_placed as add_placed
-from sweephand.deserializers.units.records import add_units as add_units
 from sweephand.deserializers.units.records import gatherer as gatherer
 from sweephand.deserializers.units.records import pass_heads as pass_heads
 from sweephand.deserializers.units.row_table import RowIds as RowIds
@@ -125,7 +122,6 @@ from sweephand.files.local import refuse_irregular as refuse_irregular
 from sweephand.files.local import stat_file as stat_file
 from sweephand.files.paths import AnyPath as AnyPath
 from sweephand.files.paths import as_path as as_path
-from sweephand.files.paths import bytes_at as bytes_at
 from sweephand.files.paths import folders_at as folders_at
 from sweephand.files.paths import folders_like as folders_like
 from sweephand.files.paths import head_of as head_of

@@ -122,7 +122,7 @@ class RunDeserializer(IndexedDeserializer):
             or name not in found.kinds
             or (found.kinds[name].is_ragged and name not in found.lengths)
         ]
-        units = scan.facts["units"] = [0]
+        units = [0]
         lengths: dict[str, list[NDArray[np.integer]]] = {name: [] for name in unread}
         for part, num_bytes, columns in self._read_all(file, found, unread, scan):
             units.append(part.end)
@@ -136,6 +136,8 @@ class RunDeserializer(IndexedDeserializer):
                 if name not in found.kinds and columns[at].num_samples:
                     scan.kinds[name] = SampleType.of(columns[at])
             advance(file.size * len(part) // int(found.borders[-1]))
+        if len(units) <= units[-1]:  # else each is a row
+            scan.facts["units"] = units
         for name in self.definitions:
             if name not in scan.kinds or scan.kinds[name].is_ragged:
                 scan.lengths[name] = lengths[name] if name in lengths else [found.lengths[name]]
@@ -143,10 +145,9 @@ class RunDeserializer(IndexedDeserializer):
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read the rows of units."""
-        units, streams = facts["units"], list(self.definitions)
-        return self.read_rows(
-            RowRun(file, facts, units[begin], units[end], streams, self.kinds)
-        )
+        if units := facts.get("units"):
+            begin, end = units[begin], units[end]
+        return self.read_rows(RowRun(file, facts, begin, end, [*self.definitions], self.kinds))
 
     def _read_all(
         self, file: SourceFile, found: KnownRows, unread: Sequence[str], scan: UnitScan

@@ -126,7 +126,11 @@ class ArrayRecordDeserializer(RunDeserializer):
             count, group = len(stored), stored.per_group
         except DataError as error:  # its content cannot be found
             return KnownRows([0], faults=[(error, None)])
-        return KnownRows([*range(0, count, group), count], file.size * group / max(1, count))
+        try:
+            group_bytes = sum(map(len, stored.read(range(min(group, count)))))
+        except DataError:  # which is found again
+            group_bytes = file.size * group // max(1, count)
+        return KnownRows([*range(0, count, group), count], float(group_bytes))
 
     def read_rows(self, run: RowRun) -> Columns:
         """Read records."""

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,9 @@ Offsets = str | Mapping[str, str]
 
 Places = NDArray[np.int64]
 """Byte where a piece begins, and its size in bytes; shape (pieces, 2)."""
+
+StoredArray = Any
+"""An array of h5py or zarr: its shape, dtype and chunks, and slices of its first axis."""
 
 TEXT = SampleType("bytes")
 _LARGEST = 8  # bytes of a number
@@ -381,25 +384,6 @@ def _as_begins(values: NDArray[Any], path: str) -> NDArray[np.int64]:
             f"got {values.dtype} of shape {values.shape}"
         )
     return np.ascontiguousarray(values, np.int64)
-
-
-class StoredArray(Protocol):
-    """An array that is read by slices of its first axis, as h5py and zarr have them."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its extents."""
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the values that are read."""
-
-    @property
-    def chunks(self) -> Sequence[int] | None:
-        """The extents of its chunks; None if it has none."""
-
-    def __getitem__(self, rows: slice) -> Any:
-        """Return a selection of the rows."""
 
 
 def element_of(dtype: np.dtype[Any]) -> SampleType:

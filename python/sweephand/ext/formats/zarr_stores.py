@@ -203,7 +203,7 @@ class _Group(ArrayGroup):
         codecs = (getattr(coded, "compressor", None), *(getattr(coded, "filters", None) or ()))
         if any(getattr(one, "codec_id", None) == "pickle" for one in codecs):
             raise ValueError("it holds pickled objects, which are never loaded")
-        return found  # type: ignore[no-any-return]
+        return found
 
     def walk(self) -> Iterator[tuple[str, StoredArray]]:
         """Iterate over the arrays, by name."""
