@@ -71,15 +71,6 @@ def test_shards_whose_types_differ_are_named(form: Any, tmp_path: Path) -> None:
     assert str(tmp_path / "a") in caught.value.reason
 
 
-def test_a_value_that_does_not_fit_the_dtype_is_an_error(form: Any, tmp_path: Path) -> None:
-    write, make = form
-    write(tmp_path / "a", 300)
-    streams = sh.StreamDefs(x=sh.StreamDef(dtype="uint8"))
-    with pytest.raises(sh.DataError, match="does not fit the dtype") as caught:
-        sh.MinibatchSource(make(str(tmp_path / "a"), streams)).next_minibatch(1)
-    assert caught.value.stream == "x"
-
-
 def test_text_cannot_become_numbers(form: Any, tmp_path: Path) -> None:
     write, make = form
     write(tmp_path / "a", "7")

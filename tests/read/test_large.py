@@ -109,7 +109,7 @@ def test_lines_of_ctf_beyond_4_gib_are_read_and_damage_is_placed(
     def index_the_end(file: Any, form: Any, max_errors: int) -> Any:
         start = _core.formats.ctf_start(file, form)
         index = _core.formats.CtfIndex(max_errors)
-        part = _core.formats.ctf(file, form, start, FAR, file.tag.size, max_errors)
+        part = _core.formats.ctf_index(file, form, start, FAR, file.tag.size, max_errors)
         index.append(part, start)
         return start, index
 

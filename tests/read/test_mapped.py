@@ -34,15 +34,6 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(npy, "MANY_SEQUENCES", 0)
 
 
-def tokens(deserializer: sh.Deserializer) -> dict[str, list[int]]:
-    with sh.MinibatchSource(deserializer, max_sweeps=1, num_lanes=3) as source:
-        return {
-            name: one.tolist()
-            for batch in source.minibatches(20)
-            for name, one in zip(batch.ids, batch["tokens"].as_sequences(), strict=True)
-        }
-
-
 def raw_tokens(folder: Path) -> sh.Deserializer:
     np.arange(NUMBERS, dtype=np.uint16).tofile(folder / "a.bin")
     return sh.RawTokensDeserializer(folder / "a.bin", "uint16", 10, sh.StreamDefs(x=FIELD))
@@ -359,21 +350,6 @@ def assert_whole(sequences: list[np.ndarray]) -> None:
 
 def column_of(values: Path, offsets: Path) -> npy.FileColumn:
     return npy.open_column("x", (values, offsets), sh.StreamDef())
-
-
-@pytest.mark.parametrize("window", [{}, {"randomization_window_in_chunks": 4}], ids=repr)
-def test_what_is_mapped_is_served_as_what_is_copied(
-    offsets: Path, window: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    served = []
-    for most in (0, 10**6):
-        monkeypatch.setattr(npy, "MANY_SEQUENCES", most)
-        column = column_of(offsets.with_name("x.npy"), offsets).column
-        assert (column.mapped_offsets is not None) == (most == 0)
-        with sh.MinibatchSource(corpus_of(offsets, 100), **window, max_sweeps=2) as source:
-            batches = [(mb.ids, mb["x"].values.tolist()) for mb in source.minibatches(100)]
-            served.append((batches, source.get_checkpoint_state()))
-    assert served[0] == served[1]
 
 
 def as_other_type(offsets: Path) -> None:

@@ -54,12 +54,6 @@ def tokens(deserializer: sh.Deserializer, **options: Any) -> list[list[int]]:
         ]
 
 
-@pytest.mark.parametrize("make", OPEN, ids=lambda make: make.__name__)
-def test_objects_are_served_as_files_are(make: Any, store: Any, tmp_path: Path) -> None:
-    url = upload(store, make, tmp_path / "data")
-    assert tokens(OPEN[make](url)) == [one.tolist() for one in corpus_for(make).tokens]
-
-
 @pytest.mark.parametrize(
     "make", [ctf, jsonl, tfrecords, webdataset], ids=lambda make: make.__name__
 )

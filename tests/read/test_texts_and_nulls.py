@@ -67,23 +67,6 @@ def mapped(values: Any, **options: Any) -> sh.Deserializer:
     )
 
 
-@pytest.mark.parametrize("form", HOLD_TEXTS)
-def test_texts_are_delivered_as_bytes_whatever_holds_them(form: str) -> None:
-    texts = HOLD_TEXTS[form]()
-    singles = [[one] for one in TEXTS]
-    assert served(sh.ArrayDeserializer({"x": texts})) == (singles, [])
-    assert served(Chunk(texts)) == (singles, [])
-    assert served(sh.MapDeserializer([{"x": one} for one in texts])) == (singles, [])
-    assert served(mapped(texts)) == (singles, [])
-    ragged = [texts[:3], texts[3:]]
-    wanted = [TEXTS[:3], TEXTS[3:]]
-    assert served(sh.ArrayDeserializer({"x": ragged})) == (wanted, [])
-    assert served(sh.ArrayDeserializer({"x": (texts, [0, 3, 4])})) == (wanted, [])
-    assert served(Chunk(ragged)) == (wanted, [])
-    assert served(sh.MapDeserializer([{"x": one} for one in ragged])) == (wanted, [])
-    assert served(mapped(ragged, size="measured")) == (wanted, [])
-
-
 @pytest.mark.parametrize("form", ["str", "bytes", "other byte order"])
 def test_several_texts_are_no_sample(form: str) -> None:
     texts = HOLD_TEXTS[form]().reshape(2, 2)

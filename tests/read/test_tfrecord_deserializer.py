@@ -14,7 +14,6 @@ from tests.read.tfrecord_core import find_offsets
 
 import sweephand as sh
 from sweephand.corpus import chunks
-from sweephand.deserializers import tfrecord_files
 from sweephand.files import inflate
 from sweephand.files.inflate import InflatedFile
 from sweephand.files.local import stat_file
@@ -157,33 +156,6 @@ def test_any_range_of_compressed_content_is_read(
     for begin, size in [(90_000, 20_000), (0, 10), *random.integers(0, 50_000, (50, 2))]:
         assert file.read(int(begin), int(size)).tobytes() == content[begin : begin + size]
     assert 2 <= len(file._places) <= 8
-
-
-@pytest.mark.parametrize("compression", [None, "gzip"])
-def test_shuffled_chunks_of_large_records_are_read(
-    path: Path, monkeypatch: pytest.MonkeyPatch, compression: Any
-) -> None:
-    monkeypatch.setattr(tfrecord_files, "UNIT_BYTES", 4096)
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 8192)
-    monkeypatch.setattr(inflate, "_READ_BYTES", 2000)
-    random = np.random.default_rng(0)
-    examples = [
-        {"tokens": [n], "image": random.bytes(int(random.integers(0, 20_000)))}
-        for n in range(60)
-    ]
-    sh.tfrecord.write(path, examples, compression=compression)
-    streams = sh.StreamDefs(tokens=sh.StreamDef(), image=sh.StreamDef())
-    corpus = sh.TFRecordDeserializer(path, streams)
-    with sh.MinibatchSource(
-        corpus, randomization_window_in_chunks=4, num_lanes=2, max_sweeps=2
-    ) as source:
-        found = [
-            (n, image)
-            for batch in source.minibatches(7)
-            for n, image in zip(batch["tokens"].values, batch["image"].values, strict=True)
-        ]
-    assert len(found) == 120
-    assert all(image == examples[n]["image"] for n, image in found)
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 8 << 20])

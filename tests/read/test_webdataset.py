@@ -150,27 +150,6 @@ def test_ids_may_be_the_keys(tmp_path: Path) -> None:
         assert source.find("4/x") == 4
 
 
-@pytest.mark.parametrize("window", [{}, {"randomization_window_in_chunks": 4}])
-def test_members_are_read_in_place_and_in_chunks(
-    window: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sweephand.corpus.chunks.CHUNK_BYTES", 3000)
-    path = tmp_path / "a.tar"
-    contents = [bytes([n]) * (n * 37 % 900) for n in range(50)]
-    members = [
-        one
-        for n, content in enumerate(contents)
-        for one in ((f"{n:03}.bin", content), (f"{n:03}.cls", b"%d" % n))
-        if n % 7 or one[0].endswith("cls")
-    ]
-    write_tar(path, members)
-    found = rows(open_tar(path, "bin", "cls"), randomize=True, **window)
-    assert sorted(row["cls"][0] for row in found) == list(range(50))
-    for row in found:
-        (n,) = row["cls"]
-        assert row["bin"] == ([contents[n]] if n % 7 else [])
-
-
 def told(path: Path, *fields: str) -> sh.DataError:
     with pytest.raises(sh.DataError) as caught:
         rows(open_tar(path, *fields, index=None))

@@ -148,22 +148,6 @@ def test_episodes_are_cut_into_windows_without_decoding(
         assert (picture[0] == frames_of(made, TOP, episode)[at]).all()
 
 
-def test_streams_are_chosen_and_renamed(made: Made) -> None:
-    defs = sh.StreamDefs(
-        top=sh.StreamDef(field=TOP), state=sh.StreamDef(field="observation.state")
-    )
-    corpus = sh.LeRobotDeserializer(made.folder, defs, index=None)
-    assert corpus.cameras == [TOP, WRIST]
-    assert corpus.fps == 25
-    minibatch = whole(corpus)
-    assert set(minibatch) == {"top", "state"}
-    assert (minibatch["state"].as_sequences()[5] == made.states[5]).all()
-    videos_alone = whole(sh.LeRobotDeserializer(made.folder, [WRIST]))
-    assert videos_alone.num_samples == len(LENGTHS)
-    with pytest.raises(sh.DataError, match="no field 'velocity', there are: action"):
-        whole(sh.LeRobotDeserializer(made.folder, ["velocity"]))
-
-
 def edit_info(made: Made, **changes: Any) -> None:
     path = made.folder / "meta/info.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
