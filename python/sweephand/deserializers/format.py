@@ -59,25 +59,7 @@ Described = TypeVar("Described", bound=SelfDescribed)
 
 @dataclass(frozen=True)
 class Wanted:
-    """Facts about a corpus that its user gives and its files lack.
-
-    Attributes
-    ----------
-    streams : StreamDefs, dict of StreamDef or list of str, optional
-        The streams; by default those of the first file.
-    size_stream : str, optional
-        The stream whose samples are a sequence's size.
-    chunk_size : int, optional
-        Sequences in a chunk of arrays.
-    dtype : str, optional
-        Of bare numbers.
-    sequence_length : int, optional
-        Of bare numbers, and of an array of tokens.
-    end_of_document : int, optional
-        The token that ends every document of them.
-    index : {"auto", "cache", None}
-        Where an index is kept.
-    """
+    """Options of `sh.open`: facts that a user gives and files lack."""
 
     streams: StreamsLike | None = None
     size_stream: str | None = None

@@ -287,24 +287,9 @@ def is_jsonl(look: Look) -> bool:
 class JsonField:
     """One field of many rows, and the types of the values seen.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Of one sample.
-    wanted : dtype-like, optional
-        What will be delivered: integers admit no floats, and floats make integers floats.
-    dtype : str, optional
-        What a scan found: the name of a dtype, or "object" for text.
-    is_object : bool
-        Values are objects.
-
-    Attributes
-    ----------
-    dtype : numpy.dtype or None
-        bool, int64 or float64, whichever holds all values; object for text and objects; None
-        before the first value.
-    is_object : bool
-        Values are objects: as it is wanted, or as the first value that is no empty list shows.
+    `dtype` is bool, int64 or float64, whichever holds all values, object for texts and objects,
+    and None before the first value; `wanted` is what will be delivered: integers admit no
+    floats, and floats make integers floats.
     """
 
     def __init__(

@@ -240,18 +240,7 @@ class MapDataset(Protocol):
 
 
 class MapItems:
-    """Items got one call at a time, whichever thread asks, of whichever source.
-
-    Attributes
-    ----------
-    count : int
-    first : dict
-        The samples of item 0.
-    sequence_streams : frozenset of str
-        Streams that are not one sample in item 0.
-    call_lock : CallLock
-        Whose call it is.
-    """
+    """Items got one call at a time, whichever thread asks, of whichever source."""
 
     def __init__(self, dataset: MapDataset, streams: StreamsLike | None, name: str) -> None:
         self._dataset = dataset

@@ -45,16 +45,6 @@ _FLOATS = {6: "float64", 7: "float32"}
 
 
 @dataclass(frozen=True)
-class MegatronUnits:
-    """Sequences that are served: those of the index, or its documents."""
-
-    lengths: NDArray[np.int64]  # tokens of each
-    is_served: NDArray[np.bool_]  # false for those that are damaged or empty
-    # the sequences of the index that those which are served are made of
-    sequences: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
 class MegatronIndex:
     """Content of the index, checked to be possible."""
 
@@ -80,11 +70,14 @@ class MegatronIndex:
             and np.array_equal(self.offsets[1:], ends[:-1])
         )
 
-    def units(self, unit: str, ledger: Ledger) -> MegatronUnits:
-        """Return the sequences, or the documents; those without tokens go into the ledger."""
+    def serve(
+        self, unit: str, ledger: Ledger
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
+        """Return the tokens of each sequence or document, which are served, and their pieces.
+
+        Those without tokens go into the ledger. A piece is its offset and size in bytes.
+        """
         lengths, is_good = self.lengths, self.is_good
-        if unit == "sequence" and lengths.size and lengths.min() > 0 and is_good.all():
-            return MegatronUnits(lengths, is_good, is_good)
         if unit == "document":
             starts = offsets_of(np.where(is_good, lengths, 0))
             bad = offsets_of((~is_good).astype(np.int64))
@@ -92,18 +85,15 @@ class MegatronIndex:
         is_served = is_good & (lengths > 0)
         for number in np.flatnonzero(is_good & ~is_served).tolist():
             ledger.add(DataError(f"the {unit} has no tokens", self.path, sequence=number))
-        sequences = is_served
+        is_used = is_served
         if unit == "document":
-            sequences = np.repeat(is_served, np.diff(self.bounds))
-        return MegatronUnits(lengths, is_served, sequences)
-
-    def pieces(self, sequences: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return offset and size in bytes of the pieces of sequences, shape (pieces, 2)."""
-        begins = self.offsets[sequences]
-        ends = begins + self.lengths[sequences] * self.dtype.itemsize
+            is_used = np.repeat(is_served, np.diff(self.bounds))
+        begins = self.offsets[is_used]
+        ends = begins + self.lengths[is_used] * self.dtype.itemsize
         first = np.flatnonzero(np.append(True, begins[1:] != ends[:-1])[: len(begins)])
         last = np.append(first[1:], len(begins))[: len(first)] - 1
-        return np.stack([begins[first], ends[last] - begins[first]], axis=1)
+        pieces = np.stack([begins[first], ends[last] - begins[first]], axis=1)
+        return np.where(is_served, lengths, 0), is_served, pieces
 
 
 def read_index(
@@ -194,22 +184,18 @@ def _read_sections(
 
 
 def _check_bounds(bounds: NDArray[np.signedinteger], num_sequences: int, path: str) -> None:
-    begin = _HEADER + 12 * num_sequences
-    if not bounds.size or bounds[0] != 0:
-        raise DataError("the first document bound must be 0", path, begin)
-    falls = np.flatnonzero(bounds[1:] < bounds[:-1])
-    if falls.size:
+    """Refuse bounds that do not ascend from 0 to the number of sequences."""
+    is_wrong = np.diff(bounds, prepend=0) < 0
+    is_wrong[:1] |= bounds[:1] != 0
+    is_wrong[-1:] |= bounds[-1:] != num_sequences
+    if not bounds.size or is_wrong.any():
+        at = int(is_wrong.argmax()) if bounds.size else 0
+        found = f"bound {at} is {bounds[at]}" if bounds.size else "there is none"
         raise DataError(
-            f"document bound {falls[0] + 1} is below the one before it",
+            f"the document bounds do not ascend from 0 to the number of sequences, "
+            f"{num_sequences}: {found}",
             path,
-            begin + 8 * (int(falls[0]) + 1),
-        )
-    if bounds[-1] != num_sequences:
-        raise DataError(
-            f"the last document bound is {bounds[-1]}, not the number of sequences, "
-            f"{num_sequences}",
-            path,
-            begin + 8 * (bounds.size - 1),
+            _HEADER + 12 * num_sequences + 8 * at,
         )
 
 
@@ -323,14 +309,10 @@ class MegatronDeserializer(Deserializer):
                     f"{indexes[0].path}; all files of a corpus must agree",
                     index.path,
                 )
-        units = [index.units(self._unit, ledger) for index in indexes]
-        pieces = [
-            np.insert(index.pieces(unit.sequences), 0, number, axis=1)
-            for number, (index, unit) in enumerate(zip(indexes, units, strict=True))
-        ]
-        is_served = np.concatenate([unit.is_served for unit in units])
-        lengths = np.where(is_served, np.concatenate([unit.lengths for unit in units]), 0)
-        starts = offsets_of([len(unit.lengths) for unit in units])
+        served = [index.serve(self._unit, ledger) for index in indexes]
+        lengths, is_served = (np.concatenate([one[at] for one in served]) for at in (0, 1))
+        pieces = [np.insert(one[2], 0, number, axis=1) for number, one in enumerate(served)]
+        starts = offsets_of([len(one[0]) for one in served])
         return open_tokens(
             self._streams,
             ShardIds([file.name for file in self.files], starts.tolist()),

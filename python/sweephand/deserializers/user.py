@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -263,24 +263,6 @@ def _blank(info: StreamInfo, num_sequences: int) -> ColumnData:
     )
 
 
-class ChunkMaker(Protocol):
-    """The methods of a `UserDeserializer` that make chunks, called one at a time."""
-
-    thread_safe: bool
-
-    def stream_infos(self) -> object:
-        """Return the streams of every chunk."""
-
-    def sequence_lengths(self, chunk_id: int) -> object:
-        """Return the sizes of a chunk's sequences, or None."""
-
-    def sequence_lengths_of(self, chunk_ids: NDArray[np.int64]) -> object:
-        """Return the sizes of the sequences of each chunk, or None."""
-
-    def get_chunk(self, chunk_id: int) -> object:
-        """Return a chunk's data by stream."""
-
-
 @dataclass(frozen=True)
 class ChunkData:
     """A chunk as columns, and the size of each of its sequences, int64."""
@@ -303,7 +285,7 @@ class _Call:
 class UserChunks:
     """The chunks of one object."""
 
-    def __init__(self, user: ChunkMaker) -> None:
+    def __init__(self, user: UserDeserializer) -> None:
         self._user = user
         self.name = type(user).__name__
         self.call_lock = CallLock(several=True) if user.thread_safe else call_lock_of(user)
