@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.loans.test_loans import sequences, source
-from tests.torch.launch import ROOT, launch
+from tests.torch.launch import launch
 
 import sweephand as sh
 
@@ -77,35 +75,3 @@ def test_a_desk_in_an_actor_bears_calls_that_come_twice(
 ) -> None:
     monkeypatch.setattr(sys.modules[sh.ray.__name__], "_ray", FakeRay())
     go_through(sh.ray.LoanDesk(make_source, copies=2, num_cpus=0))
-
-
-@pytest.mark.skipif(
-    not os.environ.get("SWEEPHAND_FRAMEWORKS"),
-    reason="set SWEEPHAND_FRAMEWORKS=1, with the extra `ray`",
-)
-@pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_a_desk_of_ray_lends_to_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    ray = pytest.importorskip("ray")
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    paths = f"{ROOT}:{Path(sh.__file__).parents[1]}"
-    ray.init(
-        num_cpus=2,
-        object_store_memory=80 * 2**20,
-        include_dashboard=False,
-        log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}},
-    )
-    try:
-        go_through(sh.ray.LoanDesk(make_source, copies=2, num_cpus=0))
-        desk = sh.ray.LoanDesk(make_source, copies=2, num_cpus=0)
-
-        def generate(desk: sh.ray.LoanDesk) -> int:
-            trained = 0
-            while not desk.is_finished:
-                trained += len(desk.done(desk.take(2).tickets))
-            return trained
-
-        task: Callable[..., Any] = ray.remote(generate).remote
-        assert sum(ray.get([task(desk) for _ in range(2)])) == 40
-    finally:
-        ray.shutdown()

@@ -158,8 +158,7 @@ class Desk:
         heapq.heapify(self._waiting)
         self._follow(supply)
 
-    def follow_events(self) -> None:
-        """Go on by the events of the source, to which some were added."""
+    def _follow_events(self) -> None:
         with self._held():
             self._follow(Supply(self._source.cursor, self.position, self._copies))
 
@@ -209,7 +208,7 @@ class Desk:
             try:
                 batch, contents, kept = supply.read([plan for _, plan, _ in chosen])
             except BaseException:
-                self._close(tickets, "ignore", self._undo)
+                self._close(tickets, "ignore", partial(self._wait, state=EXPIRED))
                 raise
             if len(kept) < len(chosen):
                 self.drop(np.delete(tickets, kept, axis=0), "damaged", "ignore")
@@ -220,16 +219,10 @@ class Desk:
         """Lend sequences: those that wait first, then new ones."""
         while True:
             chosen: list[tuple[Lent, _core.compose.Plan, list[int]]] = []
-            while len(chosen) < n:
-                waits = self._first_waiting()
-                found = (
-                    self._peek() if waits is None else (waits, self._supply.at(waits.time)[1])
-                )
-                if found is None:
-                    break
+            while len(chosen) < n and (found := self._first()):
                 if chosen and not self._supply.go_together(chosen[0][0], found[0]):
                     break
-                if waits is None:
+                if found is self._next:
                     self._next = None
                     self._open[found[0].first_ticket] = found[0]
                 chosen.append((*found, self._lend(found[0])))
@@ -252,17 +245,13 @@ class Desk:
     def _ticket(self, lent: Lent, copy: int) -> int:
         return self._desk << _DESK_SHIFT | lent.first_ticket + copy
 
-    def _undo(self, lent: Lent, copy: int) -> None:
-        self._wait(lent, copy, EXPIRED)
-        self._count(lent, "served", -1)
-
-    def _first_waiting(self) -> Lent | None:
+    def _first(self) -> tuple[Lent, _core.compose.Plan] | None:
         while self._waiting:
             lent = self._open.get(self._waiting[0][1])
             if lent is not None and lent.is_waiting:
-                return lent
+                return lent, self._supply.at(lent.time)[1]
             heapq.heappop(self._waiting)
-        return None
+        return self._peek()
 
     def _peek(self) -> tuple[Lent, _core.compose.Plan] | None:
         """Return the next new sequence that is not banned; the position is there."""
@@ -329,12 +318,8 @@ class Desk:
         LoanError
             As `done`.
         """
-
-        def close(lent: Lent, copy: int) -> None:
-            self._wait(lent, copy, GIVEN_BACK)
-            self._count(lent, "given_back")
-
-        self._close(tickets, repeated, close, is_back=True)
+        close = partial(self._wait, state=GIVEN_BACK)
+        self._close(tickets, repeated, close, also_before=GIVEN_BACK)
 
     def drop(self, tickets: ArrayLike, reason: str, repeated: Repeated = "error") -> None:
         """End loans whose sequences are never trained in this sweep, all of them or none.
@@ -377,7 +362,6 @@ class Desk:
                 for copy, since in enumerate(lent.copies):
                     if 0 <= since <= latest:
                         self._wait(lent, copy, EXPIRED)
-                        self._count(lent, "expired")
                         expired.append(self._ticket(lent, copy))
         return np.array(expired, np.int64)
 
@@ -392,8 +376,7 @@ class Desk:
         tickets: ArrayLike,
         repeated: Repeated,
         close: Callable[[Lent, int], None],
-        *,
-        is_back: bool = False,
+        also_before: int = ENDED,
     ) -> NDArray[np.int64]:
         check_choice("repeated", repeated, "error", "ignore")
         given = np.asarray(tickets)
@@ -403,15 +386,14 @@ class Desk:
         with self._held():
             for ticket in given[given != _NOT_LENT].tolist():
                 lent, copy = self._find(ticket)
-                if lent is None or lent.copies[copy] == ENDED or ticket in found:
-                    if repeated == "error":
-                        self._refuse(ticket, "has ended: it is trained or dropped")
-                elif lent.copies[copy] == GIVEN_BACK:
-                    if is_back and repeated == "ignore":
-                        continue
+                state = ENDED if lent is None or ticket in found else lent.copies[copy]
+                if repeated == "ignore" and state in (ENDED, also_before):
+                    continue
+                if lent is None or state == ENDED:
+                    self._refuse(ticket, "has ended: it is trained or dropped")
+                if state == GIVEN_BACK:
                     self._refuse(ticket, "was given back: it can be taken again")
-                else:
-                    found[ticket] = lent, copy
+                found[ticket] = lent, copy
             for lent, copy in found.values():
                 close(lent, copy)
         return np.array(list(found), np.int64)
@@ -439,6 +421,7 @@ class Desk:
     def _wait(self, lent: Lent, copy: int, state: int) -> None:
         lent.copies[copy] = state
         heapq.heappush(self._waiting, (lent.time, lent.first_ticket))
+        self._count(lent, "expired" if state == EXPIRED else "given_back")
 
     def _end(self, lent: Lent, copy: int, kind: str) -> None:
         lent.copies[copy] = ENDED
@@ -519,15 +502,22 @@ class Desk:
                 )
             times = np.cumsum(_unpacked(state["times"])).tolist()
             states = _unpacked(state["states"]).reshape(len(times), self._copies)
-            if not np.isin(states, [EXPIRED, GIVEN_BACK, ENDED]).all():
-                raise ValueError("a copy is neither waiting nor ended")
+            is_known = np.isin(states, [EXPIRED, GIVEN_BACK, ENDED]).all()
+            if not is_known or (states == ENDED).all(axis=1).any():
+                raise ValueError("what is out has no copies that wait")
             counts = Counter(
                 {(str(corpus), int(length), str(kind)): int(number)
                  for corpus, length, kind, number in state["counts"]}
             )  # fmt: skip
             desk = check_int("desk", state["desk"], 1, 2**15)
-            time = self._place.restore(self._source, state["source"])
-            supply = Supply(self._source.cursor, time, self._copies)
+            cursor = self._source.cursor
+            cursor.elsewhere = None  # else the source moves by its desk alone
+            try:
+                self._source.restore_from_checkpoint(state["source"])
+                time = cursor.time
+            finally:
+                cursor.elsewhere = self._place
+            supply = Supply(cursor, time, self._copies)
             lent = [supply.at(one)[0] for one in times]
             for one, copies in zip(lent, states.tolist(), strict=True):
                 one.copies = copies
@@ -545,8 +535,6 @@ class _Lending:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._is_restoring = False
-        self._restored = 0
 
     def position(self) -> Position:
         """Return where the desk is."""
@@ -559,23 +547,12 @@ class _Lending:
         )
 
     def move(self, position: Position) -> None:
-        """Note where a state of the desk goes; refuse all other moves."""
-        if not self._is_restoring:
-            raise RuntimeError("the source lends by its desk: desk.load_state_dict moves both")
-        self._restored = position.time
+        """Refuse: a desk knows what is out before its position."""
+        raise RuntimeError("the source lends by its desk: desk.load_state_dict moves both")
 
     def change(self) -> None:
         """Go on by events that were added."""
-        self._desk.follow_events()
-
-    def restore(self, source: MinibatchSource, state: Mapping[str, Any]) -> int:
-        """Return the time of a state of the source, once it has accepted it."""
-        self._is_restoring = True
-        try:
-            source.restore_from_checkpoint(state)
-        finally:
-            self._is_restoring = False
-        return self._restored
+        self._desk._follow_events()
 
 
 def _key(lent: Lent, kind: str) -> tuple[str, int, str]:
