@@ -78,7 +78,7 @@ KINDS: dict[str, Callable[[], sh.MinibatchSource]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_copy_is_trained_once_in_whatever_order_loans_end(kind: str) -> None:
-    count = 90_000 if extent.exhaustive else 250
+    count = 90_000 if extent.exhaustive else 200
     with KINDS[kind]() as served, KINDS[kind]() as plain:
         line = Line.of(plain)
         for seed in range(count):
