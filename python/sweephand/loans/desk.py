@@ -160,7 +160,7 @@ class Desk:
 
     def _follow_events(self) -> None:
         with self._held():
-            self._follow(Supply(self._source.cursor, self.position, self._copies))
+            self._follow(Supply(self._source.cursor, self._time, self._copies))
 
     def _follow(self, supply: Supply) -> None:
         self._supply = supply
@@ -172,6 +172,11 @@ class Desk:
     @property
     def position(self) -> int:
         """Nominal time of the first sequence that was not served yet."""
+        with self._held():
+            return self._time
+
+    @property
+    def _time(self) -> int:
         return self._next[0].time if self._next else self._supply.time
 
     @contextmanager
@@ -237,7 +242,7 @@ class Desk:
         tickets = [_NOT_LENT] * self._copies
         for copy, state in enumerate(lent.copies):
             if state in (EXPIRED, GIVEN_BACK):
-                lent.copies[copy] = self.position
+                lent.copies[copy] = self._time
                 tickets[copy] = self._ticket(lent, copy)
                 self._count(lent, "served")
         return tickets
@@ -270,7 +275,7 @@ class Desk:
     def _ban(self) -> None:
         """Let the bans hold that the position has reached, for what is not trained."""
         new: set[int] = set()
-        while self._bans and self._bans[-1][0] <= self.position:
+        while self._bans and self._bans[-1][0] <= self._time:
             new.update(self._bans.pop()[1].tolist())
         if not new:
             return
@@ -357,7 +362,7 @@ class Desk:
         check_int("older_than", older_than, 0)
         expired: list[int] = []
         with self._held():
-            latest = self.position - older_than
+            latest = self._time - older_than
             for lent in sorted(self._open.values(), key=lambda one: one.time):
                 for copy, since in enumerate(lent.copies):
                     if 0 <= since <= latest:
@@ -405,7 +410,7 @@ class Desk:
             raise LoanError(f"the ticket {ticket} is of another desk", ticket)
         copy = place % self._copies
         lent = self._open.get(place - copy)
-        if lent is None and not self._supply.comes_before(place, self.position):
+        if lent is None and not self._supply.comes_before(place, self._time):
             self._refuse(ticket, "was not lent yet")
         return lent, copy
 
@@ -444,7 +449,7 @@ class Desk:
             mixture, and ``by_length``, by the power of two that a sequence's length is at most.
         """
         with self._held():
-            counts, position = self._counts.copy(), self.position
+            counts, position = self._counts.copy(), self._time
             for lent in self._open.values():
                 for state in lent.copies:
                     counts[_key(lent, "waiting" if state < 0 else "out")] += state != ENDED

@@ -156,7 +156,8 @@ class LoanDesk(RemoteDesk):
     """A `Desk` in an actor of Ray, for takers on any node.
 
     It pickles, so that tasks and actors take it as an argument. Calls of an actor may come
-    twice where Ray retries them, so tickets that have ended are ignored by default.
+    twice where Ray retries them, so tickets that have ended are ignored by default; what was
+    taken by a call whose answer is lost comes again when it expires.
 
     Parameters
     ----------
