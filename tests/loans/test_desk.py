@@ -251,6 +251,21 @@ def test_no_loan_reaches_over_another_version_of_a_map() -> None:
     assert desk.take(4).minibatch["x"].values.tolist() == [21, 24, 27, 30]
 
 
+def test_other_weights_change_what_comes_and_nothing_that_was_lent() -> None:
+    limits = {"max_sweeps": 2**64 - 1, "max_samples": 200}
+    lender = source(mixed(), **limits)
+    desk = lender.lend()
+    first = desk.take(6)
+    lender.events.weights({"a": 5, "b": 1})
+    second = desk.take(12)
+    with source(mixed(), events=list(lender.events), **limits) as plain:
+        ids = plain.sequence_ids(0, desk.position)
+    assert first.minibatch.ids + second.minibatch.ids == ids
+    for loan in (second, first):
+        desk.give_back(loan.tickets)
+    assert desk.take(18).minibatch.ids == ids
+
+
 def fragile(sequence: Any) -> Any:
     if sequence["x"][0] % 5 == 0:
         raise ValueError("it breaks")
