@@ -181,9 +181,6 @@ class _Lines:
     def __init__(self, file: TextIO) -> None:
         self._file = file
 
-    def update(self, samples: int, text: str) -> None:
-        """Do nothing: every record is a line."""
-
     def write(self, line: str) -> None:
         """Write a line that stays."""
         self._file.write(line + "\n")

@@ -324,9 +324,6 @@ class Summaries(Activity):
     name = "summary"
     is_final = True
 
-    def __init__(self, run: TrainingRun, frequency: Frequency) -> None:
-        super().__init__(run, frequency)
-
     def act(self) -> None:
         """Write a summary, and begin the next."""
         self.done()

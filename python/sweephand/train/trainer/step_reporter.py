@@ -96,11 +96,6 @@ class StepReporter:
             if self._calls(one) and (is_first or one.is_shared):
                 one.restore(states[i] if i < len(states) else {})
 
-    @property
-    def measures_parts(self) -> bool:
-        """True if an observer wants the norms of the gradients of sub-minibatches."""
-        return any(one.part_norms_every for one in self.observers)
-
     def wants_part_norms(self, steps: int) -> bool:
         """Return True if an observer wants those of the step after `steps`."""
         return any(_is_due(one, steps) for one in self.observers)

@@ -139,7 +139,7 @@ class Trainer(ResumableTrainer):
         reporter = StepReporter(_listed(progress_writers), trained)
         check_kind("stateful", stateful, Mapping, optional=True)  # type: ignore[type-abstract]
         super().__init__(trained, reporter, stateful or {})
-        if reporter.measures_parts:
+        if any(one.part_norms_every for one in reporter.observers):
             if self._num_parts * trained.workers.num_partitions < 2:
                 raise ValueError(
                     "norms of gradients are wanted of parts of a minibatch: give "
