@@ -30,6 +30,7 @@ LAYOUTS = [
 OF_THE_WHOLE = {
     *("nominal_time", "position", "next_position", "end_of_sweep", "sweeps_ended"),
     *("global_num_samples", "global_num_sequences", "global_num_label_samples", "ids"),
+    "global_label_weight",
     *("origin", "planned"),  # objects without equality
 }
 
