@@ -9,11 +9,11 @@ namespace sweephand {
 namespace {
 
 // Places by ascending size, those of equal size in the order of the list: a radix sort, in as
-// few passes as digits of 11 bits allow.
+// few passes as digits of 14 bits allow.
 std::vector<std::uint32_t> by_size(std::span<const std::uint32_t> sizes) {
   const std::uint32_t largest = *std::ranges::max_element(sizes);
   const auto width = static_cast<unsigned>(std::bit_width(largest | 1));
-  const unsigned passes = (width + 10) / 11;
+  const unsigned passes = (width + 13) / 14;
   const unsigned bits = (width + passes - 1) / passes;
   const std::uint32_t mask = (1U << bits) - 1;
   std::vector<std::uint32_t> places(sizes.size());
@@ -180,7 +180,40 @@ Rows pack_in_order(std::span<const std::uint32_t> sizes, std::uint32_t row_lengt
 }
 
 Rows pack_longest_first(std::span<const std::uint32_t> sizes, std::uint32_t row_length) {
-  return in_list_order(pack(sizes, row_length, sizes.size(), Opening::kLongest));
+  if (row_length / 4 > sizes.size())
+    return in_list_order(pack(sizes, row_length, sizes.size(), Opening::kLongest));
+  // Rows take sizes; the sequences of a size go to the rows that took it, in their order.
+  std::vector<std::uint32_t> ends(std::size_t{row_length} + 1);
+  for (const std::uint32_t size : sizes) ++ends[size];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<std::uint32_t> next(ends.size());  // of each size, the first that no row took
+  BitTree left(ends.size() + 1);
+  for (std::uint32_t size = 1; size <= row_length; ++size) {
+    next[size] = ends[size - 1];
+    if (next[size] != ends[size]) left.insert(size);
+  }
+  std::vector<std::uint32_t> takers(sizes.size());  // rows, by size
+  Rows rows;
+  std::uint32_t taken = 0;
+  while (taken < sizes.size()) {
+    std::uint32_t room = row_length;
+    const auto row = static_cast<std::uint32_t>(rows.ends.size());
+    for (std::uint32_t size = left.largest_below(room + 1); size != BitTree::kNone;
+         size = left.largest_below(room + 1)) {
+      takers[next[size]++] = row;
+      left.erase(size, next[size] != ends[size]);
+      room -= size;
+      ++taken;
+    }
+    rows.ends.push_back(taken);
+  }
+  std::vector<std::uint32_t> place(rows.ends.size());  // of each row's next member
+  for (std::size_t row = 1; row < place.size(); ++row) place[row] = rows.ends[row - 1];
+  for (std::size_t size = ends.size(); --size > 0;) next[size] = ends[size - 1];
+  rows.members.resize(sizes.size());
+  for (std::uint32_t i = 0; i < sizes.size(); ++i)
+    rows.members[place[takers[next[sizes[i]]++]]++] = i;
+  return rows;
 }
 
 Rows in_list_order(Rows rows) {

@@ -127,7 +127,8 @@ def test_every_long_sequence_is_refused_split_or_dropped_and_counted() -> None:
             assert stats["split_sequences"] == split
             assert stats["dropped_samples"] == (37 if dropped else 0)
             assert stats["split_samples"] == (37 if split else 0)
-            assert out + stats["dropped_samples"] == 54, "tokens in are out or accounted for"
+            assert out == stats["samples_served"]
+            assert out + stats["dropped_samples"] == 54 == stats["samples_in"]
 
 
 def test_dropped_sequences_leave_ids_and_data_of_the_others_alone() -> None:

@@ -79,6 +79,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "workers": arguments.workers,
             "balance": arguments.balance,
             "num_samples": source.num_samples_per_sweep,
+            "dropped_samples": int(source.stats()["dropped_samples"]),
             "num_sequences": source.num_sequences_per_sweep,
             "whole_sweep": bool(steps.samples.sum() == source.num_samples_per_sweep),
             **steps.facts(size),
@@ -150,6 +151,11 @@ def _show(facts: dict[str, Any], screen: Screen) -> None:
         "minibatch": f"{in_count(facts['size'])} samples",
         "steps": f"{steps} {'in a sweep' if facts['whole_sweep'] else '(not a whole sweep)'}",
         "fill": f"{in_percent(facts['fill'])} of the size that was asked for",
+        "samples": (
+            f"{in_count(facts['num_samples'] + facts['dropped_samples'])} in = "
+            f"{in_count(facts['num_samples'])} served + "
+            f"{in_count(facts['dropped_samples'])} dropped, in a sweep"
+        ),
         "order": _order_in_words(facts),
         "chunks open": f"{in_count(facts['open_chunks'])} of {in_count(facts['num_chunks'])}",
         "memory": f"at most about {in_bytes(facts['memory_bound_bytes'])} beside resident data",
