@@ -269,9 +269,9 @@ class Answers:
             ``bytes_assembled``; ``chunks_loaded``, ``chunk_hits``, ``bytes_loaded`` and
             ``bytes_held`` of chunks that are not resident;
             ``fill_ratio``, samples over the cells of dense arrays so far. Per sweep:
-            ``samples_in``, the sum of ``samples_served`` and ``dropped_samples`` of those that
-            are too long for the layout (none is cut off); ``dropped_sequences`` by a join or
-            the layout, and ``split_sequences`` with ``split_samples``. With a
+            ``samples_in``, all that are served or ``dropped_samples`` of those too long for the
+            layout; ``dropped_sequences`` by a join or the layout, and ``split_sequences`` with
+            ``split_samples``. With a
             `NodeCache` also the ranges of objects that this process has found in it and not,
             ``cache_hits`` and ``cache_misses``, with ``cache_bytes_read`` from the disk and
             ``cache_bytes_fetched`` from the store, of these ``cache_bytes_fetched_ahead``

@@ -82,17 +82,13 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
 
 
 def lay_out(
-    corpus: Corpus,
-    layout: Layout,
-    opening: OpenContext,
-    one_each: Collection[str] | None = None,
+    corpus: Corpus, layout: Layout, opening: OpenContext, single: Collection[str] | None = None
 ) -> Corpus:
     """Return a corpus as a layout serves it, with its parts and loss masks.
 
-    Where all sequences have one sample, but others elsewhere may have more, only streams of
-    `one_each` come one per sequence.
+    Where all sequences have one sample, only streams of `single` come one per sequence.
     """
-    whole = _settle_singles(_in_layout(corpus, layout, opening.ledger), layout, one_each)
+    whole = _settle_singles(_in_layout(corpus, layout, opening.ledger), layout, single)
     whole = _with_parts(whole, layout)
     if not layout.cuts_sequences and any(info.is_masked for info in whole.streams):
         from sweephand.maps import with_loss_masks  # brings files
@@ -149,7 +145,7 @@ def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:
 
 
 def _settle_singles(
-    corpus: Corpus, layout: Layout, given: Collection[str] | None = None
+    corpus: Corpus, layout: Layout, single: Collection[str] | None = None
 ) -> Corpus:
     """Return the corpus with `is_single` true of those streams that come one per sequence.
 
@@ -157,8 +153,8 @@ def _settle_singles(
     sequences have one sample, that is every stream. `is_sized` is true of those that have as
     many samples as sequences are long, whatever the other streams hold.
     """
-    fills_rows = corpus.core.common_size == 1 and (layout.has_fixed_width or given is not None)
-    one_each = given or ()
+    is_filling = layout.has_fixed_width or single is not None
+    fills_rows, one_each = is_filling and corpus.core.common_size == 1, single or ()
     is_sole = sum(not info.carried for info in corpus.streams) == 1
 
     def settled(info: StreamInfo) -> StreamInfo:
