@@ -198,16 +198,22 @@ std::vector<uint128> costs_of(const Rows& rows, const LengthPieces& pieces, cons
   return costs;
 }
 
+std::vector<uint128> costs_at(const Numbers& places, const std::vector<uint128>& costs) {
+  std::vector<uint128> some(places.size());
+  std::ranges::transform(places, some.begin(), [&](auto place) { return costs[place]; });
+  return some;
+}
+
 // Worker by worker: the groups are dealt by cost, and each worker's pieces packed alone.
-void pack_groups(WorkerRows& made, const LengthPieces& pieces, const Rows& groups,
-                 const Items& items, const RowRule& rule, const Cost& cost) {
+// Returns the worker of each row.
+Numbers pack_groups(WorkerRows& made, const LengthPieces& pieces, const Rows& groups,
+                    const Items& items, const RowRule& rule, const Cost& cost) {
   const std::uint32_t num_workers = made.rule.num_workers;
   const std::vector<uint128> costs = costs_of(groups, pieces, cost);
   std::vector<Numbers> own(num_workers);
   std::vector<uint128> sums(num_workers);
   for (const auto& [_, alike] : by_marks(marks_of_rows(groups, pieces.marks))) {
-    std::vector<uint128> some(alike.size());
-    std::ranges::transform(alike, some.begin(), [&](auto group) { return costs[group]; });
+    const std::vector<uint128> some = costs_at(alike, costs);
     const Numbers owner = deal_evenly(some, num_workers, some.size(), sums);
     for (std::size_t i = 0; i < some.size(); ++i) {
       const auto members = members_of(groups, alike[i]);
@@ -215,6 +221,7 @@ void pack_groups(WorkerRows& made, const LengthPieces& pieces, const Rows& group
       sums[owner[i]] += some[i];
     }
   }
+  Numbers owners;
   for (std::uint32_t worker = 0; worker < num_workers; ++worker) {
     std::ranges::sort(own[worker]);
     Rows alone;
@@ -222,21 +229,22 @@ void pack_groups(WorkerRows& made, const LengthPieces& pieces, const Rows& group
     const Rows rows = joined(pack(Summed(alone, items).items(), rule), alone);
     for (std::size_t row = 0; row < rows.ends.size(); ++row) {
       append(made.rows, members_of(rows, row));
-      made.owners.push_back(worker);
+      owners.push_back(worker);
     }
   }
+  return owners;
 }
 
 // Opens rows of equal marks until all workers can have as many micro-batches of them.
-void align(WorkerRows& made, const Items& items, bool keeps_order) {
-  const bool is_dealt = !made.owners.empty();
+void align(WorkerRows& made, Numbers& owners, const Items& items, bool keeps_order) {
+  const bool is_dealt = !owners.empty();
   const std::uint32_t sharers = is_dealt ? 1 : made.rule.num_workers;
   Rows rows;
-  Numbers owners;
+  Numbers owners_of_rows;
   for (const auto& [mark, alike] : by_marks(marks_of_rows(made.rows, items.marks))) {
     std::map<std::uint32_t, Rows> owned;
     for (const std::uint32_t row : alike)
-      append(owned[is_dealt ? made.owners[row] : 0], members_of(made.rows, row));
+      append(owned[is_dealt ? owners[row] : 0], members_of(made.rows, row));
     std::uint64_t most = 0;
     for (const auto& [_, own] : owned) most = std::max<std::uint64_t>(most, own.ends.size());
     const std::uint64_t wanted =
@@ -246,12 +254,12 @@ void align(WorkerRows& made, const Items& items, bool keeps_order) {
           opened(own, items.cells, items.marks, mark == 0 ? 0 : wanted, keeps_order);
       for (std::size_t row = 0; row < more.ends.size(); ++row) {
         append(rows, members_of(more, row));
-        if (is_dealt) owners.push_back(owner);
+        if (is_dealt) owners_of_rows.push_back(owner);
       }
     }
   }
   made.rows = std::move(rows);
-  made.owners = std::move(owners);
+  owners = std::move(owners_of_rows);
 }
 
 // The worker of each row.
@@ -266,8 +274,7 @@ Numbers dealt(const WorkerRows& made) {
   }
   std::vector<uint128> loads(num_workers);
   for (const auto& [mark, alike] : by_marks(made.marks)) {
-    std::vector<uint128> costs(alike.size());
-    std::ranges::transform(alike, costs.begin(), [&](auto row) { return made.costs[row]; });
+    const std::vector<uint128> costs = costs_at(alike, made.costs);
     const auto count = static_cast<std::uint32_t>(
         divide_up(costs.size(), std::uint64_t{num_workers} * together));
     Numbers owner;
@@ -314,77 +321,54 @@ Numbers take_leftovers(Rows& rows, const LengthPieces& pieces, const DealRule& d
   return left;
 }
 
-// The rows of equal marks that each worker has.
-struct Alike {
-  bool is_marked = false;
-  std::uint32_t micro_batch_rows = 1;
-  std::vector<Numbers> own;
-
-  std::uint32_t micro_batches_for(std::size_t num_rows) const {
-    return static_cast<std::uint32_t>(divide_up(num_rows, micro_batch_rows));
-  }
-
-  // Marked rows are spread over as many micro-batches as the fullest worker needs.
-  std::uint32_t num_micro_batches(std::size_t worker) const {
-    if (!is_marked) return micro_batches_for(own[worker].size());
-    const std::size_t most = std::ranges::max(own, {}, &Numbers::size).size();
-    return static_cast<std::uint32_t>(
-        std::min<std::size_t>(micro_batches_for(most), own[worker].size()));
-  }
-
-  std::uint32_t num_common() const {
-    std::uint32_t least = is_marked ? num_micro_batches(0) : 0;
-    for (std::size_t worker = 1; is_marked && worker < own.size(); ++worker)
-      least = std::min(least, num_micro_batches(worker));
-    return least;
-  }
-};
-
-std::vector<Alike> alike_of(const WorkerRows& workers) {
-  std::vector<Alike> found;
-  for (const auto& [mark, rows] : by_marks(workers.marks)) {
-    Alike& alike = found.emplace_back(mark != 0, workers.rule.micro_batch_rows,
-                                      std::vector<Numbers>(workers.rule.num_workers));
-    for (const std::uint32_t row : rows) alike.own[workers.owners[row]].push_back(row);
-  }
-  return found;
+// Slots of micro-batches, which cost nearly the same.
+Numbers balanced(const Numbers& rows, std::size_t count, const WorkerRows& made) {
+  Numbers slots = grouped(costs_at(rows, made.costs), static_cast<std::uint32_t>(count),
+                          made.rule.micro_batch_rows);
+  for (std::uint32_t& slot : slots) slot = slot == kNoRow ? kNoRow : rows[slot];
+  return slots;
 }
 
-// Slots of `count` micro-batches.
-Numbers slots_of(const Numbers& rows, std::uint32_t count, bool is_spread,
-                 const WorkerRows& workers) {
-  const std::uint32_t together = workers.rule.micro_batch_rows;
+// Slots of micro-batches in the order of rows, none empty.
+Numbers spread(const Numbers& rows, std::size_t count, const WorkerRows& made) {
   Numbers slots;
-  if (workers.rule.balance) {
-    std::vector<uint128> costs(rows.size());
-    std::ranges::transform(rows, costs.begin(), [&](auto row) { return workers.costs[row]; });
-    slots = grouped(costs, count, together);
-    for (std::uint32_t& slot : slots) slot = slot == kNoRow ? kNoRow : rows[slot];
-    return slots;
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t j = i * rows.size() / count; j < (i + 1) * rows.size() / count; ++j)
+      slots.push_back(rows[j]);
+    slots.resize((i + 1) * made.rule.micro_batch_rows, kNoRow);
   }
-  if (!is_spread) slots = rows;
-  for (std::size_t i = 0; is_spread && i < count; ++i) {
-    slots.insert(slots.end(),
-                 rows.begin() + static_cast<std::ptrdiff_t>(i * rows.size() / count),
-                 rows.begin() + static_cast<std::ptrdiff_t>((i + 1) * rows.size() / count));
-    slots.resize((i + 1) * together, kNoRow);
-  }
-  slots.resize(std::size_t{count} * together, kNoRow);
   return slots;
+}
+
+// Gives rows to workers: those with equal marks in as many micro-batches at each.
+void give(WorkerRows& made, const Numbers& owners) {
+  const std::size_t together = made.rule.micro_batch_rows;
+  made.common.resize(made.rule.num_workers);
+  made.others.resize(made.rule.num_workers);
+  for (const auto& [mark, alike] : by_marks(made.marks)) {
+    std::vector<Numbers> own(made.rule.num_workers);
+    for (const std::uint32_t row : alike) own[owners[row]].push_back(row);
+    const auto [least, most] = std::ranges::minmax(own, {}, &Numbers::size);
+    const std::size_t count =
+        mark == 0 ? 0 : std::min<std::size_t>(least.size(), divide_up(most.size(), together));
+    for (std::size_t worker = 0; worker < own.size(); ++worker) {
+      Numbers& rows = own[worker];
+      const std::size_t num_common = std::min(rows.size(), count * together);
+      made.others[worker].insert(made.others[worker].end(), rows.begin() + num_common,
+                                 rows.end());
+      rows.resize(num_common);
+      const Numbers slots =
+          made.rule.balance ? balanced(rows, count, made) : spread(rows, count, made);
+      made.common[worker].insert(made.common[worker].end(), slots.begin(), slots.end());
+    }
+  }
 }
 
 }  // namespace
 
 std::uint32_t WorkerRows::num_micro_batches() const {
-  std::uint32_t common = 0;
-  Numbers others(rule.num_workers);
-  for (const Alike& alike : alike_of(*this)) {
-    const std::uint32_t own_common = alike.num_common();
-    common += own_common;
-    for (std::size_t worker = 0; worker < others.size(); ++worker)
-      others[worker] += alike.num_micro_batches(worker) - own_common;
-  }
-  return common + std::ranges::max(others);
+  const std::size_t most = std::ranges::max(others, {}, &Numbers::size).size();
+  return static_cast<std::uint32_t>(divide_up(common[0].size() + most, rule.micro_batch_rows));
 }
 
 WorkerRows rows_of_workers(const LengthPieces& pieces, const Together& together,
@@ -398,47 +382,41 @@ WorkerRows rows_of_workers(const LengthPieces& pieces, const Together& together,
   if (together.in_row) summed.emplace(groups, single);
   const Items items = summed ? summed->items() : single;
   WorkerRows made{.rule = dealing};
+  Numbers owners;
   if (!groups.ends.empty() && !summed) {
-    pack_groups(made, pieces, groups, items, rule, cost);
+    owners = pack_groups(made, pieces, groups, items, rule, cost);
   } else {
     made.rows = opened(pack(items, rule), items.cells, {}, wanted, rule.keeps_order);
   }
-  if (!items.marks.empty()) align(made, items, rule.keeps_order);
+  if (!items.marks.empty()) align(made, owners, items, rule.keeps_order);
   if (summed) made.rows = joined(made.rows, groups);
   if (dealing.whole_rows != 0) made.left = take_leftovers(made.rows, pieces, dealing);
   made.costs = costs_of(made.rows, pieces, cost);
   made.marks = marks_of_rows(made.rows, pieces.marks);
-  if (made.owners.empty()) made.owners = dealt(made);
+  give(made, owners.empty() ? dealt(made) : owners);
   return made;
 }
 
 LaidPieces lay(const WorkerRows& workers, std::uint32_t num_micro_batches) {
   const std::uint32_t together = workers.rule.micro_batch_rows;
-  const std::vector<Alike> all = alike_of(workers);
   LaidPieces laid;
   laid.pieces.reserve(workers.rows.members.size());
   laid.ends.reserve(std::size_t{num_micro_batches} * together * workers.rule.num_workers);
   for (std::size_t worker = 0; worker < workers.rule.num_workers; ++worker) {
-    Numbers common;
-    Numbers others;
-    for (const Alike& alike : all) {
-      const auto left = static_cast<std::uint32_t>(num_micro_batches -
-                                                   (common.size() + others.size()) / together);
-      const Numbers slots =
-          slots_of(alike.own[worker], alike.is_marked ? alike.num_micro_batches(worker) : left,
-                   alike.is_marked, workers);
-      const auto border = slots.begin() + std::ptrdiff_t{alike.num_common()} * together;
-      common.insert(common.end(), slots.begin(), border);
-      others.insert(others.end(), border, slots.end());
-    }
-    common.insert(common.end(), others.begin(), others.end());
-    common.resize(std::size_t{num_micro_batches} * together, kNoRow);
-    for (std::size_t slot = 0; slot < common.size(); ++slot) {
+    Numbers slots = workers.common[worker];
+    const Numbers& others = workers.others[worker];
+    const Numbers last =
+        workers.rule.balance
+            ? balanced(others, num_micro_batches - slots.size() / together, workers)
+            : others;
+    slots.insert(slots.end(), last.begin(), last.end());
+    slots.resize(std::size_t{num_micro_batches} * together, kNoRow);
+    for (std::size_t slot = 0; slot < slots.size(); ++slot) {
       if (slot % together == 0) laid.loads.push_back(0);
-      if (common[slot] != kNoRow) {
-        const auto members = members_of(workers.rows, common[slot]);
+      if (slots[slot] != kNoRow) {
+        const auto members = members_of(workers.rows, slots[slot]);
         laid.pieces.insert(laid.pieces.end(), members.begin(), members.end());
-        laid.loads.back() += static_cast<double>(workers.costs[common[slot]]);
+        laid.loads.back() += static_cast<double>(workers.costs[slots[slot]]);
       }
       laid.ends.push_back(static_cast<std::uint32_t>(laid.pieces.size()));
     }

@@ -56,10 +56,12 @@ struct DealRule {
 // Rows of several workers.
 struct WorkerRows {
   Rows rows;
-  std::vector<std::uint32_t> owners;  // of each row
-  std::vector<std::uint32_t> marks;   // of each row, equal ones next to each other, 0 last
-  std::vector<uint128> costs;         // of each row
-  std::vector<std::uint32_t> left;    // pieces that are left over, ascending
+  std::vector<std::uint32_t> marks;  // of each row
+  std::vector<uint128> costs;        // of each row
+  std::vector<std::uint32_t> left;   // pieces that are left over, ascending
+  // Of each worker: slots of micro-batches that are all workers', and the rows that follow.
+  std::vector<std::vector<std::uint32_t>> common;
+  std::vector<std::vector<std::uint32_t>> others;
   DealRule rule;
 
   std::uint32_t num_micro_batches() const;  // that hold the rows of any worker

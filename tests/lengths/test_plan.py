@@ -306,10 +306,10 @@ def test_labels_and_their_weights_are_those_of_all_workers() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"lengths": [3, 0, 2]}, "sequence 1 has a length of 0"),
-        ({"lengths": [3, -1]}, "sequence 1 has a length of -1"),
+        ({"lengths": [3, 0, 2]}, "lengths of sequence 1 is 0"),
+        ({"lengths": [3, -1]}, "lengths of sequence 1 is -1"),
         ({"lengths": [3, 99]}, "the longest is sequence 1 with 99"),
-        ({"num_labels": [1, -2, 3]}, "sequence 1 has -2 labels"),
+        ({"num_labels": [1, -2, 3]}, "num_labels of sequence 1 is -2"),
         ({"label_weight": [1, 2, np.nan]}, "label_weight of sequence 2 is nan"),
         ({"groups": [1, 2]}, r"groups must have shape \(3,\)"),
         ({"multiple_of": 3}, "does not divide rows of 16"),

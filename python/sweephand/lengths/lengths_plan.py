@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,7 @@ def _none() -> NDArray[np.uint32]:
     return np.empty(0, np.uint32)
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """A micro-batch: its pieces in the arrays of a plan, and its shape."""
 
     pieces: slice
@@ -310,17 +309,8 @@ class LengthsPlan:
             If a stream has not the planned lengths, or lacks a sequence: naming its index.
         """
         places = self._places(partition_index, step)
-        if not places:
-            return iter(())
-        counts_masks = self._num_labels is None and _counts_masks(definitions)
-        if counts_masks:
-            held = self._sequences_of(step)
-        else:
-            own = slice(places[0].pieces.start, places[-1].pieces.stop)
-            held = np.unique(self.sequence[own])
-        streams = _Streams(self, data, definitions, held)
-        masked = streams.corpus.core if counts_masks else None
-        return streams.deliver(places, partition_index, step, masked)
+        if places:
+            yield from _deliver(self, data, definitions, places, partition_index, step)
 
     def put_back(
         self, values: Mapping[int, Any], partition_index: int = 0, step: int = 0
@@ -349,13 +339,17 @@ class LengthsPlan:
         return _put_back(self, values, partition_index, step)
 
 
+class _Known(NamedTuple):
+    """What a plan knows of a micro-batch."""
+
+    indices: NDArray[np.int64]
+    cells: NDArray[np.int64]  # that each piece takes
+    num_labels: int | None  # of the step; None: they are counted from masks
+    label_weight: float | None
+
+
 class LengthsMinibatch(Minibatch):
     """A micro-batch of a worker, by a plan of lengths.
-
-    Attributes
-    ----------
-    indices : ndarray of int64
-        The sequences, as the lengths count them, in the order of `ids`.
 
     Examples
     --------
@@ -366,12 +360,14 @@ class LengthsMinibatch(Minibatch):
     (array([0, 1]), False)
     """
 
-    __slots__ = ("_label_weight", "_num_labels", "_slots", "indices")
+    __slots__ = ("_known",)
 
-    indices: NDArray[np.int64]
-    _slots: NDArray[np.int64]  # cells of the pieces
-    _num_labels: int | None  # where the plan knows them
-    _label_weight: float | None
+    _known: _Known
+
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """The sequences, as the lengths count them, in the order of `ids`."""
+        return self._known.indices
 
     @property
     def is_filler(self) -> bool:
@@ -381,16 +377,14 @@ class LengthsMinibatch(Minibatch):
     @property
     def global_num_label_samples(self) -> int:
         """Labels of the step over all workers: the divisor of a sum of losses."""
-        if self._num_labels is not None:
-            return self._num_labels
-        return super().global_num_label_samples
+        known = self._known.num_labels
+        return super().global_num_label_samples if known is None else known
 
     @property
     def global_label_weight(self) -> float:
         """Weight of all labels of the step, over all workers."""
-        if self._label_weight is not None:
-            return self._label_weight
-        return float(self.global_num_label_samples)
+        known = self._known.label_weight
+        return float(self.global_num_label_samples) if known is None else known
 
     @property
     def cu_seqlens_padded(self) -> NDArray[np.int32]:
@@ -398,18 +392,16 @@ class LengthsMinibatch(Minibatch):
 
         They are those of consecutive segments: int32, shape (sequences + 1,).
         """
-        cells = np.r_[0, np.cumsum(self._slots)]
+        cells = np.r_[0, np.cumsum(self._known.cells)]
         return repeat_last(cells, self.layout.cu_seqlens_capacity)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = {name: getattr(self, name) for name in LengthsMinibatch.__slots__}
-        return _remade, (super().__reduce__()[1], own)
+        return _made_with, (super().__reduce__()[1], self._known)
 
 
-def _remade(arguments: tuple[Any, ...], own: Mapping[str, Any]) -> LengthsMinibatch:
+def _made_with(arguments: tuple[Any, ...], known: _Known) -> LengthsMinibatch:
     made = LengthsMinibatch(*arguments)
-    for name, value in own.items():
-        setattr(made, name, value)
+    made._known = known
     return made
 
 
@@ -421,101 +413,85 @@ def _counts_masks(definitions: StreamsLike | None) -> bool:
     )
 
 
-class _Streams:
-    """The corpus of some of the sequences of a plan, and what carries out a plan of it."""
+def _deliver(
+    plan: LengthsPlan,
+    data: Mapping[str, object],
+    definitions: StreamsLike | None,
+    places: Sequence[_Place],
+    partition_index: int,
+    step: int,
+) -> Iterator[LengthsMinibatch]:
+    """Iterate over micro-batches laid out, over a corpus of the sequences that are wanted."""
+    labels, weight = plan._num_labels, plan._label_weight
+    counts_masks = labels is None and _counts_masks(definitions)
+    own = plan.sequence[places[0].pieces.start : places[-1].pieces.stop]
+    held = plan._sequences_of(step) if counts_masks else np.unique(own)
+    # Without sequences one is taken all the same, for the types of the streams.
+    chosen = held if len(held) else _any_there(data)
+    given = {name: _taken(name, one, chosen, len(plan._sizes)) for name, one in data.items()}
+    opening = OpenContext(ledger=Ledger())
+    opened = ArrayDeserializer(given, definitions).open(opening.ledger)
+    one_each = {name for name, one in given.items() if isinstance(one, np.ndarray)}
+    corpus = lay_out(opened, plan.layout, opening, one_each)
+    _check_sizes(corpus.core.sizes(0, len(held)), plan._sizes[held], held)
+    contents = Contents(
+        {info.name: (i, info) for i, info in enumerate(corpus.streams)},
+        plan.layout,
+        GivenIds([str(index) for index in chosen.tolist()]),
+        None,
+        kind_without_stream(corpus.streams, corpus_of(plan._sizes)),
+    )
+    assembler = make_assembler(
+        corpus,
+        plan.layout.assemble_options,
+        partial(padding_of, plan.layout),
+        load_ahead=False,
+        report=opening.ledger.report_by(corpus.ids),
+    )
 
-    def __init__(
-        self,
-        plan: LengthsPlan,
-        data: Mapping[str, object],
-        definitions: StreamsLike | None,
-        held: NDArray[np.int64],
-    ) -> None:
-        self.plan, self.held = plan, held
-        num_sequences = len(plan._sizes)
-        # Without sequences one is taken all the same, for the types of the streams.
-        chosen = self.held if len(self.held) else _any_there(data)
-        given = {name: _taken(name, one, chosen, num_sequences) for name, one in data.items()}
-        corpus = ArrayDeserializer(given, definitions).open(Ledger())
-        opening = OpenContext(ledger=Ledger())
-        one_each = {name for name, one in given.items() if isinstance(one, np.ndarray)}
-        self.corpus = lay_out(corpus, plan.layout, opening, one_each)
-        if len(self.held):
-            self._check_sizes(plan._sizes[self.held])
-        self.contents = Contents(
-            {info.name: (i, info) for i, info in enumerate(self.corpus.streams)},
-            plan.layout,
-            GivenIds([str(index) for index in chosen.tolist()]),
-            None,
-            kind_without_stream(self.corpus.streams, corpus_of(plan._sizes)),
-        )
-        self.assembler = make_assembler(
-            self.corpus,
-            plan.layout.assemble_options,
-            partial(padding_of, plan.layout),
-            load_ahead=False,
-            report=opening.ledger.report_by(self.corpus.ids),
-        )
-
-    def _check_sizes(self, planned: NDArray[np.uint32]) -> None:
-        found = self.corpus.core.sizes(0, self.corpus.num_sequences)
-        wrong = np.flatnonzero(found != planned)
-        if len(wrong):
-            at = int(wrong[0])
-            raise ValueError(
-                f"sequence {self.held[at]} has {found[at]} samples, planned are {planned[at]}"
-            )
-
-    def deliver(
-        self,
-        places: Sequence[_Place],
-        partition_index: int,
-        step: int,
-        masked: _core.index.Corpus | None,
-    ) -> Iterator[LengthsMinibatch]:
-        """Iterate over micro-batches; labels of `masked` are counted over all workers."""
-        plan = self.plan
-        begin = sum(map(len, plan._placed[:step]))
-        everything = slice(begin, begin + len(plan._placed[step]))
-        counted = _core.compose.count_pieces(self._pieces_of(everything), masked)
-        request = _core.compose.Request(
-            counted.samples,
-            plan.num_data_partitions,
-            partition_index,
-            crosses_sweeps=False,
-            balance=None,
-        )
-        global_rows = int(plan._grid[0].reshape(plan.num_steps, -1)[step].sum())
-        for place in places:
-            core = _core.compose.plan_of_pieces(
-                self._pieces_of(place.pieces, plan._is_packed),
-                request,
-                counted,
-                place.rows,
-                place.width,
-                global_rows,
-            )
-            made = LengthsMinibatch(self.assembler.assemble(core), self.contents)
-            made.indices = plan.sequence[place.pieces].copy()
-            multiple = plan.multiple_of
-            made._slots = -(-plan.length[place.pieces] // multiple) * multiple
-            made._num_labels = made._label_weight = None
-            if plan._num_labels is not None:
-                made._num_labels = int(plan.global_num_label_samples[step])
-            if plan._label_weight is not None:
-                made._label_weight = float(plan.global_label_weight[step])
-            yield made
-
-    def _pieces_of(self, place: slice, in_rows: bool = False) -> _core.compose.PlacedPieces:
-        plan = self.plan
-        indices = plan.sequence[place]
-        cells = np.stack([plan.row[place], plan.column[place]], axis=1).astype(np.uint32)
+    def pieces_of(its: slice) -> _core.compose.PlacedPieces:
+        indices = plan.sequence[its]
+        cells = np.stack([plan.row[its], plan.column[its]], axis=1).astype(np.uint32)
         return _core.compose.PlacedPieces(
-            np.searchsorted(self.held, indices).astype(np.uint64),
-            plan.start[place].astype(np.uint32),
-            plan.length[place].astype(np.uint32),
+            np.searchsorted(held, indices).astype(np.uint64),
+            plan.start[its].astype(np.uint32),
+            plan.length[its].astype(np.uint32),
             plan._sizes[indices],
-            cells if in_rows else cells[:0],
+            cells if isinstance(plan.layout, Packed) else cells[:0],
+        )
+
+    begin = sum(map(len, plan._placed[:step]))
+    everything = pieces_of(slice(begin, begin + len(plan._placed[step])))
+    counted = _core.compose.count_pieces(everything, corpus.core if counts_masks else None)
+    request = _core.compose.Request(
+        counted.samples,
+        plan.num_data_partitions,
+        partition_index,
+        crosses_sweeps=False,
+        balance=None,
+    )
+    global_rows = int(plan._grid[0].reshape(plan.num_steps, -1)[step].sum())
+    known = (
+        None if labels is None else int(plan.global_num_label_samples[step]),
+        None if weight is None else float(plan.global_label_weight[step]),
+    )
+    for place in places:
+        core = _core.compose.plan_of_pieces(
+            pieces_of(place.pieces), request, counted, place.rows, place.width, global_rows
+        )
+        cells = -(-plan.length[place.pieces] // plan.multiple_of) * plan.multiple_of
+        indices = plan.sequence[place.pieces].copy()
+        yield _made_with((assembler.assemble(core), contents), _Known(indices, cells, *known))
+
+
+def _check_sizes(
+    found: NDArray[np.uint32], planned: NDArray[np.uint32], indices: NDArray[np.int64]
+) -> None:
+    wrong = np.flatnonzero(found != planned)
+    if len(wrong):
+        at = int(wrong[0])
+        raise ValueError(
+            f"sequence {indices[at]} has {found[at]} samples, planned are {planned[at]}"
         )
 
 

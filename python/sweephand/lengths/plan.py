@@ -125,23 +125,33 @@ def plan_lengths(
             "leftovers='carry' leaves rows over, and may leave a part of a group, or items of "
             "one worker: take groups_together='row' and no aligned=, or leftovers='fill'"
         )
-    counts = _counts_of(lengths)
-    chosen = next(iter(counts)) if size is None else size
+    given = lengths if isinstance(lengths, Mapping) else {"lengths": lengths}
+    chosen = next(iter(given), "lengths") if size is None else size
     for name in (chosen, *aligned, *layout.load_limits, *costs_of_items(balance)):
-        if name not in counts:
-            raise ValueError(f"{name!r} is none of the lengths: {', '.join(counts)}")
-    sizes = counts[chosen]
+        if name not in given:
+            raise ValueError(f"{name!r} is none of the lengths: {', '.join(given)}")
+    sizes = _per_sequence(chosen, given[chosen], "iu", 1, 2**32 - 1, None).astype(np.uint32)
     num_sequences = len(sizes)
-    if num_sequences and not sizes.all():
-        raise ValueError(f"sequence {int(sizes.argmin())} has a length of 0")
-    for name, found in counts.items():
-        _check_count(f"lengths[{name!r}]", found, num_sequences)
-    labels = None if num_labels is None else _labels_of(num_labels, num_sequences)
-    weights = None if label_weight is None else _weights_of(label_weight, num_sequences)
+
+    def checked(name: str, values: ArrayLike, kinds: str, least: float, most: float) -> Any:
+        return _per_sequence(name, values, kinds, least, most, num_sequences)
+
+    counts = {
+        name: sizes
+        if name == chosen
+        else checked(name, own, "iu", 0, 2**32 - 1).astype(np.uint32)
+        for name, own in given.items()
+    }
+    labels = weights = None
+    if num_labels is not None:
+        labels = checked("num_labels", num_labels, "iu", 0, 2**63 - 1).astype(np.int64)
+    if label_weight is not None:
+        most_weight = float(np.finfo(np.float64).max)
+        weights = checked("label_weight", label_weight, "iuf", -most_weight, most_weight)
     group_of = np.empty(0, np.uint32)
     if groups is not None:
-        _check_count("groups", np.asarray(groups), num_sequences)
-        group_of = np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.uint32)
+        checked("groups", groups, "iu", -(2**63), 2**64)
+        group_of = np.unique(groups, return_inverse=True)[1].astype(np.uint32)
     layout, rule, limit = _rule_of(layout, sizes, multiple_of, order == "given")
     left_out: dict[int, str] = {}
     pieces = _cut(limit, sizes, left_out)
@@ -222,49 +232,20 @@ def plan_lengths(
     )
 
 
-def _counts_of(lengths: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, _U32]:
-    given = lengths if isinstance(lengths, Mapping) else {"lengths": lengths}
-    if not given:
-        raise ValueError("lengths is an empty dict; its first entry is the size")
-    found = {}
-    for name, values in given.items():
-        array = np.asarray(values)
-        if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
-            raise TypeError(
-                f"{name!r} must be integers of shape (n,), got {array.dtype} of shape "
-                f"{array.shape}"
-            )
-        if len(array) and not 0 <= int(array.min()) <= int(array.max()) < 2**32:
-            at = int(((array < 0) | (array >= 2**32)).argmax())
-            raise ValueError(f"sequence {at} has a length of {array[at]}, in {name!r}")
-        found[name] = np.ascontiguousarray(array, dtype=np.uint32)
-    return found
-
-
-def _labels_of(num_labels: ArrayLike, wanted: int) -> NDArray[np.int64]:
-    labels = np.asarray(num_labels)
-    _check_count("num_labels", labels, wanted)
-    if labels.dtype.kind not in "iu" and wanted:
-        raise TypeError(f"num_labels must be integers, got {labels.dtype}")
-    if wanted and labels.min() < 0:
-        raise ValueError(f"sequence {int(labels.argmin())} has {labels.min()} labels")
-    return labels.astype(np.int64)
-
-
-def _weights_of(label_weight: ArrayLike, wanted: int) -> NDArray[np.float64]:
-    weights = np.asarray(label_weight, np.float64)
-    _check_count("label_weight", weights, wanted)
-    wrong = np.flatnonzero(~np.isfinite(weights))
-    if len(wrong):
-        raise ValueError(f"label_weight of sequence {wrong[0]} is {weights[wrong[0]]}")
-    return weights
-
-
-def _check_count(name: str, values: NDArray[Any], wanted: int) -> None:
-    if values.shape != (wanted,):
-        raise ValueError(
-            f"{name} must have shape ({wanted},), as the lengths have, got {values.shape}"
-        )
+def _per_sequence(
+    name: str, values: ArrayLike, kinds: str, least: float, most: float, wanted: int | None
+) -> NDArray[Any]:
+    """Return one number for each sequence; ValueError names the first that is out of range."""
+    array = np.asarray(values)
+    if array.ndim != 1 or len(array) != (len(array) if wanted is None else wanted):
+        shape = "(n,)" if wanted is None else f"({wanted},), as the lengths have"
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    if len(array) and array.dtype.kind not in kinds:
+        raise TypeError(f"{name} must be numbers of the kinds {kinds!r}, got {array.dtype}")
+    if len(array) and not least <= array.min() <= array.max() <= most:  # NaN is not, too
+        at = int((~((array >= least) & (array <= most))).argmax())
+        raise ValueError(f"{name} of sequence {at} is {array[at]}")
+    return array
 
 
 def _rule_of(
@@ -288,9 +269,12 @@ def _rule_of(
             f"micro_batch_cells=, got {shown(layout)}"
         )
     if isinstance(layout, Bucketed):
-        if len(sizes):
+        if layout.boundaries == "auto" and not len(sizes):
+            layout = replace(layout, boundaries=(most,), num_buckets=None)
+        elif len(sizes):
             layout = layout.settle(corpus_of(sizes))
-        limit = layout.length_limit or LengthLimit(most, "", "error", "")
+        limit = layout.length_limit
+        assert limit is not None
         if limit.longest > most:
             raise ValueError(
                 f"micro_batch_cells={most} has no room for the boundary {limit.longest}"
@@ -308,8 +292,7 @@ def _rule_of(
 def _cells_of(layout: LengthsLayout, sizes: _U32, multiple_of: int) -> _U32:
     """Return the cells that pieces take; of a padded layout, the width that they need."""
     if isinstance(layout, Bucketed):
-        auto = layout.boundaries == "auto"  # of no sequences at all
-        boundaries = np.array([1] if auto else layout.boundaries, np.uint32)
+        boundaries = np.array(layout.boundaries, np.uint32)
         return boundaries[np.searchsorted(boundaries, sizes)]
     multiple = layout.multiple_of if isinstance(layout, Padded) else multiple_of
     return sizes if multiple == 1 else ((sizes - 1) // multiple + 1) * np.uint32(multiple)
