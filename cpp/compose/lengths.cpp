@@ -321,22 +321,11 @@ Numbers take_leftovers(Rows& rows, const LengthPieces& pieces, const DealRule& d
   return left;
 }
 
-// Slots of micro-batches, which cost nearly the same.
+// Slots of micro-batches that cost nearly the same, none empty while rows are enough.
 Numbers balanced(const Numbers& rows, std::size_t count, const WorkerRows& made) {
   Numbers slots = grouped(costs_at(rows, made.costs), static_cast<std::uint32_t>(count),
                           made.rule.micro_batch_rows);
   for (std::uint32_t& slot : slots) slot = slot == kNoRow ? kNoRow : rows[slot];
-  return slots;
-}
-
-// Slots of micro-batches in the order of rows, none empty.
-Numbers spread(const Numbers& rows, std::size_t count, const WorkerRows& made) {
-  Numbers slots;
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t j = i * rows.size() / count; j < (i + 1) * rows.size() / count; ++j)
-      slots.push_back(rows[j]);
-    slots.resize((i + 1) * made.rule.micro_batch_rows, kNoRow);
-  }
   return slots;
 }
 
@@ -357,8 +346,7 @@ void give(WorkerRows& made, const Numbers& owners) {
       made.others[worker].insert(made.others[worker].end(), rows.begin() + num_common,
                                  rows.end());
       rows.resize(num_common);
-      const Numbers slots =
-          made.rule.balance ? balanced(rows, count, made) : spread(rows, count, made);
+      const Numbers slots = balanced(rows, count, made);
       made.common[worker].insert(made.common[worker].end(), slots.begin(), slots.end());
     }
   }

@@ -84,9 +84,9 @@ struct LaidPieces {
 };
 
 // Every worker gets `num_micro_batches`. Those of marked rows come first, as many of equal
-// marks as every worker has; the rest follow. With a balance rows are grouped so that
-// micro-batches cost nearly the same, the costliest first; else they stay in order. Slots
-// without a row come last. REQUIRES: num_micro_batches >= workers.num_micro_batches()
+// marks as every worker has. These, and with a balance all, cost nearly the same, the costliest
+// first; other rows stay in order. Slots without a row come last. REQUIRES: num_micro_batches
+// >= workers.num_micro_batches()
 LaidPieces lay(const WorkerRows& workers, std::uint32_t num_micro_batches);
 
 // Pieces of the sequences of a corpus, as the engine carries them out. `cells` has the row and

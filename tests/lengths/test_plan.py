@@ -303,6 +303,27 @@ def test_labels_and_their_weights_are_those_of_all_workers() -> None:
     assert minibatch.global_label_weight == 3.75
 
 
+def test_weights_of_labels_have_the_same_bits_for_any_number_of_workers() -> None:
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 40, 60)
+    weights = [rng.random(n) / 3 for n in sizes]
+    data = {"tokens": [np.arange(n) for n in sizes], "w": weights}
+    streams = {
+        "tokens": sh.StreamDef(label_weights="w", defines_mb_size=True),
+        "w": sh.StreamDef(),
+    }
+    found = set()
+    for workers in (1, 2, 5):
+        plan = sh.plan_lengths(
+            sizes, sh.Packed(ROW, split_long="split"), num_data_partitions=workers
+        )
+        for worker in range(workers):
+            made = plan.minibatches(data, streams, partition_index=worker)
+            found |= {minibatch.global_label_weight for minibatch in made}
+    assert len(found) == 1
+    assert found.pop() == pytest.approx(sum(one[1:].sum() for one in weights))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

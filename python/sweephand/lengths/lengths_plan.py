@@ -384,7 +384,7 @@ class LengthsMinibatch(Minibatch):
     def global_label_weight(self) -> float:
         """Weight of all labels of the step, over all workers."""
         known = self._known.label_weight
-        return float(self.global_num_label_samples) if known is None else known
+        return super().global_label_weight if known is None else known
 
     @property
     def cu_seqlens_padded(self) -> NDArray[np.int32]:
@@ -407,10 +407,8 @@ def _made_with(arguments: tuple[Any, ...], known: _Known) -> LengthsMinibatch:
 
 def _counts_masks(definitions: StreamsLike | None) -> bool:
     known = dict(definitions) if isinstance(definitions, Mapping) else {}
-    return any(
-        getattr(one, "loss_mask", None) is not None or getattr(one, "parts", None) is not None
-        for one in known.values()
-    )
+    names = ("loss_mask", "parts", "label_weights")
+    return any(getattr(one, name, None) for one in known.values() for name in names)
 
 
 def _deliver(
@@ -449,20 +447,23 @@ def _deliver(
         report=opening.ledger.report_by(corpus.ids),
     )
 
-    def pieces_of(its: slice) -> _core.compose.PlacedPieces:
-        indices = plan.sequence[its]
-        cells = np.stack([plan.row[its], plan.column[its]], axis=1).astype(np.uint32)
+    def pieces_of(
+        indices: NDArray[Any], starts: NDArray[Any], sizes: NDArray[Any], cells: NDArray[Any]
+    ) -> _core.compose.PlacedPieces:
         return _core.compose.PlacedPieces(
             np.searchsorted(held, indices).astype(np.uint64),
-            plan.start[its].astype(np.uint32),
-            plan.length[its].astype(np.uint32),
+            starts.astype(np.uint32),
+            sizes.astype(np.uint32),
             plan._sizes[indices],
-            cells if isinstance(plan.layout, Packed) else cells[:0],
+            cells.astype(np.uint32),
         )
 
-    begin = sum(map(len, plan._placed[:step]))
-    everything = pieces_of(slice(begin, begin + len(plan._placed[step])))
-    counted = _core.compose.count_pieces(everything, corpus.core if counts_masks else None)
+    # In the order of arrival, so that sums of weights are the same for all numbers of workers.
+    all_of_step = plan._pieces.take(np.sort(plan._placed[step]))
+    counted = _core.compose.count_pieces(
+        pieces_of(all_of_step.sequences, all_of_step.firsts, all_of_step.sizes, _none()),
+        corpus.core if counts_masks else None,
+    )
     request = _core.compose.Request(
         counted.samples,
         plan.num_data_partitions,
@@ -471,17 +472,26 @@ def _deliver(
         balance=None,
     )
     global_rows = int(plan._grid[0].reshape(plan.num_steps, -1)[step].sum())
-    known = (
+    is_weighed = labels is not None or weight is not None
+    of_step = (
         None if labels is None else int(plan.global_num_label_samples[step]),
-        None if weight is None else float(plan.global_label_weight[step]),
+        float(plan.global_label_weight[step]) if is_weighed else None,
     )
     for place in places:
+        its = place.pieces
+        indices, sizes = plan.sequence[its].copy(), plan.length[its]
+        is_packed = isinstance(plan.layout, Packed)
+        cells = np.stack([plan.row[its], plan.column[its]], axis=1) if is_packed else _none()
         core = _core.compose.plan_of_pieces(
-            pieces_of(place.pieces), request, counted, place.rows, place.width, global_rows
+            pieces_of(indices, plan.start[its], sizes, cells),
+            request,
+            counted,
+            place.rows,
+            place.width,
+            global_rows,
         )
-        cells = -(-plan.length[place.pieces] // plan.multiple_of) * plan.multiple_of
-        indices = plan.sequence[place.pieces].copy()
-        yield _made_with((assembler.assemble(core), contents), _Known(indices, cells, *known))
+        known = _Known(indices, -(-sizes // plan.multiple_of) * plan.multiple_of, *of_step)
+        yield _made_with((assembler.assemble(core), contents), known)
 
 
 def _check_sizes(
