@@ -132,10 +132,15 @@ def _check_label_samples(combination: Combination, found: Sequence[sh.Minibatch]
     if not found[0]:
         return
     if shares.has_one_sample_each(combination):
-        count = sum(one.num_samples for one in found)
+        own = [one.num_samples for one in found]
     else:
-        count = sum(_num_labels(one["x"]) for one in found)
-    assert {one.global_num_label_samples for one in found} == {count}
+        own = [_num_labels(one["x"]) for one in found]
+        unshifted = sum(_num_labels(one["x"], shifted=False) for one in found)
+        for one in found:
+            assert one["x"].global_num_labels() == sum(own)
+            assert one["x"].global_num_labels(shifted=False) == unshifted
+    assert [one.num_label_samples for one in found] == own
+    assert {one.global_num_label_samples for one in found} == {sum(own)}
 
 
 def _check_label_weights(
@@ -166,10 +171,10 @@ def _sum_of(numbers: Iterable[float]) -> float:
     return reduce(add, numbers, 0.0)
 
 
-def _num_labels(data: sh.MinibatchData) -> int:
-    labels: Any = data.labels()
-    rows = labels if isinstance(labels, list) else [labels]
-    return sum(int((np.asarray(row) != IGNORED).sum()) for row in rows)
+def _num_labels(data: sh.MinibatchData, *, shifted: bool = True) -> int:
+    is_label = data.loss_mask(shifted)
+    assert ((data.labels(shifted=shifted) != IGNORED) == is_label).all()
+    return int(is_label.sum())
 
 
 def check_share(

@@ -179,22 +179,28 @@ def test_labels_are_those_of_the_masks_and_counted_by_the_plan(
         check(source, size, workers, expected(found), weights_of(found, weights))
 
 
-@given(sequences())
-def test_parts_of_a_step_say_their_own_labels(found: Sequences) -> None:
+@given(sequences(), st.sampled_from([4, 8, 24]), st.integers(1, 3), st.sampled_from([1, 2]))
+def test_parts_of_a_share_say_their_own_labels(
+    found: Sequences, row_length: int, workers: int, ranks: int
+) -> None:
+    """Micro-batches, the context parts of each, and what comes from another process."""
     with sh.MinibatchSource(
         corpus_of(found, weights="each"),
-        layout=sh.Packed(12, micro_batch_rows=1),
+        layout=sh.Packed(row_length, "split", micro_batch_rows=2),
         num_threads=0,
         max_sweeps=1,
     ) as source:
-        step = source.next_minibatch(10**6)
+        step = source.next_minibatch(10**6, num_data_partitions=workers)
         parts = list(step.micro_batches())
         assert sum(part.num_label_samples for part in parts) == step.num_label_samples
         joined = {token: label for part in parts for token, label in labels_of(part).items()}
-        assert joined == labels_of(step) == expected(found)
+        assert joined == labels_of(step)
+        assert {part.global_num_label_samples for part in parts} == {len(expected(found))}
+        for part in parts:
+            labels = part["tokens"].labels()
+            cut = [one.take(labels) for one in part.context_parts(ranks)]
+            assert sum(int((one != IGNORED).sum()) for one in cut) == part.num_label_samples
         labels = step["tokens"].labels()
-        cut = [part.take(labels) for part in step.context_parts(2)]
-        assert np.concatenate([one.reshape(-1) for one in cut]).size == labels.size
         again = pickle.loads(pickle.dumps(step["tokens"]))
         assert (again.labels() == labels).all()
         assert again.global_num_labels() == step.global_num_label_samples
