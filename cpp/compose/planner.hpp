@@ -85,10 +85,10 @@ class PieceCounter {
       if (masks_ != nullptr) {
         const std::uint64_t begin = std::uint64_t{first} + 1;
         const std::uint64_t end = std::uint64_t{first} + size;
-        const std::uint64_t label_end = end + (ends ? 0 : 1);
-        count_.own_labels += masks_->count(sequence, begin, end);
-        count_.labels += masks_->count(sequence, begin, label_end);
-        count_.label_weight += masks_->weigh(sequence, begin, label_end);
+        const std::uint64_t own = masks_->count(sequence, begin, end);
+        count_.own_labels += own;
+        count_.labels += own + (ends ? 0 : masks_->count(sequence, end, end + 1));
+        count_.label_weight += masks_->weigh(sequence, begin, end + (ends ? 0 : 1));
       }
     }
     time_ += size;
