@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 # What each part may have at most, of lines and of files. Limits only become smaller: the budget
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
-    "core": (54_120, 304),
+    "core": (54_110, 304),
     "extensions": (18_940, 89),
     "a source over arrays": (11_690, 73),
     "C++": (29_490, 190),

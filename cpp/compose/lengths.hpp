@@ -20,8 +20,6 @@ struct LengthPieces {
   std::span<const std::uint32_t> sizes;
   std::span<const std::uint32_t> cells;  // size at least
   std::span<const std::uint32_t> marks;  // a bit for each aligned item; empty: there are none
-
-  std::size_t count() const noexcept { return sizes.size(); }
 };
 
 // Which pieces stay together, by small numbers; empty: each is alone.

@@ -431,7 +431,12 @@ def _deliver(
     opened = ArrayDeserializer(given, definitions).open(opening.ledger)
     one_each = {name for name, one in given.items() if isinstance(one, np.ndarray)}
     corpus = lay_out(opened, plan.layout, opening, one_each)
-    _check_sizes(corpus.core.sizes(0, len(held)), plan._sizes[held], held)
+    found, planned = corpus.core.sizes(0, len(held)), plan._sizes[held]
+    if (found != planned).any():
+        at = int((found != planned).argmax())
+        raise ValueError(
+            f"sequence {held[at]} has {found[at]} samples, planned are {planned[at]}"
+        )
     contents = Contents(
         {info.name: (i, info) for i, info in enumerate(corpus.streams)},
         plan.layout,
@@ -492,17 +497,6 @@ def _deliver(
         )
         known = _Known(indices, -(-sizes // plan.multiple_of) * plan.multiple_of, *of_step)
         yield _made_with((assembler.assemble(core), contents), known)
-
-
-def _check_sizes(
-    found: NDArray[np.uint32], planned: NDArray[np.uint32], indices: NDArray[np.int64]
-) -> None:
-    wrong = np.flatnonzero(found != planned)
-    if len(wrong):
-        at = int(wrong[0])
-        raise ValueError(
-            f"sequence {indices[at]} has {found[at]} samples, planned are {planned[at]}"
-        )
 
 
 def _any_there(data: Mapping[str, object]) -> NDArray[np.int64]:
