@@ -144,7 +144,7 @@ from sweephand.layouts.by_name import layout_of_length as layout_of_length
 from sweephand.loans.remote_desk import RemoteDesk as RemoteDesk
 from sweephand.maps.known_map import KnownMap as KnownMap
 from sweephand.maps.known_map import Lengths as Lengths
-from sweephand.maps.open_context import OpenContext as OpenContext
+from sweephand.maps.workers import OpenContext as OpenContext
 from sweephand.minibatch.content_digest import sum_of_digests as sum_of_digests
 from sweephand.minibatch.share import PlannedMinibatch as PlannedMinibatch
 from sweephand.minibatch.share import Position as Position

@@ -22,7 +22,7 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus, delivered
 
 import sweephand as sh
-from sweephand.run import pool, processes
+from sweephand.run import pool
 
 BAD = [f"array__{n}" for n, x in enumerate(X) if 80 in x]
 PROCESSES: Any = {"num_map_workers": 2, "map_executor": "processes"}
@@ -111,7 +111,7 @@ def densely(streams: list[Any]) -> list[Any]:
 
 def workers_of(source: sh.MinibatchSource) -> list[int]:
     """The processes that have begun: of one that has not the number is 0, as of this group."""
-    return [int(process._worker) for process in processes_of(source) if process._worker]
+    return [process._process for process in processes_of(source) if process._process]
 
 
 def test_a_worker_that_is_killed_at_any_moment_changes_no_value() -> None:
@@ -141,13 +141,7 @@ def test_a_worker_that_is_killed_at_any_moment_changes_no_value() -> None:
         (functions.raise_unpicklable, "raised Unpicklable: odd"),
     ],
 )
-def test_what_ends_its_process_is_damage(
-    function: Any, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A process may be held up on its way out, and would be killed seconds later.
-    patient = "from sweephand.run import forked; forked._LAST_GRACE = 60; from "
-    start = processes._START.replace("from ", patient, 1)
-    monkeypatch.setattr(processes, "_START", start)
+def test_what_ends_its_process_is_damage(function: Any, told: str) -> None:
     mapped = corpus().map(function, name="deadly")
     options = {**PROCESSES, "num_map_workers": 1}
     with sh.MinibatchSource(mapped, max_errors=len(BAD), max_sweeps=1, **options) as source:
@@ -286,7 +280,8 @@ def test_without_a_limit_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")
-        with sh.MinibatchSource(corpus().map(waits), num_map_workers=2) as source:
+        options: Any = {"num_map_workers": 2, "map_executor": "threads"}
+        with sh.MinibatchSource(corpus().map(waits), **options) as source:
             asking = threading.Thread(target=source.next_minibatch, args=[100])
             asking.start()
             deadline = time.monotonic() + 60
@@ -316,8 +311,8 @@ def test_closing_ends_a_map_that_hangs() -> None:
 
 
 def processes_of(source: sh.MinibatchSource) -> list[Any]:
-    found: Any = source.timeline.opened.workers._pool
-    return [] if found is None else list(found._workers)
+    pools: Any = source.timeline.opened.workers._pools
+    return [slot.worker for pool in pools.values() for slot in pool._slots]
 
 
 def test_a_source_that_nobody_has_any_more_leaves_nothing() -> None:
@@ -392,7 +387,7 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
 
 
 def test_large_arrays_come_back_without_a_copy() -> None:
-    from sweephand.run.message import receive, send, socket_pair
+    from sweephand.run.processes import receive, send, socket_pair
 
     def mapped_bytes() -> int:
         lines = Path("/proc/self/maps").read_text().splitlines()

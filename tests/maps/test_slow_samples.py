@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import threading
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.maps import functions
 
 import sweephand as sh
-from sweephand.maps.history import MapHistory, guess_seconds
-from sweephand.maps.quicker import Quicker
-from sweephand.maps.workers import MapWorkers, cut
+from sweephand.maps.workers import CallTimes, History, MapWorkers, Watch, cut, guess_seconds
 
 
 def rest(sequence: dict[str, Any]) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def rest(sequence: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_what_was_slow_is_expected_to_be() -> None:
-    history = MapHistory(5)
+    history = History(5)
     numbers, num_bytes = np.arange(3, dtype=np.uint64), np.array([1.0, 3.0, 2.0])
     assert (history.expected(numbers, lambda: num_bytes) == guess_seconds(num_bytes)).all()
     history.add(numbers[:2], lambda: num_bytes[:2], np.array([7.0, 1.0]))
@@ -46,41 +47,66 @@ def test_the_second_sweep_knows_what_is_slow() -> None:
     assert 0.0002 <= np.median(expected[~is_slow]) < 0.004
 
 
+Q, S = 1e-5, 1e-3  # seconds of a call
+
+
 @pytest.mark.parametrize(
-    ("workers", "limit", "stays"), [(2, None, True), (1, None, False), (2, 9.0, False)]
+    ("workers", "kind", "limit", "call", "holds", "calls", "found", "way"),
+    [
+        (0, None, None, S, True, 9000, True, "caller"),
+        (2, "processes", None, Q, False, 1, True, "processes"),
+        (2, "threads", None, S, False, 9000, True, "threads"),
+        (2, "threads", None, Q, False, 9000, True, "caller"),
+        (2, None, None, S, False, 9000, True, "threads"),
+        (2, None, None, S, True, 9000, True, "processes"),
+        (2, None, None, S, True, 9000, False, "caller"),
+        (2, None, None, S, True, 900, True, "caller"),
+        (2, None, None, Q, True, 200_000, True, "processes"),
+        (2, None, None, Q, False, 200_000, True, "caller"),
+        (2, None, 9.0, Q, True, 9000, True, "threads"),
+        (1, None, None, Q, False, 9000, True, "threads"),
+    ],
 )
-def test_what_is_not_worth_its_way_is_mapped_where_it_is_wanted(
-    workers: int, limit: float | None, stays: bool
+def test_who_maps_follows_from_what_calls_take_and_whether_they_hold_the_lock(
+    workers: int,
+    kind: Any,
+    limit: float | None,
+    call: float,
+    holds: bool,
+    calls: int,
+    found: bool,
+    way: str,
 ) -> None:
-    class Quick:
-        def __len__(self) -> int:
-            return 3
-
-        def part(self, begin: int, end: int) -> Quick:
-            return self
-
-        def do(self, turn: object) -> threading.Thread:
-            return threading.current_thread()
-
-    team = MapWorkers(workers, limit=limit)
-    try:
-        (where,) = team.run(Quick(), np.full(3, 1e-6))  # type: ignore[arg-type]
-    finally:
-        team.close()
-    assert (where is threading.current_thread()) == stays  # type: ignore[comparison-overlap]
+    pace = CallTimes(calls, calls * call, 1.0, 1.0 if holds else 0.0)
+    assert pace.way(MapWorkers(workers, kind, limit), 1.0, lambda: found) == way
 
 
-@pytest.mark.parametrize("threads_take", [0.5, 0.9, 2.0])
-def test_quick_calls_go_where_the_clock_says_and_the_other_way_is_tried_rarely(
-    threads_take: float,
+def test_a_map_that_holds_the_lock_goes_on_in_processes_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    quicker, ways = Quicker(), []
-    for _ in range(2000):
-        ways.append(quicker.is_here())
-        quicker.add(1.0 if ways[-1] else threads_take, is_here=ways[-1])
-    is_best = threads_take > 0.85
-    assert ways[10:].count(not is_best) == 6  # after 16, 32, ... 512 minibatches
-    for _ in range(4000):  # threads become slow, or the GIL free
-        ways.append(quicker.is_here())
-        quicker.add(1.0 if ways[-1] else 2.0 if threads_take < 1 else 0.5, is_here=ways[-1])
-    assert ways[-1] == (threads_take < 1)
+    @contextmanager
+    def sees_it_held(pace: CallTimes) -> Iterator[None]:
+        yield
+        pace.watched = pace.locked = 1.0
+
+    monkeypatch.setattr("sweephand.maps.workers.Watch", sees_it_held)
+    monkeypatch.setattr("sweephand.maps.workers._WORTH", 1e-6)
+    corpus = sh.ArrayDeserializer({"x": np.arange(1000)}).map(functions.negate)
+    with sh.MinibatchSource(corpus, num_map_workers=2, max_sweeps=1) as source:
+        found = [n for minibatch in source.minibatches(100) for n in minibatch["x"].values]
+        stats = source.stats()
+    with sh.MinibatchSource(corpus, num_map_workers=0, max_sweeps=1) as source:
+        assert found == [n for one in source.minibatches(1000) for n in one["x"].values]
+    assert stats["map_locked"] == 1.0
+    assert 0 < stats["mapped_by_caller"] < 200
+    assert stats["mapped_by_processes"] + stats["mapped_by_caller"] == 1000
+
+
+def test_what_holds_the_lock_is_told_from_what_does_not() -> None:
+    pace, free = CallTimes(), CallTimes()
+    with Watch(pace):
+        sum(range(3_000_000))
+    with Watch(free):
+        time.sleep(0.05)
+    assert pace.locked / pace.watched > free.locked / free.watched
+    assert sys.getswitchinterval() < 0.1

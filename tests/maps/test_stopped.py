@@ -18,7 +18,7 @@ from tests.maps.test_processes import (
 from tests.maps.test_values import all_of, corpus, delivered
 
 import sweephand as sh
-from sweephand.run import processes
+from sweephand.run import pool, processes
 
 # Nothing is done ahead: between two minibatches no worker is at anything.
 PROCESSES: Any = {"num_map_workers": 2, "map_executor": "processes", "num_threads": 0}
@@ -26,15 +26,20 @@ OPTIONS: Any = {"max_sweeps": 3, "randomization_seed": 9}
 
 
 def server_of(source: sh.MinibatchSource) -> int:
-    (process,) = {worker._server._process.pid for worker in processes_of(source)}
+    (process,) = {worker._parent.pid for worker in processes_of(source) if worker._parent}
     return int(process)
 
 
 def stop(process: int) -> None:
     """Stop a process, and return when it is."""
     os.kill(process, signal.SIGSTOP)
-    while not processes.is_stopped(process):
+    while " T " not in Path(f"/proc/{process}/stat").read_text():
         pass
+
+
+@pytest.fixture(autouse=True)
+def patience_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_SILENT_SECONDS", 1.0)
 
 
 @pytest.mark.parametrize("whom", ["workers", "server", "all"])
@@ -59,22 +64,16 @@ def test_what_is_stopped_between_tasks_is_replaced(whom: str) -> None:
     assert found == all_of(mapped)
 
 
-def test_a_worker_that_hangs_beside_its_maps_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "_SILENT_SECONDS", 0.0)
+def test_a_worker_that_hangs_beside_its_maps_is_replaced(tmp_path: Path) -> None:
     mapped = corpus().map(functions.LoadedOnce(tmp_path / "loaded"), name="negate")
     found = all_of(mapped, map_timeout=2.0, **PROCESSES)
     assert found == all_of(corpus().map(functions.negate))
     assert (tmp_path / "loaded").exists()
 
 
-def test_what_hangs_again_and_again_is_an_error_that_names_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(processes, "_SILENT_SECONDS", 0.0)
+def test_what_hangs_again_and_again_is_an_error_that_names_it() -> None:
     mapped = corpus().map(functions.LoadedOnce(), name="never")
-    told = r"map 'never' has a worker process that did not answer for 0\.\d s"
+    told = r"map 'never' has a worker process that did not answer for \d\.\d s"
     with pytest.raises(sh.DataError, match=told):
         all_of(mapped, map_timeout=0.2, **PROCESSES)
 
@@ -135,8 +134,8 @@ def test_closing_waits_for_no_stopped_process() -> None:
         os.kill(worker, signal.SIGKILL)
     asking = threading.Thread(target=ask)
     asking.start()
-    server = processes_of(source)[0]._server
-    while not server._lock.locked():  # somebody waits for an answer
+    waiting: Any = source.timeline.opened.workers._pools["processes"]
+    while not any(slot.pieces for slot in waiting._slots):
         pass
     assert source.close_within(10)
     asking.join()

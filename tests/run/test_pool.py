@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -13,8 +12,7 @@ from typing import Any
 import pytest
 
 from sweephand.run.pool import Pool, ThreadWorker
-from sweephand.run.processes import ForkServer, ProcessWorker
-from sweephand.run.progress import Progress
+from sweephand.run.processes import ForkServer, ProcessWorker, Progress
 
 
 def squares(numbers: Sequence[int], progress: Progress) -> list[Any]:
@@ -54,9 +52,9 @@ class Squares:
 
 def make_pool(kind: str, size: int = 2) -> Pool:
     if kind == "threads":
-        return Pool(size, partial(ThreadWorker, "squares", do))
+        return Pool(size, partial(ThreadWorker, do))
     server = ForkServer()
-    return Pool(size, partial(ProcessWorker, server, {}), end=server.close)
+    return Pool(size, partial(ProcessWorker, server, {}), end=server.end)
 
 
 def do(task: Squares, progress: Progress) -> list[Any]:
@@ -98,24 +96,21 @@ def test_an_item_that_ends_processes_is_lost_alone_and_in_its_place() -> None:
 def test_who_is_interrupted_leaves_the_others_what_they_asked_for(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At any step of the one that leads, as by Ctrl-C."""
-    pool = make_pool(kind)
-    step, main, leads = pool._step, threading.main_thread(), threading.Event()
+    """As by Ctrl-C, while it waits."""
+    pool, main = make_pool(kind), threading.main_thread()
+    wait, waits = pool._done.wait, threading.Event()
 
-    def interrupted() -> None:
+    def interrupted(pause: float) -> bool:
         if threading.current_thread() is main:
-            step()
-            leads.set()
-            while len(pool._requests) < 2:
-                time.sleep(0.001)
+            waits.set()
             raise KeyboardInterrupt
-        step()
+        return wait(pause)
 
-    monkeypatch.setattr(pool, "_step", interrupted)
+    monkeypatch.setattr(pool._done, "wait", interrupted)
     found: list[Any] = []
 
     def ask() -> None:
-        assert leads.wait(60)
+        assert waits.wait(60)
         found.extend(pool.run([Squares([n, n + 1]) for n in range(40)], [1.0] * 40))
 
     other = threading.Thread(target=ask)
@@ -133,7 +128,7 @@ def test_an_error_is_its_own_callers() -> None:
             raise MemoryError("none")
         return squares(task.argument, progress)
 
-    pool = Pool(2, partial(ThreadWorker, "fails", fail))
+    pool = Pool(2, partial(ThreadWorker, fail))
     with pytest.raises(MemoryError, match="none"):
         pool.run([Squares([2]), Squares([0]), Squares([3])], [1.0] * 3)
     assert pool.run([Squares([2])], [1.0]) == [[4]]

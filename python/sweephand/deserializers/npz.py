@@ -27,7 +27,7 @@ from sweephand.files.paths import AnyPath
 from sweephand.files.remote_path import RemotePath
 
 if TYPE_CHECKING:
-    from sweephand.maps.open_context import OpenContext
+    from sweephand.maps.workers import OpenContext
 
 _ZIP = b"PK\x03\x04"
 _FREE_BYTES = 64 << 20  # are unpacked at once, whatever a source's limit will be

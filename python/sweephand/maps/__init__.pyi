@@ -12,7 +12,6 @@ from .known_map import Lengths as Lengths
 from .mapped import check_name as check_name
 from .mapped import map_corpus as map_corpus
 from .measure import filtered as filtered
-from .open_context import OpenContext as OpenContext
 from .sequence_classes import By as By
 from .sequence_classes import SequenceClasses as SequenceClasses
 from .sequence_classes import classes_of as classes_of
@@ -21,3 +20,4 @@ from .sequence_map import SizeOf as SizeOf
 from .sequence_map import make_filter as make_filter
 from .sequence_map import make_map as make_map
 from .workers import MapWorkers as MapWorkers
+from .workers import OpenContext as OpenContext

@@ -14,8 +14,8 @@ from sweephand.corpus.corpus import LossMasks, StoredCorpus, concat_masks
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
 from sweephand.maps.kept_pass import KeptPass
-from sweephand.maps.open_context import OpenContext
 from sweephand.maps.stored_streams import StoredStreams
+from sweephand.maps.workers import OpenContext
 from sweephand.minibatch.labels import LABELS, are_tokens, spread_weights
 
 

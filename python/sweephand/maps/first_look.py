@@ -24,11 +24,11 @@ from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
 from sweephand.maps.key import KeyContext
-from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask, no_dict
-from sweephand.run.progress import Progress
+from sweephand.maps.workers import OpenContext
+from sweephand.run.processes import Progress
 
 _MOST_TRIED = 64  # sequences, once streams are known
 

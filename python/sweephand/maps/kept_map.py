@@ -39,10 +39,10 @@ from sweephand.files.local import LocalFile, stat_file
 from sweephand.maps.first_look import FirstLook, look_at_first
 from sweephand.maps.kept_pass import MeasuredStore, Sizes
 from sweephand.maps.measure import Expansion, KeptCheck, Round, rounds
-from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask, MeasuringTask
+from sweephand.maps.workers import OpenContext
 from sweephand.run.locks import wait_for_lock
 from sweephand.run.records import (
     AppendedFile,

@@ -28,7 +28,7 @@ from sweephand.files.index_file import describe_files, keep_index, trusted_owner
 from sweephand.files.index_places import index_places, places_to_write
 from sweephand.files.source_file import SourceFile
 from sweephand.maps.digests import why_undigested
-from sweephand.maps.open_context import OpenContext
+from sweephand.maps.workers import OpenContext
 from sweephand.run.locks import wait_for_lock
 from sweephand.run.records import AppendedFile, RecordKind, pack_block, resume
 
@@ -166,16 +166,7 @@ class MeasuredStore:
 
 
 class MeasuringPass:
-    """Progress of a measuring pass.
-
-    Attributes
-    ----------
-    num_done : int
-        Sequences.
-    found : tuple or None
-        All of it, if it is kept.
-    is_finished : bool
-    """
+    """Progress of a measuring pass; `found` is all of it, if it is kept."""
 
     def __init__(
         self,

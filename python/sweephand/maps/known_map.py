@@ -17,7 +17,7 @@ from sweephand.maps.key import Key
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus
-    from sweephand.maps.open_context import OpenContext
+    from sweephand.maps.workers import OpenContext
 
 
 class Lengths(ABC):

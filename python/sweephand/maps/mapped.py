@@ -18,14 +18,13 @@ from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.mapped_reader import MappedOrigin, MappedReader
 from sweephand.corpus.reader import Reader
 from sweephand.maps.first_look import FirstLook, look_at_first
-from sweephand.maps.history import MapHistory
 from sweephand.maps.kept_map import cached_corpus
 from sweephand.maps.key import KeyContext
 from sweephand.maps.measure import Expansion, measure
-from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask
+from sweephand.maps.workers import History, OpenContext
 
 
 def map_corpus(stored: Corpus, wanted: SequenceMap, opening: OpenContext) -> Corpus:
@@ -129,7 +128,7 @@ class MapRun:
         self._look = look
         self._expansion = expansion
         self._opening = opening
-        self._history = MapHistory(
+        self._history = History(
             stored.corpus.num_sequences if expansion is None else len(expansion.sizes)
         )
 
@@ -227,17 +226,6 @@ class LaterIds(Sequence[str]):
     """The ids of sequences, looked up on demand: most are needed only for errors.
 
     They go to another process as a list.
-
-    Parameters
-    ----------
-    ids : SequenceIds
-    numbers : ndarray of uint64, shape (sequences,)
-
-    Examples
-    --------
-    >>> from sweephand.corpus.ids import ShardIds
-    >>> list(LaterIds(ShardIds(["a"], [0, 9]), np.array([4, 7]))[1:])
-    ['a__7']
     """
 
     __slots__ = ("_ids", "_numbers")

@@ -30,11 +30,9 @@ from sweephand.errors import StaleError, SweephandHint, shown
 from sweephand.files.index_file import show_progress
 from sweephand.maps.digests import why_undigested
 from sweephand.maps.first_look import FirstLook
-from sweephand.maps.history import guess_seconds
 from sweephand.maps.kept_pass import MeasuredStore, Sizes
 from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.known_map import Lengths, sizes_and_counts
-from sweephand.maps.open_context import OpenContext
 from sweephand.maps.sequence_map import SequenceMap, SizeOf
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import (
@@ -45,6 +43,7 @@ from sweephand.maps.task import (
     Measured,
     MeasuringTask,
 )
+from sweephand.maps.workers import OpenContext, guess_seconds
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from sweephand.errors import DataError, shown
 from sweephand.maps.kept_pass import KeptPass
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
-from sweephand.maps.open_context import OpenContext
 from sweephand.maps.stored_streams import StoredStreams
+from sweephand.maps.workers import OpenContext
 
 By: TypeAlias = str | Callable[[Mapping[str, Any]], Any]
 """A stream of one sample, or a function of a sequence that returns an integer, bool or text."""
@@ -170,12 +170,7 @@ _MOST_WORDS = 60  # characters of names in a fingerprint
 class TextClasses(KnownMap):
     """A map of texts to the numbers of their classes, as `classes` makes it.
 
-    Attributes
-    ----------
-    stream : str
-    names : list of str or None
-        Of the classes, by their numbers; None: those that the corpus has, found when it is
-        opened.
+    `names` are those of the classes, by number; None: those that an opened corpus has.
     """
 
     functions = ()

@@ -18,7 +18,7 @@ from sweephand.maps.stored_streams import StreamSequences
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus
-    from sweephand.maps.open_context import OpenContext
+    from sweephand.maps.workers import OpenContext
 
 
 Sequences = Mapping[str, StreamSequences]

@@ -22,7 +22,7 @@ from sweephand.errors import DataError, shown
 from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.known_map import Lengths, check_lengths
 from sweephand.maps.sequence_map import SequenceMap, Sequences
-from sweephand.run.progress import Progress
+from sweephand.run.processes import Progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -365,26 +365,17 @@ UNKNOWN = 2
 _MOST = 2**32 - 2  # samples of a stream
 
 
+@dataclass
 class Measured:
-    """Sizes of a map's results for a run of sequences.
+    """Sizes of a map's results for a run of sequences."""
 
-    Attributes
-    ----------
-    sizes : list of list of int
-        Of each sequence those of what is made of it, in samples; none if it is left out.
-    wrong : dict of DataError
-        Of the sequences that cannot be mapped, by their numbers among these.
-    several : bool
-        True if the map returned a list of sequences.
-    made : list of list of Samples
-        Of each sequence what is made of it; nothing where only sizes are wanted.
-    """
-
-    def __init__(self) -> None:
-        self.sizes: list[list[int]] = []
-        self.wrong: dict[int, DataError] = {}
-        self.several = False
-        self.made: list[list[Samples]] = []
+    # of each sequence, those of what is made of it, in samples; none if it is left out
+    sizes: list[list[int]] = field(default_factory=list)
+    wrong: dict[int, DataError] = field(default_factory=dict)  # by numbers among these
+    several: bool = False  # the map returned a list of sequences
+    # of each sequence what is made of it; nothing where only sizes are wanted
+    made: list[list[Samples]] = field(default_factory=list)
+    seconds: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -406,6 +397,7 @@ class SizesTask(MapTask, ABC):
             except DataError as error:
                 measured.wrong[number] = error
                 measured.sizes.append([1])  # its place on the timeline
+        measured.seconds = seconds
         return measured
 
     @abstractmethod

@@ -1,29 +1,33 @@
-"""Workers of maps: the calling thread, threads, or processes."""
+"""Workers of maps: where calls run, by one rule, and the context that corpora are opened in."""
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import CallLock
+from sweephand.run.processes import Progress
 
 R_co = TypeVar("R_co", covariant=True)
 
 if TYPE_CHECKING:  # protocols cost time at every start
     from typing import Protocol
 
-    from sweephand.maps.quicker import Quicker
     from sweephand.run.pool import Pool, Task
-    from sweephand.run.progress import Progress
 
     class WorkerTask(Task, Protocol[R_co]):
         """Task that the caller may carry out as well as a worker."""
@@ -32,171 +36,333 @@ if TYPE_CHECKING:  # protocols cost time at every start
         def fingerprint(self) -> str:
             """The function, by which tasks that take equally long are known."""
 
+        def part(self, begin: int, end: int) -> WorkerTask[R_co]:
+            """Return a task of a part of the items."""
+
+        @property
+        def function(self) -> object:
+            """What processes must be able to unpickle."""
+
         def do(self, progress: Progress) -> R_co:
-            """Return the result."""
+            """Return the result; its ``seconds`` are those of calls, as far as known."""
 
 
 Kind = Literal["threads", "processes"]
+Way = Literal["caller", "threads", "processes"]
 
-# The most tasks per worker. A message to a process costs more than half a millisecond if
-# tasks take long: all that both sides need for it has left the caches by then.
-_TASKS_PER_WORKER = {"threads": 4, "processes": 2}
-_SHORT_SECONDS = 2e-4  # a sequence, up to which threads may cost more than they gain
+_WATCHED = 0.02  # seconds of calls that are watched, to know them
+_LEAST_WATCHED = 1e-3  # seconds of a task that can be
+_HELD = 0.6  # of calls, from which on they are said to hold the lock
+_QUICK = 5e-5  # seconds of a call, up to which threads cost more than they gain
+_WORTH = 1.0  # seconds of calls, from which on processes are worth their start
 _FIRST_SECONDS = 1.0  # that a first sequence may take; nothing else waits beside it
-# The least seconds of a task that is worth sending to an idle worker, and to a busy worker.
-_TASK_SECONDS = {"threads": (2e-4, 2e-4), "processes": (1e-3, 2e-2)}
+_GUESS = 1e-3  # seconds a sequence, before any was mapped
+# The least seconds of a task that is worth sending to an idle worker, and to a busy worker, and
+# the most tasks for each worker.
+_TASKS = {"threads": (2e-4, 2e-4, 4), "processes": (5e-3, 2e-2, 2)}
+
+
+@dataclass
+class CallTimes:
+    """How long the calls of a map take, and for how much of it they hold Python's lock.
+
+    Several threads may note it: what one of them misses makes an estimate worse.
+    """
+
+    calls: int = 0
+    seconds: float = 0.0
+    watched: float = 0.0  # seconds of looks during calls
+    locked: float = 0.0  # of those, another thread had to wait for the lock
+
+    def note(self, made: Any) -> None:
+        """Note how long the calls took that a result is of."""
+        self.calls += len(made.seconds)
+        self.seconds += sum(made.seconds)
+
+    def way(self, workers: MapWorkers, cost: float, is_found: Callable[[], bool]) -> Way:
+        """Return who carries out a task that takes so many seconds: the rule.
+
+        What was asked for is taken. Else calls that hold Python's lock gain nothing in threads:
+        once they have taken as long as processes need to start, those go on, if they find the
+        function in a module to import. (The main module is none: it may not be meant to run
+        again.) What holds the lock and is not found, and what is too quick, is mapped by the
+        thread that wants it, unless it must be possible to give that up; the rest by threads.
+        """
+        if workers.num_workers == 0:
+            return "caller"
+        if workers.kind == "processes":
+            return "processes"
+        holds_lock = self.locked > _HELD * self.watched
+        if workers.kind is None and holds_lock and self.seconds > _WORTH and is_found():
+            return "processes"
+        is_quick = (
+            holds_lock or self.seconds < _QUICK * self.calls or cost < _TASKS["threads"][0]
+        )
+        may_stay = workers.num_workers > 1 and workers.limit is None
+        return "caller" if is_quick and may_stay else "threads"
+
+
+class Watch(threading.Thread):
+    """Measures for how long a thread that wakes up waits for Python's lock, during calls.
+
+    Meanwhile nobody has to give up the lock, for a tenth of a second: a call that did so, and
+    waits for a processor, would look like one that does not hold it.
+    """
+
+    def __init__(self, pace: CallTimes) -> None:
+        super().__init__(name="sweephand-watch", daemon=True)
+        self._pace = pace
+        self._begin = math.inf
+        self._is_over = threading.Event()
+        self._interval = sys.getswitchinterval()
+
+    def run(self) -> None:
+        """Sleep, and see how much later than it should be the next line runs."""
+        pause, slack, is_over = 5e-4, 1.5e-4, False
+        before, without = time.monotonic(), _seconds_without_processor()
+        while not is_over:
+            time.sleep(pause)
+            is_over = self._is_over.is_set()
+            now, later = time.monotonic(), _seconds_without_processor()
+            late = now - max(before + pause + slack, self._begin) - (later - without)
+            self._pace.watched += max(0.0, now - max(before, self._begin))
+            self._pace.locked += max(0.0, late)
+            before, without = now, later
+
+    def __enter__(self) -> None:
+        self.start()
+        sys.setswitchinterval(0.1)
+        self._begin = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self.join()
+        sys.setswitchinterval(self._interval)
+
+
+_watching = threading.Lock()  # one at a time, as the interval is that of all
+
+
+def _seconds_without_processor() -> float:
+    """Return for how long this thread could run but had no processor; 0: not known."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_bytes().split()[1]) / 1e9
+    except OSError:
+        return 0.0
+
+
+class History:
+    """Times that a map took for the sequences of a corpus, to predict the next time.
+
+    One that was not mapped before is expected to take what others took for as many bytes.
+    Several threads may use it, as a `CallTimes`.
+    """
+
+    def __init__(self, num_sequences: int) -> None:
+        self._seconds = np.zeros(num_sequences, np.float32)  # 0: not known
+        self._known_seconds = self._known_bytes = 0.0
+
+    def expected(
+        self, numbers: NDArray[np.uint64], num_bytes: Callable[[], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Return how long sequences may take; bytes are only asked for where it matters."""
+        known = self._seconds[numbers].astype(np.float64)
+        if known.all():
+            return known
+        if not self._known_bytes:
+            return guess_seconds(num_bytes())
+        return np.where(known > 0, known, num_bytes() * self._known_seconds / self._known_bytes)
+
+    def add(
+        self,
+        numbers: NDArray[np.uint64],
+        num_bytes: Callable[[], NDArray[np.float64]],
+        seconds: NDArray[np.float64],
+    ) -> None:
+        """Record the times of sequences."""
+        seconds = np.maximum(seconds, 1e-9)
+        if not self._seconds[numbers].all():
+            self._known_seconds += float(seconds.sum())
+            self._known_bytes += float(num_bytes().sum())
+        self._seconds[numbers] = seconds
+
+
+def guess_seconds(num_bytes: NDArray[np.float64], mean: float = _GUESS) -> NDArray[np.float64]:
+    """Return how long sequences may take of so many bytes, `mean` on average."""
+    return (
+        num_bytes * (mean / max(1.0, float(num_bytes.mean()))) if len(num_bytes) else num_bytes
+    )
 
 
 class MapWorkers:
-    """Workers that carry out tasks; the results do not depend on their number.
+    """Workers that carry out tasks; no result depends on them.
 
-    The workers start with the first task, so that a process that was forked before has its own.
-
-    Parameters
-    ----------
-    num_workers : int
-        0: the calling thread does the work.
-    kind : {"threads", "processes"}
-    limit : float or None
-        Seconds after which a map that was called for a sequence is given up.
-
-    Attributes
-    ----------
-    call_lock : CallLock
-        Which names the running calls of the functions of the user.
-
-    Raises
-    ------
-    RuntimeError
-        If they are to be processes, and this one is a worker process that begins.
+    They start with the first task, so that a process that was forked before has its own. With
+    `num_workers` of 0 the caller does the work; with `kind` None who does it is decided by
+    `CallTimes.way`; a map that was called for a sequence is given up after `limit` seconds. The
+    `call_lock` names the running calls of the functions of the user. RuntimeError if they are
+    to be processes, and this one is a worker process that begins.
     """
 
     def __init__(
-        self, num_workers: int, kind: Kind = "threads", limit: float | None = None
+        self, num_workers: int, kind: Kind | None = None, limit: float | None = None
     ) -> None:
         self.num_workers = num_workers
         self.kind = kind
+        self.limit = limit
         self.call_lock = CallLock(several=True)
-        self._limit = limit
-        self._quicker: dict[str, Quicker] = {}  # of maps
-        self._pool: Pool | None = None
-        self._end: Callable[[], object] | None = None  # of the pool
-        self._process = 0  # that the pool is of
+        self._paces: dict[object, CallTimes] = {}
+        self._found: dict[object, bool] = {}
+        self._mapped: dict[Way, int] = dict.fromkeys(("caller", "threads", "processes"), 0)
+        self._pools: dict[Kind, Pool] = {}
+        self._process = 0  # that the pools are of
         self._is_closed = False
         self._starting = threading.Lock()
-        if self._has_processes:
+        if kind == "processes" and num_workers > 0:
             from sweephand.run.processes import refuse_in_preparation
 
             refuse_in_preparation()
 
-    @property
-    def _has_processes(self) -> bool:
-        return self.kind == "processes" and self.num_workers > 0
-
-    @property
-    def _may_stay(self) -> bool:
-        """True if the caller may do tasks that are not worth their way to a worker.
-
-        Not if it must be possible to give it up, nor if the user wants one call at a time.
-        """
-        return self.kind == "threads" and self.num_workers > 1 and self._limit is None
-
     def check(self, wanted: object) -> None:
-        """Refuse a map that the workers could not call.
-
-        TypeError if it does not pickle, where processes are to call it.
-        """
-        if self._has_processes:
-            _check_pickles(wanted)
+        """Refuse a map that processes are to call and do not find: TypeError."""
+        if self.kind == "processes" and self.num_workers > 0:
+            _check_found(wanted)
 
     def run(self, task: WorkerTask[R_co], costs: NDArray[np.float64]) -> list[R_co]:
         """Map sequences, those first that take longest; the parts come in their order."""
-        if self.num_workers == 0 or len(task) == 0:
-            return self._map_here(task)
-        cost, (least, _) = float(costs.sum()), _TASK_SECONDS[self.kind]
-        if cost < least and self._may_stay:
-            return self._map_here(task)
-        if cost >= _SHORT_SECONDS * len(task) or not self._may_stay:
-            return self._hand_over(task, costs)
-        from sweephand.maps.quicker import Quicker
+        pace = self._paces.setdefault((type(task), task.fingerprint), CallTimes())
+        done, made = self._watched(task, pace)
+        if made and done == len(task):
+            return made
+        rest, costs = task.part(done, len(task)), costs[done:]
+        cost = float(costs.sum())
+        way = pace.way(self, cost, partial(self._is_found, task))
+        if way == "caller":
+            found: list[R_co] = [_carry_out(self.call_lock, rest)]
+        else:
+            bounds = cut(costs.tolist(), self._num_tasks(cost, way)) if len(rest) else [(0, 0)]
+            found = self._pool(way).run(
+                [rest.part(begin, end) for begin, end in bounds],
+                [float(costs[begin:end].sum()) for begin, end in bounds],
+            )
+        self._mapped[way] += len(rest)
+        for one in found:
+            pace.note(one)
+        return made + found
 
-        quicker = self._quicker.setdefault(task.fingerprint, Quicker())
-        is_here, begin = quicker.is_here(), time.monotonic()
-        made = self._map_here(task) if is_here else self._hand_over(task, costs)
-        quicker.add((time.monotonic() - begin) / len(task), is_here=is_here)
-        return made
+    def _watched(self, task: WorkerTask[R_co], pace: CallTimes) -> tuple[int, list[R_co]]:
+        """Map the first sequences here, and look, until enough is known; return how many."""
+        made: list[R_co] = []
+        done = 0
+        is_asked = self.kind is not None or self.num_workers == 0 or self.limit is not None
+        if is_asked or pace.watched >= _WATCHED or not _watching.acquire(blocking=False):
+            return done, made
+        try:
+            while done < len(task) and pace.watched < _WATCHED and pace.seconds < _WORTH:
+                count = 1 + int(_WATCHED * pace.calls / pace.seconds) if pace.calls else 1
+                end = min(len(task), done + count)
+                if pace.calls and (end - done) * pace.seconds / pace.calls < _LEAST_WATCHED:
+                    break
+                part = task.part(done, end)
+                with Watch(pace):
+                    found = _carry_out(self.call_lock, part)
+                made.append(found)
+                pace.note(found)
+                self._mapped["caller"] += end - done
+                done = end
+        finally:
+            _watching.release()
+        return done, made
 
-    def _map_here(self, task: WorkerTask[R_co]) -> list[R_co]:
-        from sweephand.run.progress import Progress
-
-        return [_carry_out(self.call_lock, task, Progress())]
-
-    def _hand_over(self, task: WorkerTask[R_co], costs: NDArray[np.float64]) -> list[R_co]:
-        bounds = cut(costs.tolist(), self._num_tasks(float(costs.sum())))
-        parts = [task.part(begin, end) for begin, end in bounds]
-        return self._own_pool().run(
-            parts, [float(costs[begin:end].sum()) for begin, end in bounds]
-        )
-
-    def _num_tasks(self, cost: float) -> int:
+    def _num_tasks(self, cost: float, kind: Kind) -> int:
         """Return the number of tasks for work that takes a number of seconds."""
-        least, enough = _TASK_SECONDS[self.kind]
+        least, enough, most = _TASKS[kind]
         for_all = min(self.num_workers, int(cost / least))
-        most = self.num_workers * _TASKS_PER_WORKER[self.kind]
-        return max(1, for_all, min(most, int(cost / enough)))
+        return max(1, for_all, min(most * self.num_workers, int(cost / enough)))
+
+    def _is_found(self, task: WorkerTask[R_co]) -> bool:
+        """Return True if processes could carry out a task."""
+        key = type(task), task.fingerprint
+        if key not in self._found:
+            from sweephand.run import processes
+
+            try:
+                found = hasattr(os, "memfd_create") and pickle.dumps(task.function)
+            except Exception:
+                found = b""
+            is_own = not found or b"__main__" in found or processes.prepares_main
+            self._found[key] = not is_own
+        return self._found[key]
 
     def run_first(self, task: WorkerTask[R_co]) -> R_co:
         """Map the first sequences: by a worker if that can be given up, else here."""
-        if self._has_processes or (self.num_workers and self._limit is not None):
-            return self._own_pool().run([task], [_FIRST_SECONDS])[0]  # type: ignore[no-any-return]
-        return self._map_here(task)[0]
+        if self.num_workers and (self.kind == "processes" or self.limit is not None):
+            pool = self._pool("processes" if self.kind == "processes" else "threads")
+            return pool.run([task], [_FIRST_SECONDS])[0]  # type: ignore[no-any-return]
+        return _carry_out(self.call_lock, task)
+
+    def stats(self) -> dict[str, float]:
+        """Return who mapped how many sequences, and why: see `stats` of a source."""
+        paces = list(self._paces.values())
+        if not paces:
+            return {}
+        calls, seconds, watched, locked = (
+            sum(getattr(one, name) for one in paces)
+            for name in ("calls", "seconds", "watched", "locked")
+        )
+        return {
+            **{f"mapped_by_{way}": number for way, number in self._mapped.items()},
+            "map_seconds": seconds / max(1, calls),
+            "map_locked": locked / watched if watched else 0.0,
+        }
 
     def close(self) -> None:
-        """End the workers: threads after their running tasks, processes soon."""
+        """End the workers: threads after their running tasks, processes at once."""
         with self._starting:
             self._is_closed = True
-            if self._end is not None:
-                self._end()
+            _end(self._process, self._pools)
 
     def has_ended(self, seconds: float) -> bool:
         """Wait up to `seconds` for closed workers, and return True if they have ended."""
-        pool = self._pool
-        return pool is None or self._process != os.getpid() or pool.has_ended(seconds)
+        until = time.monotonic() + seconds
+        return self._process != os.getpid() or all(
+            pool.has_ended(max(0.0, until - time.monotonic())) for pool in self._pools.values()
+        )
 
-    def _own_pool(self) -> Pool:
+    def _pool(self, kind: Kind) -> Pool:
+        from sweephand.run.processes import CLOSED
+
         with self._starting:
             if self._is_closed:
-                raise RuntimeError("the source is closed; make a new one")
-            if self._pool is None or self._process != os.getpid():
-                self._pool = self._begin()
-                self._process = os.getpid()
-                # A pool that was not closed ends with the last reference to these workers.
-                self._end = weakref.finalize(self, _end, self._process, self._pool)
-            return self._pool
+                raise RuntimeError(CLOSED)
+            if self._process != os.getpid():
+                self._process, self._pools = os.getpid(), {}
+                # Pools that were not closed end with the last reference to these workers.
+                weakref.finalize(self, _end, self._process, self._pools)
+            if kind not in self._pools:
+                self._pools[kind] = self._make_pool(kind)
+            return self._pools[kind]
 
-    def _begin(self) -> Pool:
-        from sweephand.run.pool import Pool
+    def _make_pool(self, kind: Kind) -> Pool:
+        from sweephand.run.pool import Pool, ThreadWorker
 
-        if self._has_processes:
-            from sweephand.run.processes import ForkServer, ProcessWorker
+        if kind == "threads":
+            carry_out = partial(_carry_out, self.call_lock)
+            return Pool(self.num_workers, partial(ThreadWorker, carry_out), self.limit)
+        from sweephand.run.processes import ForkServer, ProcessWorker
 
-            server = ForkServer(self._limit)
-            make_process = partial(ProcessWorker, server, {})
-            return Pool(self.num_workers, make_process, self._limit, server.close)
-        from sweephand.run.pool import ThreadWorker
-
-        make_thread = partial(
-            ThreadWorker, "sweephand-map", partial(_carry_out, self.call_lock)
-        )
-        return Pool(self.num_workers, make_thread, self._limit)
+        server = ForkServer()
+        make = partial(ProcessWorker, server, {})
+        return Pool(self.num_workers, make, self.limit, server.end)
 
 
-def _end(process: int, pool: Pool) -> None:
+def _end(process: int, pools: dict[Kind, Pool]) -> None:
     if process == os.getpid():  # and not one that was forked from it
-        pool.close()
+        for pool in pools.values():
+            pool.close()
 
 
-def _check_pickles(wanted: object) -> None:
+def _check_found(wanted: object) -> None:
     """Refuse a map that worker processes could not find."""
     from sweephand.run.processes import preparation
 
@@ -229,7 +395,11 @@ class _RunningTask:
         return self._task.describe(number or 0)
 
 
-def _carry_out(call_lock: CallLock, task: WorkerTask[R_co], progress: Progress) -> R_co:
+def _carry_out(
+    call_lock: CallLock, task: WorkerTask[R_co], progress: Progress | None = None
+) -> R_co:
+    if progress is None:
+        progress = Progress()
     with call_lock.hold(_RunningTask(task, progress)):
         return task.do(progress)
 
@@ -251,3 +421,19 @@ def cut(costs: Sequence[float], most: int) -> list[tuple[int, int]]:
             begin, total = end, 0.0
         total += cost
     return [*bounds, (begin, len(costs))]
+
+
+@dataclass(frozen=True)
+class OpenContext:
+    """Context of a source that opens a corpus."""
+
+    ledger: Ledger  # where damaged items are counted
+    seed: int = 0  # of the source: what keys are derived from
+    # what maps run on; without workers the thread that wants the sequences
+    workers: MapWorkers = field(default_factory=lambda: MapWorkers(0))
+    # nominal times, ascending, from which on a map of a name has another version
+    map_versions: tuple[tuple[int, str, int], ...] = ()
+    # what becomes of sequences that are not in all deserializers of a join, as those of a
+    # mixture's corpora are
+    missing: Literal["error", "drop"] = "error"
+    memory_limit: int | None = None  # in bytes, of what is decoded

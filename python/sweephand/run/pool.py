@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import math
-import select
-import socket
 import threading
 import time
 import warnings
-from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
 from sweephand.errors import SweephandHint
-from sweephand.run.message import socket_pair
-from sweephand.run.progress import Progress
+from sweephand.run.processes import CLOSED, Progress, WorkerEnded
 
 _HINT_SECONDS = 60.0
 _LOOK_SECONDS = 5.0  # between looks at slow items
-CLOSED = "the source is closed; make a new one"
+_SILENT_SECONDS = 30.0  # beyond the limit, in which a process may begin, load and pack
 
 
 class Task(Protocol):
@@ -49,150 +44,96 @@ class Task(Protocol):
         """Return the result of one item that is given up."""
 
 
-class Piece(NamedTuple):
-    """Part of a task that is still to do: `lost` is why it is given up."""
+class Worker(Protocol):
+    """What carries out tasks: a process, or the thread that asks."""
 
-    task: Task
-    was_tried: bool = False  # a worker ended that had it
-    lost: str | None = None
+    progress: Progress
+    depth: int  # tasks that it may have at a time
 
-    def after(self, lost: str, number: int | None, *, is_late: bool) -> list[Piece]:
-        """Return the pieces that it is cut into when it did not come back.
+    def ask(self, task: Any) -> None:
+        """Give it a task."""
 
-        `lost` is why, and `number` the item at work, if that is known: one that is late is not
-        tried again.
-        """
-        task = self.task
-        if not is_late and not self.was_tried:
-            return [Piece(task, was_tried=True)]  # it may have been an accident
-        if len(task) == 1:
-            return [Piece(task, lost=lost)]
-        if task.is_joint or number is None:
-            return [Piece(task.part(one, one + 1)) for one in range(len(task))]
-        ends = Piece(task.part(0, number)), Piece(task.part(number + 1, len(task)))
-        middle = Piece(task.part(number, number + 1), True, lost if is_late else None)
-        return [one for one in (ends[0], middle, ends[1]) if len(one.task)]
+    def answer(self) -> Any:
+        """Return the result of the first task that it has; WorkerEnded if it is lost."""
+
+    def kill(self) -> None:
+        """End it, if that is possible; by any thread."""
+
+    def close(self) -> None:
+        """Let it go."""
 
 
 @dataclass(eq=False)
-class Job:
-    """A running task, with the pieces to do and the results already there."""
+class Request:
+    """Tasks that were asked for together."""
 
-    pieces: list[Piece]  # none when its caller has gone
-    beside: list[Job]  # those that were asked for together and are not done
-    made: list[Any] = field(default_factory=list)
+    left: int  # pieces to do
+    made: dict[tuple[int, int], Any] = field(default_factory=dict)  # by their places
     error: BaseException | None = None
+    is_wanted: bool = True  # its caller waits
 
 
-class WorkerEnded(Exception):
-    """A worker has ended, and its task is lost."""
+class Piece(NamedTuple):
+    """Part of a task that is still to do."""
+
+    request: Request
+    task: Task
+    place: tuple[int, int]  # the number of the task, and of its first item
+    was_tried: bool = False  # a worker ended that had it
+
+    def part(self, begin: int, end: int, *, was_tried: bool = False) -> Piece:
+        """Return a part of it."""
+        number, first = self.place
+        task = self.task.part(begin, end)
+        return Piece(self.request, task, (number, first + begin), was_tried)
 
 
-class Worker(ABC):
-    """Thread or process that carries out tasks; once it has ended another takes its place.
+@dataclass(eq=False)
+class Slot:
+    """A thread of the pool, with its worker and the pieces that this has."""
 
-    Attributes
-    ----------
-    peer : socket or None
-        Which can be read when there is an answer; None before the first task.
-    patience : float
-        Seconds beyond the limit that it may be at something else than a call.
-    """
+    worker: Worker
+    pieces: deque[Piece] = field(default_factory=deque)
+    since: float = 0.0  # that the worker has the first of them
+    late: str = ""  # why the worker was killed
+    is_abandoned: bool = False
+    thread: threading.Thread | None = None
 
-    peer: socket.socket | None = None
-    job: Job | None = None
-    asked = 0.0  # since when it has a task
-    patience = math.inf
 
-    def __init__(self) -> None:
+class ThreadWorker:
+    """A worker that is the thread which asks it."""
+
+    depth = 1
+
+    def __init__(self, carry_out: Callable[[Any, Progress], Any]) -> None:
         self.progress = Progress()
-
-    @abstractmethod
-    def ask(self, task: Any) -> None:
-        """Send a task; `WorkerEnded` if that is not possible any more."""
-
-    @abstractmethod
-    def answer(self) -> tuple[Any, BaseException | None]:
-        """Return the result that has come, or its error; `WorkerEnded` if it ended."""
-
-    def end(self, *, at_once: bool) -> str:
-        """Abandon it, and return how it ended."""
-        self.close()
-        return "has a worker that ended"
-
-    def close(self) -> None:
-        """Let it end."""
-        if self.peer is not None:
-            self.peer.close()
-
-    def has_ended(self, seconds: float) -> bool:
-        """Wait up to `seconds` for a closed worker, and return True if it has ended."""
-        return True
-
-
-class ThreadWorker(Worker):
-    """A worker thread. It cannot be ended: a thread that takes too long is abandoned."""
-
-    def __init__(self, name: str, carry_out: Callable[[Any, Progress], Any]) -> None:
-        super().__init__()
-        self._name = name
         self._carry_out = carry_out
-        self._tasks: SimpleQueue[Any] = SimpleQueue()
-        self._answer: tuple[Any, BaseException | None] = None, None
-        self._thread: threading.Thread | None = None
+        self._task: Any = None
 
     def ask(self, task: Any) -> None:
-        """Send a task."""
-        if self._thread is None:
-            self.peer, other = socket.socketpair()
-            self._thread = threading.Thread(
-                target=self._work, args=[other], name=self._name, daemon=True
-            )
-            self._thread.start()
-        self._tasks.put(task)
+        """Take a task."""
+        self._task = task
 
-    def answer(self) -> tuple[Any, BaseException | None]:
-        """Return the result of the task, or its error."""
-        assert self.peer is not None
-        self.peer.recv(1)
-        found, self._answer = self._answer, (None, None)
-        return found
+    def answer(self) -> Any:
+        """Carry it out."""
+        task, self._task = self._task, None
+        return self._carry_out(task, self.progress)
+
+    def kill(self) -> None:
+        """Do nothing: a thread cannot be ended."""
 
     def close(self) -> None:
-        """Let the thread end after its task."""
-        self._tasks.put(None)
-        super().close()
-
-    def has_ended(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the thread, unless it is the calling thread."""
-        thread = self._thread
-        if thread is None or thread is threading.current_thread():
-            return True
-        thread.join(seconds)
-        return not thread.is_alive()
-
-    def _work(self, other: socket.socket) -> None:
-        with other:
-            while (task := self._tasks.get()) is not None:
-                try:
-                    self._answer = self._carry_out(task, self.progress), None
-                except BaseException as error:
-                    self._answer = None, error
-                del task  # or it would live until the next one
-                with contextlib.suppress(OSError):
-                    other.send(b"!")
+        """Do nothing: it ends with its slot."""
 
 
 class Pool:
-    """Workers that begin tasks by deadline. Safe for several threads.
+    """Workers that begin tasks by deadline, each asked by a thread. Safe for several threads.
 
     All tasks of a request are due when the workers can have done the work requested so far.
     Tasks begin in the order of their due time less their cost. So a slow item of a later
     request may begin before quick items of an earlier request, and nobody waits for it.
 
-    A thread that waits for results looks after all workers: it sends what is to be done and
-    takes what comes. Others that wait meanwhile are woken when theirs is there, or when it
-    is their turn to look.
+    Those who wait for results look after items that take too long.
     """
 
     def __init__(
@@ -202,56 +143,53 @@ class Pool:
         limit: float | None = None,
         end: Callable[[], None] = lambda: None,
     ) -> None:
+        self._size = size
         self._limit = math.inf if limit is None else limit
         self._pause = min(_LOOK_SECONDS, self._limit / 4)
         self._make_worker = make_worker
         self._end = end
-        self._workers = [make_worker() for _ in range(size)]
-        self._changed = threading.Condition()
-        self._waiting: list[tuple[float, int, Job]] = []  # a heap
-        self._requests: list[list[Job]] = []  # the jobs of each that are not done
+        self._lock = threading.RLock()
+        self._ready = threading.Condition(self._lock)  # a piece can be begun
+        self._done = threading.Condition(self._lock)  # a request has all, or an error
+        self._waiting: list[tuple[float, int, Piece]] = []  # a heap
         self._numbers = count()
         self._asked = 0.0  # the cost of all tasks up to now
-        self._is_led = False  # by a thread that waits
+        self._num_idle = 0
         self._is_closed = False
         self._has_hinted = False
         self._looked = 0.0
-        self._wake, self._waker = socket_pair()
+        self._slots: list[Slot] = []
 
     def run(self, tasks: Sequence[Task], costs: Sequence[float]) -> list[Any]:
         """Carry out tasks, and return the results of each, in one part or several."""
-        jobs: list[Job] = []
-        jobs += [Job([Piece(task)], jobs) for task in tasks]
-        asked = list(jobs)
-        with self._changed:
+        request = Request(len(tasks))
+        with self._lock:
+            self._check_open()
+            while len(self._slots) < self._size:
+                self._add_slot()
             self._asked += sum(costs)
-            due = self._asked / len(self._workers)
-            for job, cost in zip(asked, costs, strict=True):
-                heapq.heappush(self._waiting, (due - cost, next(self._numbers), job))
-            self._requests.append(jobs)
-        try:
-            while self._may_lead(jobs):
-                self._lead(jobs)
-        finally:
-            with self._changed:
-                self._requests = [one for one in self._requests if one is not jobs]
-                for job in asked:  # of an interrupted caller, or beside an error
-                    job.pieces.clear()
-        for job in asked:
-            if job.error is not None:
-                raise job.error
-        return [made for job in asked for made in job.made]
+            due = self._asked / self._size
+            for number, (task, cost) in enumerate(zip(tasks, costs, strict=True)):
+                self._put(Piece(request, task, (number, 0)), due - cost)
+            try:
+                while request.left and request.error is None:
+                    self._done.wait(self._pause)
+                    self._check_open()
+                    self._look()
+            finally:
+                request.is_wanted = False  # of an interrupted caller, or beside an error
+        if request.error is not None:
+            raise request.error
+        return [request.made[place] for place in sorted(request.made)]
 
     def close(self) -> None:
         """Let the workers end, and all who wait."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
-            self._changed.notify_all()
+            self._waiting.clear()
+            self._ready.notify_all()
+            self._done.notify_all()
         self._end()
-        with self._changed:
-            self._rouse()
-            if not self._is_led:
-                self._close()
 
     def has_ended(self, seconds: float) -> bool:
         """Wait up to `seconds` for the workers of a closed pool, and return True if they ended.
@@ -259,177 +197,158 @@ class Pool:
         The calling worker is not waited for, and neither are abandoned workers.
         """
         until = time.monotonic() + seconds
-        with self._changed:
-            if not self._changed.wait_for(lambda: not self._is_led, seconds):
-                return False
-        return all(one.has_ended(max(0.0, until - time.monotonic())) for one in self._workers)
-
-    def _may_lead(self, jobs: list[Job]) -> bool:
-        """Wait until no such job is left, or it is this thread's turn to look after workers."""
-        with self._changed:
-            self._rouse()
-            self._changed.wait_for(lambda: not (jobs and self._is_led) or self._is_closed)
-            if jobs:
-                self._check_open()
-                self._is_led = True
-            return bool(jobs)
-
-    def _lead(self, jobs: list[Job]) -> None:
-        """Look after the workers until no such job is left."""
-        try:
-            while jobs:
-                self._step()
-        except BaseException:
-            with self._changed:
-                if not self._is_closed:
-                    self._start_over()
-            raise
-        finally:
-            with self._changed:
-                self._is_led = False
-                if self._is_closed:
-                    self._close()
-                self._changed.notify_all()
-
-    def _start_over(self) -> None:
-        """Hand the work to other workers, after an interruption at any moment."""
-        for worker in self._workers:
-            if worker.job is not None:
-                self._replace(worker, "was interrupted", is_lost=False).job = None
-        left = [job for request in self._requests for job in request if job.pieces]
-        self._waiting = [(0.0, next(self._numbers), job) for job in left]
+        for slot in self._slots:
+            thread = slot.thread
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(max(0.0, until - time.monotonic()))
+                if thread.is_alive():
+                    return False
+        return True
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise RuntimeError(CLOSED)
 
-    def _rouse(self) -> None:
-        """Have the leading thread look at once; the lock is held."""
-        if self._is_led:
-            with contextlib.suppress(OSError):
-                self._waker.send(b"!", socket.MSG_DONTWAIT)
+    def _add_slot(self) -> None:
+        slot = Slot(self._make_worker())
+        slot.thread = threading.Thread(
+            target=self._work, args=[slot], name="sweephand-map", daemon=True
+        )
+        self._slots.append(slot)
+        slot.thread.start()
 
-    def _close(self) -> None:
-        for end in (self._wake, self._waker):
-            end.close()
-        for worker in self._workers:
-            worker.close()
+    def _put(self, piece: Piece, begin: float = 0.0) -> None:
+        """Let a piece wait that must begin by a time; the lock is held, here and below."""
+        heapq.heappush(self._waiting, (begin, next(self._numbers), piece))
+        self._ready.notify()
 
-    # -- by the leading thread alone --
-    def _step(self) -> None:
-        """Give tasks to workers that have none, and wait for the next event."""
-        with self._changed:
-            self._check_open()
-            idle = [worker for worker in self._workers if worker.job is None]
-            for worker in idle:
-                worker.job = self._next()
-        for worker in idle:
-            self._advance(worker)
-        peers = {one.peer: one for one in self._workers if one.job and one.peer}
-        if not peers:
-            return
-        poll = select.poll()
-        for peer in [*peers, self._wake]:
-            poll.register(peer, select.POLLIN)
-        ready = {descriptor for descriptor, _ in poll.poll(1000 * self._pause)}
-        if self._wake.fileno() in ready:
-            self._wake.recv(1)
-        for peer, worker in peers.items():
-            if peer.fileno() in ready:
-                self._take(worker)
-        now = time.monotonic()
-        if now - self._looked > self._pause:
-            self._looked = now
-            for worker in list(self._workers):
-                self._look(worker, now)
-
-    def _next(self) -> Job | None:
-        """Return the job that must begin next; the lock is held."""
-        while self._waiting:
-            *_, job = heapq.heappop(self._waiting)
-            if job.pieces:
-                return job
+    def _next(self, slot: Slot) -> Piece | None:
+        """Return the next piece for a worker; None if it has enough, or is to end."""
+        while not (self._is_closed or slot.is_abandoned):
+            is_full = len(slot.pieces) == slot.worker.depth
+            if is_full or (slot.pieces and self._num_idle):  # those are to have the others
+                return None
+            while self._waiting:
+                *_, piece = heapq.heappop(self._waiting)
+                if piece.request.is_wanted:
+                    return piece
+            if slot.pieces:
+                return None
+            self._num_idle += 1
+            self._ready.wait()
+            self._num_idle -= 1
         return None
 
-    def _advance(self, worker: Worker) -> None:
-        """Send the next piece of a worker's job, or take leave of the job."""
-        job = worker.job
-        if job is None:
-            return
-        while job.error is None and (pieces := job.pieces[:1]):
-            task, _, lost = pieces[0]
-            is_new, worker.asked = worker.peer is None, time.monotonic()
-            try:
-                if lost is None:
-                    worker.ask(task)
-                    return
-                self._note(job, [], task.failed(lost))
-            except WorkerEnded:  # an old one before it had the task
-                worker = self._replace(worker, is_lost=is_new)
-            except Exception as error:
-                job.error = error
-        worker.job = None
-        with self._changed:
-            job.pieces.clear()
-            if job.error is not None:
-                job.beside.clear()
-            elif job in job.beside:
-                job.beside.remove(job)
-            if not job.beside:
-                self._changed.notify_all()
+    def _note(self, piece: Piece, *made: Any, instead: Sequence[Piece] = ()) -> None:
+        """Note the result of a piece, or other pieces in its place."""
+        request = piece.request
+        request.made.update((piece.place, one) for one in made)
+        request.left += len(instead) - 1
+        for one in instead:
+            self._put(one)
+        if not request.left:
+            self._done.notify_all()
 
-    def _take(self, worker: Worker) -> None:
-        """Take the answer of a worker, or learn that it has ended."""
-        job = worker.job
-        assert job is not None
-        try:
-            made, job.error = worker.answer()
-            self._note(job, [], made)
-        except WorkerEnded:
-            worker = self._replace(worker)
-        except Exception as error:
-            job.error = error
-        self._advance(worker)
-
-    def _replace(self, worker: Worker, late: str = "", *, is_lost: bool = True) -> Worker:
-        """Replace a worker, without its lost item; `late` is the reason for ending it."""
-        (number, _), job = worker.progress.at, worker.job
-        ending = worker.end(at_once=bool(late))
-        other = self._make_worker()
-        self._workers[self._workers.index(worker)], other.job = other, job
-        if job is not None and job.pieces and is_lost:
-            is_late = bool(late) and number is not None
-            pieces = job.pieces[0].after(late or ending, number, is_late=is_late)
-            self._note(job, pieces)
-        return other
-
-    def _note(self, job: Job, instead: list[Piece], *made: Any) -> None:
-        """Put other pieces, or a result, in the place of the next piece."""
-        with self._changed:
-            if job.pieces:  # and its caller still waits
-                job.pieces[:1] = instead
-                job.made += made
-
-    def _look(self, worker: Worker, now: float) -> None:
-        """Give up a call that takes too long, or hint at it."""
-        pieces = [] if worker.job is None else worker.job.pieces[:1]
-        number, since = worker.progress.at
-        if not pieces or worker.peer is None or (number or 0) >= len(pieces[0].task):
-            return
-        task, allowed = pieces[0].task, 0.0
-        weight = len(task) if task.is_joint else 1
-        if number is None:
-            since, weight, allowed = max(worker.asked, since), 1, worker.patience
-            late = f"has a worker process that did not answer for {now - since:.1f} s"
-            hint = f"a worker process of {task.name} has not answered"
+    def _lose(self, slot: Slot, reason: str) -> None:
+        """Cut the piece that a lost worker had begun, without the item that is to blame."""
+        (number, _), piece = slot.worker.progress.at, slot.pieces.popleft()
+        is_late, count = bool(slot.late) and number is not None, len(piece.task)
+        if not is_late and not piece.was_tried:
+            self._note(piece, instead=[piece._replace(was_tried=True)])  # an accident, maybe
+        elif count == 1:
+            self._note(piece, piece.task.failed(reason))
+        elif piece.task.is_joint or number is None:
+            self._note(piece, instead=[piece.part(at, at + 1) for at in range(count)])
         else:
-            late = f"did not return within {self._limit:g} s"
-            hint = f"{task.describe(number)}, has not returned"
-        if now - since > self._limit * weight + allowed:
-            self._advance(self._replace(worker, late))
-        elif self._limit == math.inf > allowed and now - since > _HINT_SECONDS * weight:
-            if self._has_hinted:
-                return
-            self._has_hinted = True
-            advice = f"{hint} for {now - since:.0f} s; map_timeout= gives such calls up"
-            warnings.warn(advice, SweephandHint, stacklevel=2)
+            at = piece.part(number, number + 1, was_tried=True)
+            ends = piece.part(0, number), piece.part(number + 1, count)
+            rest = [one for one in ends if len(one.task)]
+            if is_late:
+                at.request.made[at.place] = at.task.failed(reason)
+                self._note(piece, instead=rest)
+            else:
+                self._note(piece, instead=[*rest, at])
+
+    def _look(self) -> None:
+        """Give up items that take too long, or hint at one."""
+        now = time.monotonic()
+        if now - self._looked < self._pause:
+            return
+        self._looked = now
+        for slot in list(self._slots):
+            number, since = slot.worker.progress.at
+            piece = slot.pieces[0] if slot.pieces else None
+            if piece is None or (number or 0) >= len(piece.task):
+                continue
+            weight, allowed = len(piece.task) if piece.task.is_joint else 1, 0.0
+            reason = f"did not return within {self._limit:g} s"
+            hint = f"{piece.task.describe(number or 0)}, has not returned"
+            if number is None:
+                since, weight, allowed = max(slot.since, since), 1, _SILENT_SECONDS
+                reason = f"has a worker process that did not answer for {now - since:.1f} s"
+                hint = f"a worker process of {piece.task.name} has not answered"
+            if now - since > self._limit * weight + allowed:
+                self._give_up(slot, reason)
+            elif self._limit == math.inf and now - since > _HINT_SECONDS * weight:
+                if not self._has_hinted:
+                    advice = "map_timeout= gives such calls up"
+                    told = f"{hint} for {now - since:.0f} s; {advice}"
+                    warnings.warn(told, SweephandHint, stacklevel=3)
+                self._has_hinted = True
+
+    def _give_up(self, slot: Slot, reason: str) -> None:
+        slot.late = slot.late or reason
+        if isinstance(slot.worker, ThreadWorker):  # it is left to itself
+            slot.is_abandoned = True
+            self._slots.remove(slot)
+            self._lose(slot, reason)
+            self._add_slot()
+        else:
+            slot.worker.kill()
+
+    # -- by the threads of slots --
+    def _work(self, slot: Slot) -> None:
+        while self._step(slot):
+            pass
+        slot.worker.close()
+
+    def _step(self, slot: Slot) -> bool:
+        """Give a task to the worker, or take its answer; False when it is to end.
+
+        A function of its own, as its names would keep tasks and results alive.
+        """
+        with self._lock:
+            piece = self._next(slot)
+            if piece is not None:
+                slot.pieces.append(piece)
+            if len(slot.pieces) == 1:
+                slot.since = time.monotonic()
+        if not slot.pieces:
+            return False
+        made: list[Any] = []
+        error: BaseException | None = None
+        try:
+            if piece is not None:
+                slot.worker.ask(piece.task)
+                return True
+            made = [slot.worker.answer()]
+        except BaseException as raised:
+            error = raised
+        with self._lock:
+            if slot.is_abandoned:
+                return False
+            if isinstance(error, WorkerEnded):
+                if str(error):
+                    self._lose(slot, slot.late or str(error))
+                while slot.pieces:
+                    self._put(slot.pieces.popleft())
+                slot.late = ""
+                return True
+            done = slot.pieces.pop() if piece is not None else slot.pieces.popleft()
+            slot.since = time.monotonic()
+            if error is None:
+                self._note(done, *made)
+            else:
+                done.request.error = error
+                self._done.notify_all()
+        return True

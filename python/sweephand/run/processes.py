@@ -1,8 +1,28 @@
-"""Worker processes and the server that forks them, as seen by the process that asks them."""
+"""Worker processes: the server that forks them, their loop, and the side that asks them.
+
+::
+
+    this process  ----- requests: how to prepare, a socket, memory ----->  server
+       slot 0     <---- "began" | answers ... | "ended", by the server ->  worker 0, forked
+       slot 1     <--------------------------------------------------->   worker 1, forked
+
+The server has imported what maps need, so a worker starts in milliseconds and shares that
+memory: a spawned interpreter would import PyTorch again, if the module of the user does. The
+server of `multiprocessing` is not used: `start()` waits for ever if it was stopped; its workers
+outlive a program that is killed while they work; Ctrl-C ends it while it imports; and processes
+of torch's loader, which are daemons, may not start it. Here nobody waits for the server: what
+becomes of a worker comes by its own socket, whose other end the server keeps.
+
+Whoever dies takes the others along. The server leads a session of its own, so that Ctrl-C in a
+terminal is for the program alone, and ends its group when the program's socket closes; the
+kernel kills workers whose server has died.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import importlib
 import os
 import pickle
 import select
@@ -12,233 +32,264 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import weakref
+from array import array
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
-from sweephand.run import message
-from sweephand.run.pool import CLOSED, Worker, WorkerEnded
-from sweephand.run.progress import Progress
+import numpy as np
+from numpy.typing import NDArray
 
-_START = "import sys; sys.path[:] = {path!r}; from sweephand.run.forked import main; main({fd})"
+from sweephand import _core
+
+CLOSED = "the source is closed; make a new one"
+
+_START = (
+    "import sys; sys.path[:] = {path!r}; from sweephand.run.processes import serve; serve({fd})"
+)
+_TRIES = 3  # before it is no accident that a worker does not begin
 _END_SECONDS = 5.0
-_LOOK_SECONDS = 0.5  # between looks at a server that does not answer
-_TRIES = 3  # before it is no accident that it ends
-_SILENT_SECONDS = 30.0  # that a worker may be at something else than a call, beyond the limit
+_PR_SET_PDEATHSIG = 1
+_PLACE = Struct("=qd")
+_HEADER = Struct("=QQ48x")  # number of sizes, bytes of shared memory; 64, for the alignment
+_SMALL = 1 << 17  # bytes that go through the socket, which is quicker than to map memory
+_ALIGNMENT = 64
 
-Functions = dict[tuple[int, ...], tuple[int, bytes, object]]
 
+class WorkerEnded(Exception):
+    """A worker has ended; the reason is why its first task was lost, or "": it had none."""
+
+
+class Progress:
+    """Number of the item that is at work, and the time since when, in memory of 16 bytes.
+
+    Times are of the monotonic clock, which all processes share.
+    """
+
+    def __init__(self, memory: NDArray[np.uint8] | None = None) -> None:
+        self.memory = np.zeros(_PLACE.size, np.uint8) if memory is None else memory
+        self._view = memoryview(self.memory)  # type: ignore[arg-type]
+
+    @classmethod
+    def shared(cls, descriptor: int) -> Progress:
+        """Return the progress in shared memory; its descriptor is closed."""
+        os.ftruncate(descriptor, _PLACE.size)
+        memory = _core.read.map_segment(descriptor, _PLACE.size)
+        os.close(descriptor)
+        return cls(memory)
+
+    def begin(self, number: int) -> None:
+        """Note that an item is begun."""
+        _PLACE.pack_into(self._view, 0, number, time.monotonic())
+
+    def end(self) -> float:
+        """Note that it is over, and return how long it took, in seconds."""
+        _, since = _PLACE.unpack_from(self._view)
+        now = time.monotonic()
+        _PLACE.pack_into(self._view, 0, -1, now)
+        return now - float(since)
+
+    @property
+    def at(self) -> tuple[int | None, float]:
+        """The item and since when it is at work; None between items, since the last."""
+        number, since = _PLACE.unpack_from(self._view)
+        return (number if since and number >= 0 else None), since
+
+
+# -- in the process that asks --
 _peers: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 _servers: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
-
-
-class _ServerEnded(Exception):
-    """The server has ended, and another may begin."""
 
 
 class ForkServer:
     """The process that forks workers, which end with it. Safe for several threads."""
 
-    def __init__(self, limit: float | None = None) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._peer: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._has_main = False
+        self._running: tuple[subprocess.Popen[bytes], socket.socket] | None = None
         self._is_closed = False
 
-    def begin(
-        self, descriptors: tuple[int, ...], modules: Sequence[str], *, needs_main: bool
-    ) -> int:
-        """Return the id of a new worker, which gets its socket and the memory of its progress.
-
-        It will import `modules`, and may need functions of the main module.
-        """
+    def begin(self, request: object, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
+        """Ask for a worker, which gets its socket and memory; return the server's process."""
         with self._lock:
-            if needs_main and not self._has_main:
-                self._close()
-            for _ in range(_TRIES):
+            for _ in range(_TRIES):  # one that has died meanwhile is replaced
                 if self._is_closed:
-                    break
+                    raise RuntimeError(CLOSED)
+                process, peer = self._running = self._running or self._start()
                 try:
-                    if self._peer is None:
-                        self._start(needs_main or self._has_main)
-                    return int(self._ask(("begin", modules), descriptors))
-                except _ServerEnded as error:
-                    ended = error
-            if self._is_closed:
-                raise RuntimeError(CLOSED)
-            raise RuntimeError(f"{ended}, {_TRIES} times") from ended
+                    send(peer, request, descriptors)
+                except OSError:
+                    self._end()
+                else:
+                    return process
+        raise RuntimeError("the process that begins map workers does not stay")
 
-    def end(self, worker: int, *, at_once: bool = False) -> int:
-        """Wait until a worker that is about to end has ended, and return its exit code."""
+    def end(self, process: subprocess.Popen[bytes] | None = None) -> None:
+        """Kill that server, and its workers, stopped ones too; or any, and for good."""
         with self._lock:
-            try:
-                return int(self._ask(("kill" if at_once else "end", worker)))
-            except _ServerEnded:
-                return -signal.SIGKILL  # it ended with the server
+            self._is_closed = self._is_closed or process is None
+            if self._running and process in (None, self._running[0]):
+                self._end()
 
-    def close(self) -> None:
-        """End all workers, and wake the threads that wait for the server."""
-        self._is_closed = True
-        peer = self._peer
-        if peer is not None:
-            with contextlib.suppress(OSError):
-                peer.shutdown(socket.SHUT_RDWR)
-        with self._lock:
-            self._close()
+    def _end(self) -> None:
+        assert self._running is not None
+        (process, peer), self._running = self._running, None
+        peer.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)  # it has ended, or hears that it is not wanted
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # one that waits for a disk
+                process.wait(_END_SECONDS)
 
-    def _ask(self, request: object, descriptors: tuple[int, ...] = ()) -> Any:
-        try:
-            if self._peer is None or self._is_closed:  # closed before it could be shut down
-                raise EOFError
-            message.send(self._peer, request, descriptors)
-            self._wait(self._peer)
-            return message.receive(self._peer)[0]
-        except (EOFError, OSError) as error:
-            code = self._close()
-            status = "" if code is None else f" (exit code {code})"
-            if code is not None and code < 0:
-                status = f" (signal {-code})"
-            raise _ServerEnded(
-                f"the process that begins map workers has ended{status}"
-            ) from error
-        except BaseException:  # nothing reads its answer any more
-            self._close()
-            raise
-
-    def _wait(self, peer: socket.socket) -> None:
-        """Wait for an answer; a server that was stopped for too long is ended."""
-        pause = _LOOK_SECONDS if self._limit is None else min(_LOOK_SECONDS, self._limit / 2)
-        stopped: float | None = None
-        poll = select.poll()
-        poll.register(peer, select.POLLIN)
-        while not poll.poll(1000 * pause):
-            assert self._process is not None
-            now = time.monotonic()
-            if self._limit is None or not is_stopped(self._process.pid):
-                stopped = None
-            elif stopped is None:
-                stopped = now
-            elif now - stopped > self._limit:
-                self._process.kill()
-
-    def _start(self, needs_main: bool) -> None:
+    def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         own, other = socket_pair()
         with other:
-            code = _START.format(path=sys.path, fd=other.fileno())
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-            self._process = subprocess.Popen(
+            code = _START.format(path=sys.path, fd=other.fileno())
+            process = subprocess.Popen(
                 [sys.executable, *flags, "-c", code],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[other.fileno()],
                 start_new_session=True,
             )
-        _servers.add(self._process)
-        self._peer, self._has_main = own, needs_main
-        wrong = self._ask(preparation() if needs_main else None)
-        if wrong is not None:
-            self._close()
-            raise RuntimeError(
-                "the main module cannot be run again for map workers; put what it does under "
-                f"`if __name__ == '__main__':`, or write map_executor='threads':\n{wrong}"
-            )
-
-    def _close(self) -> int | None:
-        """End the server, and return its exit code; None: there was none."""
-        peer, process = self._peer, self._process
-        self._peer = self._process = None
-        if peer is None or process is None:
-            return None
-        peer.close()
-        if is_stopped(process.pid):
-            process.kill()
-        try:
-            return process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait()
+        _servers.add(process)
+        return process, own
 
 
-class ProcessWorker(Worker):
-    """A process, which begins when it is first needed."""
+class ProcessWorker:
+    """A process, which begins when it is first needed, and again when it has ended."""
 
-    def __init__(self, server: ForkServer, functions: Functions) -> None:
-        super().__init__()
+    depth = 2  # tasks that it has at a time: it need not wait for the next one
+
+    def __init__(
+        self, server: ForkServer, functions: dict[Any, tuple[int, bytes, Any]]
+    ) -> None:
+        self.progress = Progress()
         self._server = server
-        self._functions = functions
-        self._worker = 0
-        self._task_name = ""
+        self._parent: subprocess.Popen[bytes] | None = None  # of the process
+        self._functions = functions  # with the objects whose ids are the keys
+        self._peer: socket.socket | None = None
+        self._process = 0  # its id, once it has begun
+        self._is_killed = False
+        self._knows_main = False
+        self._failures = 0
         self._known: set[int] = set()
+        self._num_asked = 0  # tasks that have got there, and are not answered
+        self._name = ""
 
     def ask(self, task: Any) -> None:
-        """Send a task; `WorkerEnded` if the process has ended.
+        """Send a task. If the process has ended, `answer` says so.
 
         There it is ``task.function(task.argument, progress)``. A function is sent once: it is
         known by the identity of the objects in ``task.function_key``.
         """
         key = tuple(map(id, task.function_key))
-        if key not in self._functions:  # with the objects that keep the ids
+        if key not in self._functions:
             number = len(self._functions)
             self._functions[key] = number, pickle.dumps(task.function), task.function_key
         number, pickled, _ = self._functions[key]
-        if self.peer is None:
-            self._begin(task, pickled)
-        assert self.peer is not None
-        self._task_name = task.name
-        try:
-            message.send(
-                self.peer, (number, None if number in self._known else pickled, task.argument)
-            )
-        except OSError:
-            raise WorkerEnded from None
-        self._known.add(number)
+        needs_main = b"__main__" in pickled
+        self._name = task.name
+        if self._peer is None:
+            self._begin(task.modules, needs_main)
+        elif needs_main and not self._knows_main:
+            self.kill()  # the next one knows it
+            return
+        assert self._peer is not None
+        function = None if number in self._known else pickled
+        with contextlib.suppress(OSError):
+            send(self._peer, (number, function, task.argument))
+            self._known.add(number)
+            self._num_asked += 1
 
-    def answer(self) -> tuple[Any, BaseException | None]:
-        """Return the result that has come, or its error; `WorkerEnded` if it ended."""
-        assert self.peer is not None
-        try:
-            is_made, found = message.receive(self.peer)[0]
-        except (EOFError, OSError):
-            raise WorkerEnded from None
-        return (found, None) if is_made else (None, RuntimeError(f"{self._task_name} {found}"))
+    def answer(self) -> Any:
+        """Return the next result; `WorkerEnded` if the process ends instead."""
+        assert self._peer is not None
+        while True:
+            try:
+                (kind, found), _ = receive(self._peer)
+            except (EOFError, OSError):
+                assert self._parent is not None
+                self._server.end(self._parent)  # it has died, or its end would be open
+                kind, found = "ended", -signal.SIGKILL
+            if kind == "began":
+                self._process, self._failures = found, 0
+                continue
+            if kind in ("ended", "refused"):
+                self._drop(kind, found)
+            self._num_asked -= 1
+            if kind == "failed":
+                raise RuntimeError(f"{self._name} {found}")
+            return found
 
-    def end(self, *, at_once: bool) -> str:
-        """End the process, or wait for its end, and return how it ended."""
-        self.close()
-        code = self._server.end(self._worker, at_once=at_once)
-        if code < 0:
-            return f"killed its worker process (signal {-code})"
-        return f"ended its worker process (exit code {code})"
+    def kill(self) -> None:
+        """End the process, or the server if it has not begun, or does not end."""
+        if self._process and not self._is_killed:
+            self._is_killed = True
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process, signal.SIGKILL)
+        elif self._parent is not None:
+            self._server.end(self._parent)
 
-    @property
-    def patience(self) -> float:  # type: ignore[override]
-        """Seconds beyond the limit that it may be at something else than a call."""
-        return 0.0 if is_stopped(self._worker) else _SILENT_SECONDS
+    def close(self) -> None:
+        """Leave the process to the end of the server; by the thread that asks it."""
+        if self._peer is not None:
+            self._peer.close()
 
-    def _begin(self, task: Any, pickled: bytes) -> None:
+    def _begin(self, modules: Sequence[str], needs_main: bool) -> None:
         own, other = socket_pair()
         memory = os.memfd_create("sweephand-progress")
+        request = preparation() if needs_main else None, modules
         try:
-            self.progress = Progress.shared(memory)
             with other:
-                self._worker = self._server.begin(
-                    (other.fileno(), memory), task.modules, needs_main=b"__main__" in pickled
-                )
+                self._parent = self._server.begin(request, (other.fileno(), memory))
         except BaseException:
             own.close()
-            raise
-        finally:
             os.close(memory)
-        self.peer = own
+            raise
+        self.progress = Progress.shared(memory)
+        self._peer, self._knows_main = own, needs_main
+
+    def _drop(self, kind: str, found: Any) -> None:
+        """Forget a process that has ended, and raise why."""
+        self.close()
+        has_begun, has_lost = self._process > 0, self._num_asked > 0
+        self._peer, self._process, self._is_killed, self._num_asked = None, 0, False, 0
+        self._known.clear()
+        if kind == "refused":
+            raise RuntimeError(
+                "the main module cannot be run again for map workers; put what it does under "
+                f"`if __name__ == '__main__':`, or write map_executor='threads':\n{found}"
+            )
+        if has_begun and has_lost and found < 0:
+            raise WorkerEnded(f"killed its worker process (signal {-found})")
+        if has_begun and has_lost:
+            raise WorkerEnded(f"ended its worker process (exit code {found})")
+        if has_begun:
+            raise WorkerEnded
+        self._failures += 1
+        if self._failures == _TRIES:
+            assert self._parent is not None
+            self._failures, code = 0, self._parent.returncode or 0
+            status = f"signal {-code}" if code < 0 else f"exit code {code}"
+            raise RuntimeError(
+                f"the process that begins map workers has ended ({status}), {_TRIES} times"
+            )
+        raise WorkerEnded
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
-    """Return two ends; forked children of this process close the first."""
+    """Return two ends of a socket for messages; forked children close the first."""
     _hook_forks()
-    own, other = message.socket_pair()
+    own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in (own, other):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * _SMALL)
     _peers.add(own)
     return own, other
 
@@ -271,20 +322,203 @@ def preparation() -> dict[str, Any] | None:
     }
 
 
+# -- in the server --
+prepares_main = False
+"""Whether this process runs the main module again, so that functions are found in it."""
+
+
+def serve(descriptor: int) -> None:
+    """Begin workers as the other side asks, until it is gone."""
+    control = socket.socket(fileno=descriptor)
+    os.set_inheritable(descriptor, False)
+    ended, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    workers: dict[int, socket.socket] = {}
+    poll = select.poll()
+    for one in (control.fileno(), ended):
+        poll.register(one, select.POLLIN)
+    is_prepared = False
+    while True:
+        ready = [one for one, _ in poll.poll()]
+        if ended in ready:
+            os.read(ended, 1 << 12)
+            _bury(workers)
+        if control.fileno() not in ready:
+            continue
+        try:
+            (asked, modules), (fd, memory) = receive(control)
+        except (EOFError, OSError):  # it is not wanted any more
+            os.killpg(0, signal.SIGKILL)
+        peer = socket.socket(fileno=fd)
+        if asked is not None and not is_prepared:
+            if wrong := _prepare(asked):
+                with peer, contextlib.suppress(OSError):
+                    send(peer, ("refused", wrong))
+                os.close(memory)
+                continue
+            is_prepared = True
+        for module in modules:  # once here, and not in every worker
+            with contextlib.suppress(BaseException):
+                importlib.import_module(module)
+        sys.stdout.flush()
+        server, worker = os.getpid(), os.fork()
+        if not worker:
+            control.close()
+            _begin(server, peer, memory, workers)
+        os.close(memory)
+        workers[worker] = peer
+
+
+def _bury(workers: dict[int, socket.socket]) -> None:
+    """Say how workers have ended that have."""
+    for worker, peer in list(workers.items()):
+        ended, status = os.waitpid(worker, os.WNOHANG)
+        if ended:
+            with workers.pop(worker), contextlib.suppress(OSError):
+                send(peer, ("ended", os.waitstatus_to_exitcode(status)))
+
+
+def _prepare(preparation: dict[str, Any]) -> str:
+    """Run the main module again; return the error if it fails."""
+    global prepares_main
+    from multiprocessing import process, spawn
+
+    prepares_main = True
+    process.current_process()._inheriting = True  # type: ignore[attr-defined]
+    try:
+        spawn.prepare(preparation)
+    except BaseException as error:
+        return "".join(traceback.format_exception(error))
+    finally:
+        prepares_main = False
+        del process.current_process()._inheriting  # type: ignore[attr-defined]
+    return ""
+
+
 def refuse_in_preparation() -> None:
     """Raise RuntimeError if this process runs the main module again for workers."""
-    forked = sys.modules.get("sweephand.run.forked")
-    if forked is not None and forked.prepares_main:
+    if prepares_main:
         raise RuntimeError(
             "a main module that begins map workers is run again by them; put what it does "
             "under `if __name__ == '__main__':`, or write map_executor='threads'"
         )
 
 
-def is_stopped(process: int) -> bool:
-    """Return True if a process was stopped by a signal."""
+# -- in a worker --
+def _begin(
+    server: int, peer: socket.socket, memory: int, others: dict[int, socket.socket]
+) -> None:
+    """Work, and end this process."""
     try:
-        stat = Path(f"/proc/{process}/stat").read_text()
-    except OSError:  # it has ended, or the system does not show it
-        return False
-    return stat.rpartition(")")[2].split()[0] == "T"
+        for other in others.values():
+            other.close()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == server:
+            np.random.seed()  # noqa: NPY002  # it is the one that functions share
+            _work(peer, Progress.shared(memory))
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    finally:
+        os._exit(0)
+
+
+def _work(peer: socket.socket, progress: Progress) -> None:
+    """Carry out tasks until the other side is gone."""
+    process, home = os.getpid(), Path.cwd()
+    known: dict[int, Any] = {}
+    answer: Any = "began", process
+    while True:
+        try:
+            send(peer, answer)
+            answer = None
+            (number, function, argument), _ = receive(peer)
+        except (EOFError, OSError):
+            return
+        try:
+            if function is not None:
+                known[number] = pickle.loads(function)
+        except BaseException as error:
+            what = f"{type(error).__name__}: {error}"
+            answer = "failed", f"cannot be loaded in a worker process: {what}"
+            continue
+        try:
+            answer = "made", known[number](argument, progress)
+        except BaseException as error:
+            answer = "failed", "".join(traceback.format_exception(error))
+        del argument
+        if os.getpid() != process:  # a child that the function forgot to end
+            os._exit(0)
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+        with contextlib.suppress(OSError):
+            os.chdir(home)
+
+
+# -- messages --
+def send(peer: socket.socket, value: object, descriptors: Sequence[int] = ()) -> None:
+    """Send an object, and descriptors of which the receiver gets its own.
+
+    ::
+
+        header      how many sizes, and how much shared memory, or 0
+        sizes       of the pickle, and of every array, in bytes
+        pickle      of the object, without its arrays
+        arrays      each from a multiple of 64 bytes on
+
+    A large message is in shared memory, and only its header and a descriptor go through the
+    socket. The memory belongs to the receiver, whose arrays are in the mapping, which ends with
+    the last of them. So messages always fit into a socket, and nobody waits to send.
+    """
+    views: list[memoryview] = []
+    text = pickle.dumps(value, 5, buffer_callback=lambda one: views.append(one.raw()))
+    views.insert(0, memoryview(text))
+    sizes = array("Q", (view.nbytes for view in views))
+    parts: list[Any] = [sizes, bytes(-8 * len(sizes) % _ALIGNMENT)]
+    for view in views:
+        parts += [view, bytes(-view.nbytes % _ALIGNMENT)]
+    size = sum(memoryview(part).nbytes for part in parts)
+    if size <= _SMALL:
+        header = _HEADER.pack(len(sizes), 0)
+        socket.send_fds(peer, [b"".join([header, *parts])], descriptors)
+        return
+    segment = os.memfd_create("sweephand")
+    try:
+        try:
+            with open(segment, "wb", closefd=False) as file:
+                file.writelines(parts)
+        except OSError as error:
+            told = f"no shared memory for what maps take and make: {error}"
+            raise MemoryError(told) from error
+        socket.send_fds(peer, [_HEADER.pack(len(sizes), size)], [segment, *descriptors])
+    finally:
+        os.close(segment)
+
+
+def receive(peer: socket.socket) -> tuple[Any, list[int]]:
+    """Return the next object, and the descriptors that come with it; EOFError at the end."""
+    try:
+        message, descriptors, *_ = socket.recv_fds(peer, _HEADER.size + _SMALL, 4)
+    except ConnectionResetError:  # told once, of messages that the other side has not read
+        message, descriptors, *_ = socket.recv_fds(peer, _HEADER.size + _SMALL, 4)
+    if not message:
+        raise EOFError
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    num_sizes, size = _HEADER.unpack_from(message)
+    body = memoryview(bytearray(message))[_HEADER.size :]
+    if size:
+        segment = descriptors.pop(0)
+        try:
+            body = memoryview(_core.read.map_segment(segment, size))  # type: ignore[arg-type]
+        finally:
+            os.close(segment)
+    views, at = [], 8 * num_sizes
+    for one in body[:at].cast("Q"):
+        at += -at % _ALIGNMENT
+        views.append(body[at : at + one])
+        at += one
+    return pickle.loads(views[0], buffers=views[1:]), descriptors

@@ -11,13 +11,7 @@ from typing import BinaryIO
 
 @contextmanager
 def writing(path: Path, kept: str = "") -> Iterator[None]:
-    """Make an OSError name the file, and the part of it that is kept.
-
-    Raises
-    ------
-    OSError
-        In place of the first, of the same number, and so of the same class.
-    """
+    """Make an OSError name the file, and the part of it that is kept."""
     try:
         yield
     except OSError as error:

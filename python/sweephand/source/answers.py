@@ -278,13 +278,16 @@ class Answers:
             before they were needed, ``cache_evictions`` to make room, and
             ``cache_damaged`` entries, which were fetched again; and ``cache_chunks_mapped``,
             ``cache_chunks_offered`` of decoded ones. Of a mixture ``share_of_<corpus>``, of all
-            samples before the position.
+            samples before the position. Of maps ``mapped_by_caller``, ``mapped_by_threads`` and
+            ``mapped_by_processes``, sequences, and what decides: ``map_seconds`` that a call
+            takes, and ``map_locked``, the part of a call in which others wait for the GIL.
         """
         long = self.timeline.opened.long
         return {
             **self.cursor.stats(),
             "samples_in": self.num_samples_per_sweep + long.dropped_samples,
             "samples_served": self.num_samples_per_sweep,
+            **self.timeline.opened.workers.stats(),
             "dropped_sequences": self.timeline.corpus.num_dropped + long.dropped_sequences,
             "dropped_samples": long.dropped_samples,
             "split_sequences": long.split_sequences,

@@ -57,7 +57,7 @@ class SourceOptions:
     prefetch: int = 2
     memory_limit: int | None = None
     num_map_workers: int | None = None
-    map_executor: Literal["threads", "processes"] = "threads"
+    map_executor: Literal["threads", "processes"] | None = None
     map_timeout: float | None = None
     node_cache: ChunkCache | None = None
     events: Sequence[Event] | Sequence[Mapping[str, Any]] | PathLike[str] | str | None = None
@@ -87,7 +87,8 @@ class SourceOptions:
             check_int("num_threads", self.num_threads, 0, 2**10)
         if self.num_map_workers is not None:
             check_int("num_map_workers", self.num_map_workers, 0, 2**10)
-        check_choice("map_executor", self.map_executor, "threads", "processes")
+        if self.map_executor is not None:
+            check_choice("map_executor", self.map_executor, "threads", "processes")
         if (
             self.map_timeout is not None
             and not check_number("map_timeout", self.map_timeout) > 0

@@ -91,9 +91,11 @@ class MinibatchSource(Answers):
     num_map_workers : int, optional
         Workers that run maps of the corpus; with 0 the threads that prepare minibatches do. By
         default as many as there are cores.
-    map_executor : {"threads", "processes"}
+    map_executor : {"threads", "processes"}, optional
         Threads are for functions that release the GIL, as decoders do; the functions that
-        processes call must be found by their names, as pickle finds them.
+        processes call must be found by their names, as pickle finds them. By default threads,
+        until a second of calls has shown that a function holds the GIL, which goes on in
+        processes if it is found in a module other than the main module.
     map_timeout : float, optional
         Seconds after which a map that was called for a sequence, or as many times for a batch,
         is given up, where maps have workers: a `DataError` names both. Its process is ended, a
