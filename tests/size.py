@@ -20,10 +20,10 @@ ROOT = Path(__file__).parents[1]
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
     "core": (53_950, 298),
-    "extensions": (18_940, 89),
+    "extensions": (18_950, 89),
     "a source over arrays": (11_700, 73),
     "C++": (29_490, 190),
-    "tests": (70_960, None),
+    "tests": (70_980, None),
 }
 
 

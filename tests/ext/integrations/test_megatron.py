@@ -169,3 +169,18 @@ def test_finite_data_end() -> None:
     found = [batch["tokens"].shape for batch in DataIterator(source, 4)]
     assert set(found) == {(4, ROW)}
     assert source.current_position == source.num_samples_per_sweep
+
+
+def weighted_source() -> sh.MinibatchSource:
+    data = {"tokens": [np.arange(5), np.arange(3)], "w": [np.linspace(0, 1, 5), np.ones(3) / 4]}
+    streams = sh.StreamDefs(tokens=sh.StreamDef(label_weights="w"), w=sh.StreamDef())
+    corpus = sh.ArrayDeserializer(data, streams)
+    return sh.MinibatchSource(corpus, layout=sh.Packed(ROW), max_sweeps=1)
+
+
+def test_a_loss_mask_is_the_weights_of_labels() -> None:
+    batch = next(DataIterator(weighted_source(), 1))
+    minibatch = weighted_source().next_minibatch(ROW)
+    weights = minibatch["tokens"].label_weights()
+    assert np.array_equal(batch["loss_mask"], weights.astype(np.float32))
+    assert float(batch["loss_mask"].sum()) == minibatch.global_label_weight == 3.0

@@ -123,3 +123,11 @@ def test_other_layouts_are_refused() -> None:
     source = sh.MinibatchSource({"tokens": [1, 2, 3]})
     with pytest.raises(ValueError, match="torchtitan takes rows of one length"):
         DataLoader(source, dp_world_size=1, dp_rank=0, seq_len=1, local_batch_size=1)
+
+
+def test_weights_of_labels_are_refused() -> None:
+    streams = sh.StreamDefs(tokens=sh.StreamDef(label_weights="w"), w=sh.StreamDef())
+    corpus = sh.ArrayDeserializer({"tokens": [[1, 2, 3]], "w": [[0.5, 0.5, 0.5]]}, streams)
+    source = sh.MinibatchSource(corpus, layout=sh.Packed(ROW))
+    with pytest.raises(ValueError, match="without weights"):
+        DataLoader(source, dp_world_size=1, dp_rank=0, seq_len=ROW, local_batch_size=1)

@@ -29,8 +29,8 @@ class PackedRows:
         return self._whole(self._minibatch[stream].labels(ignore_index), ignore_index)
 
     def loss_mask(self, stream: str) -> torch.Tensor:
-        """Return 1.0 where there is something to predict: float32, (rows, row length)."""
-        return self._whole(self._minibatch[stream].loss_mask(), 0).float()
+        """Return the weight of each label, by default 1.0: float32, (rows, row length)."""
+        return self._whole(self._minibatch[stream].label_weights(), 0, np.float32)
 
     def positions(self) -> torch.Tensor:
         """Return where in its sequence each cell is: int64; padding counts from 0, too."""
@@ -41,9 +41,11 @@ class PackedRows:
             found[: len(of_parts)][to_tensor(is_there)] = to_tensor(of_parts[is_there]).long()
         return found
 
-    def _whole(self, found: NDArray[Any], fill: int) -> torch.Tensor:
-        """Return rows as int64, with rows of padding after them."""
-        whole = np.full(self._shape, fill, np.int64)
+    def _whole(
+        self, found: NDArray[Any], fill: int, dtype: type[np.number[Any]] = np.int64
+    ) -> torch.Tensor:
+        """Return rows with rows of padding after them."""
+        whole = np.full(self._shape, fill, dtype)
         whole[: len(found)] = found
         return to_tensor(whole)
 

@@ -96,11 +96,12 @@ class DataIterator(Iterator[Batch]):
         -------
         dict
             ``tokens``, ``labels`` (0 where there is none), ``position_ids``: int64 of shape
-            (rows, row length); ``loss_mask``: float32; ``cu_seqlens``: int32, (rows, most
-            sequences of a row + 1), padding is a sequence of its own and the last boundary
-            repeats; ``max_seqlen``: int32, (rows,); ``attention_mask``: bool. With padded
-            sequences all rows are one, of their sum, and ``cu_seqlens`` and
-            ``cu_seqlens_padded`` are (1, sequences + 1), without the padding of the rows.
+            (rows, row length); ``loss_mask``: float32, the weights of labels, by default 1;
+            ``cu_seqlens``: int32, (rows, most sequences of a row + 1), padding is a sequence
+            of its own and the last boundary repeats; ``max_seqlen``: int32, (rows,);
+            ``attention_mask``: bool. With padded sequences all rows are one, of their sum, and
+            ``cu_seqlens`` and ``cu_seqlens_padded`` are (1, sequences + 1), without the
+            padding of the rows.
         """
         batch: Batch = dict.fromkeys(BATCH_KEYS)
         is_middle = self._place.is_middle_stage
