@@ -143,6 +143,37 @@ class MicroBatches(Row):
         return self.compete()
 
 
+def prompts() -> sh.MinibatchSource:
+    """Return a source of a million prompts of 32 tokens."""
+    tokens = np.arange(32_000_000, dtype=np.int32).reshape(-1, 32)
+    return sh.MinibatchSource(sh.ArrayDeserializer({"prompt": list(tokens)}))
+
+
+def lent(copies: int) -> Steps:
+    """Take 64 prompts, whose copies have all ended when eight more loans are out."""
+    desk = prompts().lend(copies)
+    out = [desk.take(64) for _ in range(8)]
+    while True:
+        out.append(desk.take(64))
+        desk.done(out.pop(0).tickets)
+        yield 64
+
+
+def served() -> Steps:
+    for minibatch in prompts().minibatches(64 * 32):
+        yield minibatch.num_sequences
+
+
+class Loans(Row):
+    """Prompts on loan, 64 at a time, beside minibatches of 64; sequences are served too."""
+
+    contenders = {"8 copies": lambda: lent(8), "1 copy": lambda: lent(1), "no loans": served}
+    unit, per = "k prompts/s", 1e3
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
 def packs(look_ahead: int = 64) -> Steps:
     layout = sh.Packed(ROW_LENGTH, look_ahead=look_ahead)
     source = sh.MinibatchSource(untouched(make_lengths()), layout=layout)
