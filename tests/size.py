@@ -19,9 +19,9 @@ ROOT = Path(__file__).parents[1]
 # What each part may have at most, of lines and of files. Limits only become smaller: the budget
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
-    "core": (53_950, 298),
+    "core": (53_850, 290),
     "extensions": (18_950, 89),
-    "a source over arrays": (11_700, 73),
+    "a source over arrays": (11_680, 72),
     "C++": (29_490, 190),
     "tests": (70_980, None),
 }

@@ -35,7 +35,7 @@ from sweephand.cli import main
 from sweephand.files import remote
 from sweephand.files.find import find_files
 from sweephand.files.paths import as_path
-from sweephand.files.time_limit import time_limit
+from sweephand.files.remote import time_limit
 from sweephand.files.urls import is_pattern, is_url, shown, swap_suffix, without_secrets
 
 pytest.importorskip("fsspec")

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweephand.train.learners.finite_check import Cause
-from sweephand.train.loss_scale.dynamic_scale import advance
 from sweephand.train.loss_scale.guard_states import guard_state, read_guard_state
-from sweephand.train.loss_scale.judgement import Judge
+from sweephand.train.loss_scale.judgement import Judge, advance
 from sweephand.train.loss_scale.scale_settings import check_settings
 from sweephand.train.loss_scale.step_numbers import CHANGES, HostNumbers
 

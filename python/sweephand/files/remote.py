@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import logging
+import math
 import os
 import time
 from collections import Counter
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.util import find_spec
-from threading import Condition
+from threading import Condition, Thread
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -24,8 +25,54 @@ from sweephand.files.loading import current
 from sweephand.files.local import find_local, stat_file
 from sweephand.files.requests import MOST_REQUESTS
 from sweephand.files.source_file import FileList, SourceFile, is_leftover, no_match
-from sweephand.files.time_limit import VARIABLE, call_within, time_limit
 from sweephand.files.urls import WEB, has_secrets, is_pattern, is_signed, shown, without_secrets
+
+Result = TypeVar("Result")
+
+VARIABLE = "SWEEPHAND_REMOTE_TIMEOUT"
+_DEFAULT = 60.0
+
+
+def time_limit() -> float:
+    """Return the seconds that asking a store may take, all attempts together."""
+    given = os.environ.get(VARIABLE)
+    if not given:
+        return _DEFAULT
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{VARIABLE} must be a positive number of seconds, got {given!r}")
+    return seconds
+
+
+def call_within(seconds: float, action: Callable[[], Result]) -> Result:
+    """Do something that may take too long, and wait no longer for it than that.
+
+    It runs on a thread of its own, as no client of a store can be trusted to end in time; one
+    that does not is left alone, and neither the process nor anybody else waits for it.
+    """
+    from concurrent.futures import Future  # only here, as it brings logging
+
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            found = action()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(found)
+
+    Thread(target=run, name="sweephand-request", daemon=True).start()
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        if future.done():  # the client's own
+            raise
+    raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+
 
 _MOST = 4  # checks at a time: a caller that has just missed one gets the next soon
 
@@ -316,8 +363,6 @@ def is_of_content(tag: str) -> bool:
     """
     return tag.startswith(_CONTENT_TAGS)
 
-
-Result = TypeVar("Result")
 
 # Doubled after every attempt, and spread so that many workers do not come back at once.
 ATTEMPTS = 6

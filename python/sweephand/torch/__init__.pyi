@@ -6,7 +6,7 @@ from sweephand.ext.integrations import transformers as transformers
 from sweephand.ext.integrations.bucketing import BucketingModule as BucketingModule
 
 from . import distributed as distributed
-from .loaders.data_loader import DataLoader as DataLoader
+from .loaders.dataset import DataLoader as DataLoader
 from .loaders.dataset import IterableDataset as IterableDataset
 from .minibatch.attention import attention_mask as attention_mask
 from .minibatch.attention import block_mask as block_mask

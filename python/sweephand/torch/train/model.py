@@ -2,25 +2,189 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
 
 from sweephand.errors import ArgumentTypeError, shown
-from sweephand.torch.train.criterion import Criterion, evaluating
 from sweephand.torch.train.device_number import array_of, number_of
 from sweephand.torch.train.engine import unwrapped
 from sweephand.torch.train.learned_module import LearnedModule
 from sweephand.torch.train.learner import TorchLearner
-from sweephand.torch.train.part_norms import PartNormMeter, check_gathered, part_norms
 from sweephand.torch.train.random_state import capture_random_state, restore_random_state
 from sweephand.torch.train.sharded_state import whole
 from sweephand.train.loss_scale.step_guard import StepGuard
-from sweephand.train.trainer.trained_model import Data, Outcome
+from sweephand.train.trainer.trained_model import Data, Outcome, PartNorms, check_losses
+from sweephand.train.trainer.workers import Workers
+
+
+class PartNormMeter:
+    """Measures the norm that each backward adds to the gradients, before workers exchange them.
+
+    A hook sees the gradient of a parameter, which is neither kept nor changed. A parameter that
+    gets its gradient in several pieces, as by reentrant checkpoints, makes the norm NaN.
+    """
+
+    def __init__(
+        self,
+        leaves: Callable[[], list[Tensor]],
+        device: torch.device,
+        sizes: Sequence[int],
+        factor: float,
+    ) -> None:
+        self._leaves = leaves
+        self._sizes = sizes
+        self._factor = factor
+        self._norms: list[Tensor] = []
+        self._seen: set[int] = set()
+        wide = torch.float32 if device.type == "mps" else torch.float64
+        filled = [size for size in sizes if size]
+        inverse_sizes = sum(1 / size for size in filled)
+        self._num_parts = torch.tensor(len(filled), dtype=wide, device=device)
+        self._inverse_sizes = torch.tensor(inverse_sizes, dtype=wide, device=device)
+        self._squared = torch.zeros((), dtype=wide, device=device)
+
+    @property
+    def sums(self) -> list[Tensor]:
+        """The sums over this worker's parts that `PartNorms` has over all."""
+        return [self._num_parts, self._inverse_sizes, self._squared]
+
+    @contextmanager
+    def part(self, i: int) -> Iterator[None]:
+        """Measure the backward of part i inside."""
+        if not self._sizes[i]:
+            yield
+            return
+        self._norms, self._seen = [], set()
+        with ExitStack() as hooks:
+            for number, parameter in enumerate(self._leaves()):
+                add: Callable[[Tensor], None] = partial(self._add, number)
+                hooks.callback(parameter.register_hook(add).remove)  # type: ignore[no-untyped-call]
+            yield
+        if self._norms:
+            norm = torch.stack(self._norms).to(self._squared.dtype).norm()
+            self._squared += (norm * (self._factor / self._sizes[i])).square()
+
+    def _add(self, number: int, gradient: Tensor) -> None:
+        norm = norm_of(gradient)
+        self._norms.append(norm.fill_(math.nan) if number in self._seen else norm)
+        self._seen.add(number)
+
+
+def norm_of(gradient: Tensor) -> Tensor:
+    """Return the norm of a gradient, of halves in float32."""
+    values = gradient.detach()
+    if values.is_sparse:
+        values = values.coalesce().values()
+    dtype = torch.float64 if values.dtype is torch.float64 else torch.float32
+    norm: Tensor = torch.linalg.vector_norm(values, dtype=dtype)
+    return norm
+
+
+def part_norms(sums: Sequence[Tensor], gradients: Iterable[Tensor], scale: float) -> PartNorms:
+    """Return norms from their sums over all workers and the mean gradients of the step."""
+    norms = [norm_of(gradient) for gradient in gradients]
+    together = whole(torch.stack(norms)).to(sums[-1].dtype).norm() / scale
+    num_parts, inverse_sizes, squared = map(number_of, sums)
+    return PartNorms(num_parts, inverse_sizes, squared, number_of(together.square()))
+
+
+def check_gathered(parameters: Mapping[str, Tensor], mesh: DeviceMesh | None) -> None:
+    """Raise if a parameter is sharded otherwise than over a mesh, by `fully_shard`.
+
+    No process has the gradient of a whole parameter then.
+    """
+    for name, parameter in parameters.items():
+        if getattr(parameter, "device_mesh", mesh) != mesh:
+            raise ValueError(
+                "norms of gradients cannot be measured where parameters are computed in parts, "
+                f"as {name} is: follow no norms of gradients, and watch the loss alone"
+            )
+
+
+class Sums(NamedTuple):
+    """Loss and metric of a share."""
+
+    # sums with one element; the metric is None if the criterion has none
+    loss: Tensor
+    metric: Tensor | None
+    # The result of the criterion: the sum of the loss, or its losses. None for the replacement
+    # of an empty share.
+    losses: Tensor | None
+    # Of the loss. Gradients are averaged over processes, so it is their number; and 0 for the
+    # replacement of an empty share, whose worker must take part in collective calls.
+    weight: float
+
+
+class Criterion:
+    """Calls a criterion with a model; an empty share takes the last that was not empty.
+
+    The module inside of the model is in training or in evaluation mode.
+    """
+
+    def __init__(
+        self,
+        criterion: Callable[[Any, Any], Any],
+        model: nn.Module,
+        module: nn.Module,
+        num_averaged: int,
+        workers: Workers,
+    ) -> None:
+        self._criterion = criterion
+        self._model = model
+        self._module = module
+        self._num_averaged = float(num_averaged)
+        self._has_others = num_averaged > 1 or workers.num_partitions > 1
+        self._stand_ins: dict[bool, Data] = {}  # by whether the module is in training mode
+
+    def __call__(self, minibatch: Data) -> Sums:
+        """Return loss and metric of a share."""
+        weight = self._num_averaged
+        if self._has_others:
+            mode = self._module.training
+            if getattr(minibatch, "num_sequences", None) == 0:
+                weight = 0.0
+                minibatch = self._stand_ins.get(mode, minibatch)
+            else:
+                self._stand_ins[mode] = minibatch
+        found = self._criterion(self._model, minibatch)
+        is_pair = isinstance(found, tuple | list) and len(found) == 2
+        loss, metric = found if is_pair else (found, None)
+        if not isinstance(loss, Tensor):
+            raise ValueError(
+                "the criterion must return the sum of the loss as a tensor, or a tensor of the "
+                f"losses that make it up, and perhaps the sum of a metric, got {loss!r:.100}"
+            )
+        losses = loss.detach() if weight else None
+        if loss.numel() != 1:
+            check_losses(minibatch, tuple(loss.shape))
+            loss = _sum(loss)
+        if metric is not None and not isinstance(metric, Tensor):
+            metric = torch.as_tensor(metric, device=loss.device)
+        return Sums(loss if loss.dim() == 0 else loss.reshape(()), metric, losses, weight)
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Set every module inside to evaluation mode, and restore it afterwards."""
+    training = [one for one in module.modules() if one.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for one in training:
+            one.training = True
+
+
+def _sum(losses: Tensor) -> Tensor:
+    """Return the sum of losses, in double where the device has it: in half it overflows."""
+    return losses.sum(dtype=torch.float32 if losses.device.type == "mps" else torch.float64)
 
 
 class TorchModel(LearnedModule):
