@@ -123,6 +123,19 @@ def are_tokens(info: StreamInfo) -> bool:
     return not info.is_sparse and info.shape == () and info.dtype.kind in "iu"
 
 
+def check_tokens(info: StreamInfo) -> None:
+    """Raise TypeError if there are no labels of a stream."""
+    if info.carried:
+        raise TypeError(
+            f"stream {info.name!r} is carried beside the tokens, and has no next ones"
+        )
+    if not are_tokens(info):
+        raise TypeError(
+            f"labels are made of integers, stream {info.name!r} has samples of "
+            f"{info.dtype}, shape {info.shape}"
+        )
+
+
 def kind_of_stream(labels: StreamInfo) -> LabelKind:
     """Return the kind of a stream of labels in which every sample is a label."""
     if labels.is_sized:

@@ -19,7 +19,7 @@ from sweephand.minibatch.labels import (
     PADDING,
     START,
     LabelKind,
-    are_tokens,
+    check_tokens,
     fill_gaps,
     mask_of_rows,
     mask_of_values,
@@ -304,7 +304,7 @@ class MinibatchData:
         TypeError
             If samples are no integers.
         """
-        self._check_tokens()
+        check_tokens(self.info)
         labels = self._labels_of(*self._tokens(shifted), ignore_index, shifted)
         if self.info.loss_mask is not None:
             labels[~self.loss_mask(shifted)] = ignore_index
@@ -345,7 +345,7 @@ class MinibatchData:
         ValueError
             If the lengths of the stream are not known before it is read.
         """
-        self._check_tokens()
+        check_tokens(self.info)
         info, counted = self.info, self._batch.counted
         if info.is_single:
             return 0
@@ -358,17 +358,6 @@ class MinibatchData:
         if shifted and not info.broadcast:
             return LabelKind.NEXT_TOKENS.count(counted)
         return counted.samples - counted.pieces
-
-    def _check_tokens(self) -> None:
-        if self.info.carried:
-            raise TypeError(
-                f"stream {self.info.name!r} is carried beside the tokens, and has no next ones"
-            )
-        if not are_tokens(self.info):
-            raise TypeError(
-                f"labels are made of integers, stream {self.info.name!r} has samples of "
-                f"{self.info.dtype}, shape {self.info.shape}"
-            )
 
     def loss_mask(self, shifted: bool = True) -> NDArray[np.bool_]:
         """Return where `labels` are something to predict: bool, in the same shape."""
