@@ -32,6 +32,8 @@ def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     monkeypatch.setattr(remote.time, "sleep", lambda _: None)
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
     found = fsspec.filesystem("memory")
+    if found.exists("/corpus"):  # of a page that was run in this process
+        found.rm("/corpus", recursive=True)
     yield found
     found.rm("/corpus", recursive=True)
 
