@@ -24,7 +24,6 @@ from sweephand.cli.options import minibatch_size as minibatch_size
 from sweephand.cli.options import open_either as open_either
 from sweephand.cli.options import option as option
 from sweephand.cli.options import whole as whole
-from sweephand.cli.picture import keep_picture as keep_picture
 from sweephand.cli.script_corpus import object_of_script as object_of_script
 from sweephand.corpus import chunks as chunks
 from sweephand.corpus.casts import unmasked as unmasked
@@ -166,7 +165,6 @@ from sweephand.source.schedules.schedule import Number as Number
 from sweephand.source.schedules.schedule import Schedule as Schedule
 from sweephand.source.schedules.schedule import StepSchedule as StepSchedule
 from sweephand.source.whole_plans import WholePlans as WholePlans
-from sweephand.terminal import pictures as pictures
 from sweephand.terminal.charts import curve as curve
 from sweephand.terminal.numbers import in_count as in_count
 from sweephand.terminal.screen import Screen as Screen

@@ -43,12 +43,13 @@ def test_an_error_of_the_data_has_its_place(tmp_path: Path, call: Call) -> None:
 
 
 def test_a_package_that_is_missing_is_the_hint(
-    tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    answer = call("plan", tokens, "--png", tmp_path / "x.png", "--json")
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and more PAR1")
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    answer = call("info", tmp_path / "a.parquet", "--json")
     assert answer.code == 1
-    assert answer.facts["hint"] == "pip install 'sweephand[plot]'"
+    assert answer.facts["hint"] == "pip install 'sweephand[parquet]'"
     assert answer.facts["code"] == "missing-package"
 
 

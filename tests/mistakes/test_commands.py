@@ -49,8 +49,6 @@ MISTAKES = [
     Typed("info trian.npz", 1, ("there is no file or folder", "'train.npz'")),
     Typed("info .", 1, ("the folder '.' is empty",), nothing),
     Typed("info train.npz --size-stream words", 1, ("words", "tokens")),
-    Typed("info train.npz --png absent/x.png", 1, ("--png", "there is no folder absent")),
-    Typed("info train.npz --html .", 1, ("--html", "it is a folder")),
     Typed("plan train.npz --size 0", 2, ("--size: must be positive, got '0'",)),
     Typed("plan train.npz --size 1e4", 2, ("--size: must be a whole number, got '1e4'",)),
     Typed("plan train.npz --window-chunks 2 --window-samples 9", 2, ("not allowed with",)),
@@ -59,11 +57,9 @@ MISTAKES = [
     Typed("plan train.npz --workers 100", 1, ("num_data_partitions", "100")),
     Typed("trace train.npz --size 10", 2, ("--step", "--time", "required")),
     Typed("trace train.npz --step 1", 2, ("required: --size",)),
-    Typed("trace train.npz --step 1 --size 10 --png x.png", 2, ("trace has no picture",)),
     Typed("trace train.npz --step 1 --size 10 --workers 2 --rank 2", 1, ("partition_index",)),
     Typed("find train.npz", 2, ("required: ID",)),
     Typed("find train.npz 7", 1, ("here ids look like 'train.npz__0'",)),
-    Typed("verify train.npz --html x.html", 2, ("verify has no picture",)),
     Typed("bench train.npz --seconds never", 2, ("--seconds",)),
     Typed("demo --steps 3", 1, ("needs 20 steps or more, got 3",), nothing),
     Typed("index absent --clean", 1, ("there is no file or folder 'absent'",), nothing),
@@ -87,15 +83,9 @@ def typed(
     return wrong
 
 
-def skip_without_pictures(typed: Typed) -> None:
-    if typed.code == 1 and {"--png", "--html"} & set(typed.words.split()):
-        pytest.importorskip("matplotlib")
-
-
 def test_a_wrong_command_is_answered_in_one_line(
     typed: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    skip_without_pictures(typed)
     assert run(typed.words.split()) == typed.code
     out, err = capsys.readouterr()
     assert out == ""
@@ -110,7 +100,6 @@ def test_a_wrong_command_is_answered_in_one_line(
 def test_under_json_it_is_json_with_the_same_exit_code(
     typed: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    skip_without_pictures(typed)
     assert run([*typed.words.split(), "--json"]) == typed.code
     out, err = capsys.readouterr()
     assert err == ""

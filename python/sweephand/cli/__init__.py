@@ -18,7 +18,6 @@ import sweephand
 from sweephand.base.public_names import entry_points
 from sweephand.cli.answers import Answer, WrongUsage, error_facts, write_json
 from sweephand.cli.help import HelpFormatter, short_usage
-from sweephand.cli.picture import add_picture, check_picture
 from sweephand.errors import DataError, printable
 
 _CORE = ("demo", "info", "index", "plan", "bench", "verify", "trace", "find", "events")
@@ -58,7 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = _parsed(words)
         command = parsed.command
-        check_picture(parsed, _command(command))
         return _run(parsed)
     except BrokenPipeError:  # who read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -135,7 +133,6 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=HelpFormatter,
         )
         module.add_options(command)
-        add_picture(command, module)
         command.add_argument(
             "--json", action="store_true", help="write the answer as JSON, and nothing else"
         )

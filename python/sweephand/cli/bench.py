@@ -2,7 +2,7 @@
 
 for example:
   sweephand bench train.npz
-  sweephand bench tokens.npz --size 16384 --threads 2 --layout padded --png bench.png
+  sweephand bench tokens.npz --size 16384 --threads 2 --layout padded
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,18 +29,11 @@ from sweephand.cli.options import (
     seconds,
     whole,
 )
-from sweephand.cli.picture import keep_picture
 from sweephand.layouts.by_name import layout_of_length
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource
-from sweephand.terminal import pictures
 from sweephand.terminal.numbers import in_bytes, in_count, in_rate, in_seconds
 from sweephand.terminal.screen import Screen
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-PICTURE = "the rounds"
 
 _COPIED_BYTES = 64 << 20  # beyond the caches
 _SIZE = 8192  # samples that rows are made for, if no size is given
@@ -99,7 +92,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         "resume_seconds": _spread(resumes),
     }
     _show(facts, screen)
-    keep_picture(arguments, screen, facts, lambda: _draw(rounds, facts))
     return facts
 
 
@@ -181,19 +173,3 @@ def _show(facts: dict[str, Any], screen: Screen) -> None:
             row("resume at 80 % of a sweep", "resume_seconds", in_seconds),
         ],
     )
-
-
-def _draw(rounds: Sequence[_Round], facts: dict[str, Any]) -> Figure:
-    size, layout = in_count(facts["size"]), facts["layout"]
-    figure, (panel,) = pictures.new_figure(f"Minibatches of {size} samples, {layout}", 1)
-    numbers = range(1, len(rounds) + 1)
-    panel.plot(
-        numbers, [r.memcpy_bytes / 1e9 for r in rounds], "o-", label="memcpy, one thread"
-    )
-    panel.plot(numbers, [r.source_bytes / 1e9 for r in rounds], "o-", label="minibatches")
-    panel.set(xlabel="round", ylabel="GB/s")
-    panel.set_ylim(bottom=0)
-    pictures.with_commas(panel.xaxis, integer=True)
-    pictures.with_commas(panel.yaxis)
-    panel.legend()
-    return figure

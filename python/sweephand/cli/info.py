@@ -2,7 +2,7 @@
 
 for example:
   sweephand info train.npz
-  sweephand info folder/ --size-stream tokens --png lengths.png
+  sweephand info folder/ --size-stream tokens
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from keyword import iskeyword
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.cli.options import add_corpus, delivered_once, limits_of, open_corpus
-from sweephand.cli.picture import keep_picture
 from sweephand.cli.script_corpus import names_script
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.streams import definitions_of
@@ -25,15 +23,9 @@ from sweephand.deserializers.open_path import look_at
 from sweephand.files.paths import as_path, bytes_at
 from sweephand.source.limits import even_workers
 from sweephand.source.source import MinibatchSource
-from sweephand.terminal import pictures
 from sweephand.terminal.charts import bars, by_powers_of_two
 from sweephand.terminal.numbers import in_bytes, in_count
 from sweephand.terminal.screen import Screen
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-PICTURE = "how long the sequences are"
 
 _STEP = 1 << 22  # samples that are looked at at once
 
@@ -73,7 +65,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "stream_defs": as_code(definitions_of(source.streams.values())),
         }
     _show(facts, lengths, screen)
-    keep_picture(arguments, screen, facts, lambda: _draw(facts, lengths))
     return facts
 
 
@@ -182,12 +173,3 @@ def _show(facts: dict[str, Any], lengths: NDArray[np.uint32], screen: Screen) ->
     )
     if facts["lengths"]["min"] < facts["lengths"]["max"]:
         screen.lines(bars(*by_powers_of_two(lengths), screen.ink, screen.width))
-
-
-def _draw(facts: dict[str, Any], lengths: NDArray[np.uint32]) -> Figure:
-    figure, (panel,) = pictures.new_figure(
-        f"{in_count(facts['num_sequences'])} sequences of {Path(facts['path']).name}", 1
-    )
-    pictures.draw_lengths(panel, lengths)
-    panel.set(xlabel="samples in a sequence", ylabel="sequences")
-    return figure

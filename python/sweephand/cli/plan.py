@@ -3,7 +3,7 @@
 for example:
   sweephand plan tokens.npz --size 16384 --workers 8
   sweephand plan tokens.npz --size 16384 --chunk-size 256 --window-chunks 96
-  sweephand plan tokens.npz --size 16384 --workers 8 --balance samples --png plan.png
+  sweephand plan tokens.npz --size 16384 --workers 8 --balance samples
   sweephand plan tokens.npz --size 16384 --row-length 4096 --buckets 8
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,21 +27,13 @@ from sweephand.cli.options import (
     open_corpus,
     option,
 )
-from sweephand.cli.picture import keep_picture
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.layouts import Bucketed, Packed
 from sweephand.layouts.attention import Attention
 from sweephand.source.length_limits import flat_parts
 from sweephand.source.source import MinibatchSource
-from sweephand.terminal import pictures
 from sweephand.terminal.numbers import in_bytes, in_count, in_percent
 from sweephand.terminal.screen import Screen
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-PICTURE = "steps, padding by layout, and shares"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +79,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             **layout_facts(corpus, steps, size, arguments, screen),
         }
     _show(facts, screen)
-    keep_picture(arguments, screen, facts, lambda: _draw(steps, facts))
     return facts
 
 
@@ -210,31 +201,6 @@ def _order_in_words(facts: dict[str, Any]) -> str:
     block, lanes = facts["block_chunks"], in_count(facts["num_lanes"])
     what = "chunk" if block == 1 else f"block of {in_count(block)} chunks"
     return f"shuffled within a window: one {what} open in each of {lanes} lanes"
-
-
-def _draw(steps: DryRun, facts: dict[str, Any]) -> Figure:
-    has_shares = steps.shares.shape[1] > 1
-    layouts = facts["layouts"]
-    figure, panels = pictures.new_figure(
-        f"{in_count(facts['steps'])} steps of up to {in_count(facts['size'])} samples",
-        2 + has_shares,
-    )
-    pictures.draw_counts(panels[0], steps.samples)
-    panels[0].set(xlabel="samples in a step", ylabel="steps")
-    pictures.draw_bars(
-        panels[1],
-        {found["layout"]: 100 * found["waste"] for found in layouts.values()},
-        [_in_shapes(found["shapes"]) for found in layouts.values()],
-    )
-    panels[1].set_xlabel("padding, per cent of the cells")
-    if has_shares:
-        pictures.draw_counts(panels[2], 100 * steps.imbalance)
-        panels[2].set(xlabel="fullest worker over the mean, per cent", ylabel="steps")
-    return figure
-
-
-def _in_shapes(number: int) -> str:
-    return f"{in_count(number)} shape{'s' if number > 1 else ''}"
 
 
 _LITTLE_PADDING = 0.05

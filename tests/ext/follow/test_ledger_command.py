@@ -83,18 +83,6 @@ def test_one_sequence_is_followed(ledger: Path, call: Call) -> None:
     assert "Loss, visit by visit" in shown.out
 
 
-@pytest.mark.parametrize(
-    "words", [["top"], ["by-corpus"], ["show", "a.jsonl__2"]], ids=lambda words: words[0]
-)
-def test_pictures_are_drawn(words: list[str], ledger: Path, call: Call, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    question, *sequence = words
-    png = tmp_path / "losses.png"
-    facts = call("ledger", question, ledger, *sequence, "--png", png, "--json").facts
-    assert facts["png"] == str(png)
-    assert png.read_bytes().startswith(b"\x89PNG")
-
-
 def test_what_is_wrong_is_one_line(ledger: Path, call: Call, tmp_path: Path) -> None:
     answer = call("ledger", "show", ledger, "a.jsonl_2")
     assert answer.code == 1

@@ -8,7 +8,7 @@ for example:
   sweephand ledger top run/losses
   sweephand ledger top run/losses --by per-sample --from-step 1000
   sweephand ledger by-corpus run/losses --json
-  sweephand ledger show run/losses web-0.parquet__17 --png 17.png
+  sweephand ledger show run/losses web-0.parquet__17
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,15 +29,9 @@ from sweephand.extend import (
     curve,
     flag,
     in_count,
-    keep_picture,
     option,
-    pictures,
     whole,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 BY = ("mean", "per-sample", "last", "sum")
 
@@ -115,10 +109,7 @@ class LedgerRows:
         return self.corpora[place], visits
 
 
-PICTURE = "the losses that are shown"
-
 _ROWS = 20
-_BARS = 40  # of a picture
 _NO_CORPUS = "(unnamed)"
 
 
@@ -195,7 +186,6 @@ def _rank(
     )
     if len(found) > most:
         screen.text(f"... and {len(found) - most} more: --rows shows them")
-    keep_picture(arguments, screen, facts, lambda: _draw_bars(facts, found, names[0], by))
     return facts
 
 
@@ -230,42 +220,11 @@ def _show(
             for one in visits[-arguments.rows :]
         ],
     )
-    keep_picture(arguments, screen, facts, lambda: _draw_visits(facts))
     return facts
 
 
 def _in_digits(number: float) -> str:
     return f"{number:,.6g}"
-
-
-def _draw_bars(facts: Answer, found: list[dict[str, Any]], name: str, by: str) -> Figure:
-    """Draw a bar for each row, the first on top."""
-    shown = found[:_BARS][::-1]
-    figure, [axis] = pictures.new_figure(f"{facts['ledger']}: loss by {name}", 1)
-    axis.barh(
-        [one[name] or _NO_CORPUS for one in shown], [one[by.replace("-", "_")] for one in shown]
-    )
-    axis.set_xlabel(f"loss, {by}")
-    return figure
-
-
-def _draw_visits(facts: Answer) -> Figure:
-    visits = facts["visits"]
-    steps = [one["step"] for one in visits]
-    figure, [axis] = pictures.new_figure(f"{facts['id']}: {in_count(len(visits))} visits", 1)
-    axis.plot(
-        steps, [one["loss"] for one in visits], marker="o", markersize=3, label="its loss"
-    )
-    axis.plot(
-        steps,
-        [one["mean_loss_of_step"] for one in visits],
-        linestyle=":",
-        label="mean of the sequences of its step",
-    )
-    axis.set(xlabel="step", ylabel="loss")
-    axis.legend()
-    pictures.with_commas(axis.xaxis, integer=True)
-    return figure
 
 
 _Question = Callable[[LedgerRows, argparse.Namespace, Answer, Screen], Answer]

@@ -47,7 +47,6 @@ from sweephand.extend import (
     whole,
 )
 
-PAGE = "one minibatch"
 _ORDER = (
     "seed", "no_shuffle", "scores", "window_chunks", "window_samples", "lanes", "events"
 )  # fmt: skip
@@ -80,6 +79,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "dict of such by stream",
     )
     option(parser, "--ledger FOLDER", Path, "draw its losses over the timeline")
+    option(parser, "--html FILE", Path, "write the page of one minibatch, and serve none")
     option(parser, "--port P", whole, "a free one by default", 0)
     flag(parser, "--no-browser", "only print the address of the page")
 
