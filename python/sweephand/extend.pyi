@@ -168,7 +168,6 @@ from sweephand.source.whole_plans import WholePlans as WholePlans
 from sweephand.terminal.charts import curve as curve
 from sweephand.terminal.numbers import in_count as in_count
 from sweephand.terminal.screen import Screen as Screen
-from sweephand.torch.minibatch.pictures import picture_of as picture_of
 from sweephand.train.arguments import check_decay as check_decay
 from sweephand.train.arguments import check_kind as check_kind
 from sweephand.train.arguments import check_path as check_path

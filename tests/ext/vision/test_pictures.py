@@ -140,23 +140,10 @@ def test_damage_is_told_with_the_sequence_and_counted(case: str) -> None:
         assert len(source.errors) == 1
 
 
-def test_pictures_of_any_size_come_as_pixels() -> None:
-    contents = [stored(PIXELS[: 3 + n]) for n in range(3)]
-    corpus = sh.ArrayDeserializer({"x": contents}).map(sh.decode.image("x", ragged=True))
-    with sh.MinibatchSource(corpus, max_sweeps=1, randomize=False) as source:
-        minibatch = source.next_minibatch(1000)
-    for n, (pixels, size) in enumerate(
-        zip(minibatch["x"].as_sequences(), minibatch["x_size"].values, strict=True)
-    ):
-        assert (pixels.reshape(*size, 3) == PIXELS[: 3 + n]).all()
-
-
 def test_arguments_are_checked() -> None:
     for options, told in [
         ({"mode": "HSV"}, "mode is one of RGB"),
-        ({"library": "cv"}, "library is one of pillow"),
         ({"size": (3, 4, 5)}, r"size is \(height, width\)"),
-        ({"library": "torchcodec", "upright": False}, "turns all pictures upright"),
     ]:
         with pytest.raises(ValueError, match=told):
             sh.decode.image("x", **options)  # type: ignore[arg-type]

@@ -296,7 +296,5 @@ def test_numbers_of_classes_are_not_blended_or_made_of_colours() -> None:
     for step in (sh.images.Resize(4), sh.images.Compose([sh.images.RandomResizedCrop(4)])):
         with pytest.raises(ValueError, match="would blend the numbers of mode='P'"):
             sh.decode.image("x", transforms=[step], mode="P")
-    with pytest.raises(ValueError, match="mode='P' is for Pillow"):
-        sh.decode.image("x", mode="P", library="torchcodec")
     with pytest.raises(ValueError, match="has colours"):
         picture_of(stored(), "P", upright=True)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sweephand import Key
 from sweephand.ext.vision.images.crops import (
     Box,
     Extent,
@@ -21,8 +18,7 @@ from sweephand.ext.vision.images.crops import (
     check_size,
     resized,
 )
-from sweephand.ext.vision.images.headers import header_extent
-from sweephand.ext.vision.images.picture_map import PictureMap, Steps, samples_of
+from sweephand.ext.vision.images.picture_map import PictureMap, Steps
 from sweephand.ext.vision.images.steps import Compose, Picture
 from sweephand.ext.vision.images.stored import (
     SCALES,
@@ -31,7 +27,7 @@ from sweephand.ext.vision.images.stored import (
     plain_frame,
     scaled_picture_of,
 )
-from sweephand.extend import MOST_PIXEL_BYTES, OptionalModule, check_flag, check_memory
+from sweephand.extend import check_flag
 
 
 class ScaledPictures(PictureMap):
@@ -108,7 +104,6 @@ def _box_at(scale: int, box: Box, picture: Picture) -> FloatBox:
 
 
 Mode = Literal["RGB", "L", "RGBA", "I;16", "P"]
-Library = Literal["pillow", "torchcodec", "best"]
 
 
 def image(
@@ -119,8 +114,6 @@ def image(
     mode: Mode = "RGB",
     channels_first: bool = True,
     upright: bool = True,
-    ragged: bool = False,
-    library: Library = "pillow",
     scaled: bool = False,
 ) -> PictureMap:
     """Return a map that decodes pictures, for `Deserializer.map`.
@@ -148,14 +141,7 @@ def image(
     channels_first : bool
         Samples of shape (channels, height, width), else (height, width, channels).
     upright : bool
-        Turn pictures as their EXIF orientation says, which torchcodec always does.
-    ragged : bool
-        Every sequence is the pixels of one picture: samples of shape (channels,), row by row,
-        and a stream ``<stream>_size`` has height and width. The sizes are measured once.
-    library : {"pillow", "torchcodec", "best"}
-        "best": torchcodec where it can be imported, else Pillow. Libraries may differ in the
-        last bit of a JPEG. JPEGs that Pillow decodes are decoded by simplejpeg, to the same
-        bits, if that is installed.
+        Turn pictures as their EXIF orientation says.
     scaled : bool
         Decode JPEGs at 1/2, 1/4 or 1/8 of their size where the first step, a `Resize` or
         `RandomResizedCrop` or ``size``, makes its part smaller still: quicker for large
@@ -169,11 +155,10 @@ def image(
     Raises
     ------
     ImportError
-        If the library is not installed, saying what to install.
+        If Pillow is not installed.
     ValueError
-        If a mode or a library is not known; if a step would blend numbers of mode "P"; if
-        ``scaled`` has no such first step, another mode
-        than RGB, another library than Pillow, or ``ragged``.
+        If a mode is not known; if a step would blend numbers of mode "P"; if ``scaled`` has no
+        such first step, or another mode than RGB.
 
     Examples
     --------
@@ -191,11 +176,10 @@ def image(
     """
     if mode not in get_args(Mode):
         raise ValueError(f"mode is one of {', '.join(get_args(Mode))}, got {mode!r:.40}")
-    decoder = PictureDecoder(mode, upright, _library(library, mode, upright))
-    if check_flag("scaled", scaled) and (
-        ragged or mode != "RGB" or decoder.library != "pillow"
-    ):
-        raise ValueError("scaled=True is for mode='RGB' by Pillow, and without ragged=True")
+    check_pillow()
+    decoder = PictureDecoder(mode, upright)
+    if check_flag("scaled", scaled) and mode != "RGB":
+        raise ValueError("scaled=True is for mode='RGB'")
     name = "decode_" + (stream if isinstance(stream, str) else "_".join(stream))
     steps = list(transforms)
     if size is not None:
@@ -205,10 +189,6 @@ def image(
         raise ValueError(
             f"{blending!r} would blend the numbers of mode='P': give it interpolation='nearest'"
         )
-    if ragged:
-        if not isinstance(stream, str):
-            raise ValueError("ragged=True is of one stream")
-        return RaggedPictures(name, stream, decoder, steps)
     if scaled:
         return ScaledPictures(
             name, stream, decoder, steps, channels_first=channels_first, upright=upright
@@ -222,7 +202,6 @@ class PictureDecoder:
 
     mode: Mode = "RGB"
     upright: bool = True  # whether the EXIF orientation is heeded
-    library: Literal["pillow", "torchcodec"] = "pillow"
 
     def __call__(self, content: object, max_bytes: int | None = None) -> Picture:
         """Return the picture; ValueError if the bytes are no picture, or are cut short."""
@@ -231,53 +210,8 @@ class PictureDecoder:
                 f"stored pictures are bytes, got {type(content).__name__}; arrays go through "
                 "sh.images.transform"
             )
-        if self.library == "pillow":
-            return picture_of(content, self.mode, upright=self.upright, max_bytes=max_bytes)
-        from sweephand.extend import picture_of as by_torchcodec
-
-        height, width = header_extent(content, upright=False) or (0, 0)
-        needed = height * width * MOST_PIXEL_BYTES
-        check_memory(f"a picture of {height} x {width} pixels", needed, max_bytes)
-        return by_torchcodec(content, self.mode)
+        return picture_of(content, self.mode, upright=self.upright, max_bytes=max_bytes)
 
 
 def _blends(step: Steps | None) -> bool:
     return getattr(step, "interpolation", "nearest") != "nearest"
-
-
-def _library(library: Library, mode: Mode, upright: bool) -> Literal["pillow", "torchcodec"]:
-    if library not in get_args(Library):
-        raise ValueError(
-            f"library is one of {', '.join(get_args(Library))}, got {library!r:.40}"
-        )
-    if library == "torchcodec" and not upright:
-        raise ValueError("torchcodec turns all pictures upright: library='pillow' need not")
-    if library == "torchcodec" and mode == "P":
-        raise ValueError("torchcodec makes colours of palettes: mode='P' is for Pillow")
-    torchcodec = OptionalModule("torchcodec.decoders", extra="torchcodec")
-    if library == "torchcodec":
-        torchcodec()
-        return library
-    if library == "best" and upright and mode != "P":
-        with suppress(ImportError, OSError, RuntimeError):  # or it is for another torch
-            torchcodec()
-            return "torchcodec"
-    check_pillow()
-    return "pillow"
-
-
-class RaggedPictures(PictureMap):
-    """Pictures of any size, each a sequence of pixels."""
-
-    size = "measured"
-
-    def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> dict[str, Any]:
-        """Return the sequence with the pixels of its picture, and height and width."""
-        (name,) = self.streams
-        samples = samples_of(name, sequence)
-        if len(samples) != 1:
-            raise ValueError(f"stream {name!r} has {len(samples)} pictures, ragged ones have 1")
-        picture = self.picture(name, samples[0], key)
-        extents: NDArray[np.int32] = np.array([picture.shape[:2]], np.int32)
-        pixels = picture.reshape(-1, picture.shape[2])
-        return {**sequence, name: pixels, f"{name}_size": extents}
