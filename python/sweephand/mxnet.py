@@ -3,9 +3,9 @@
 New code takes ``MinibatchSource(..., layout=Bucketed(...))``, which serves every sentence.
 """
 
-from sweephand.ext.integrations.sentences import BucketSentenceIter, DataBatch, encode_sentences
+from sweephand.ext.integrations.sentences import BucketSentenceIter, DataBatch
 
-__all__ = ["BucketSentenceIter", "DataBatch", "encode_sentences"]
+__all__ = ["BucketSentenceIter", "DataBatch"]
 
 
 def __dir__() -> list[str]:

@@ -3,14 +3,12 @@
 usage: megatron_loop.py FOLDER WAY
 
 The ways: `rows` (data-parallel, a mask), `thd` (context-parallel, each sequence split) and
-`hybrid` (groups of ranks that change within a step), the last two also as `own-...`, where
-Megatron's own functions split, gather and send. Rank 0 writes the losses of the steps.
+`own-thd`, where Megatron's own functions split. Rank 0 writes the losses of the steps.
 """
 
 import json
 import os
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,6 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from megatron.core import parallel_state as mpu  # noqa: E402
 from megatron.core import utils  # noqa: E402
-from megatron.core.datasets.data_schedule import HybridCPDataLoaderWrapper  # noqa: E402
 from megatron.core.distributed import (  # noqa: E402
     DistributedDataParallel,
     DistributedDataParallelConfig,
@@ -32,9 +29,6 @@ from megatron.core.distributed import (  # noqa: E402
 from megatron.core.distributed.finalize_model_grads import finalize_model_grads  # noqa: E402
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  # noqa: E402
 from megatron.core.models.gpt.gpt_model import GPTModel  # noqa: E402
-from megatron.core.pipeline_parallel.hybrid_cp_schedule import (  # noqa: E402
-    BalancedCPScheduler,
-)
 from megatron.core.pipeline_parallel.schedules import (  # noqa: E402
     forward_backward_no_pipelining,
 )
@@ -47,12 +41,10 @@ from sweephand.ext.integrations.megatron import (  # noqa: E402
     BATCH_KEYS,
     DataIterator,
     Place,
-    ScheduledIterator,
     get_batch,
 )
 
 ROW, ROWS, STEPS, SYMBOLS = 64, 8, 4, 50
-LONGEST_OF_A_RANK = 40
 CELLS = ("labels", "loss_mask", "position_ids", "tokens")
 
 
@@ -132,7 +124,6 @@ class Way:
 
     micro_batches = ROWS // 2
     has_mask = False
-    options: dict[str, Any] = {}  # noqa: RUF012
     parallel: dict[str, Any] = {}  # noqa: RUF012
 
     def step(self) -> Any:
@@ -197,81 +188,10 @@ class OwnThd(Thd):
         return batch | found
 
 
-class Hybrid(Way):
-    """Groups of ranks of which each has a sequence."""
-
-    micro_batches = 1
-
-    def __init__(self) -> None:
-        ranks = dist.get_world_size()
-        longest = LONGEST_OF_A_RANK if ranks > 1 else ROW
-        self.options = {
-            "hybrid_context_parallel": True,
-            "max_seqlen_per_dp_cp_rank": longest,
-        }
-        group = mpu.get_data_parallel_group(with_context_parallel=True)
-        self.place = Place.of(mpu)
-        self.shared = 0
-        scheduler = BalancedCPScheduler(longest, group)
-        self.iterator = self.make(
-            lambda lengths: scheduler.get_groups_and_subsamples(lengths, None)[1]
-        )
-
-    def make(self, schedule: Any) -> Iterator[Any]:
-        return ScheduledIterator(make_source(), ROWS * ROW, schedule, self.place)
-
-    def step(self) -> Any:
-        return self.iterator
-
-    def split(self, iterator: Any) -> dict[str, Any]:
-        batch = get_batch(iterator, place=self.place, group_of=self.group_of)
-        return dict(zip(BATCH_KEYS, batch, strict=True))
-
-    def group_of(self, size: int) -> Any:
-        return mpu.get_hybrid_data_context_parallel_groups(group_size=size)
-
-    def batch(self, iterator: Any) -> dict[str, Any]:
-        batch = self.split(iterator)
-        count, group = int(batch["local_cp_size"]), batch["hybrid_cp_group"]
-        self.shared += count > 1
-        assert (group is None) == (count == 1)
-        whole = torch.tensor([0, count * batch["tokens"].shape[1]])
-        GatheredAttention.cells = cells_of(whole, count, group.rank() if group else 0)
-        GatheredAttention.group = group
-        return batch
-
-
-class OwnHybrid(Hybrid):
-    """The same, by Megatron's wrapper, which gathers lengths and sends sequences."""
-
-    def make(self, schedule: Any) -> Iterator[Any]:
-        # Its sequences are multiples of twice all ranks that could share one.
-        ranks = dist.get_world_size()
-        place = Place(ranks, dist.get_rank(), cp_world_size=ranks)
-        rows = DataIterator(make_source(), ROWS // ranks, place, documents="cu_seqlens_padded")
-
-        def samples() -> Iterator[list[dict[str, torch.Tensor]]]:
-            for batch in rows:
-                sample = {key: batch[key][0] for key in CELLS}
-                yield [sample | {"cu_seqlens": batch["cu_seqlens_padded"][0]}]
-
-        config = TransformerConfig(num_layers=1, hidden_size=8, num_attention_heads=1)
-        config.max_seqlen_per_dp_cp_rank = self.options["max_seqlen_per_dp_cp_rank"]
-        return HybridCPDataLoaderWrapper(samples(), config)
-
-    def split(self, iterator: Any) -> dict[str, Any]:
-        batch = next(iterator)
-        count = int(batch.pop("local_cp_size"))
-        found, parameters = utils.get_batch_on_this_hybrid_cp_rank(batch, count)
-        return found | {"local_cp_size": count, "hybrid_cp_group": parameters.cp_group}
-
-
 WAYS = {
     "rows": Rows,
     "thd": Thd,
     "own-thd": OwnThd,
-    "hybrid": Hybrid,
-    "own-hybrid": OwnHybrid,
 }
 
 
@@ -288,8 +208,6 @@ def make_model(way: Way) -> tuple[Any, Any]:
         gradient_accumulation_fusion=False,
         calculate_per_token_loss=True,
     )
-    for name, value in way.options.items():
-        setattr(config, name, value)
     spec = get_gpt_layer_local_spec()
     if not way.has_mask:
         spec.submodules.self_attention.submodules.core_attention = GatheredAttention
@@ -315,7 +233,6 @@ def main() -> None:
     ranks = dist.get_world_size()
     mpu.initialize_model_parallel(
         context_parallel_size=ranks if "thd" in name else 1,
-        hybrid_context_parallel="hybrid" in name,
     )
     utils.tex = type("tex", (), {"thd_get_partitioned_indices": partitioned_indices})
     utils.is_te_min_version = lambda *_: True
@@ -347,8 +264,7 @@ def main() -> None:
         total = sum(one["lm loss"] for one in found)
         dist.all_reduce(total)
         told.append([(total[0] / total[1]).item(), int(total[1])])
-    shared = getattr(way, "shared", 0)
-    (folder / f"rank{os.environ['RANK']}.json").write_text(json.dumps([told, shared]))
+    (folder / f"rank{os.environ['RANK']}.json").write_text(json.dumps(told))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Sequences that are split each by itself, and those that a schedule gives to ranks."""
+"""Sequences that are split each by itself."""
 
 from itertools import pairwise
 from typing import Any
@@ -12,12 +12,10 @@ from sweephand.ext.integrations.megatron import (
     BATCH_KEYS,
     DataIterator,
     Place,
-    ScheduledIterator,
     get_batch,
 )  # fmt: skip
 
 CELLS = ["labels", "loss_mask", "position_ids", "tokens"]
-SIZE = 6 * ROW
 
 
 def named(batch: Any) -> dict[str, Any]:
@@ -97,101 +95,3 @@ def test_a_rank_without_rows_has_an_empty_document() -> None:
     assert batch["cu_seqlens"].tolist() == [[0, 0]]
     assert batch["tokens"].tolist() == [[0, 0]]
     assert not batch["loss_mask"].any()
-
-
-def by_length(num_ranks: int, longest: int) -> Any:
-    """Return a schedule: long sequences for all ranks, the others for one after the other."""
-
-    def schedule(lengths: list[tuple[int, int]]) -> list[list[list[int]]]:
-        groups = [[[one]] * num_ranks for one, length in lengths if length > longest]
-        short = [one for one, length in lengths if length <= longest]
-        return [*groups, [short[rank::num_ranks] for rank in range(num_ranks)]]
-
-    return schedule
-
-
-@pytest.mark.parametrize("num_ranks", [1, 2, 4])
-@pytest.mark.parametrize("is_packed", [True, False])
-def test_ranks_together_have_each_scheduled_document_once(
-    num_ranks: int, is_packed: bool
-) -> None:
-    found: list[Any] = []
-    tokens = 0
-    for rank in range(num_ranks):
-        place = Place(dp_world_size=num_ranks, dp_rank=rank)
-        iterator = ScheduledIterator(make_source(), SIZE, by_length(num_ranks, 9), place)
-        if is_packed:
-            batches = list(iterator.micro_batches())
-        else:
-            batches = list(next(iterator)[0].values())
-        for batch in batches:
-            count = int(batch["local_cp_size"])
-            part = named(get_batch(iter([batch]), place=place, group_of=str))
-            assert part["hybrid_cp_group"] == (str(count) if count > 1 else None)
-            tokens += int(part["loss_mask"].sum())
-            if count > 1 and rank > 0:
-                continue  # the first one has told of the document
-            if is_packed:
-                found += documents_of(batch)
-            else:
-                found.append([batch[key].tolist() for key in CELLS])
-    expected = documents_of_rows()
-    if not is_packed:
-        for document in expected:  # padded for the ranks that share it
-            size = len(document[0])
-            multiple = 2 * num_ranks if size > 9 else 2
-            for one in document:
-                one += [0] * (-size % multiple)
-    assert sorted(found) == sorted(expected)
-    assert tokens == make_source().next_minibatch(SIZE).global_num_label_samples
-
-
-def test_a_state_goes_on_with_another_number_of_ranks() -> None:
-    iterator = ScheduledIterator(make_source(), SIZE, by_length(1, 99))
-    next(iterator)
-    state = iterator.state_dict()
-    rest = list(iterator.micro_batches())
-    place = Place(dp_world_size=1, cp_world_size=1)
-    again = ScheduledIterator(make_source(), SIZE, by_length(1, 99), place)
-    again.load_state_dict(state)
-    assert [one["tokens"].tolist() for one in again.micro_batches()] == [
-        one["tokens"].tolist() for one in rest
-    ]
-
-
-def test_finite_data_end() -> None:
-    iterator = ScheduledIterator(make_source(max_sweeps=1), SIZE, by_length(1, 99))
-    tokens = sum(
-        sum(map(len, (one["position_ids"] for one in samples.values())))
-        for samples, _ in iterator
-    )
-    assert tokens >= make_source().num_samples_per_sweep
-    with pytest.raises(StopIteration):
-        iterator.micro_batches()
-
-
-@pytest.mark.parametrize(
-    ("num_ranks", "groups", "reason"),
-    [
-        (2, lambda n: [[list(range(n))]], "group 0 of the schedule is for 1 ranks"),
-        (4, lambda n: [[list(range(n)), [1], [1], []]], "sequence 1 is given to the ranks"),
-        (4, lambda n: [[list(range(1, n)), [0], [0], []]], r"to the ranks \[1, 2\] in group 0"),
-        (2, lambda n: [[list(range(n - 1)), []]], "the first that is lost or unknown is"),
-        (2, lambda n: [[list(range(n + 1)), []]], "the first that is lost or unknown is"),
-        (2, lambda n: [[list(range(n)), []], [[0], []]], "each comes once"),
-    ],
-)
-def test_a_schedule_that_cannot_be_is_refused(num_ranks: int, groups: Any, reason: str) -> None:
-    place = Place(dp_world_size=num_ranks)
-    iterator = ScheduledIterator(make_source(), SIZE, lambda ids: groups(len(ids)), place)
-    with pytest.raises(ValueError, match=reason):
-        next(iterator)
-
-
-def test_sequences_with_other_partners_do_not_make_a_micro_batch() -> None:
-    def schedule(lengths: list[tuple[int, int]]) -> list[list[list[int]]]:
-        return [[[one for one, _ in lengths], [0]]]
-
-    iterator = ScheduledIterator(make_source(), SIZE, schedule, Place(dp_world_size=2))
-    with pytest.raises(ValueError, match="shared by different ranks"):
-        iterator.micro_batches()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweephand as sh
-from sweephand.mxnet import BucketSentenceIter, encode_sentences
+from sweephand.mxnet import BucketSentenceIter
 
 # Of these, with buckets 2 and 4, MXNet serves four, discards one, and leaves two out.
 SENTENCES = [[7], [8, 9], [1, 2, 3], [4, 5, 6, 7], [5, 5, 5, 5, 5], [6, 6], [9, 9, 9]]
@@ -138,20 +138,3 @@ def test_a_state_of_other_data_is_refused() -> None:
 def test_what_makes_no_sense_is_refused(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         BucketSentenceIter(*arguments)
-
-
-def test_words_get_ids_in_the_order_in_which_they_come() -> None:
-    encoded, vocabulary = encode_sentences([["a", "b"], ["b", "c"]], invalid_label=1)
-    assert encoded == [[0, 2], [2, 3]]
-    assert vocabulary == {"\n": 1, "a": 0, "b": 2, "c": 3}
-
-
-def test_all_unknown_words_have_one_id() -> None:
-    given_words = {"x": 5}
-    sentences = [["x", "q"], ["r", "x", "q"]]
-    encoded, vocabulary = encode_sentences(sentences, given_words, unknown_token="<unk>")
-    assert encoded == [[5, 0], [0, 5, 0]]
-    assert vocabulary == {"x": 5, "<unk>": 0}
-    assert given_words == {"x": 5}
-    with pytest.raises(ValueError, match="the vocabulary has no word 'q'"):
-        encode_sentences(sentences, given_words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -13,62 +13,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from sweephand import StateError
 from sweephand.extend import _core, check_choice, check_int
-
-
-def encode_sentences(
-    sentences: Iterable[Iterable[Hashable]],
-    vocab: dict[Any, int] | None = None,
-    invalid_label: int = -1,
-    invalid_key: Hashable = "\n",
-    start_label: int = 0,
-    unknown_token: Hashable | None = None,
-) -> tuple[list[list[int]], dict[Any, int]]:
-    r"""Return sentences of words as sentences of ids, and the vocabulary.
-
-    Parameters
-    ----------
-    vocab : dict, optional
-        Word to id. Without one, ids count up from `start_label` as words come; `invalid_label`
-        is left out, which belongs to `invalid_key`.
-    unknown_token : hashable, optional
-        The word that replaces all words missing in a given vocabulary; it gets an id if it has
-        none.
-
-    Raises
-    ------
-    ValueError
-        If a given vocabulary lacks a word and there is no `unknown_token`.
-
-    Examples
-    --------
-    >>> encode_sentences([["a", "b"], ["b"]])
-    ([[0, 1], [1]], {'\n': -1, 'a': 0, 'b': 1})
-    """
-    is_new = vocab is None
-    known: dict[Any, int] = {invalid_key: invalid_label} if vocab is None else dict(vocab)
-    taken = {*known.values(), invalid_label}
-    next_id = start_label
-
-    def learn(word: Hashable) -> None:
-        nonlocal next_id
-        while next_id in taken:
-            next_id += 1
-        known[word] = next_id
-        taken.add(next_id)
-
-    encoded = []
-    for sentence in sentences:
-        ids = []
-        for word in sentence:
-            if word not in known and not is_new:
-                if unknown_token is None:
-                    raise ValueError(f"the vocabulary has no word {word!r}; unknown_token may")
-                word = unknown_token
-            if word not in known:
-                learn(word)
-            ids.append(known[word])
-        encoded.append(ids)
-    return encoded, known
 
 
 def widths_of(
