@@ -44,7 +44,6 @@ from .ext import tfds as tfds
 from .ext.follow.ledger.loss_ledger import LossLedger as LossLedger
 from .ext.follow.spikes.spike_policy import SpikePolicy as SpikePolicy
 from .ext.formats.array_record import ArrayRecordDeserializer as ArrayRecordDeserializer
-from .ext.formats.cbf import CBFDeserializer as CBFDeserializer
 from .ext.formats.hdf5 import HDF5Deserializer as HDF5Deserializer
 from .ext.formats.htk import HTKFeatureDeserializer as HTKFeatureDeserializer
 from .ext.formats.lance import LanceDeserializer as LanceDeserializer

@@ -7,7 +7,6 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.deserializers.ctf import CTFDeserializer
 from sweephand.deserializers.ctf_text import sequence_to_cntk_text_format
 from sweephand.deserializers.user import UserDeserializer
-from sweephand.ext.formats.cbf import CBFDeserializer
 from sweephand.ext.formats.htk import HTKFeatureDeserializer
 from sweephand.ext.formats.htk_streams import HTKStreamDef as StreamDef
 from sweephand.ext.formats.mlf import HTKMLFDeserializer
@@ -21,7 +20,6 @@ __all__ = [
     "DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS",
     "FULL_DATA_SWEEP",
     "INFINITELY_REPEAT",
-    "CBFDeserializer",
     "CTFDeserializer",
     "HTKFeatureDeserializer",
     "HTKMLFDeserializer",

@@ -63,7 +63,6 @@ WRITERS = {
     "TFDS folder": tfds,
     "bare numbers": raw,
     "bare numbers in documents": from_corpus(format_corpora.datatrove),
-    "CNTK binary": from_corpus(format_corpora.cbf),
     "HTK": from_corpus(format_corpora.htk),
     "MLF": from_corpus(format_corpora.mlf),
     "HDF5": from_corpus(format_corpora.hdf5),

@@ -18,7 +18,7 @@ FRAMES = np.arange(STARTS[-1])
 
 FRAMED: list[formats.Make] = [
     *(formats.megatron, formats.jsonl, formats.jsonl_in_gzip, formats.jsonl_in_zstd),
-    *(formats.tfrecords, formats.tfrecords_in_gzip, formats.array_records, formats.cbf),
+    *(formats.tfrecords, formats.tfrecords_in_gzip, formats.array_records),
     *(formats.webdataset, formats.webdataset_in_gzip, formats.mds, formats.mds_in_zstd),
     formats.arrow_files,
 ]

@@ -142,7 +142,6 @@ HEADS: list[tuple[str, bytes]] = [
     ("MLF", BOM + b"#!MLF!#\n"),
     ("HTK", struct.pack(">iihh", 5, 100_000, 8, 9) + FEATURES),
     ("HTK", struct.pack("<iihh", 5, 100_000, 8, 9) + FEATURES),
-    ("CNTK binary", struct.pack("<Q", 0x636E746B5F62696E)),
 ]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.ext.formats.cntk_files import cbf_bytes, htk_bytes
+from tests.ext.formats.cntk_files import htk_bytes
 from tests.read.written import (
     npy_bytes,
     write_array_record,
@@ -97,7 +97,6 @@ CTF_STREAMS = sh.StreamDefs(
     label=sh.StreamDef(field="L", shape=1, dtype="int64"),
     tokens=sh.StreamDef(field="T", shape=1, dtype="int32", defines_mb_size=True),
 )
-CBF_STREAMS = sh.StreamDefs(label=sh.StreamDef(), tokens=sh.StreamDef(defines_mb_size=True))
 
 Make = Callable[[Path, Corpus], sh.Deserializer]
 Write = Callable[[Path, Corpus], object]
@@ -408,7 +407,7 @@ def lance_dataset(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return sh.LanceDeserializer(path, ALL)
 
 
-# Speech and CNTK's binary
+# Speech
 
 
 @opened_by(lambda at: sh.HTKFeatureDeserializer({"tokens": sh.io.StreamDef(scp=at)}), "*.mfc")
@@ -455,18 +454,6 @@ def mlf(folder: Path, corpus: Corpus) -> None:
                 lines.append(f"{frame}00000 {frame + 1}00000 s{token} {token}")
             lines.append(".")
         (folder / f"part-{number}.mlf").write_text("".join(f"{line}\n" for line in lines))
-
-
-@opened_by(partial(sh.CBFDeserializer, streams=CBF_STREAMS), "*.cbf")
-def cbf(folder: Path, corpus: Corpus) -> None:
-    streams = {"label": (False, "f", 1), "tokens": (False, "d", 1)}
-    for number, part in enumerate(corpus.parts(2)):
-        rows = [
-            {"label": [[row["label"]]], "tokens": row["tokens"][:, None].tolist()}
-            for row in part.rows
-        ]
-        chunks = [rows[at : at + 3] for at in range(0, len(rows), 3)]
-        (folder / f"part-{number}.cbf").write_bytes(cbf_bytes(streams, chunks))
 
 
 # Arrays in files

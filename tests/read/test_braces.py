@@ -11,7 +11,6 @@ import pytest
 from tests.read.format_corpora import (
     TOKENS,
     Make,
-    cbf,
     corpus_for,
     csv_rows,
     ctf,
@@ -64,7 +63,7 @@ def test_a_pattern_that_stands_for_too_many_is_refused(pattern: str) -> None:
 SUFFIXES: dict[Make, str] = {
     **{megatron: ".idx", datatrove: ".ds", jsonl: ".jsonl", tfrecords: ".tfrecord"},
     **{ctf: ".ctf", webdataset: ".tar", mlf: ".mlf", text_lines: ".txt", csv_rows: ".csv"},
-    **{hdf5: ".h5", zarr: ".zarr", cbf: ".cbf"},
+    **{hdf5: ".h5", zarr: ".zarr"},
 }
 
 

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 from tests.read.format_corpora import (
-    cbf,
     corpus_for,
     ctf,
     hdf5,
@@ -23,7 +22,7 @@ import sweephand as sh
 
 
 def test_what_desktops_leave_is_passed_over_in_every_folder(tmp_path: Path) -> None:
-    for make in (megatron, jsonl, tfrecords, ctf, webdataset, mlf, hdf5, cbf, zarr):
+    for make in (megatron, jsonl, tfrecords, ctf, webdataset, mlf, hdf5, zarr):
         folder = tmp_path / make.__name__
         folder.mkdir()
         make(folder, corpus_for(make))

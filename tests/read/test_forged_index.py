@@ -17,7 +17,6 @@ from tests.read.format_corpora import (
     Corpus,
     Make,
     arrow_files,
-    cbf,
     ctf,
     htk,
     jsonl,
@@ -34,7 +33,7 @@ from sweephand.files.index_content import IndexContent, meaning_of, read_index, 
 
 INDEXED = [
     *(ctf, jsonl, jsonl_in_gzip, tfrecords, parquet),
-    *(arrow_files, webdataset, htk, mlf, cbf),
+    *(arrow_files, webdataset, htk, mlf),
 ]
 
 

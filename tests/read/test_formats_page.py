@@ -19,7 +19,6 @@ SECTIONS = [
 FOLDERS = {
     "arrayrecord": format_corpora.array_records,
     "bare": format_corpora.raw_tokens,
-    "cbf": format_corpora.cbf,
     "csv": format_corpora.csv_rows,
     "datatrove": format_corpora.datatrove,
     "hdf5": format_corpora.hdf5,

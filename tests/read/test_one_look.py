@@ -13,7 +13,6 @@ from tests.read.format_corpora import (
     OPEN_FILES,
     TOKENS,
     Make,
-    cbf,
     corpus_for,
     csv_rows,
     ctf,
@@ -47,7 +46,7 @@ def _class_of(make: Make) -> tuple[Any, Any]:
 
 
 NAMED = (parquet, csv_rows, jsonl, text_lines, tfrecords, tfrecords_in_gzip, ctf, webdataset)
-NAMED += (hdf5, cbf, megatron, jsonl_in_gzip, jsonl_in_zstd, ctf_in_gzip, ctf_in_zstd)
+NAMED += (hdf5, megatron, jsonl_in_gzip, jsonl_in_zstd, ctf_in_gzip, ctf_in_zstd)
 CLASSES: dict[Make, tuple[str, Any, Any]] = {
     **{make: (OPEN_FILES[make][0], *_class_of(make)) for make in NAMED},
     npy: ("tokens.npy", sh.NpyDeserializer, TOKENS),
@@ -130,13 +129,13 @@ def test_a_local_file_is_read_once_to_know_what_it_holds_and_to_open_it(
     count(_core.read, "look_at_all")
     count(LocalFile, "opened")
     sh.open(path, index=None)
-    has_end = make in (parquet, hdf5, cbf)  # which says what is in the file
+    has_end = make in (parquet, hdf5)  # which says what is in the file
     assert asked.count("stat") + asked.count("look_at_all") <= 2 + has_end, asked
     assert asked.count("opened") <= (6 if has_end else 1), asked
 
 
 FOLDERS: list[Make] = [
-    *(parquet, jsonl, jsonl_in_gzip, tfrecords, ctf, webdataset, hdf5, cbf, megatron),
+    *(parquet, jsonl, jsonl_in_gzip, tfrecords, ctf, webdataset, hdf5, megatron),
     *(csv_rows, text_lines, mlf, datatrove, mds),
 ]
 

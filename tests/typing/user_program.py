@@ -78,7 +78,6 @@ def read_formats(folder: Path) -> list[sh.Deserializer]:
             {"x": sh.io.StreamDef(scp="a.scp", context=(5, 5))}, root=folder
         ),
         sh.HTKMLFDeserializer("states", {"y": sh.io.StreamDef(mlf=["a.mlf"], shape=132)}, True),
-        sh.CBFDeserializer(folder / "train.cbf", ["x"]),
         sh.MDSDeserializer(folder, {"tokens": sh.StreamDef(dtype="int64")}),
         sh.HDF5Deserializer(folder / "train.h5", ["x"], offsets={"x": "x/bounds"}),
         sh.ZarrDeserializer([folder / "train.zarr"], offsets="bounds", ids="name"),

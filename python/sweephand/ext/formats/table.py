@@ -46,12 +46,6 @@ TFDS = Format(
     confirm="sweephand.ext.tfds.builder:is_dataset",
     before="pictures",
 )
-CBF = Format(
-    "CNTK binary",
-    f"{_OURS}.cbf:CBFDeserializer",
-    magic=b"nib_ktnc",
-    before="bare numbers",
-)
 HDF5 = Format(  # a user block changes the first bytes
     "HDF5",
     f"{_OURS}.hdf5:HDF5Deserializer",
