@@ -8,7 +8,7 @@ from sweephand.deserializers.ctf import CTFDeserializer
 from sweephand.deserializers.ctf_text import sequence_to_cntk_text_format
 from sweephand.deserializers.user import UserDeserializer
 from sweephand.ext.formats.htk import HTKFeatureDeserializer
-from sweephand.ext.formats.htk_streams import HTKStreamDef as StreamDef
+from sweephand.ext.formats.htk import HTKStreamDef as StreamDef
 from sweephand.ext.formats.mlf import HTKMLFDeserializer
 from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.source.from_data import MinibatchSourceFromData

@@ -63,7 +63,7 @@ WRITERS = {
     "TFDS folder": tfds,
     "bare numbers": raw,
     "bare numbers in documents": from_corpus(format_corpora.datatrove),
-    "HTK": from_corpus(format_corpora.htk),
+    "HTK": from_corpus(format_corpora.htk_archives, "train.scp"),
     "MLF": from_corpus(format_corpora.mlf),
     "HDF5": from_corpus(format_corpora.hdf5),
     "HDF5 in place": from_corpus(format_corpora.hdf5_in_place),

@@ -30,7 +30,7 @@ import sweephand as sh
 Write = Callable[[Path], None]
 
 OTHERS = (npy, mds, mds_in_zstd, htk)
-"""Formats with the shards of a list, or with an utterance in each file."""
+"""Formats with the files of a list."""
 
 UNKNOWN = (raw_tokens, text_in_gzip, ctf_in_store)
 """Formats that no sign tells, and a store."""

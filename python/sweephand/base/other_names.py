@@ -28,7 +28,7 @@ _NAMES = {
     "StreamInformation": "it is StreamInfo(name, dtype, shape, is_sparse)",
     "StreamConfiguration": "it is StreamDef",
     "text_format_minibatch_source": "it is MinibatchSource(CTFDeserializer(...))",
-    "CBFDeserializer": "its input, the text that ctf2bin.py converts, is read by CTFDeserializer",
+    "CBFDeserializer": "CTFDeserializer reads the text that ctf2bin.py converts",
     "ImageDeserializer": "it is ImageFolder(map_file), mapped by sh.decode.image",
     "LatticeDeserializer": "a UserDeserializer serves what your code reads",
     "UserLearner": "it is sweephand.torch.Learner around a torch optimizer of your own",

@@ -1,11 +1,9 @@
 """HTK's feature files (the HTK Book, "HTK Format Parameter Files"), and lists of them (SCP).
 
     int32 frames | int32 period, in 100 ns | int16 bytes of a frame | int16 kind
-    [compressed: float32 a[dimension] | float32 b[dimension]]
     frame | frame | ... [| uint16 checksum]
 
-Written big-endian, or in the machine's order. A value is a float32, or, compressed, an int16
-that denotes (value + b) / a; the header then counts a and b as four frames.
+Written big-endian, or in the machine's order. A value is a float32.
 
 A line of a list says which frames of which file a sequence is:
 
@@ -19,8 +17,8 @@ import hashlib
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cache
 from io import BytesIO
 from os import fsdecode
@@ -31,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import DataError, Deserializer, StreamDef, StreamDefs
-from sweephand.ext.formats.htk_streams import HTKStreamDef, speech_streams
 from sweephand.extend import (
     AnyPath,
     ColumnData,
@@ -43,7 +40,6 @@ from sweephand.extend import (
     Index,
     Keep,
     KnownRows,
-    Look,
     OpenContext,
     PathLike,
     RowRun,
@@ -64,22 +60,100 @@ from sweephand.extend import (
     printable,
 )
 
-_NO_BYTES: NDArray[np.uint8] = np.empty(0, np.uint8)
 _CHUNK_FRAMES = 90_000  # 15 minutes, as CNTK has it
-HTK_HEADER_BYTES = 12
+_HEADER_BYTES = 12
+_FLOATS = (1, 2, 3, 4, 6, 7, 8, 9, 11)  # others are waveforms, int16 and codebook indices
 _BASE = 0o77
-_COMPRESSED = 0o2000
+_NO_FLOATS = 0o42000  # compressed, or with a codebook index after the values
 _CHECKSUM = 0o10000
-_QUANTIZED = 0o40000  # with a codebook index after the values
-_LAST_KIND = 11
-_SCALE_FRAMES = 4  # the frames that a and b are counted as
-_REFUSED = {
-    0: "a waveform, not frames of features",
-    5: "reflection coefficients as int16 (IREFC), which are not read",
-    10: "indices of a codebook (DISCRETE), which are not read",
-}
 _HERE = ".../"  # as CNTK writes the folder of the list
 _RANGE = re.compile(rb"(.+)\[(\d{1,10}),(\d{1,10})\]", re.DOTALL)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class HTKStreamDef(StreamDef):
+    """Definition of a stream, also of HTK's files: ``sweephand.io.StreamDef``.
+
+    Parameters
+    ----------
+    field, shape, is_sparse
+        As `sweephand.StreamDef` has them.
+    scp, mlf : path, or sequence of them, optional
+        HTK's lists of feature files, and its master label files: see `HTKFeatureDeserializer`
+        and `HTKMLFDeserializer`.
+    context : tuple of int, optional
+        The frames before and after a frame of HTK's features that are joined to it in a sample.
+    **options
+        All others that `sweephand.StreamDef` has.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> sh.io.StreamDef(scp="train.scp", context=(5, 5)).context
+    (5, 5)
+    """
+
+    scp: PathLike | Sequence[PathLike] | None = None
+    mlf: PathLike | Sequence[PathLike] | None = None
+    context: tuple[int, int] | None = None
+
+    def __init__(
+        self,
+        field: str | None = None,
+        shape: int | Sequence[int] | None = None,
+        is_sparse: bool = False,
+        *,
+        scp: PathLike | Sequence[PathLike] | None = None,
+        mlf: PathLike | Sequence[PathLike] | None = None,
+        context: Sequence[int] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(field, shape, is_sparse, **options)
+        object.__setattr__(self, "scp", scp)
+        object.__setattr__(self, "mlf", mlf)
+        if context is not None:
+            before, after = context
+            check_int("every part of context", before, 0, 2**16)
+            check_int("every part of context", after, 0, 2**16)
+            context = before, after
+        object.__setattr__(self, "context", context)
+
+    @classmethod
+    def of(cls, definition: StreamDef, **lists: Sequence[PathLike]) -> HTKStreamDef:
+        """Return the definition of a stream, with its lists of files."""
+        return cls(**_common(definition), **lists)  # type: ignore[arg-type]
+
+    def plain(self) -> StreamDef:
+        """Return the definition without options of HTK's files, and without a shape."""
+        return StreamDef(**_common(self) | {"shape": None})
+
+    @property
+    def only_for(self) -> str:
+        """Options that one deserializer alone takes, and which; "": there are none."""
+        if self.mlf is not None:
+            return "mlf= is for HTKMLFDeserializer"
+        if self.scp is not None or self.context is not None:
+            return "scp= and context= are for HTKFeatureDeserializer"
+        return ""
+
+
+def _common(definition: StreamDef) -> dict[str, Any]:
+    return {one.name: getattr(definition, one.name) for one in fields(StreamDef)}
+
+
+def speech_streams(streams: StreamsLike, lists: str) -> dict[str, HTKStreamDef]:
+    """Return the definitions of streams, each with the lists of its files."""
+    how = f"give StreamDefs(NAME=sh.io.StreamDef({lists}=...))"
+    if not isinstance(streams, Mapping) or not streams:
+        raise TypeError(f"the streams of HTK's files have no names there: {how}")
+    chosen = {}
+    for name, one in StreamDefs(streams).items():
+        if not isinstance(one, HTKStreamDef) or getattr(one, lists) is None:
+            raise ValueError(f"stream {name!r} needs {lists}=, its files: {how}")
+        if one.field is not None:
+            raise ValueError(f"stream {name!r}: HTK's files have no fields; leave field= out")
+        chosen[name] = one
+    return chosen
 
 
 class HTKFeatureDeserializer(DerivedDeserializer, SelfDescribed):
@@ -97,13 +171,10 @@ class HTKFeatureDeserializer(DerivedDeserializer, SelfDescribed):
         values in a stored frame, which is checked; and ``context``, the numbers of frames
         before and after to add to each. A sample is float32 of shape
         (values * (1 + before + after),) in the order of time; the first and the last frame are
-        repeated at the ends.
+        repeated at the ends. A chunk is of 15 minutes, as in CNTK, and fewer with ``context``.
     root : path or URL, optional
         The folder that relative paths in lists are relative to; by default each list's. Paths
         that begin with ``.../`` are always relative to the list's.
-    chunk_frames : int, optional
-        Frames in a chunk, the unit that a window shuffles; by default 90,000, or 15 minutes, as
-        in CNTK, and with ``context`` fewer, for a chunk of the same size.
     index
         As in `ParquetDeserializer`.
 
@@ -121,9 +192,9 @@ class HTKFeatureDeserializer(DerivedDeserializer, SelfDescribed):
 
     Notes
     -----
-    All kinds of floats are served, such as MFCC, FBANK, PLP and USER, with any qualifiers but
-    ``_V``; compressed ones (``_C``) are decoded, and checksums (``_K``) are not verified.
-    Waveforms, IREFC and DISCRETE are refused. The byte order follows from the size of the file.
+    All kinds of floats are served, such as MFCC, FBANK, PLP and USER, without compression
+    (``_C``) and codebooks (``_V``); checksums (``_K``) are not verified. The byte order follows
+    from the size of the file.
 
     References
     ----------
@@ -145,20 +216,11 @@ class HTKFeatureDeserializer(DerivedDeserializer, SelfDescribed):
     """
 
     def __init__(
-        self,
-        streams: StreamsLike,
-        *,
-        root: PathLike | None = None,
-        chunk_frames: int | None = None,
-        index: Keep = "auto",
+        self, streams: StreamsLike, *, root: PathLike | None = None, index: Keep = "auto"
     ) -> None:
-        if chunk_frames is not None:
-            check_int("chunk_frames", chunk_frames, 1, 2**40)
-        chosen = speech_streams(streams, "scp", "HTKFeatureDeserializer")
+        chosen = speech_streams(streams, "scp")
         self.definitions = StreamDefs(chosen)
-        self._streams = [
-            _Features(name, one, root, chunk_frames, index) for name, one in chosen.items()
-        ]
+        self._streams = [_Features(name, one, root, index) for name, one in chosen.items()]
 
     def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus for a source, its streams joined by the source's rule."""
@@ -171,23 +233,17 @@ class HTKFeatureDeserializer(DerivedDeserializer, SelfDescribed):
 class _Features(RunDeserializer):
     """One stream: rows of a file are the utterances in it, in the order of the list."""
 
-    format = "htk 2"
+    format = "htk 3"
     in_parts = True
 
     def __init__(
-        self,
-        name: str,
-        definition: HTKStreamDef,
-        root: PathLike | None,
-        chunk_frames: int | None,
-        index: Keep,
+        self, name: str, definition: HTKStreamDef, root: PathLike | None, index: Keep
     ) -> None:
         assert definition.scp is not None
-        entries, files = read_lists(definition.scp, root)
+        self._name = name
         self._before, self._behind = definition.context or (0, 0)
-        beside = 1 + self._before + self._behind
-        self._chunk_frames = chunk_frames or max(1, _CHUNK_FRAMES // beside)
         self._dimension = definition.sample_shape
+        entries, files = read_lists(definition.scp, root)
         keys, paths, firsts, lengths = zip(*entries, strict=True)
         known = {path: number for number, path in enumerate(dict.fromkeys(paths))}
         numbers = np.array([known[path] for path in paths])
@@ -197,11 +253,8 @@ class _Features(RunDeserializer):
         self._firsts = np.array(firsts, np.int64)[row_entries]
         self._lengths = np.array(lengths, np.int64)[row_entries]
         self._starts = offsets_of(np.bincount(numbers, minlength=len(known)))
-        super().__init__(
-            files, StreamDefs({name: definition.plain()}), index=index, ids=list(keys)
-        )
-        self._name = name
-        self._headers: dict[str, tuple[HtkHeader, NDArray[np.uint8]]] = {}
+        streams = StreamDefs({name: definition.plain()})
+        super().__init__(files, streams, index=index, ids=list(keys))
         self._numbers = {file.path: number for number, file in enumerate(self.files)}
         ranges = [self._starts, self._firsts, self._lengths]
         names = "\0".join(file.path for file in self.files).encode(errors="surrogateescape")
@@ -212,28 +265,30 @@ class _Features(RunDeserializer):
             "dimension": self._dimension,
         }
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the arguments that open it in another process, the same before and after."""
-        return {**super().__getstate__(), "_headers": {}}
-
     def guess_streams(self) -> StreamDefs:
         """Return the one stream that there is."""
         return StreamDefs({self._name: StreamDef()})
 
+    @property
+    def _joined(self) -> int:
+        """Frames in a sample."""
+        return 1 + self._before + self._behind
+
     def chunk_bytes(self) -> int:
         """Return the bytes of the frames of a chunk."""
         ((width,),) = (kind.shape for kind in self.kinds.values())
-        return self._chunk_frames * width * 4
+        return max(1, _CHUNK_FRAMES // self._joined) * width * 4
 
     def find_rows(self, file: SourceFile) -> KnownRows:
         """Read the header of a file, and hold the ranges of frames against it."""
-        firsts, lengths = self._ranges(file)
-        borders = np.arange(len(firsts) + 1)
         try:
-            header = _read_header(file)
+            header = parse_header(file)
         except DataError as error:
-            nothing = {self._name: np.zeros(len(firsts), np.int64)}
-            return KnownRows(borders, lengths=nothing, faults=[(error, range(len(firsts)))])
+            number = len(self._ranges(file, 0)[0])
+            nothing = {self._name: np.zeros(number, np.int64)}
+            return KnownRows(
+                np.arange(number + 1), lengths=nothing, faults=[(error, range(number))]
+            )
         if self._dimension not in (None, (header.dimension,)):
             raise DataError(
                 f"a frame has {header.dimension} values, and the stream's shape is "
@@ -242,41 +297,42 @@ class _Features(RunDeserializer):
                 file.path,
                 stream=self._name,
             )
-        lengths = _whole(lengths, firsts, header.num_frames)
+        firsts, lengths = self._ranges(file, header.num_frames)
         faults = []
         for row in np.flatnonzero(firsts + lengths > header.num_frames).tolist():
-            last = firsts[row] + lengths[row] - 1
-            frames = f"the frames [{firsts[row]},{last}] of the list are not among the "
-            reason = f"{frames}{header.num_frames} here"
+            reason = (
+                f"the frames [{firsts[row]},{firsts[row] + lengths[row] - 1}] of the list are "
+                f"not among the {header.num_frames} here"
+            )
             lost = DataError(reason, file.path, stream=self._name, sequence=row)
             faults.append((lost, [row]))
             lengths[row] = 0
-        width = self._width(header)
+        width = header.dimension * self._joined
         return KnownRows(
-            borders,
+            np.arange(len(firsts) + 1),
             lengths * width * 4,
             {self._name: SampleType("float32", (width,), is_ragged=True)},
             {self._name: lengths},
             faults=faults,
-            facts={"kind": header.kind, "period": header.period},
+            facts=header._asdict(),
         )
 
     def read_rows(self, run: RowRun) -> Columns:
         """Read utterances, adjacent ones with a single read."""
-        file = run.file
-        header, scale = self._header(file)
-        firsts, lengths = (one[run.begin : run.end] for one in self._ranges(file))
-        lengths = _whole(lengths, firsts, header.num_frames)
+        header = HtkHeader(**run.facts)
+        firsts, lengths = self._ranges(run.file, header.num_frames)
+        firsts, lengths = firsts[run.begin : run.end], lengths[run.begin : run.end]
         lengths[firsts + lengths > header.num_frames] = 0  # known to be damaged
-        size = header.frame_bytes
+        size = 4 * header.dimension
         parts = [
-            file.fetch(header.begin + first * size, count * size)
+            run.file.fetch(_HEADER_BYTES + first * size, count * size)
             for first, count in _runs(firsts, lengths)
         ]
-        content = parts[0] if len(parts) == 1 else np.concatenate([_NO_BYTES, *parts])
-        values = header.decode(content, scale)
-        width = self._width(header)
-        if width > header.dimension:
+        content = np.concatenate([np.empty(0, np.uint8), *parts])
+        values = content.view(f"{header.order}f4").astype(np.float32)
+        values = values.reshape(-1, header.dimension)
+        width = header.dimension * self._joined
+        if self._joined > 1:
             values = values.take(self._beside(lengths), axis=0).reshape(len(values), width)
         column = ColumnData(values, values.dtype, (width,), len(values), offsets_of(lengths))
         return [column], {}
@@ -291,44 +347,27 @@ class _Features(RunDeserializer):
     def load_index(self) -> Index:
         """Return the index of the files, which must have one kind and period."""
         index = super().load_index()
-        known: tuple[int, int] | None = None
+        known = None
         for file, facts in zip(index.files, index.facts, strict=True):
-            if "kind" in (header := facts["format"]):
+            if header := facts["format"]:
                 found = header["kind"], header["period"]
                 known = known or found
                 if found != known:
-                    raise DataError(
-                        f"the file is of the kind {found[0]:o} (octal) with a frame in "
-                        f"{found[1]} * 100 ns, {index.files[0].path} of {known[0]:o} with one "
-                        f"in {known[1]}; all files of a stream must agree",
-                        file.path,
+                    reason = (
+                        f"the file has the kind and period {found}, files before it {known}; "
+                        "all files of a stream must agree"
                     )
+                    raise DataError(reason, file.path)
         return index
 
-    def _header(self, file: SourceFile) -> tuple[HtkHeader, NDArray[np.uint8]]:
-        """Return the header of a file, and the scale of compressed values; read once."""
-        known = self._headers.get(file.path)
-        if known is None:
-            header = _read_header(file)
-            size = 8 * header.dimension if header.is_compressed else 0
-            known = header, file.fetch(HTK_HEADER_BYTES, size).copy()
-            self._headers[file.path] = known
-        return known
-
-    def _width(self, header: HtkHeader) -> int:
-        return header.dimension * (1 + self._before + self._behind)
-
-    def _ranges(self, file: SourceFile) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _ranges(
+        self, file: SourceFile, num_frames: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the first frame of each utterance in a file, and how many it has."""
         number = self._numbers[file.path]
         rows = slice(*self._starts[number : number + 2].tolist())
-        return self._firsts[rows], self._lengths[rows]
-
-
-def _whole(
-    lengths: NDArray[np.int64], firsts: NDArray[np.int64], num_frames: int
-) -> NDArray[np.int64]:
-    return np.where(lengths < 0, num_frames - firsts, lengths)
+        firsts, lengths = self._firsts[rows], self._lengths[rows]
+        return firsts, np.where(lengths < 0, num_frames - firsts, lengths)
 
 
 def _runs(firsts: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -342,120 +381,39 @@ def _runs(firsts: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[tuple[i
     return runs
 
 
-def _read_header(file: SourceFile) -> HtkHeader:
-    head = file.head(HTK_HEADER_BYTES)
-    try:
-        return parse_header(head, file.size)
-    except DataError as error:
-        raise error.within(file=file.path) from None
-
-
-def _is_list(path: AnyPath) -> bool:
-    return path.suffix.lower() == ".scp"
-
-
-def is_htk(look: Look) -> bool:
-    """Return True if a file is a list, by its name, or holds features, by its header."""
-    head = look.head[:HTK_HEADER_BYTES]
-    if look.file is None or _is_list(look.path):
-        return bool(head)
-    if b"\0" not in head or len(head) < HTK_HEADER_BYTES:
-        return False
-    try:
-        header = parse_header(head, look.file.size)
-    except DataError:
-        return False
-    return header.num_frames > 0 and header.period > 0
-
-
-def open_features(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    """Return the corpus of feature files, or of lists of them."""
-    definitions = wanted.choose(lambda: StreamDefs(features=StreamDef()))
-    lists = [file for file in files if _is_list(file)]  # which select from the remaining files
-    streams = {
-        name: HTKStreamDef.of(one, scp=tuple(lists or files))
-        for name, one in definitions.items()
-    }
-    return HTKFeatureDeserializer(StreamDefs(streams), index=wanted.index)
-
-
-@dataclass(frozen=True)
-class HtkHeader:
-    """What the first bytes of a file state."""
+class HtkHeader(NamedTuple):
+    """The first bytes of a file."""
 
     order: str  # of the bytes of a number
-    # the period in 100 ns
     num_frames: int
-    period: int
-    frame_bytes: int
+    period: int  # in 100 ns
+    dimension: int  # values in a frame
     kind: int
 
-    @property
-    def is_compressed(self) -> bool:
-        """True if values are int16."""
-        return bool(self.kind & _COMPRESSED)
 
-    @property
-    def dimension(self) -> int:
-        """Values in a frame."""
-        return self.frame_bytes // (2 if self.is_compressed else 4)
-
-    @property
-    def begin(self) -> int:
-        """Where the first frame begins."""
-        return HTK_HEADER_BYTES + (8 * self.dimension if self.is_compressed else 0)
-
-    def decode(
-        self, frames: NDArray[np.uint8], scale: NDArray[np.uint8]
-    ) -> NDArray[np.float32]:
-        """Return stored frames, shape (frames, dimension); `scale` is a and b as stored."""
-        shape = -1, self.dimension
-        if not self.is_compressed:
-            return frames.view(f"{self.order}f4").astype(np.float32).reshape(shape)
-        a, b = scale.view(f"{self.order}f4").astype(np.float32).reshape(2, -1)
-        values = frames.view(f"{self.order}i2").astype(np.float32).reshape(shape)
-        with np.errstate(all="ignore"):  # a scale of zero, too, is the file's
-            values += b
-            values /= a
-        return values
-
-
-def parse_header(head: bytes, file_bytes: int) -> HtkHeader:
-    """Return the header of a file of `file_bytes`, whose size also decides its byte order."""
-    if len(head) < HTK_HEADER_BYTES:
-        raise DataError("the file ends within its header of 12 bytes", offset=0)
+def parse_header(file: SourceFile) -> HtkHeader:
+    """Return the header of a file, whose size also decides its byte order."""
+    head = file.head(_HEADER_BYTES)
+    if len(head) < _HEADER_BYTES:
+        raise DataError("the file ends within its header of 12 bytes", file.path, 0)
     sizes = []
     for order in "><":
         frames, period, frame_bytes, kind = struct.unpack_from(f"{order}IIHH", head)
-        size = HTK_HEADER_BYTES + frames * frame_bytes + (2 if kind & _CHECKSUM else 0)
-        if size == file_bytes:
+        size = _HEADER_BYTES + frames * frame_bytes + (2 if kind & _CHECKSUM else 0)
+        if size == file.size:
             break
         sizes.append(f"{frames} frames of {frame_bytes} bytes, which are {size} with it")
     else:
-        raise DataError(f"the header tells of {sizes[0]}; the file has {file_bytes}", offset=0)
-    if reason := _refusal(kind, frame_bytes):
-        raise DataError(f"the file holds {reason}", offset=10)
-    if kind & _COMPRESSED:
-        if frames < _SCALE_FRAMES:
-            raise DataError("the file ends within the scale of its compressed values", offset=0)
-        frames -= _SCALE_FRAMES
-    return HtkHeader(order, frames, period, frame_bytes, kind)
-
-
-def _refusal(kind: int, frame_bytes: int) -> str:
-    """Return the reason to refuse a kind, as its values are no floats; "" if it is served."""
-    base = kind & _BASE
-    if base in _REFUSED:
-        return _REFUSED[base]
-    if base > _LAST_KIND:
-        return "frames of a kind that HTK does not define"
-    if kind & _QUANTIZED:
-        return "indices of a codebook after the values (_V), which are not read"
-    if frame_bytes == 0:
-        return "frames without values"
-    if frame_bytes % (2 if kind & _COMPRESSED else 4):
-        return "frames that are no whole number of values"
-    return ""
+        reason = f"the header tells of {sizes[0]}; the file has {file.size}"
+        raise DataError(reason, file.path, 0)
+    if kind & _BASE not in _FLOATS or kind & _NO_FLOATS or not frame_bytes or frame_bytes % 4:
+        raise DataError(
+            f"frames of {frame_bytes} bytes of the kind {kind:o} (octal) are not float32: let "
+            "HCopy write features that are, without _C and _V",
+            file.path,
+            10,
+        )
+    return HtkHeader(order, frames, period, frame_bytes // 4, kind)
 
 
 class Entry(NamedTuple):
@@ -470,33 +428,16 @@ class Entry(NamedTuple):
 def read_lists(scp: Files, root: PathLike | None) -> tuple[list[Entry], FileList]:
     """Return the sequences of lists in their order, and the files of frames, each once.
 
-    A feature file among the lists is a single sequence. Relative paths are those in the folder
-    `root`, by default in that of each list.
+    Relative paths are those in the folder `root`, by default in that of each list.
     """
-    given = find_files(scp, as_given=True).files
-    entries: list[Entry] = []
-    lists: list[str] = []
-    for file in given:
-        if is_features(file):
-            entries.append(Entry(without_suffix(file.name), file.spec))
-        else:
-            entries += _read_list(file, root)
-            lists.append(file.path)
+    lists = find_files(scp, as_given=True).files
+    entries = [entry for file in lists for entry in _read_list(file, root)]
+    names = [file.path for file in lists]
     if not entries:
-        raise empty_corpus([file.path for file in given])
-    paths = list(dict.fromkeys(one.path for one in entries))
-    with guarded(", ".join(lists)):
+        raise empty_corpus(names)
+    with guarded(", ".join(names)):
+        paths = list(dict.fromkeys(one.path for one in entries))
         return entries, find_files(paths, as_given=True)
-
-
-def is_features(file: SourceFile) -> bool:
-    """Return True if a file holds features, whose header always has zeros, and is no list.
-
-    An empty one is damaged, unless it has the name of a list.
-    """
-    if not file.size:
-        return not file.name.lower().endswith(".scp")
-    return b"\0" in file.head(HTK_HEADER_BYTES)
 
 
 def without_suffix(path: str) -> str:
@@ -549,3 +490,10 @@ def _join(path: str, folder: str, root: str) -> str:
     if is_url(root):
         return f"{root.rstrip('/')}/{path}"
     return os.path.normpath(os.path.join(root, path))  # noqa: PTH118 - text stays text
+
+
+def open_features(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of lists of feature files."""
+    definitions = wanted.choose(lambda: StreamDefs(features=StreamDef()))
+    streams = {n: HTKStreamDef.of(one, scp=tuple(files)) for n, one in definitions.items()}
+    return HTKFeatureDeserializer(StreamDefs(streams), index=wanted.index)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import DataError, Deserializer, StreamDef, StreamDefs
-from sweephand.ext.formats.htk import quoted, without_suffix
-from sweephand.ext.formats.htk_streams import HTKStreamDef, speech_streams
+from sweephand.ext.formats.htk import HTKStreamDef, quoted, speech_streams, without_suffix
 from sweephand.extend import (
     AnyPath,
     Columns,
@@ -117,7 +116,7 @@ class HTKMLFDeserializer(RunDeserializer):
     format = "mlf 2"
     unit_bytes = 1 << 17
     in_parts = True
-    _runs: _Runs | None = None
+    _index: Index | None = None
 
     def __init__(
         self,
@@ -128,12 +127,12 @@ class HTKMLFDeserializer(RunDeserializer):
         frame_period: int = 100_000,
         index: Keep = "auto",
     ) -> None:
-        chosen = speech_streams(streams, "mlf", "HTKMLFDeserializer")
+        chosen = speech_streams(streams, "mlf")
         if len(chosen) != 1:
             raise ValueError(f"HTKMLFDeserializer takes one stream, got {', '.join(chosen)}")
         ((self._name, definition),) = chosen.items()
         assert definition.mlf is not None
-        self._states = [] if label_mapping_file is None else read_states(label_mapping_file)
+        self._states = {} if label_mapping_file is None else read_states(label_mapping_file)
         self._num_classes = self._classes_of(definition)
         self._is_sparse = bool(definition.is_sparse or definition.shape)
         self._has_boundaries = check_flag("phone_boundaries", phone_boundaries)
@@ -148,9 +147,8 @@ class HTKMLFDeserializer(RunDeserializer):
             {self._name: definition.plain()},
             index=index,
         )
-        names = "\0".join(self._states).encode(errors="surrogateescape")
         self.options = {
-            "states": hashlib.sha256(names).hexdigest(),
+            "states": hashlib.sha256(b"\0".join(self._states)).hexdigest(),
             "classes": self._num_classes,
             "sparse": self._is_sparse,
             "period": self._frame_period,
@@ -158,7 +156,7 @@ class HTKMLFDeserializer(RunDeserializer):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the arguments that open it in another process, the same before and after."""
-        return {**super().__getstate__(), "_runs": None}
+        return {**super().__getstate__(), "_index": None}
 
     def guess_streams(self) -> StreamDefs:
         """Return the one stream that there is."""
@@ -167,20 +165,15 @@ class HTKMLFDeserializer(RunDeserializer):
     def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         corpus = super().open(ledger)
-        assert self._runs is not None
-        names = self._runs.names
+        assert self._index is not None
+        ends = offsets_of(self._index.arrays["key sizes"]).tolist()
+        content = self._index.arrays["key bytes"].tobytes()
+        names = [fsdecode(content[begin:end]) for begin, end in pairwise(ends)]
         return replace(corpus, ids=GivenIds(names), keys=lambda: names)
 
     def find_rows(self, file: SourceFile) -> KnownRows:
         """Parse a file."""
-        parsed = _Parser(
-            file.fetch(0, file.size),
-            file.path,
-            self._name,
-            self._states,
-            self._num_classes,
-            self._frame_period,
-        )
+        parsed = _Parser(file, self._name, self._class_of, self._frame_period)
         keys = [fsencode(key) for key in parsed.keys]
         num_runs = np.array(parsed.num_runs, np.uint32)
         frames = np.array(parsed.run_frames, np.uint32)
@@ -202,8 +195,7 @@ class HTKMLFDeserializer(RunDeserializer):
 
     def read_rows(self, run: RowRun) -> Columns:
         """Repeat the class of every run for its frames; all of it is in the index."""
-        assert self._runs is not None
-        num_runs, frames, classes = self._runs.of_rows(run)
+        num_runs, frames, classes = self._runs_of(run)
         samples = np.repeat(classes, frames)
         bounds = offsets_of(frames)[offsets_of(num_runs)]
         kind = self._kind
@@ -220,9 +212,40 @@ class HTKMLFDeserializer(RunDeserializer):
 
     def load_index(self) -> Index:
         """Return the facts of the files, found now or before."""
-        index = super().load_index()
-        self._runs = _Runs(index)
+        self._index = index = super().load_index()
+        self._row_runs = offsets_of(index.arrays["runs"])
+        rows = offsets_of(index.arrays["rows"])[index.starts["rows"]]
+        paths = [file.path for file in index.files]
+        self._first_rows = dict(zip(paths, rows.tolist(), strict=False))
         return index
+
+    def _runs_of(self, run: RowRun) -> list[NDArray[Any]]:
+        """Return the runs of each utterance, and of each run its frames and its class."""
+        assert self._index is not None
+        stored = stored_in(self._index.arrays)  # packed, and unpacked a unit at a time
+        rows = self._first_rows[run.file.path] + np.array([run.begin, run.end])
+        runs = self._row_runs[rows]
+        bounds = {"runs": rows, "run frames": runs, "run classes": runs}
+        return [unpack_part(stored[name], *one.tolist()) for name, one in bounds.items()]
+
+    def _class_of(self, words: list[bytes]) -> int:
+        """Return the class of a line; ValueError if it has none."""
+        if self._states:
+            number = self._states.get(words[2])
+            if number is None:
+                raise ValueError(f"the state {quoted(words[2])} is not in the label mapping")
+        else:
+            number = _integer_of(words[3]) if len(words) > 3 else None
+            if number is None or number > _MOST_CLASS:
+                raise ValueError(
+                    "without label_mapping_file= the fourth word is the number of the class, "
+                    f"here stands {quoted(b' '.join(words))}"
+                )
+        if self._num_classes and number >= self._num_classes:
+            raise ValueError(
+                f"the class {number} is beyond the {self._num_classes} that are declared"
+            )
+        return number
 
     @property
     def _kind(self) -> SampleType:
@@ -249,24 +272,21 @@ class _Parser:
 
     def __init__(
         self,
-        content: NDArray[np.uint8],
-        path: str,
+        file: SourceFile,
         stream: str,
-        states: Sequence[str],
-        num_classes: int,
-        frame_units: int,
+        class_of: Callable[[list[bytes]], int],
+        frame_period: int,
     ) -> None:
         self.keys: list[str] = []
         self.num_runs = array("I")
         self.run_frames = array("I")
         self.run_classes = array("i")
         self.faults: list[DataError] = []
-        self._path = path
+        self._path = file.path
         self._stream = stream
-        self._states = {fsencode(name): number for number, name in enumerate(states)}
-        self._num_classes = num_classes
-        self._frame = frame_units
-        self._lines = BytesIO(content.data)
+        self._class_of = class_of
+        self._frame = frame_period
+        self._lines = BytesIO(file.fetch(0, file.size).data)
         self._content = b""  # of the line that was read last
         self._line = self._end = self._offset = 0
         if self._next_line().removeprefix(_BYTE_ORDER_MARK).strip() != _HEADER:
@@ -338,27 +358,14 @@ class _Parser:
     def _run_of(self, line: bytes) -> tuple[int, int, int]:
         words = line.split(None, 4)
         begin, end = map(_time_of, words[:2]) if len(words) > 2 else (None, None)
-        if begin is None or end is None:
-            raise self._error(f"a line is BEGIN END STATE ..., here stands {quoted(line)}")
-        if end < begin:
-            raise self._error(f"the times do not ascend: {quoted(line)}")
-        if self._states:
-            number = self._states.get(words[2])
-            if number is None:
-                reason = f"the state {quoted(words[2])} is not in the label mapping file"
-                raise self._error(reason)
-        else:
-            number = _integer_of(words[3]) if len(words) > 3 else None
-            if number is None or number > _MOST_CLASS:
-                raise self._error(
-                    "without label_mapping_file= the fourth word is the number of the class, "
-                    f"here stands {quoted(line)}"
-                )
-        if self._num_classes and number >= self._num_classes:
+        if begin is None or end is None or end < begin:
             raise self._error(
-                f"the class {number} is beyond the {self._num_classes} that are declared"
+                f"a line is BEGIN END STATE ..., with times that ascend, here is {quoted(line)}"
             )
-        return begin, end, number
+        try:
+            return begin, end, self._class_of(words)
+        except ValueError as error:
+            raise self._error(str(error)) from None
 
 
 def _integer_of(word: bytes) -> int | None:
@@ -374,52 +381,20 @@ def _time_of(word: bytes) -> int | None:
     return _integer_of(word)
 
 
-class _Runs:
-    """The runs of all files, unpacked a unit at a time."""
-
-    def __init__(self, index: Index) -> None:
-        arrays = stored_in(index.arrays)
-        self._stored = [arrays[name] for name in ("runs", "run frames", "run classes")]
-        row_runs = offsets_of(index.arrays["runs"])
-        rows = offsets_of(index.arrays["rows"])[index.starts["rows"]]
-        paths = [file.path for file in index.files]
-        self._rows = dict(zip(paths, rows.tolist(), strict=False))  # the first of each file
-        self._row_runs = row_runs
-        self.names = _names_in(index)
-
-    def of_rows(self, run: RowRun) -> list[NDArray[Any]]:
-        """Return the runs of each utterance, and of each run its frames and its class."""
-        rows = self._rows[run.file.path] + np.array([run.begin, run.end])
-        runs = self._row_runs[rows]
-        return [
-            unpack_part(one, *bounds.tolist())
-            for one, bounds in zip(self._stored, (rows, runs, runs), strict=True)
-        ]
-
-
-def _names_in(index: Index) -> list[str]:
-    ends = offsets_of(index.arrays["key sizes"]).tolist()
-    content = index.arrays["key bytes"].tobytes()
-    return [fsdecode(content[begin:end]) for begin, end in pairwise(ends)]
-
-
-def read_states(place: PathLike) -> list[str]:
-    """Return the names of states, one in a line of a label mapping file."""
+def read_states(place: PathLike) -> dict[bytes, int]:
+    """Return the numbers of states, by their names: the lines of a label mapping file."""
     path = as_path(place)
-    lines = [line.strip() for line in read_file(path).splitlines()]
-    states = [fsdecode(line) for line in lines if line]
-    if not states:
+    names = [line for line in map(bytes.strip, read_file(path).splitlines()) if line]
+    if not names:
         raise DataError("the label mapping is empty: every line names a state", f"{path}")
-    if len(set(states)) < len(states):
-        twice = next(one for one in states if states.count(one) > 1)
-        raise DataError(f"the state {twice!r} is there twice", f"{path}")
+    if len(states := {name: number for number, name in enumerate(names)}) < len(names):
+        twice = next(one for one in names if names.count(one) > 1)
+        raise DataError(f"the state {quoted(twice)} is there twice", f"{path}")
     return states
 
 
 def open_labels(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     """Return the corpus of label files."""
     definitions = wanted.choose(lambda: StreamDefs(labels=StreamDef()))
-    streams = {
-        name: HTKStreamDef.of(one, mlf=tuple(files)) for name, one in definitions.items()
-    }
+    streams = {n: HTKStreamDef.of(one, mlf=tuple(files)) for n, one in definitions.items()}
     return HTKMLFDeserializer(None, StreamDefs(streams), index=wanted.index)

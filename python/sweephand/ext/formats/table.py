@@ -61,11 +61,4 @@ ARRAY_RECORD = Format(
 MLF = Format(
     "MLF", f"{_OURS}.mlf:open_labels", magic=b"(?:" + _BOM + b")?#!MLF!#", before="bare numbers"
 )
-HTK = Format(  # lists by their names, features by a header of 12 bytes
-    "HTK",
-    f"{_OURS}.htk:open_features",
-    files=r"(?i).+\.scp",
-    magic=rb"(?=.{0,11}\0).{12}",
-    confirm=f"{_OURS}.htk:is_htk",
-    before="bare numbers",
-)
+HTK = Format("HTK", f"{_OURS}.htk:open_features", files=r"(?i).+\.scp", before="bare numbers")
