@@ -80,7 +80,7 @@ def read_formats(folder: Path) -> list[sh.Deserializer]:
         sh.HTKMLFDeserializer("states", {"y": sh.io.StreamDef(mlf=["a.mlf"], shape=132)}, True),
         sh.MDSDeserializer(folder, {"tokens": sh.StreamDef(dtype="int64")}),
         sh.HDF5Deserializer(folder / "train.h5", ["x"], offsets={"x": "x/bounds"}),
-        sh.ZarrDeserializer([folder / "train.zarr"], offsets="bounds", ids="name"),
+        sh.ZarrDeserializer([folder / "train.zarr"], ids="name"),
         sh.ArrayRecordDeserializer(folder / "train.array_record", payload="json"),
         sh.LanceDeserializer(folder / "train.lance", ["tokens"], version=3),
         sh.LeRobotDeserializer(folder / "pusht", ["action", "observation.image"]),

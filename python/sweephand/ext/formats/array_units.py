@@ -41,13 +41,11 @@ from sweephand.extend import (
     column_of_bytes,
     offsets_of,
     read_columns,
+    some_of,
 )
 
 _UNIT_BYTES = 1 << 17
 _OFFSETS = "_offsets"
-_MAX_NAMED = 20
-Offsets = str | Mapping[str, str]
-"""The array that says where sequences begin: of all that have as many samples, or of each."""
 
 Places = NDArray[np.int64]
 """Byte where a piece begins, and its size in bytes; shape (pieces, 2)."""
@@ -60,28 +58,83 @@ _LARGEST = 8  # bytes of a number
 _LOOKED_AT = 64  # rows, to know about how long texts are
 
 
+class ArrayGroup(ABC):
+    """A group that is open: a file of HDF5, a store of Zarr."""
+
+    @abstractmethod
+    def paths(self) -> list[str]:
+        """Return the paths of all arrays with rows, in an order that does not change."""
+
+    @abstractmethod
+    def get(self, path: str) -> StoredArray | None:
+        """Return the array at a path, or None; ValueError if it cannot be read."""
+
+    @abstractmethod
+    def element(self, array: StoredArray, definition: StreamDef) -> SampleType:
+        """Return the type of an element, ragged if it is a run of numbers."""
+
+    def places(self, array: StoredArray) -> Places | None:
+        """Return the place of an array stored as bare numbers; None for any other."""
+        return None
+
+
+@dataclass(frozen=True)
+class StoredStream:
+    """An array that is a stream."""
+
+    array: StoredArray
+    rows: SampleType  # what its rows are
+    # the row that each sequence begins with, and the end; None: each row is one
+    begins: NDArray[np.int64] | None = None
+
+    @property
+    def kind(self) -> SampleType:
+        """The type of its sequences."""
+        return self.rows if self.begins is None else replace(self.rows, is_ragged=True)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the array."""
+        return int(self.array.shape[0])
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences that the rows are."""
+        return self.num_rows if self.begins is None else len(self.begins) - 1
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a row in memory, about that of rows of any length."""
+        if self.rows.dtype == "bytes" or self.rows.is_ragged:
+            column = column_of(np.asarray(self.array[:_LOOKED_AT]), self.rows)
+            return 8 + column.num_bytes // max(1, column.num_sequences)
+        return self.rows.sample_bytes
+
+    def starts(self, least: int) -> NDArray[np.int64]:
+        """Return the sequences that begin with a chunk, or with several of `least` bytes."""
+        rows = int(self.array.chunks[0]) if self.array.chunks else 1
+        chunk_bytes = max(1, rows * self.row_bytes)
+        found = np.arange(0, self.num_rows, rows * max(1, -(-least // chunk_bytes)))
+        return found if self.begins is None else np.searchsorted(self.begins[:-1], found)
+
+
 class ArrayUnits(RunDeserializer):
     """Serve arrays of one group, or of several that are alike."""
+
+    is_cast = True
 
     def __init__(
         self,
         files: Files | FileList,
         streams: StreamsLike | None = None,
         *,
-        offsets: Offsets | None = None,
+        offsets: Mapping[str, str] | None = None,
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
-        if not (offsets is None or isinstance(offsets, str | Mapping)):
-            raise TypeError(
-                "offsets is the name of an array, or a dict from the name of an array to that "
-                f"of its offsets, got {type(offsets).__name__}"
-            )
-        self._offsets = dict(offsets) if isinstance(offsets, Mapping) else offsets
+        self._offsets = dict(offsets or {})
         super().__init__(files, streams, index=index, ids=ids)
         self.options = {"offsets": self._offsets}
-
-    is_cast = True
 
     @abstractmethod
     def open_group(self, file: SourceFile) -> AbstractContextManager[ArrayGroup]:
@@ -89,13 +142,29 @@ class ArrayUnits(RunDeserializer):
 
     def guess_streams(self) -> StreamDefs:
         """Return the arrays that have as many sequences as the largest array."""
+        found: dict[str, StoredStream] = {}
+        refused: dict[str, str] = {}
         file = self.first_file
         with self._opened(file) as group:
-            found, self.left_out = find_streams(group, self._offsets)
+            paths = group.paths()
+            bounds = {self._offsets.get(path, path + _OFFSETS) for path in paths}
+            for path in paths:
+                if path not in bounds:
+                    try:
+                        found[path] = self._stream_at(group, path, StreamDef())
+                    except ValueError as error:
+                        refused[path] = str(error)
+            sizes = {path: one.num_rows * one.row_bytes for path, one in found.items()}
         if not found:
-            reasons = "; ".join(f"{path!r}: {why}" for path, why in self.left_out.items())
+            reasons = "; ".join(f"{path!r}: {why}" for path, why in refused.items())
             raise DataError(f"no array can be served: {reasons or 'there is none'}", file.path)
-        return StreamDefs({path: StreamDef() for path in found})
+        largest = max(sizes, key=lambda path: sizes[path])
+        count = found[largest].num_sequences
+        for path, one in found.items():
+            if one.num_sequences != count:
+                refused[path] = f"has {one.num_sequences} rows, {largest!r} has {count}"
+        self.left_out = refused
+        return StreamDefs({path: StreamDef() for path in found if path not in refused})
 
     def find_rows(self, file: SourceFile) -> KnownRows:
         """Look at the arrays, and read those of offsets."""
@@ -105,12 +174,11 @@ class ArrayUnits(RunDeserializer):
             known = KnownRows(borders, kinds={n: one.kind for n, one in found.items()})
             lengths: dict[str, NDArray[np.int64]] = {}
             for name, one in found.items():
-                width = row_bytes(one.array, one.rows)
                 samples = np.diff(borders)
                 if one.begins is not None:
                     lengths[name] = np.diff(one.begins)
                     samples = np.diff(one.begins[borders])
-                known.run_bytes = known.run_bytes + samples * width
+                known.run_bytes = known.run_bytes + samples * one.row_bytes
                 places = _places(group, one, file)
                 known.arrays[f"begins of {name}"] = places[:, 0]
                 known.arrays[f"sizes of {name}"] = places[:, 1]
@@ -165,27 +233,48 @@ class ArrayUnits(RunDeserializer):
         """Return the array that a stream is."""
         path = self.fields[name]
         try:
-            return find_stream(group, path, self.definitions[name], self._offsets)
-        except LookupError as error:
-            raise DataError(str(error), file.path, stream=name) from error
+            return self._stream_at(group, path, self.definitions[name])
         except ValueError as error:
             reason = f"the array {path!r} cannot be served: {error}"
             raise DataError(reason, file.path, stream=name) from error
+
+    def _stream_at(self, group: ArrayGroup, path: str, definition: StreamDef) -> StoredStream:
+        """Return an array as a stream; ValueError if it cannot be one."""
+        array = _array_at(group, path)
+        rows = kind_of(array, group.element(array, definition))
+        bounds = self._bounds_at(group, path)
+        if bounds is None:
+            return StoredStream(array, rows)
+        begins = np.asarray(bounds[:])
+        if begins.ndim != 1 or begins.dtype.kind not in "iu" or not len(begins):
+            raise ValueError("its offsets must be one row of integers, each begin and the end")
+        if rows.is_ragged:
+            raise ValueError("rows of any length cannot be cut by offsets")
+        begins = np.ascontiguousarray(begins, np.int64)
+        try:
+            check_offsets(begins, int(array.shape[0]))
+        except ValueError as error:
+            raise ValueError(f"its offsets do not fit it: {error}") from None
+        return StoredStream(array, rows, begins)
+
+    def _bounds_at(self, group: ArrayGroup, path: str) -> StoredArray:
+        """Return the offsets of an array, or None."""
+        if path in self._offsets:
+            return _array_at(group, self._offsets[path])
+        return group.get(path + _OFFSETS)
 
     def _cut(self, found: Mapping[str, StoredStream], file: SourceFile) -> NDArray[np.int64]:
         """Return the first sequence of every unit, and the end."""
         counts = {self.fields[name]: one.num_sequences for name, one in found.items()}
         if len(set(counts.values())) > 1:
-            counted = ", ".join(f"{path} {count}" for path, count in counts.items())
+            counted = some_of([f"{path} {count}" for path, count in counts.items()])
             raise DataError(
-                f"the arrays differ in their number of sequences: {counted:.400}; name those "
-                "that belong together, or the offsets of those that have several rows in one",
+                f"the arrays differ in their number of sequences: {counted}; name those that "
+                "belong together, or the offsets of those that have several rows in one",
                 file.path,
             )
         (count,) = set(counts.values())
-        largest = max(
-            found.values(), key=lambda one: one.num_rows * row_bytes(one.array, one.rows)
-        )
+        largest = max(found.values(), key=lambda one: one.num_rows * one.row_bytes)
         starts = largest.starts(min(_UNIT_BYTES, chunks.CHUNK_BYTES))
         return np.unique(np.concatenate([[0], starts, [count]])).astype(np.int64)
 
@@ -193,16 +282,21 @@ class ArrayUnits(RunDeserializer):
         """Return sequences of a stream."""
         first, stop = run.begin, run.end
         path = self.fields[name]
-        array = group.array(path)
+        array = _array_at(group, path)
         rows = kind_of(array, group.element(array, self.definitions[name]))
         if rows.is_ragged or not run.kinds[name].is_ragged:
             return column_of(np.asarray(array[first:stop]), rows)
-        bounds = group.array(offsets_path(group, path, self._offsets) or "")
-        begins = np.asarray(bounds[first : stop + 1], np.int64)
+        begins = np.asarray(self._bounds_at(group, path)[first : stop + 1], np.int64)
         column = column_of(np.asarray(array[int(begins[0]) : int(begins[-1])]), rows)
         if column.num_samples != begins[-1] - begins[0]:
             raise ValueError(f"the array {path!r} ends before its offsets do")
         return replace(column, sample_offsets=begins - begins[0])
+
+
+def _array_at(group: ArrayGroup, path: str) -> StoredArray:
+    if (found := group.get(path)) is None:
+        raise ValueError(f"{path!r} is not there, there are: {some_of(group.paths(), 20)}")
+    return found
 
 
 def _places(group: ArrayGroup, one: StoredStream, file: SourceFile) -> Places:
@@ -241,169 +335,21 @@ def _in_place(rows: RowTable, name: str, kind: SampleType) -> FileColumn | None:
     return FileColumn(column, index.files, pieces.astype(np.uint64))
 
 
-class ArrayGroup(ABC):
-    """A group that is open: a file of HDF5, a store of Zarr."""
-
-    @abstractmethod
-    def get(self, path: str) -> StoredArray | None:
-        """Return the array at a path, or None."""
-
-    @abstractmethod
-    def walk(self) -> Iterator[tuple[str, StoredArray]]:
-        """Iterate over all arrays, by their paths, in an order that does not change."""
-
-    @abstractmethod
-    def element(self, array: StoredArray, definition: StreamDef) -> SampleType:
-        """Return the type of an element, ragged if it is a run of numbers."""
-
-    def places(self, array: StoredArray) -> Places | None:
-        """Return the place of an array stored as bare numbers; None for any other."""
-        return None
-
-    def links(self) -> Iterator[str]:
-        """Iterate over the paths of links that `walk` does not follow."""
-        yield from ()
-
-    def array(self, path: str) -> StoredArray:
-        """Return the array that has a path."""
-        found = self.get(path)
-        if found is not None:
-            return found
-        paths = [known for known, _ in self.walk()]
-        more = ", ..." if len(paths) > _MAX_NAMED else ""
-        known_paths = (
-            f"there are: {', '.join(paths[:_MAX_NAMED])}{more}" if paths else "there is none"
-        )
-        raise LookupError(f"there is no array {path!r}, {known_paths}")
-
-
-@dataclass(frozen=True)
-class StoredStream:
-    """An array that is a stream."""
-
-    array: StoredArray
-    rows: SampleType  # what its rows are
-    # the row that each sequence begins with, and the end; None: each row is one
-    begins: NDArray[np.int64] | None = None
-
-    @property
-    def kind(self) -> SampleType:
-        """The type of its sequences."""
-        return self.rows if self.begins is None else replace(self.rows, is_ragged=True)
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of the array."""
-        return int(self.array.shape[0])
-
-    @property
-    def num_sequences(self) -> int:
-        """Sequences that the rows are."""
-        return self.num_rows if self.begins is None else len(self.begins) - 1
-
-    def starts(self, least: int) -> NDArray[np.int64]:
-        """Return the sequences that begin with a chunk, or with several of `least` bytes."""
-        rows = int(self.array.chunks[0]) if self.array.chunks else 1
-        chunk_bytes = max(1, rows * row_bytes(self.array, self.rows))
-        found = np.arange(0, self.num_rows, rows * max(1, -(-least // chunk_bytes)))
-        return found if self.begins is None else np.searchsorted(self.begins[:-1], found)
-
-
-def find_stream(
-    group: ArrayGroup, path: str, definition: StreamDef, offsets: Offsets | None
-) -> StoredStream:
-    """Return an array as a stream."""
-    array = group.array(path)
-    rows = kind_of(array, group.element(array, definition))
-    bounds = offsets_path(group, path, offsets)
-    if bounds is None:
-        return StoredStream(array, rows)
-    begins = _as_begins(group.array(bounds)[:], bounds)
-    num_rows = int(array.shape[0])
-    if isinstance(offsets, str) and num_rows == len(begins) - 1:
-        if begins[-1] != num_rows:
-            return StoredStream(array, rows)
-        if bool((np.diff(begins) != 1).any()):
-            raise ValueError(
-                f"its {num_rows} rows may be samples or sequences: say which arrays are cut, "
-                f"by offsets={{name: {bounds!r}}}"
-            )
-    if rows.is_ragged:
-        raise ValueError(f"rows of any length cannot be cut by offsets, here {bounds!r}")
-    try:
-        check_offsets(begins, num_rows)
-    except ValueError as error:
-        raise ValueError(f"{bounds!r} do not fit it: {error}") from None
-    return StoredStream(array, rows, begins)
-
-
-def find_streams(
-    group: ArrayGroup, offsets: Offsets | None
-) -> tuple[list[str], dict[str, str]]:
-    """Return the arrays that have as many sequences as the largest, and why the rest do not.
-
-    Single values that describe data, and offsets, are in neither; links and single values are
-    refused where there is nothing else.
-    """
-    found: dict[str, StoredStream] = {}
-    refused: dict[str, str] = {}
-    every = dict(group.walk())
-    paths = [path for path, array in every.items() if array.shape]
-    if not paths:
-        refused |= dict.fromkeys(every, "it is a single value, and rows are sequences")
-        paths = [*group.links()]
-    bounds = {offsets_path(group, path, offsets) for path in paths}
-    for path in paths:
-        if path not in bounds:
-            try:
-                found[path] = find_stream(group, path, StreamDef(), offsets)
-            except (LookupError, ValueError) as error:
-                refused[path] = str(error)
-    if not found:
-        return [], refused
-    sizes = {path: one.num_rows * row_bytes(one.array, one.rows) for path, one in found.items()}
-    largest = max(sizes, key=lambda path: sizes[path])
-    count = found[largest].num_sequences
-    for path, one in found.items():
-        if one.num_sequences != count:
-            refused[path] = f"has {one.num_sequences} rows, {largest!r} has {count}"
-    return [path for path in found if path not in refused], refused
-
-
-def offsets_path(group: ArrayGroup, path: str, offsets: Offsets | None) -> str | None:
-    """Return the path of the offsets that an array may have."""
-    if offsets is None:
-        return None if group.get(path + _OFFSETS) is None else path + _OFFSETS
-    return offsets if isinstance(offsets, str) else offsets.get(path)
-
-
-def _as_begins(values: NDArray[Any], path: str) -> NDArray[np.int64]:
-    if values.ndim != 1 or values.dtype.kind not in "iu" or not len(values):
-        raise ValueError(
-            f"{path!r} must be one row of integers, where each sequence begins and the end, "
-            f"got {values.dtype} of shape {values.shape}"
-        )
-    return np.ascontiguousarray(values, np.int64)
-
-
 def element_of(dtype: np.dtype[Any]) -> SampleType:
     """Return the type of an element: a number in native order, or a text of fixed width."""
     if dtype.kind in "SUT":
         return TEXT
-    native = dtype.newbyteorder("=")
     if dtype.kind not in "biuf" or dtype.itemsize > _LARGEST:
         name = "records" if dtype.names else str(dtype)
         raise ValueError(f"it holds {name:.80}, neither numbers nor texts")
-    return SampleType(native.name)
+    return SampleType(dtype.newbyteorder("=").name)
 
 
 def kind_of(array: StoredArray, element: SampleType) -> SampleType:
     """Return the sample type of an array whose rows are sequences."""
     shape = tuple(map(int, array.shape))
-    if not shape:
-        raise ValueError("it is a single value")
-    if 0 in shape[1:]:
-        raise ValueError(f"its rows have no elements: it is of shape {shape}")
+    if not shape or 0 in shape[1:]:
+        raise ValueError(f"it has no rows with elements: it is of shape {shape}")
     if len(shape) > 1 and (element.dtype == "bytes" or element.is_ragged):
         raise ValueError(f"it has several texts or runs of numbers in a row: shape {shape}")
     return replace(element, shape=shape[1:])
@@ -423,14 +369,6 @@ def column_of(values: NDArray[Any], kind: SampleType) -> ColumnData:
         raise ValueError(f"it has rows of {values.dtype} of shape {values.shape[1:]}")
     values = np.ascontiguousarray(values, dtype)
     return ColumnData(values, dtype, kind.shape, len(values), sample_offsets)
-
-
-def row_bytes(array: StoredArray, kind: SampleType) -> int:
-    """Return the bytes of a row in memory, about that of rows of any length."""
-    if kind.dtype == "bytes" or kind.is_ragged:
-        column = column_of(np.asarray(array[:_LOOKED_AT]), kind)
-        return 8 + column.num_bytes // max(1, column.num_sequences)
-    return kind.sample_bytes
 
 
 def _to_bytes(one: object) -> bytes:

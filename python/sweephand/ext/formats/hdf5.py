@@ -4,20 +4,16 @@ A row of any length is stored as ``length (4 bytes) | address of its heap | numb
 heap``. The library believes the length: one flipped bit, and it converts 2^32 elements of
 nothing for minutes. So lengths that the file contradicts are refused before they are read.
 
-Links, virtual data sets and external raw bytes name other files, and HDF5 would open whatever
-is named there, or take this file for it. So links are followed here, one by one, and none to
-another file is.
+Links, virtual data sets and external raw bytes may name other files, and HDF5 would open
+whatever is named there, or take this file for it. So none is followed.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BufferedReader
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,27 +24,19 @@ from sweephand.ext.formats.array_units import (
     TEXT,
     ArrayGroup,
     ArrayUnits,
-    Offsets,
     Places,
     StoredArray,
     element_of,
 )
 from sweephand.extend import (
-    Files,
-    Keep,
-    LocalFile,
     OptionalModule,
     RangeReader,
-    RowIds,
     SampleType,
     SourceFile,
-    StreamsLike,
-    open_regular,
 )
 
 h5py = OptionalModule("h5py", extra="hdf5")
 _HEAD = 1 << 16  # bytes of a request for HDF5's own metadata
-_MOST_LINKS = 64  # soft ones on the way to a data set
 
 
 class HDF5Deserializer(ArrayUnits):
@@ -66,16 +54,11 @@ class HDF5Deserializer(ArrayUnits):
         By default all data sets with as many sequences as the largest one. ``field`` is the
         path, such as "train/x". Texts are ``bytes``. Rows of any length ("vlen") are sequences;
         those of uint8 one sample of ``bytes``, or, with a ``dtype``, sequences of numbers too.
-    offsets : str or dict of str, optional
-        The data set with the begin of each sequence, and the end: for all data sets with as
-        many rows as its last number, or by a dict from the path of a data set to that of its
-        offsets. By default ``NAME_offsets`` has those of ``NAME``.
+    offsets : dict of str, optional
+        By the path of a data set that of its offsets: the row with which each sequence begins,
+        and the end. By default ``NAME_offsets`` has those of ``NAME``.
     index, ids
         As in `ParquetDeserializer`.
-    external_files : bool
-        Also serve data sets with raw bytes in other files ("external storage"), from local
-        files: such a data set may name any file of this machine. Links to other files and
-        virtual data sets are refused in any case.
 
     Raises
     ------
@@ -83,7 +66,8 @@ class HDF5Deserializer(ArrayUnits):
         If a file is absent.
     DataError
         If a file is damaged; if a data set is missing, cannot be served, has another number of
-        sequences, or has another type in another file.
+        sequences, has another type in another file, or is elsewhere: a link, a virtual data
+        set, or one with raw bytes in other files.
 
     Examples
     --------
@@ -91,22 +75,8 @@ class HDF5Deserializer(ArrayUnits):
     >>> corpus = sh.HDF5Deserializer("train.h5", ["x", "y"])  # doctest: +SKIP
     """
 
-    format = "hdf5 2"
+    format = "hdf5 3"
     decoder = h5py
-
-    def __init__(
-        self,
-        files: Files,
-        streams: StreamsLike | None = None,
-        *,
-        offsets: Offsets | None = None,
-        index: Keep = "auto",
-        ids: RowIds | None = None,
-        external_files: bool = False,
-    ) -> None:
-        self._external_files = external_files
-        super().__init__(files, streams, offsets=offsets, index=index, ids=ids)
-        self.options = {**self.options, "external files": external_files}
 
     @contextmanager
     def open_group(self, file: SourceFile) -> Iterator[ArrayGroup]:
@@ -115,62 +85,49 @@ class HDF5Deserializer(ArrayUnits):
             BufferedReader(RangeReader(file), _HEAD) as source,
             h5py.File(source, "r") as opened,
         ):
-            may_read = self._external_files and isinstance(file, LocalFile)
-            yield _Group(opened, file, str(Path(file.path).parent) if may_read else None)
+            yield _Group(opened, file)
 
 
 class _Group(ArrayGroup):
     """An HDF5 file that is open."""
 
-    def __init__(self, file: Any, source: SourceFile, folder: str | None) -> None:
+    def __init__(self, file: Any, source: SourceFile) -> None:
         self._file = file
         self._source = source
-        self._folder = folder  # of raw bytes in other files, if they may be read
 
-    def get(self, path: str) -> StoredArray | None:
-        """Return the data set at a path of this file, or None."""
-        try:
-            found: Any = find_object(self._file, path)
-        except ValueError:
-            return None
-        return self._checked(found) if _is_array(found) else None
-
-    def _checked(self, array: Any) -> StoredArray:
-        is_checked = array.dtype.kind == "O"
-        return RowsOfAnyLength(array, self._source) if is_checked else array
-
-    def array(self, path: str) -> StoredArray:
-        """Return a data set, all of which is in this file."""
-        find_object(self._file, path)  # which says where a link leads
-        array: Any = super().array(path)
-        check_own(array)
-        if not (pieces := elsewhere(array)):
-            return self._checked(array)
-        if self._folder is None:
-            raise ValueError(
-                f"its raw bytes are in the file {pieces[0][0]!r}: external_files=True reads "
-                "them there, of local HDF5 files"
-            )
-        return ExternalArray(array, self._folder)
-
-    def walk(self) -> Iterator[tuple[str, StoredArray]]:
-        """Iterate over the data sets, by name."""
-        found: dict[str, StoredArray] = {}
+    def paths(self) -> list[str]:
+        """Return the paths of the data sets with rows."""
+        found: list[str] = []
 
         def visit(path: str, one: Any) -> None:
-            if _is_array(one):
-                found[path] = self._checked(one)
+            if isinstance(one, h5py.Dataset) and one.shape:
+                found.append(path)
 
         self._file.visititems(visit)
-        yield from sorted(found.items())
+        return sorted(found)
 
-    def links(self) -> Iterator[str]:
-        """Iterate over the links of all groups, which may lead to other files."""
-        found: list[str] = []
-        self._file.visititems_links(
-            lambda path, link: None if isinstance(link, h5py.HardLink) else found.append(path)
-        )
-        yield from sorted(found)
+    def get(self, path: str) -> StoredArray | None:
+        """Return the data set at a path, all of which is in this file, or None."""
+        place = self._file
+        for name in path.strip("/").split("/"):
+            link = place.get(name, getlink=True) if isinstance(place, h5py.Group) else None
+            if link is None:
+                return None
+            if not isinstance(link, h5py.HardLink):
+                where = getattr(link, "filename", "this file")
+                raise ValueError(
+                    f"{name!r} is a link to {link.path!r} in {where!r}, and links are not "
+                    "followed: name what it leads to, in the file that has it"
+                )
+            place = place[name]
+        if not isinstance(place, h5py.Dataset) or place.shape is None:
+            return None
+        if place.is_virtual or place.id.get_create_plist().get_external_count():
+            raise ValueError(
+                "its values are in other data sets or files (virtual or external), which are "
+                "not opened for it: give those, or a copy by h5repack"
+            )
+        return RowsOfAnyLength(place, self._source) if place.dtype.kind == "O" else place
 
     def element(self, array: StoredArray, definition: StreamDef) -> SampleType:
         """Return the type of an element: a number, a text, or a run of numbers."""
@@ -188,8 +145,6 @@ class _Group(ArrayGroup):
 
     def places(self, array: Any) -> Places | None:
         """Return the places of a data set without filters; None for any other."""
-        if isinstance(array, ExternalArray):
-            return None
         made = array.id.get_create_plist()
         width = array.dtype.itemsize * math.prod(array.shape[1:])
         # An address may count from the end of a block of the user's.
@@ -209,10 +164,6 @@ class _Group(ArrayGroup):
         own = np.array(sorted(begins.items()), np.int64).reshape(-1, 2)
         sizes = np.minimum(array.chunks[0], len(array) - own[:, 0]) * width
         return np.stack([own[:, 1], sizes], axis=1)
-
-
-def _is_array(found: object) -> bool:
-    return isinstance(found, h5py.Dataset) and found.shape is not None
 
 
 class RowsOfAnyLength:
@@ -269,95 +220,3 @@ class RowsOfAnyLength:
         rows = np.frombuffer(stored, np.uint8)
         rows = rows[: len(rows) // self._width * self._width].reshape(-1, self._width)
         return np.ascontiguousarray(rows[:, :4]).view("<u4").reshape(-1)
-
-
-def find_object(file: Any, path: str) -> Any | None:
-    """Return the data set or group that has a path; None if there is none."""
-    place, names = file, _names(path)
-    num_links = 0
-    while names:
-        name = names.pop(0)
-        if not isinstance(place, h5py.Group):
-            return None
-        link = place.get(name, getlink=True)
-        if isinstance(link, h5py.ExternalLink):
-            raise ValueError(
-                f"{name!r} is a link to {link.path!r} in the file {link.filename!r}, and links "
-                "to other files are not followed: give that file itself"
-            )
-        if isinstance(link, h5py.SoftLink):
-            num_links += 1
-            if num_links > _MOST_LINKS:
-                raise ValueError(f"{path!r} is a link that leads in a circle")
-            place = file if link.path.startswith("/") else place
-            names = _names(link.path) + names
-        elif link is None:
-            return None
-        else:
-            place = place[name]
-    return place
-
-
-def check_own(array: Any) -> None:
-    """Refuse a data set that is made of other data sets."""
-    if not array.is_virtual:
-        return
-    sources = array.virtual_sources()
-    origin = f", of {sources[0].dset_name!r} in {sources[0].file_name!r}" if sources else ""
-    raise ValueError(
-        f"it is a virtual data set{origin}, and other data sets are not opened for it: give "
-        "the files that it is made of, or a copy that h5py has read"
-    )
-
-
-def elsewhere(array: Any) -> list[tuple[str, int, int]]:
-    """Return the places of external raw bytes: name, offset and size."""
-    made = array.id.get_create_plist()
-    found = [made.get_external(number) for number in range(made.get_external_count())]
-    return [(os.fsdecode(name), int(offset), int(size)) for name, offset, size in found]
-
-
-@dataclass(frozen=True)
-class ExternalArray:
-    """A data set whose raw bytes are in other files, which a user has allowed."""
-
-    array: Any  # the source of dtype and shape
-    folder: str  # what names of files are relative to
-    chunks: None = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its extents."""
-        return tuple(map(int, self.array.shape))
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of its elements."""
-        return self.array.dtype
-
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        """Return a selection of the rows."""
-        begin, end, _ = rows.indices(len(self.array))
-        width = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
-        content = b"".join(self._pieces(begin * width, max(begin, end) * width))
-        return np.frombuffer(content, self.dtype).reshape(-1, *self.shape[1:])
-
-    def _pieces(self, begin: int, end: int) -> Iterator[bytes]:
-        """Yield the bytes of a range, from one file after the other."""
-        first = 0  # byte of the data set that is the first of a file
-        for name, offset, size in elsewhere(self.array):
-            start, stop = max(begin, first), min(end, first + size)
-            if start < stop:
-                with open_regular(Path(self.folder, name)) as file:
-                    file.seek(offset + start - first)
-                    piece = file.read(stop - start)
-                if len(piece) < stop - start:
-                    raise ValueError(f"the file {name!r} ends before its raw bytes do")
-                yield piece
-            first += size
-        if end > max(begin, first):
-            raise ValueError(f"its files have {first} of {end} bytes")
-
-
-def _names(path: str) -> list[str]:
-    return [name for name in path.split("/") if name not in ("", ".")]

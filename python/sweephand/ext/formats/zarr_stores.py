@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +19,6 @@ from sweephand.ext.formats.array_units import (
     TEXT,
     ArrayGroup,
     ArrayUnits,
-    Offsets,
     StoredArray,
     element_of,
 )
@@ -65,10 +64,9 @@ class ZarrDeserializer(ArrayUnits):
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all arrays with as many sequences as the largest one. ``field`` is the path,
         such as "train/x"; a store that is a single array has "values". Texts are ``bytes``.
-    offsets : str or dict of str, optional
-        The array with the begin of each sequence, and the end: of all arrays with as many
-        rows as its last number, or by a dict from the path of an array to that of its offsets.
-        By default ``NAME_offsets`` is that of ``NAME``.
+    offsets : dict of str, optional
+        By the path of an array that of its offsets: the row with which each sequence begins,
+        and the end. By default ``NAME_offsets`` has those of ``NAME``.
     ids
         As in `ParquetDeserializer`.
 
@@ -94,7 +92,7 @@ class ZarrDeserializer(ArrayUnits):
         stores: Files,
         streams: StreamsLike | None = None,
         *,
-        offsets: Offsets | None = None,
+        offsets: Mapping[str, str] | None = None,
         ids: RowIds | None = None,
     ) -> None:
         self._groups: dict[tuple[str, int], _Group] = {}
@@ -189,29 +187,25 @@ class _Group(ArrayGroup):
         self._root = None if is_array else root
         self._known: dict[str, Any] = {_ROOT: root} if is_array else {}
 
+    def paths(self) -> list[str]:
+        """Return the paths of the arrays with rows."""
+        if self._root is not None:
+            self._known |= dict(self._root.members(max_depth=None))
+        known = sorted(self._known.items())
+        return [path for path, one in known if isinstance(one, zarr.Array) and one.shape]
+
     def get(self, path: str) -> StoredArray | None:
         """Return the array at a path, or None."""
         if path not in self._known:
             self._known[path] = None if self._root is None else self._root.get(path)
         found = self._known[path]
-        return found if isinstance(found, zarr.Array) else None
-
-    def array(self, path: str) -> StoredArray:
-        """Return an array."""
-        found: Any = super().array(path)
+        if not isinstance(found, zarr.Array):
+            return None
         coded = found.metadata
         codecs = (getattr(coded, "compressor", None), *(getattr(coded, "filters", None) or ()))
         if any(getattr(one, "codec_id", None) == "pickle" for one in codecs):
             raise ValueError("it holds pickled objects, which are never loaded")
         return found
-
-    def walk(self) -> Iterator[tuple[str, StoredArray]]:
-        """Iterate over the arrays, by name."""
-        if self._root is not None:
-            self._known |= dict(self._root.members(max_depth=None))
-        for path in sorted(self._known):
-            if (found := self.get(path)) is not None:
-                yield path, found
 
     def element(self, array: StoredArray, definition: StreamDef) -> SampleType:
         """Return the type of an element: a number or a text."""
