@@ -20,10 +20,10 @@ ROOT = Path(__file__).parents[1]
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
     "core": (53_540, 287),
-    "extensions": (18_500, 84),
+    "extensions": (17_740, 82),
     "a source over arrays": (11_680, 72),
     "C++": (29_490, 190),
-    "tests": (70_670, None),
+    "tests": (70_360, None),
 }
 
 

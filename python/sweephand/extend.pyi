@@ -30,7 +30,6 @@ from sweephand.corpus.casts import unmasked as unmasked
 from sweephand.corpus.chunks import make_chunk as make_chunk
 from sweephand.corpus.columns import ColumnData as ColumnData
 from sweephand.corpus.columns import column_of_bytes as column_of_bytes
-from sweephand.corpus.columns import concat_columns as concat_columns
 from sweephand.corpus.columns import offsets_of as offsets_of
 from sweephand.corpus.corpus import Corpus as Corpus
 from sweephand.corpus.corpus import StoredCorpus as StoredCorpus
@@ -91,7 +90,6 @@ from sweephand.deserializers.units.unit_scan import Facts as Facts
 from sweephand.deserializers.units.unit_scan import SampleType as SampleType
 from sweephand.deserializers.units.unit_scan import UnitScan as UnitScan
 from sweephand.deserializers.units.unit_scan import guarded as guarded
-from sweephand.deserializers.units.unit_scan import known_fields as known_fields
 from sweephand.errors import ArgumentTypeError as ArgumentTypeError
 from sweephand.errors import printable as printable
 from sweephand.errors import shown as shown
