@@ -4,7 +4,6 @@
 #include "compose/boundaries.hpp"
 #include "compose/bptt.hpp"
 #include "compose/bucketed.hpp"
-#include "compose/context_split.hpp"
 #include "compose/event_planner.hpp"
 #include "compose/fit.hpp"
 #include "compose/mixed_rows.hpp"
@@ -118,15 +117,6 @@ void bind_plan(py::module_& room) {
       .def(py::init<std::uint64_t, std::vector<std::uint64_t>>(), "time"_a, "progress"_a)
       .def_readonly("time", &Position::time)
       .def_readonly("progress", &Position::progress);
-  py::class_<ContextSplit>(room, "ContextSplit")
-      .def_property_readonly("least_piece", &ContextSplit::least_piece)
-      .def_property_readonly("costs", as_array(&ContextSplit::costs))
-      .def(
-          "runs",
-          [](const ContextSplit& self, std::uint32_t rank) {
-            return to_numpy_without_gil([&] { return run_table(self.runs(rank)); });
-          },
-          "rank"_a);
   py::class_<Plan> plan(room, "Plan");
   def_plan(plan).def_property_readonly("share_samples", &count_samples);
   room.def(

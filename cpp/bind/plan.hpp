@@ -3,7 +3,6 @@
 #pragma once
 
 #include "bind/bind.hpp"
-#include "compose/context_split.hpp"
 #include "compose/plan.hpp"
 
 namespace sweephand {
@@ -34,13 +33,7 @@ Class& def_plan(Class& bound) {
       .def("sequences", [](const Planned& plan) { return to_numpy(sequence_numbers(plan)); })
       .def("banned", [](const Planned& plan) { return copy_to_numpy(plan.banned); })
       .def("sweeps", [](const Planned& plan) { return to_numpy(sweeps(plan)); })
-      .def("sizes", [](const Planned& plan) { return to_numpy(sequence_sizes(plan)); })
-      .def(
-          "split_context",
-          [](const Planned& plan, std::uint32_t num_ranks, Cost cost) {
-            return ContextSplit(plan, num_ranks, cost);
-          },
-          "num_ranks"_a, "cost"_a, NoGil());
+      .def("sizes", [](const Planned& plan) { return to_numpy(sequence_sizes(plan)); });
 }
 
 }  // namespace sweephand

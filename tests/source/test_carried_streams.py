@@ -101,19 +101,6 @@ def test_parts_of_a_share_and_pickles_keep_them(numbers: list[int], layout: sh.L
     assert alone.rows.tolist() == minibatch["patches"].rows.tolist()
 
 
-def test_a_part_of_a_shared_context_names_the_items_of_its_sequences() -> None:
-    source = sh.MinibatchSource(corpus_of([i % 4 for i in range(50)]), layout=sh.Packed(32))
-    minibatch = source.next_minibatch(128)
-    patches = minibatch["patches"]
-    whole = set(range(patches.num_samples))
-    for part in minibatch.context_parts(2):
-        own = set(part.sequences.tolist())
-        wanted = [i for i in whole if patches.sequences[i] in own]
-        assert part.items(patches).tolist() == wanted
-    found = [set(part.items(patches).tolist()) for part in minibatch.context_parts(2)]
-    assert set.union(*found) == whole
-
-
 def test_tensors_have_the_items_and_where_they_begin() -> None:
     torch = pytest.importorskip("torch")
     data = {name: one for name, one in data_of([2, 0, 1, 3]).items() if name != "names"}

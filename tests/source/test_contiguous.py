@@ -45,8 +45,6 @@ def test_arrays_are_contiguous(layout: sh.Layout) -> None:
     corpus = sh.ArrayDeserializer(streams, sh.StreamDefs(definitions))
     minibatch = sh.MinibatchSource(corpus, layout=layout, num_lanes=4).next_minibatch(512)
     owners = [minibatch, *minibatch.values()]
-    if layout.has_segments:
-        owners += minibatch.context_parts(2)
     if layout.micro_batch_rows:
         for part in minibatch.micro_batches():
             owners += [part, *part.values()]

@@ -1,6 +1,5 @@
-"""Micro-batches of packed rows, and their cells over the ranks of a context."""
+"""Micro-batches of packed rows."""
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from tests import model, model_micro_batches
 from tests.model import ModelSettings
 from tests.model_layouts import Piece, packed_sweep
-from tests.source.rows import IGNORED, KINDS, check_rows, check_segments, source_of
+from tests.source.rows import KINDS, check_rows, check_segments, source_of
 from tests.sources import as_served, engines
 from tests.strategies import sequence_corpora, timelines
 
@@ -91,182 +90,37 @@ def packed_source(
     return sh.MinibatchSource(corpus, layout=layout, max_sweeps=1, **options)
 
 
-@st.composite
-def packed(draw: st.DrawFn) -> tuple[sh.Minibatch, int, int]:
-    """Rows of short and long sequences, their length, and some ranks that divide it."""
-    ranks = draw(st.sampled_from([1, 2, 3, 4, 8]))
-    length = 2 * ranks * draw(st.integers(1, 48))
-    drawn = st.one_of(st.integers(1, length), st.integers(1, max(1, length // 8)))
-    sizes = draw(st.lists(drawn, min_size=1, max_size=40).filter(lambda some: max(some) > 1))
-    with packed_source(np.array(sizes), sh.Packed(length)) as source:
-        return source.next_minibatch(draw(st.integers(1, 4)) * length), length, ranks
-
-
-@given(packed(), st.sampled_from([1, 30, 1000, 24_576]))
-def test_context_parts_are_those_of_the_model(
-    drawn: tuple[sh.Minibatch, int, int], equal_at: int
-) -> None:
-    minibatch, length, ranks = drawn
-    parts = minibatch.context_parts(ranks, sh.Attention(equal_at))
-    rows = rows_of(minibatch)
-    owners, cuts = model_micro_batches.context_owners(rows, length, ranks, equal_at)
-    flat = np.concatenate(owners)
-    data = minibatch["tokens"]
-    whole = [data.asarray(), data.labels(), minibatch.segment_ids, minibatch.position_ids]
-    for rank, part in enumerate(parts):
-        assert part.cuts_sequences == cuts
-        assert part.shape == part.cells.shape == (len(rows), length // ranks)
-        assert np.array_equal(part.cells.ravel(), np.flatnonzero(flat == rank))
-        for array in whole:
-            assert np.array_equal(part.take(array).ravel(), array.ravel()[flat == rank])
-        check_runs(part, minibatch)
-        places = part.take(minibatch.position_ids)[part.take(minibatch.segment_ids) > 0]
-        assert np.isclose(part.cost, (1 + (2 * places + 1) / equal_at).sum())
-    labels = np.concatenate([part.take(data.labels()).ravel() for part in parts])
-    assert (labels != IGNORED).sum() == data.loss_mask().sum()
-    gathered = np.zeros_like(data.asarray())
-    for part in parts:
-        gathered.reshape(-1)[part.cells] = part.take(data.asarray())
-    assert np.array_equal(gathered, data.asarray())
-
-
-def check_runs(part: Any, minibatch: sh.Minibatch) -> None:
-    queries = [np.arange(begin, end) for begin, end in part.q_ranges]
-    assert np.array_equal(np.concatenate(queries), part.cells.ravel())
-    segments, offsets = minibatch.segment_ids.ravel(), minibatch["tokens"].offsets
-    length = minibatch.segment_ids.shape[1]
-    values = minibatch["tokens"].asarray().ravel()
-    for (begin, end), (first, last), sequence in zip(
-        part.q_ranges, part.k_ranges, part.sequences, strict=True
-    ):
-        assert first <= begin < end == last
-        assert begin // length == first // length == (end - 1) // length
-        assert len(set(segments[first:last])) == 1
-        assert first % length == 0 or segments[first - 1] != segments[first]
-        if sequence < 0:
-            assert segments[begin] == 0
-        else:
-            whole = minibatch["tokens"].values[offsets[sequence] : offsets[sequence + 1]]
-            assert np.array_equal(values[first:last], whole[: last - first])
-    for found, ranges, longest in (
-        (part.cu_seqlens_q, part.q_ranges, part.max_seqlen_q),
-        (part.cu_seqlens_k, part.k_ranges, part.max_seqlen_k),
-    ):
-        assert found.dtype == np.int32
-        assert np.diff(found).tolist() == (ranges[:, 1] - ranges[:, 0]).tolist()
-        assert longest == np.diff(found).max(initial=0)
-    assert len(part.k_cells) == part.cu_seqlens_k[-1]
-
-
-@given(packed())
-def test_attention_of_the_parts_is_that_of_the_rows(
-    drawn: tuple[sh.Minibatch, int, int],
-) -> None:
-    """What a kernel with variable lengths does, by query and key boundaries of each rank."""
-    minibatch, length, ranks = drawn
-    rows = minibatch.segment_ids.shape[0]
-    rng = np.random.default_rng(len(minibatch.ids))
-    q, k, v = rng.normal(size=(3, rows, length, 4))
-    segments = minibatch.segment_ids
-    may = (segments[:, :, None] == segments[:, None, :]) & np.tri(length, dtype=bool)
-    wanted = attend(q, k, v, may)
-    found = np.zeros_like(wanted)
-    for part in minibatch.context_parts(ranks, ATTENTION):
-        mine = part.take(q).reshape(-1, 4)
-        keys, values = (whole.reshape(-1, 4)[part.k_cells] for whole in (k, v))
-        outs = [
-            attend(
-                mine[q_begin:q_end],
-                keys[k_begin:k_end],
-                values[k_begin:k_end],
-                # The last query looks at the last key, as in FlashAttention.
-                np.tri(q_end - q_begin, k_end - k_begin, k_end - k_begin - (q_end - q_begin))
-                > 0,
-            )
-            for (q_begin, q_end), (k_begin, k_end) in zip(
-                itertools.pairwise(part.cu_seqlens_q),
-                itertools.pairwise(part.cu_seqlens_k),
-                strict=True,
-            )
-        ]
-        found.reshape(-1, 4)[part.cells.ravel()] = np.concatenate(outs)
-    assert np.allclose(found, wanted)
-
-
-def attend(
-    q: NDArray[np.float64], k: NDArray[np.float64], v: NDArray[np.float64], may: Any
-) -> NDArray[np.float64]:
-    scores = np.where(may, q @ k.swapaxes(-1, -2), -np.inf)
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    return (weights / weights.sum(-1, keepdims=True)) @ v
-
-
-def lengths_of(kind: str, row_length: int, num_samples: int) -> NDArray[np.int64]:
-    """As of web pages, of code, or with some documents up to the length of a row."""
+def long_lengths(row_length: int, num_samples: int) -> NDArray[np.int64]:
+    """As of web pages, with some documents up to the length of a row."""
     rng = np.random.default_rng(5)
     count = num_samples // 500
-    median, sigma = {"web": (600, 1.0), "code": (900, 1.5), "long": (600, 1.0)}[kind]
-    lengths = rng.lognormal(np.log(median), sigma, count)
-    if kind == "long":
-        tail = np.exp(rng.uniform(np.log(row_length / 16), np.log(row_length), count))
-        lengths = np.where(rng.random(count) < 0.03, tail, lengths)
+    lengths = rng.lognormal(np.log(600), 1.0, count)
+    tail = np.exp(rng.uniform(np.log(row_length / 16), np.log(row_length), count))
+    lengths = np.where(rng.random(count) < 0.03, tail, lengths)
     return np.clip(np.rint(lengths), 1, row_length).astype(np.int64)
 
 
-@pytest.mark.parametrize(
-    ("kind", "row_length", "workers", "ranks"),
-    [
-        ("web", 4096, 256, 4),
-        ("code", 32_768, 32, 32),
-        ("long", 131_072, 4, 256),
-        ("long", 1 << 20, 1, 64),
-    ],
-)
-def test_all_ranks_cost_nearly_the_same(
-    kind: str, row_length: int, workers: int, ranks: int
-) -> None:
-    """4 M samples over up to 1,024 ranks; few rows for each worker are enough."""
-    lengths = lengths_of(kind, row_length, 6_000_000)
-    layout = sh.Packed(row_length, micro_batch_rows=2 if kind == "web" else 1)
+@pytest.mark.parametrize(("row_length", "workers"), [(4096, 128), (32_768, 16), (131_072, 4)])
+def test_all_workers_cost_nearly_the_same(row_length: int, workers: int) -> None:
+    """4 M samples; eight rows for each worker are enough."""
+    layout = sh.Packed(row_length, micro_batch_rows=1)
     options = {"balance": "attention", "num_threads": 0}
-    with packed_source(lengths, layout, **options) as source:
-        costs = np.zeros((workers, ranks))
-        some = range(0, workers, max(1, workers // 16))
-        for worker in range(workers):
-            source.current_position = 0
-            (plan,) = itertools.islice(
-                source.plan(1 << 22, num_data_partitions=workers, partition_index=worker), 1
-            )
-            costs[worker] = sh.Attention().cost(plan.sizes.astype(float)).sum() / ranks
-            if worker in some:
-                share = source.next_minibatch(
-                    1 << 22, num_data_partitions=workers, partition_index=worker
-                )
-                parts = [micro.context_parts(ranks) for micro in share.micro_batches()]
-                costs[worker] = [sum(p.cost for p in mine) for mine in zip(*parts, strict=True)]
-    assert costs.max() / costs.mean() <= 1.02
+    with packed_source(long_lengths(row_length, 6_000_000), layout, **options) as source:
+        costs = [
+            sh.Attention().cost(next(source.plan(1 << 22, num_data_partitions=workers,
+                                                 partition_index=worker)).sizes * 1.0).sum()
+            for worker in range(workers)
+        ]  # fmt: skip
+    assert max(costs) / np.mean(costs) <= 1.02
 
 
-def test_what_cannot_be_grouped_or_cut_says_what_to_write() -> None:
-    sizes = np.array([3, 4, 5])
-    with packed_source(sizes, sh.Packed(6)) as source:
+def test_rows_are_grouped_only_where_that_is_asked_for() -> None:
+    with packed_source(np.array([3, 4, 5]), sh.Packed(6)) as source:
         minibatch = source.next_minibatch(6)
-    with pytest.raises(AttributeError, match=r"layout=Packed\(..., micro_batch_rows=n\)"):
+    with pytest.raises(AttributeError, match="micro_batch_rows=n"):
         minibatch.micro_batches()
-    with pytest.raises(
-        ValueError, match="rows over 2 ranks must have a multiple of 4 cells, got 6"
-    ):
-        minibatch.context_parts(2)
-    with pytest.raises(ValueError, match=r"num_ranks must be in \[1"):
-        minibatch.context_parts(0)
-    with pytest.raises(ValueError, match=r"rows must have the shape \(1, 6\)"):
-        minibatch.context_parts(3)[0].take(minibatch["tokens"].asarray()[:, :4])
     with pytest.raises(ValueError, match="micro_batch_rows must be in"):
         sh.Packed(6, micro_batch_rows=0)
-    with sh.MinibatchSource({"x": np.arange(5)}) as source:
-        ragged = source.next_minibatch(2)
-    with pytest.raises(AttributeError, match="context parts are of layout=Packed"):
-        ragged.context_parts(1)
 
 
 def test_a_state_knows_no_micro_batches() -> None:

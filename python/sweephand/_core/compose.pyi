@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'DealRule', 'EventPlanner', 'Events', 'Fitting', 'LaidPieces', 'Packing', 'PieceCount', 'PlacedPieces', 'Plan', 'Planner', 'Position', 'Request', 'RowRule', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'Width', 'WorkerRows', 'best_boundaries', 'count_pieces', 'count_sizes', 'deal_evenly', 'join_plans', 'owners', 'pack_in_order', 'pack_in_order_within', 'pack_largest_first_within', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'plan_of_pieces']
+__all__: list[str] = ['Bans', 'Bucketing', 'Cost', 'DealRule', 'EventPlanner', 'Events', 'Fitting', 'LaidPieces', 'Packing', 'PieceCount', 'PlacedPieces', 'Plan', 'Planner', 'Position', 'Request', 'RowRule', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'Width', 'WorkerRows', 'best_boundaries', 'count_pieces', 'count_sizes', 'deal_evenly', 'join_plans', 'owners', 'pack_in_order', 'pack_in_order_within', 'pack_largest_first_within', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'plan_of_pieces']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -72,15 +72,6 @@ class Position:
     @property
     def time(self) -> int:
         ...
-class ContextSplit:
-    def runs(self, rank: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
-        ...
-    @property
-    def costs(self) -> numpy.typing.NDArray[numpy.uint64]:
-        ...
-    @property
-    def least_piece(self) -> int:
-        ...
 class Plan:
     def banned(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...
@@ -89,8 +80,6 @@ class Plan:
     def sequences(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...
     def sizes(self) -> numpy.typing.NDArray[numpy.uint32]:
-        ...
-    def split_context(self, num_ranks: typing.SupportsInt | typing.SupportsIndex, cost: Cost) -> ContextSplit:
         ...
     def sweeps(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...

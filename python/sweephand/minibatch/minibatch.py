@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.checks import check_int
 from sweephand.base.public_names import load_added
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.errors import UnquotedMessage, printable, shown
 from sweephand.layouts import Layout
-from sweephand.layouts.attention import Attention
 from sweephand.minibatch.contents import Contents, Keys, Origin
 from sweephand.minibatch.labels import LABELS, LabelKind, kind_of_stream
 from sweephand.minibatch.minibatch_data import MinibatchData
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
-    from sweephand.minibatch.context_part import ContextPart
     from sweephand.torch import Tensors
 
 
@@ -212,48 +209,6 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
                 f"{self.layout!r}"
             )
         return [self.rows(first, first + most) for first in range(0, self.num_rows, most)]
-
-    def context_parts(
-        self,
-        num_ranks: int,
-        cost: Attention = Attention(),  # noqa: B008 # it is frozen
-    ) -> list[ContextPart]:
-        """Cut packed rows over the ranks that share their context; no rank asks another.
-
-        Every rank gets the same number of cells of every row: of n ranks, rank r has pieces r
-        and 2n - 1 - r of the 2n pieces of a row. Where this does not balance the cost of
-        attention, the same cut is made in every sequence whose pieces have at least 128, 16 or
-        1 samples, and shorter sequences, mostly whole, fill the ranks up.
-
-        Parameters
-        ----------
-        num_ranks : int
-            Half of a divisor of the row length.
-        cost : Attention
-            The cost to balance over the ranks.
-
-        Returns
-        -------
-        list of ContextPart
-            The part of each rank. Labels, positions and segments are those of the whole rows.
-
-        Raises
-        ------
-        AttributeError
-            If the layout has no packed rows.
-        ValueError
-            If the row length is no multiple of ``2 * num_ranks``.
-        """
-        check_int("num_ranks", num_ranks, 1, 2**31)
-        if self._parted is not None:
-            raise ValueError("sequences with parts are not cut over ranks that share a context")
-        if not self.layout.has_segments:
-            raise AttributeError(
-                f"context parts are of layout=Packed(...), this is {self.layout!r}"
-            )
-        from sweephand.minibatch.context_part import context_parts
-
-        return context_parts(self._plan, num_ranks, cost)
 
     @property
     def num_rows(self) -> int:
