@@ -5,7 +5,7 @@ import numpy as np
 import sweephand as sh
 from sweephand import _core
 from tests import model
-from tests.model import ModelCorpus, ModelScores, ModelSettings
+from tests.model import ModelCorpus, ModelSettings
 
 
 def core_corpus(corpus: ModelCorpus, *, offsets: bool = False) -> _core.index.Corpus:
@@ -46,21 +46,7 @@ def core_timeline(
         window_samples=settings.window_samples or 0,
         randomize=settings.randomize,
     )
-    if settings.scores is not None:
-        order.scores = core_scores(core, settings.scores)
     return _core.order.SweepTimeline(core, order)
-
-
-def core_scores(corpus: _core.index.Corpus, scores: ModelScores) -> _core.order.ScoreOrder:
-    odds = model.weights_of_steps(scores.knots) if scores.knots else []
-    return _core.order.ScoreOrder(
-        corpus,
-        np.array(model.ranks_of(scores), np.uint32),
-        noises=[model.noise_of(noise) for noise in scores.noises],
-        odds=np.array(odds, np.uint32).ravel(),
-        until_sweep=model.MASK if scores.until_sweep is None else scores.until_sweep,
-        over_sweep=scores.over_sweep,
-    )
 
 
 def one_block_source(

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -153,31 +151,12 @@ class ModelCorpus:
 
 
 @dataclass(frozen=True)
-class ModelScores:
-    """An order by score. `noises` are those of sweeps, `knots` are (place, weights) each."""
-
-    scores: tuple[float, ...]  # of every sequence
-    descending: bool = False
-    noises: tuple[str, ...] = ("0",)
-    boundaries: tuple[float, ...] = ()
-    knots: tuple[tuple[str, tuple[str, ...]], ...] = ()  # with boundaries
-    over_sweep: bool = True
-    until_sweep: int | None = None
-
-
-@dataclass(frozen=True)
 class ModelSettings:
     seed: int = 0
     num_lanes: int = 48
     window_chunks: int | None = None
     window_samples: int | None = None
     randomize: bool = True
-    scores: ModelScores | None = None  # then num_lanes is 1
-
-    @property
-    def keeps_order(self) -> bool:
-        """Shares, rows and buckets are those of a sweep that is not shuffled."""
-        return not self.randomize or self.scores is not None
 
 
 def block_chunks(corpus: ModelCorpus, settings: ModelSettings) -> int:
@@ -195,8 +174,6 @@ def base_lists(corpus: ModelCorpus, settings: ModelSettings, sweep: int) -> list
     step = block_chunks(corpus, settings)
     key = derive_key(ORDER_VERSION, settings.seed, 1, sweep)
     chunk_order = Permutation(num_chunks, key).take(0, num_chunks).tolist()
-    if step < num_chunks:
-        chunk_order = chunks_by_score(corpus, settings, sweep, chunk_order)
     blocks = [chunk_order[begin : begin + step] for begin in range(0, num_chunks, step)]
     return [sorted(s for chunk in block for s in corpus.members[chunk]) for block in blocks]
 
@@ -207,128 +184,8 @@ def sweep_list(corpus: ModelCorpus, settings: ModelSettings, sweep: int) -> list
     result: list[int] = []
     for block, base in enumerate(base_lists(corpus, settings, sweep)):
         key = derive_key(ORDER_VERSION, settings.seed, 2, sweep, block)
-        shuffled = [base[item] for item in Permutation(len(base), key).take(0, len(base))]
-        result += block_by_score(corpus, settings, sweep, block, shuffled)
+        result += [base[item] for item in Permutation(len(base), key).take(0, len(base))]
     return result
-
-
-# Orders by score ------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=64)
-def ranks_of(scores: ModelScores) -> list[int]:
-    """x of every sequence."""
-    if scores.knots:
-        return [sum(edge < score for edge in scores.boundaries) for score in scores.scores]
-    ascending = sorted(-score if scores.descending else score for score in scores.scores)
-    return [
-        bisect_left(ascending, -score if scores.descending else score)
-        for score in scores.scores
-    ]
-
-
-def noise_of(decimal: str) -> int:
-    return math.floor(Fraction(decimal) * 2**16)
-
-
-@lru_cache(maxsize=64)
-def weights_of_steps(
-    knots: tuple[tuple[str, tuple[str, ...]], ...],
-) -> list[list[int]]:
-    most = max(Fraction(value) for _, values in knots for value in values)
-    places = [math.floor(1024 * Fraction(place)) for place, _ in knots]
-    weights = [
-        [
-            max(math.floor(2**16 * Fraction(value) / most), int(Fraction(value) > 0))
-            for value in values
-        ]
-        for _, values in knots
-    ]
-    steps = []
-    for j in range(1024):
-        after = sum(place <= j for place in places)  # knots that have been passed
-        if after in (0, len(knots)):
-            steps.append(weights[0 if after == 0 else -1])
-            continue
-        (begin, end), (v, w) = places[after - 1 : after + 1], weights[after - 1 : after + 1]
-        steps.append(
-            [
-                (a * (end - j) + b * (j - begin)) // (end - begin)
-                for a, b in zip(v, w, strict=True)
-            ]
-        )
-    return steps
-
-
-def put_in_order(
-    scores: ModelScores,
-    num_sequences: int,
-    sweep: int,
-    shuffled: list[int],
-    ranks: Sequence[int],
-    key: int,
-    stretch: tuple[int, int],
-) -> list[int]:
-    """`ranks` are x by item."""
-    n = len(shuffled)
-    if not scores.knots:
-        a = noise_of(scores.noises[: sweep + 1][-1])
-        keys = {
-            item: ((2**16 - a) * ranks[item] + a * (q * num_sequences // n)) // 2**16
-            for q, item in enumerate(shuffled)
-        }
-        return sorted(shuffled, key=lambda item: keys[item])
-    steps = weights_of_steps(scores.knots)
-    left = [[i for i in shuffled if ranks[i] == b] for b in range(len(scores.boundaries) + 1)]
-    begin, end = stretch
-    result = []
-    even_in = -1  # the step whose weights are all 1 now
-    for p in range(n):
-        j = (begin + p * (end - begin) // n) // 2**10
-        masses = [weight * len(items) for weight, items in zip(steps[j], left, strict=True)]
-        if even_in == j or sum(masses) == 0:
-            even_in = j
-            masses = [len(items) for items in left]
-        z = scale(mix64((key + G * p) & MASK), sum(masses))
-        level = next(b for b, upto in enumerate(itertools.accumulate(masses)) if upto > z)
-        result.append(left[level].pop(0))
-    return result
-
-
-def is_by_score(settings: ModelSettings, sweep: int) -> bool:
-    scores = settings.scores
-    return scores is not None and (scores.until_sweep is None or sweep < scores.until_sweep)
-
-
-def chunks_by_score(
-    corpus: ModelCorpus, settings: ModelSettings, sweep: int, shuffled: list[int]
-) -> list[int]:
-    scores = settings.scores
-    if scores is None or not is_by_score(settings, sweep) or not scores.over_sweep:
-        return shuffled
-    ranks = ranks_of(scores)
-    means = [
-        sum(ranks[i] for i in members) // max(1, len(members)) for members in corpus.members
-    ]
-    key = derive_key(ORDER_VERSION, settings.seed, 9, sweep)
-    whole = (0, 2**20)
-    return put_in_order(scores, corpus.num_sequences, sweep, shuffled, means, key, whole)
-
-
-def block_by_score(
-    corpus: ModelCorpus, settings: ModelSettings, sweep: int, block: int, shuffled: list[int]
-) -> list[int]:
-    scores = settings.scores
-    if scores is None or not is_by_score(settings, sweep):
-        return shuffled
-    key = derive_key(ORDER_VERSION, settings.seed, 8, sweep, block)
-    begin, end, num_chunks = 0, 1, 1
-    if scores.over_sweep:
-        num_chunks, step = len(corpus.chunks), block_chunks(corpus, settings)
-        begin, end = block * step, min((block + 1) * step, num_chunks)
-    stretch = (begin * 2**20 // num_chunks, end * 2**20 // num_chunks)
-    ranks = ranks_of(scores)
-    return put_in_order(scores, corpus.num_sequences, sweep, shuffled, ranks, key, stretch)
 
 
 # 4. Lanes and keys, 5. Nominal time -----------------------------------------------------------
@@ -460,7 +317,7 @@ def shares(
 
     `balance` is "samples", or A of the page, of which "attention" is one.
     """
-    if settings.keeps_order:
+    if not settings.randomize:
         return [taken[worker::workers] for worker in range(workers)]
     owners = [entry.lane % workers for entry in taken]
     if all(size == 1 for size in corpus.sizes) and taken:

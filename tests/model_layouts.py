@@ -241,7 +241,7 @@ def packed_sweep(
     limits: Limits = NO_LIMITS,
 ) -> list[Row]:
     """One sweep as rows, in order. Sequences longer than a row are split."""
-    if settings.keeps_order:
+    if not settings.randomize:
         return kept_rows(corpus, settings, length, look_ahead, sweep, limits)
     return shuffled_rows(corpus, settings, length, sweep, limits)
 
@@ -337,7 +337,7 @@ class Buckets:
         weights = [len(left) // n for left, n in zip(self.left, wanted, strict=True)]
         if not any(weights):
             weights = [int(bool(left)) for left in self.left]
-        if not self.settings.keeps_order:
+        if self.settings.randomize:
             key = model.derive_key(
                 model.ORDER_VERSION, self.settings.seed, 4, self.sweep, self.number
             )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 import sweephand as sh
 from tests import model
-from tests.model import Entry, ModelCorpus, ModelScores, ModelSettings
+from tests.model import Entry, ModelCorpus, ModelSettings
 
 KINDS = ("array", "npy", "measured chunks", "told chunks")
 DEFAULT_WINDOW_CHUNKS = 128
@@ -124,25 +123,12 @@ def deserializer_of(kind: str, corpus: ModelCorpus, folder: Path) -> sh.Deserial
 # Sources --------------------------------------------------------------------------------------
 
 
-def by_score(scores: ModelScores) -> sh.ByScore:
-    return sh.ByScore(
-        np.array(scores.scores),
-        over="sweep" if scores.over_sweep else "window",
-        noise=[Fraction(noise) for noise in scores.noises],
-        descending=scores.descending,
-        boundaries=scores.boundaries if scores.knots else None,
-        weights=[(Fraction(f), [Fraction(v) for v in vs]) for f, vs in scores.knots] or None,
-        until_sweep=scores.until_sweep,
-    )
-
-
 def order_options(settings: ModelSettings) -> dict[str, Any]:
     """The settings of the model as options of a source."""
     options: dict[str, Any] = {
         "randomize": settings.randomize,
         "randomization_seed": settings.seed,
         "num_lanes": settings.num_lanes,
-        "order": None if settings.scores is None else by_score(settings.scores),
     }
     if settings.window_chunks is not None:
         options["randomization_window_in_chunks"] = settings.window_chunks

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import strategies as st
 
-from tests.model import FULL_DATA_SWEEP, ModelCorpus, ModelScores, ModelSettings
+from tests.model import FULL_DATA_SWEEP, ModelCorpus, ModelSettings
 
 WORD_MAX = 2**64 - 1
 
@@ -106,65 +104,9 @@ def timelines(
     return corpus, draw(settings_for(corpus, randomize))
 
 
-def _shares() -> st.SearchStrategy[str]:
-    """Numbers in [0, 1], as decimals."""
-    return st.sampled_from(["0", "1", "0.1", "0.5", "0.001"]) | st.integers(0, 999).map(
-        lambda number: f"0.{number:03}"
-    )
-
-
-@st.composite
-def knots(draw: st.DrawFn, levels: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Weights at some places of a sweep, none at all among them."""
-    places = sorted(draw(st.lists(_shares(), min_size=1, max_size=4)), key=float)
-    weights = st.lists(
-        st.sampled_from(["0", "1", "3", "0.25", "1000000"]), min_size=levels, max_size=levels
-    )
-    found = [(place, tuple(draw(weights))) for place in places]
-    return (*found[:-1], (places[-1], ("1", *found[-1][1][1:])))
-
-
-@st.composite
-def scores_for(draw: st.DrawFn, corpus: ModelCorpus) -> ModelScores:
-    """An order by score: many sequences share one, and some or all sweeps are shuffled."""
-    count = corpus.num_sequences
-    score = st.sampled_from([-1.5, 0.0, 1.0, 2.0]) | st.integers(0, count).map(float)
-    common = {
-        "scores": tuple(draw(st.lists(score, min_size=count, max_size=count))),
-        "over_sweep": draw(st.booleans()),
-        "until_sweep": draw(st.none() | st.integers(0, 3)),
-    }
-    if draw(st.booleans()):
-        boundaries = sorted(draw(st.sets(st.integers(-1, count).map(float), max_size=3)))
-        weights = draw(knots(len(boundaries) + 1))
-        return ModelScores(boundaries=tuple(boundaries), knots=weights, **common)
-    noises = tuple(draw(st.lists(_shares(), min_size=1, max_size=3)))
-    return ModelScores(descending=draw(st.booleans()), noises=noises, **common)
-
-
-@st.composite
-def timelines_by_score(
-    draw: st.DrawFn,
-    any_corpus: st.SearchStrategy[ModelCorpus] = corpora(),  # noqa: B008
-) -> tuple[ModelCorpus, ModelSettings]:
-    """The same, in an order by score, which has one lane."""
-    corpus, settings = draw(timelines(any_corpus, randomize=True))
-    window = settings.window_chunks and max(1, settings.window_chunks // settings.num_lanes)
-    return corpus, replace(
-        settings, num_lanes=1, window_chunks=window, scores=draw(scores_for(corpus))
-    )
-
-
-def any_timelines(
-    any_corpus: st.SearchStrategy[ModelCorpus] = corpora(),  # noqa: B008
-) -> st.SearchStrategy[tuple[ModelCorpus, ModelSettings]]:
-    """In every order that there is."""
-    return timelines(any_corpus) | timelines_by_score(any_corpus)
-
-
 def workers(settings: ModelSettings) -> st.SearchStrategy[int]:
     """Numbers of workers that the settings allow."""
-    return st.integers(1, 13 if settings.keeps_order else settings.num_lanes)
+    return st.integers(1, settings.num_lanes if settings.randomize else 13)
 
 
 def requests(corpus: ModelCorpus) -> st.SearchStrategy[int]:

@@ -273,7 +273,7 @@ def test_a_loop_over_arrays_imports_no_other_format_no_files_and_no_stores() -> 
     other = [
         *("deserializers.formats", "deserializers.units", "deserializers.arrow"),
         *("files.local", "files.source_file", "corpus.node_cache"),
-        *("source.by_score", "source.state", "maps.mapped", "torch"),
+        *("source.state", "maps.mapped", "torch"),
     ]
     assert not modules & {f"sweephand.{name}" for name in other}
     assert not modules & {"concurrent.futures", "difflib", "logging", "urllib.request"}

@@ -4,7 +4,6 @@
 #include "order/mixed_timeline.hpp"
 #include "order/permutation.hpp"
 #include "order/rate.hpp"
-#include "order/score_order.hpp"
 #include "order/timeline.hpp"
 
 #include <cstdint>
@@ -63,22 +62,9 @@ void bind_order(py::module_& room) {
       .def("item", &Permutation::item, "place"_a)
       .def("place", &Permutation::place, "item"_a);
 
-  py::class_<ScoreOrder, std::shared_ptr<ScoreOrder>>(room, "ScoreOrder")
-      .def(py::init([](const Corpus& corpus, const Array<std::uint32_t>& ranks,
-                       std::vector<std::uint32_t> noises, const Array<std::uint32_t>& odds,
-                       std::uint64_t until_sweep, bool over_sweep) {
-             return std::make_shared<ScoreOrder>(corpus.chunks, to_vector(ranks),
-                                                 ScoreRules{.noises = std::move(noises),
-                                                            .odds = to_vector(odds),
-                                                            .until_sweep = until_sweep,
-                                                            .over_sweep = over_sweep});
-           }),
-           "corpus"_a, "ranks"_a, "noises"_a, "odds"_a, "until_sweep"_a, "over_sweep"_a);
-
   py::class_<OrderSettings>(room, "OrderSettings")
       .def(py::init<std::uint64_t, std::uint32_t, std::uint64_t, std::uint64_t, bool>(),
-           "seed"_a, "num_lanes"_a, "window_chunks"_a, "window_samples"_a, "randomize"_a)
-      .def_readwrite("scores", &OrderSettings::scores);
+           "seed"_a, "num_lanes"_a, "window_chunks"_a, "window_samples"_a, "randomize"_a);
 
   py::class_<Timeline, std::shared_ptr<Timeline>>(room, "Timeline")
       .def_property_readonly(

@@ -48,7 +48,7 @@ BucketedPart::BucketedPart(Part part, const Bucketing& bucketing, const Timeline
       bucketing_(bucketing),
       // Drawn buckets would let the long and the short sequences of a corpus drift apart, by
       // sweeps if these are short compared with the part.
-      in_order_(timeline.settings().keeps_order() || !timeline.first_sequences().empty()),
+      in_order_(!timeline.settings().randomize || !timeline.first_sequences().empty()),
       key_(derive_key(
           {kOrderVersion, timeline.settings().seed, kBucketDraw, part_.sweep, part_.number})),
       time_(part_.begin),
@@ -176,7 +176,7 @@ void BucketedPlanner::go_to_sought(std::uint64_t num_samples) {
 
 Sharing BucketedPlanner::sharing_of(const Request& request) const {
   if (request.balance) return Sharing::kDealCosts;
-  return timeline_->settings().keeps_order() ? Sharing::kDeal : Sharing::kEvenCounts;
+  return timeline_->settings().randomize ? Sharing::kEvenCounts : Sharing::kDeal;
 }
 
 Plan BucketedPlanner::next(const Request& request) {

@@ -13,14 +13,14 @@ namespace {
 constexpr std::uint32_t kFewestToPass = 4;
 
 Sharing sharing_of(const Timeline& timeline, const Request& request) {
-  if (timeline.settings().keeps_order()) return Sharing::kDeal;
+  if (!timeline.settings().randomize) return Sharing::kDeal;
   if (timeline.corpus().sizes->common() == 1) return Sharing::kEvenCounts;
   return request.balance ? Sharing::kEvenCosts : Sharing::kLanes;
 }
 
 void check_lanes(const Request& request, const Timeline& timeline) {
   const OrderSettings& settings = timeline.settings();
-  if (!settings.keeps_order() && request.num_workers > settings.num_lanes) {
+  if (settings.randomize && request.num_workers > settings.num_lanes) {
     throw std::invalid_argument(
         "num_data_partitions must be at most the number of lanes, " +
         std::to_string(settings.num_lanes) + ", got " + std::to_string(request.num_workers) +

@@ -9,7 +9,7 @@ namespace {
 
 // The timeline if its order is kept, in rows of neighbours; else null.
 std::shared_ptr<const SweepTimeline> kept(const std::shared_ptr<const Timeline>& timeline) {
-  return timeline->settings().keeps_order() ? timeline->in_lanes() : nullptr;
+  return timeline->settings().randomize ? nullptr : timeline->in_lanes();
 }
 
 }  // namespace

@@ -62,13 +62,13 @@ void check_sizes(const Corpus& corpus, std::span<const std::uint64_t> chunks,
 }
 
 Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
-             std::optional<Shuffle> shuffle, std::uint64_t sweep)
+             std::optional<std::uint64_t> shuffle_key, std::uint64_t sweep)
     : corpus_(std::move(corpus)),
       chunks_(std::move(chunks)),
       common_size_(corpus_->sizes->common()),
-      shuffle_(shuffle),
+      shuffle_key_(shuffle_key),
       sweep_(sweep),
-      order_(shuffle ? nullptr : corpus_->order.get()) {
+      order_(shuffle_key ? nullptr : corpus_->order.get()) {
   if (chunks_.empty()) {
     num_sequences_ = corpus_->chunks.num_sequences();
     num_samples_ = corpus_->chunks.num_samples();
@@ -91,10 +91,8 @@ bool Block::remembers_sizes() const {
          (num_sequences_ <= Permutation::kTableSize || !corpus_->sizes->in_memory());
 }
 
-// Blocks in the order of scores are not dealt: scores need all of a block.
 bool Block::is_dealt() const {
-  return shuffle_ && shuffle_->scores == nullptr && common_size_ == 0 &&
-         num_sequences_ <= Permutation::kTableSize;
+  return shuffle_key_ && common_size_ == 0 && num_sequences_ <= Permutation::kTableSize;
 }
 
 void Block::take_list(DealtList dealt) const {
@@ -138,7 +136,7 @@ void Block::make_lists(std::span<const Block* const> blocks) {
 // would take half as many fresh pages again as the list, and a fresh page costs as much as
 // reading it.
 DealtList Block::read_list() const {
-  DealtList list(num_sequences_, shuffle_->key, num_samples_);
+  DealtList list(num_sequences_, *shuffle_key_, num_samples_);
   std::vector<SequenceRun> runs;
   add_runs(runs);
   std::array<std::uint32_t, 1024> sizes{};
@@ -173,29 +171,19 @@ void Block::make_list(std::span<const std::uint32_t> stored) const {
   if (list_) return;  // a block may be wanted twice
   if (is_dealt()) {
     check_sizes(*corpus_, chunks_, stored, num_samples_);
-    DealtList dealt(num_sequences_, shuffle_->key, num_samples_);
+    DealtList dealt(num_sequences_, *shuffle_key_, num_samples_);
     dealt.set_sizes(0, stored);
     take_list(std::move(dealt));
     return;
   }
   List list;
-  if (shuffle_) list.permutation = in_order(*shuffle_);
+  if (shuffle_key_) list.permutation.emplace(num_sequences_, *shuffle_key_);
   if (remembers_sizes()) remember_sizes(list, stored);
   if (common_size_ == 0) {
     remember_starts(list);
     check_samples(*corpus_, chunks_, list.starts.back(), num_samples_);
   }
   list_ = std::make_unique<List>(std::move(list));
-}
-
-Permutation Block::in_order(const Shuffle& shuffle) const {
-  Permutation shuffled(num_sequences_, shuffle.key);
-  if (shuffle.scores == nullptr) return shuffled;
-  const ScoreOrder& scores = *shuffle.scores;
-  return scores.in_order(shuffled, shuffle.stretch, [&](std::span<std::uint64_t> base_ranks) {
-    to_sequences(base_ranks);
-    for (std::uint64_t& number : base_ranks) number = scores.rank(number);
-  });
 }
 
 // Sizes are read in storage order, a run per chunk, and dealt into list order: one pass over

@@ -5,7 +5,6 @@
 #include "index/corpus.hpp"
 #include "order/dealt_list.hpp"
 #include "order/permutation.hpp"
-#include "order/score_order.hpp"
 
 #include <array>
 #include <cstddef>
@@ -25,13 +24,6 @@ struct PlannedSequence {
   std::uint16_t sweep;  // behind that of the plan: see Plan
 };
 
-// How the sequences of a block are put in order.
-struct Shuffle {
-  std::uint64_t key;
-  const ScoreOrder* scores = nullptr;  // then they are put in order by these
-  Stretch stretch{};
-};
-
 // Throws DataError when a size of the sequences of chunks is 0, or they do not sum to
 // `num_samples`. `chunks` as a block has them.
 void check_sizes(const Corpus& corpus, std::span<const std::uint64_t> chunks,
@@ -40,21 +32,21 @@ void check_sizes(const Corpus& corpus, std::span<const std::uint64_t> chunks,
 // Its chunks are known from the start, and to any thread; its list is made when it is first
 // used, by the planning thread, and dealt as far as that needs. Up to Permutation::kTableSize
 // sequences, or where sizes are not in memory, the list holds 8 bytes for each; else 8 bytes
-// for every kStride of them. By score it holds 4 bytes more for each.
+// for every kStride of them.
 class Block {
  public:
   // `chunks` is ascending; empty, it means all chunks of the corpus, and must be so where the
-  // corpus defines the order. Without `shuffle` the block keeps the storage order, or the
-  // corpus' own order of `sweep`. Linear in the number of chunks.
+  // corpus defines the order. Without the key of a shuffle the block keeps the storage order,
+  // or the corpus' own order of `sweep`. Linear in the number of chunks.
   Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
-        std::optional<Shuffle> shuffle, std::uint64_t sweep);
+        std::optional<std::uint64_t> shuffle_key, std::uint64_t sweep);
 
   const std::shared_ptr<const Corpus>& corpus() const noexcept { return corpus_; }
   std::uint64_t num_sequences() const noexcept { return num_sequences_; }
   std::span<const std::uint64_t> chunks() const noexcept { return chunks_; }
 
   // Makes the list, unless it is there. Linear in the number of sequences; with a common size
-  // it is constant, but for the table of a shuffle or of scores. Throws DataError when sizes
+  // it is constant, but for the table of a shuffle. Throws DataError when sizes
   // are 0 or do not sum to those of the chunk table, as do all functions below.
   void make_list() const;
 
@@ -102,7 +94,6 @@ class Block {
     if (!list_) make_list();
     return *list_;
   }
-  Permutation in_order(const Shuffle& shuffle) const;
   bool remembers_sizes() const;
   bool is_dealt() const;
   void add_runs(std::vector<SequenceRun>& runs) const;
@@ -129,7 +120,7 @@ class Block {
   std::uint64_t num_sequences_ = 0;
   std::uint64_t num_samples_ = 0;
   std::uint32_t common_size_ = 0;  // 0: they differ
-  std::optional<Shuffle> shuffle_;
+  std::optional<std::uint64_t> shuffle_key_;
   std::uint64_t sweep_ = 0;
   const GivenOrder* order_ = nullptr;  // the corpus', if it decides
   mutable std::unique_ptr<List> list_;

@@ -1,4 +1,4 @@
-// A bijection of [0, size), by a key or as given: docs/order.md, section 2.
+// A bijection of [0, size), by a key: docs/order.md, section 2.
 #pragma once
 
 #include "base/mix.hpp"
@@ -79,10 +79,6 @@ class Permutation {
 
   // REQUIRES: size <= 2^62
   Permutation(std::uint64_t size, std::uint64_t key);
-
-  // The items by place, as something else has put them.
-  explicit Permutation(std::vector<std::uint32_t> items)
-      : size_(items.size()), table_(std::move(items)) {}
 
   std::uint64_t size() const noexcept { return size_; }
 

@@ -2,7 +2,6 @@
 
 #include "base/mix.hpp"
 #include "base/search.hpp"
-#include "order/score_order.hpp"
 
 #include <array>
 #include <numeric>
@@ -11,10 +10,8 @@
 namespace sweephand {
 namespace {
 
-constexpr std::uint64_t kChunkOrder = 1;  // the purposes of a key: docs/order.md, section 13
+constexpr std::uint64_t kChunkOrder = 1;  // the purposes of a key: docs/order.md, section 12
 constexpr std::uint64_t kBlockShuffle = 2;
-constexpr std::uint64_t kBlockDraws = 8;
-constexpr std::uint64_t kChunkDraws = 9;
 
 // Sequences of a block. A larger block is read for a while, and made only once.
 constexpr std::uint64_t kMostDealt = std::uint64_t{1} << 16;
@@ -194,12 +191,7 @@ Sweep::Sweep(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings
   const std::uint64_t num_chunks = corpus_->chunks.num_chunks();
   last_place_ = num_chunks - 1;
   if (num_blocks_ == 1 || !settings.randomize) return;
-  Permutation shuffled(num_chunks, key_of(kChunkOrder));
-  if (settings.scores && settings.scores->orders_chunks(number)) {
-    shuffled =
-        settings.scores->in_order(shuffled, {.sweep = number, .key = key_of(kChunkDraws)});
-  }
-  chunk_order_ = std::make_shared<const Permutation>(std::move(shuffled));
+  chunk_order_ = std::make_shared<const Permutation>(num_chunks, key_of(kChunkOrder));
   if (corpus_->chunks.common_samples() == 0) {
     starts_.emplace(corpus_->chunks, *chunk_order_);
   } else {
@@ -268,30 +260,17 @@ std::uint64_t Sweep::shuffle_key(std::uint64_t block) const noexcept {
 }
 
 bool Sweep::is_dealt(std::uint64_t block) const {
-  if (!settings_.randomize || settings_.scores || num_blocks_ < num_lanes_) return false;
+  if (!settings_.randomize || num_blocks_ < num_lanes_) return false;
   std::uint64_t count = 0;
   for (const std::uint64_t chunk : chunks_of(block))
     count += corpus_->chunks.sequences_in(chunk);
   return num_blocks_ > 1 && count <= kMostDealt;
 }
 
-Shuffle Sweep::shuffle_of(std::uint64_t block) const {
-  Shuffle shuffle{.key = shuffle_key(block)};
-  const ScoreOrder* const scores = settings_.scores.get();
-  if (scores == nullptr || !scores->orders(number_)) return shuffle;
-  const std::uint64_t num_chunks = corpus_->chunks.num_chunks();
-  const std::uint64_t begin = block * block_chunks_;
-  const std::uint64_t end = std::min(begin + block_chunks_, num_chunks);
-  shuffle.scores = scores;
-  shuffle.stretch =
-      scores->stretch_of(number_, key_of(kBlockDraws, block), begin, end, num_chunks);
-  return shuffle;
-}
-
 std::shared_ptr<const Block> Sweep::make_block(std::uint64_t block) {
-  std::optional<Shuffle> shuffle;
-  if (settings_.randomize) shuffle = shuffle_of(block);
-  auto made = std::make_shared<const Block>(corpus_, chunks_of(block), shuffle, number_);
+  std::optional<std::uint64_t> key;
+  if (settings_.randomize) key = shuffle_key(block);
+  auto made = std::make_shared<const Block>(corpus_, chunks_of(block), key, number_);
   blocks_[block] = made;
   if (blocks_.size() > 4 * std::size_t{num_lanes_}) {
     std::erase_if(blocks_, [](const auto& entry) { return entry.second.expired(); });

@@ -75,11 +75,7 @@ struct OrderSettings {
   std::uint64_t window_chunks = 0;  // 0: not given
   std::uint64_t window_samples =
       0;                  // 0: not given; without either, one block covers the corpus
-  bool randomize = true;  // false: storage order, and one lane
-  std::shared_ptr<const ScoreOrder> scores;  // null: none; else one lane
-
-  // Rows, buckets and shares follow the list of a sweep, which has one lane.
-  bool keeps_order() const noexcept { return !randomize || scores != nullptr; }
+  bool randomize = true;  // false: storage order, which rows and shares follow, and one lane
 };
 
 inline constexpr std::uint64_t kOrderVersion = 1;
@@ -213,7 +209,6 @@ class Sweep {
  private:
   std::uint64_t key_of(std::uint64_t purpose) const noexcept;
   std::uint64_t key_of(std::uint64_t purpose, std::uint64_t block) const noexcept;
-  Shuffle shuffle_of(std::uint64_t block) const;
   std::shared_ptr<const Block> make_block(std::uint64_t block);
 
   std::shared_ptr<const Corpus> corpus_;

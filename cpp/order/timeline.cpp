@@ -1,7 +1,6 @@
 #include "order/timeline.hpp"
 
 #include "base/mix.hpp"
-#include "order/score_order.hpp"
 #include "order/sweep_cursor.hpp"
 
 #include <algorithm>
@@ -39,14 +38,7 @@ SweepTimeline::SweepTimeline(std::shared_ptr<const Corpus> corpus,
   if (settings.window_chunks != 0 && settings.window_samples != 0) {
     throw std::invalid_argument("a window is given in chunks or in samples, not in both");
   }
-  const ScoreOrder* const scores = settings.scores.get();
-  if (scores != nullptr && (!settings.randomize || settings.num_lanes != 1)) {
-    throw std::invalid_argument("an order by score is one of shuffled sweeps of one lane");
-  }
   check(*corpus_);
-  if (scores != nullptr && scores->num_sequences() != corpus_->chunks.num_sequences()) {
-    throw std::invalid_argument("the scores are those of another corpus");
-  }
   if (num_samples() > kMaxSamples) {
     throw std::invalid_argument("a sweep may have at most 2^47 - 1 samples, got " +
                                 std::to_string(num_samples()));

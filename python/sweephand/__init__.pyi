@@ -71,11 +71,9 @@ from .loans.desk import Loan as Loan
 from .loans.desk import LoanError as LoanError
 from .maps.key import Key as Key
 from .maps.sequence_classes import classes as classes
-from .minibatch.context_part import ContextPart as ContextPart
 from .minibatch.minibatch import Minibatch as Minibatch
 from .minibatch.minibatch_data import MinibatchData as MinibatchData
 from .mixtures.mixture import Mixture as Mixture
-from .source.by_score import ByScore as ByScore
 from .source.from_data import MinibatchSourceFromData as MinibatchSourceFromData
 from .source.limits import FULL_DATA_SWEEP as FULL_DATA_SWEEP
 from .source.limits import INFINITELY_REPEAT as INFINITELY_REPEAT

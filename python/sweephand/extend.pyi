@@ -15,7 +15,6 @@ from sweephand.cli.answers import WrongUsage as WrongUsage
 from sweephand.cli.options import add_corpus as add_corpus
 from sweephand.cli.options import add_layout as add_layout
 from sweephand.cli.options import add_order as add_order
-from sweephand.cli.options import add_scores as add_scores
 from sweephand.cli.options import add_size as add_size
 from sweephand.cli.options import count as count
 from sweephand.cli.options import flag as flag

@@ -147,15 +147,6 @@ def test_plan_tells_the_window(tokens: Path, call: Call) -> None:
     assert straight["predicted_variance_ratio"] is None
 
 
-def test_a_plan_by_score_is_no_shuffle(tokens: Path, call: Call, tmp_path: Path) -> None:
-    facts = call("plan", tokens, "--size", 200, "--scores", "length", "--json").facts
-    assert (facts["by_score"], facts["shuffled"], facts["num_lanes"]) == (True, False, 1)
-    np.save(tmp_path / "scores.npy", -LENGTHS)
-    found = call("find", tokens, "--scores", tmp_path / "scores.npy", "tokens.npz__0", "--json")
-    with sh.MinibatchSource(sh.open(tokens), order=sh.ByScore(-LENGTHS)) as source:
-        assert found.facts["nominal_time"] == source.find("tokens.npz__0")
-
-
 @pytest.mark.parametrize("step", [0, 7, 41])
 def test_trace_tells_what_a_step_saw(tokens: Path, step: int, call: Call) -> None:
     facts = call("trace", tokens, "--step", step, "--size", 300, "--seed", 2, "--json").facts

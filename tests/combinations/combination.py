@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tests.combinations.made import Made, MadeCorpus, num_items
-from tests.model import ModelScores, ModelSettings
+from tests.model import ModelSettings
 from tests.model_layouts import NO_LIMITS, Limits
 from tests.sources import DEFAULT_WINDOW_CHUNKS
 
@@ -108,7 +108,7 @@ class Combination:
     @property
     def order(self) -> ModelSettings:
         """The settings as a source has them."""
-        settings = replace(self.settings, scores=self.scores_of(self.made))
+        settings = self.settings
         has_window = settings.window_chunks is not None or settings.window_samples is not None
         if self.form != IN_CHUNKS or has_window or not settings.randomize:
             return settings
@@ -131,13 +131,6 @@ class Combination:
     def maps_values(self) -> bool:
         """There is a map that is called when sequences are delivered, no filter alone."""
         return any(name != "is_kept" for name in self.maps)
-
-    def scores_of(self, made: list[MadeCorpus]) -> ModelScores | None:
-        """The scores of what is made: those of the sequences that it was made of."""
-        scores = self.settings.scores
-        if scores is None:
-            return None
-        return replace(scores, scores=tuple(scores.scores[one.number] for one in made[0].all))
 
     def left_out(self, chunks: Chunks) -> frozenset[int]:
         """Sequences that the joined corpus lacks."""

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
-from tests import strategies as order_draws
 from tests.combinations import mapped
 from tests.combinations.combination import (
     IN_CHUNKS,
@@ -16,7 +15,7 @@ from tests.combinations.combination import (
     Combination,
     EventSpec,
 )
-from tests.model import ModelCorpus, ModelSettings
+from tests.model import ModelSettings
 
 import sweephand as sh
 
@@ -211,8 +210,6 @@ def combinations(draw: st.DrawFn) -> Combination:
         engine=tuple(draw(engines()).items()),
         actions=draw(actions()),
     )
-    if not is_mixture and draw(st.integers(0, 3)) == 0:
-        combination = by_score(draw, combination)
     if combination.carries and count > 1 and draw(st.booleans()):
         combination = replace(combination, bare=draw(st.integers(0, count - 1)))
     if combination.carries and isinstance(layout, sh.Packed) and draw(st.booleans()):
@@ -228,11 +225,3 @@ def limited(layout: sh.Packed) -> st.SearchStrategy[sh.Packed]:
         st.integers(2, 6),
         policies,
     )
-
-
-def by_score(draw: st.DrawFn, combination: Combination) -> Combination:
-    """The same in an order by score, which has one lane."""
-    model = ModelCorpus.of(combination.stored[0])
-    scores = draw(order_draws.scores_for(model))
-    settings = replace(combination.settings, num_lanes=1, randomize=True, scores=scores)
-    return replace(combination, settings=settings)

@@ -73,7 +73,5 @@ def _of_balance(combination: Combination) -> Iterator[str]:
         yield "balance is for shares that may change: rows of TruncatedBPTT go on"
     if isinstance(layout, sh.Packed | sh.Bucketed):
         return
-    if combination.settings.scores is not None:
-        yield "sequences in an order by score are dealt in turn: no balance"
     if not combination.settings.randomize:
         yield "balance needs randomize=True"

@@ -43,7 +43,7 @@ class Run:
     def _take(self, action: Action) -> None:
         combination = self.combination
         workers = action.workers
-        if not combination.order.keeps_order:
+        if combination.order.randomize:
             workers = 1 + (workers - 1) % combination.order.num_lanes
         planned = self.plan.take(action.size)
         state = self._state()

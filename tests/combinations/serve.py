@@ -175,9 +175,7 @@ def source_of(
         if combination.maps_mixture:
             for name in combination.maps:
                 data = mapped.apply(name, data)
-    scores = combination.scores_of(combination.mapped)
-    order = order_options(replace(combination.settings, scores=scores))
-    options: dict[str, Any] = {**order, **engine}
+    options: dict[str, Any] = {**order_options(combination.settings), **engine}
     if combination.max_samples is not None:
         options["max_samples"] = combination.max_samples
     if combination.max_sweeps is not None:

@@ -34,10 +34,10 @@ def shares(
     if isinstance(layout, sh.Bucketed):
         if balance is not None:
             return _dealt(units, model.deal_costs(costs, workers), workers)
-        if settings.keeps_order:
+        if not settings.randomize:
             return [units[worker::workers] for worker in range(workers)]
         return _even(combination, planned, workers)
-    if settings.keeps_order:
+    if not settings.randomize:
         return [units[worker::workers] for worker in range(workers)]
     if has_one_sample_each(combination):
         return _even(combination, planned, workers)

@@ -11,7 +11,7 @@ from tests import model_layouts as layouts
 from tests.core import core_request, core_timeline
 from tests.model import ModelCorpus, ModelSettings
 from tests.model_layouts import Piece
-from tests.strategies import any_timelines
+from tests.strategies import timelines
 
 from sweephand import _core
 
@@ -66,7 +66,7 @@ sizes = st.integers(1, 80)
 
 @given(st.data())
 def test_rows_are_those_of_the_model(data: st.DataObject) -> None:
-    corpus, settings = data.draw(any_timelines())
+    corpus, settings = data.draw(timelines())
     length = data.draw(lengths)
     requests = data.draw(st.lists(sizes, min_size=1, max_size=30))
     limit = data.draw(st.one_of(st.none(), st.integers(1, 3 * corpus.num_samples)))
@@ -75,7 +75,7 @@ def test_rows_are_those_of_the_model(data: st.DataObject) -> None:
     assert list(core_minibatches(core, requests)) == expected
 
 
-@given(any_timelines(), lengths, sizes, st.data())
+@given(timelines(), lengths, sizes, st.data())
 def test_with_one_size_nominal_time_alone_is_a_place(
     timeline: tuple[ModelCorpus, ModelSettings], length: int, size: int, data: st.DataObject
 ) -> None:
@@ -88,7 +88,7 @@ def test_with_one_size_nominal_time_alone_is_a_place(
     assert list(core_minibatches(core, [size] * len(rest))) == rest
 
 
-@given(any_timelines(), lengths, sizes, st.data())
+@given(timelines(), lengths, sizes, st.data())
 def test_the_time_of_a_sequence_counts_row_after_row(
     timeline: tuple[ModelCorpus, ModelSettings], length: int, size: int, data: st.DataObject
 ) -> None:

@@ -11,7 +11,7 @@ from tests import model
 from tests import model_layouts as layouts
 from tests.core import core_request, core_timeline
 from tests.model import ModelCorpus, ModelSettings
-from tests.strategies import any_timelines
+from tests.strategies import timelines
 
 from sweephand import _core
 
@@ -61,7 +61,7 @@ def model_minibatches(
 
 @st.composite
 def bucketings(draw: st.DrawFn) -> tuple[ModelCorpus, ModelSettings, list[int]]:
-    corpus, settings = draw(any_timelines())
+    corpus, settings = draw(timelines())
     longest = max(corpus.sizes)
     inner = draw(st.sets(st.integers(1, longest + 3), max_size=5))
     return corpus, settings, sorted({*inner, draw(st.integers(longest, longest + 3))})

@@ -8,7 +8,7 @@ from tests import model_layouts as layouts
 from tests.core import core_request, core_timeline
 from tests.model import ModelCorpus, ModelSettings
 from tests.model_layouts import Piece, Row
-from tests.strategies import any_timelines
+from tests.strategies import timelines
 
 from sweephand import _core
 
@@ -56,7 +56,7 @@ def model_rows(corpus: ModelCorpus, settings: ModelSettings, length: int) -> lis
 lengths = st.integers(1, 40)
 
 
-@given(any_timelines(), lengths, st.integers(1, 9), st.sampled_from([0, 1, FAR]))
+@given(timelines(), lengths, st.integers(1, 9), st.sampled_from([0, 1, FAR]))
 def test_the_rows_of_a_sweep_are_those_of_the_model(
     timeline: tuple[ModelCorpus, ModelSettings],
     length: int,
@@ -75,7 +75,7 @@ def test_the_rows_of_a_sweep_are_those_of_the_model(
 
 @given(st.data())
 def test_a_place_is_found_from_nominal_time_alone(data: st.DataObject) -> None:
-    corpus, settings = data.draw(any_timelines())
+    corpus, settings = data.draw(timelines())
     length = data.draw(lengths)
     rows = model_rows(corpus, settings, length)
     time = data.draw(st.integers(0, 2 * corpus.num_samples - 1))
@@ -91,7 +91,7 @@ def test_a_place_is_found_from_nominal_time_alone(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_the_time_of_a_sequence_is_its_rows_time_and_column(data: st.DataObject) -> None:
-    corpus, settings = data.draw(any_timelines())
+    corpus, settings = data.draw(timelines())
     length = data.draw(lengths)
     sweep = data.draw(st.sampled_from([0, 1, FAR]))
     sequence = data.draw(st.integers(0, corpus.num_sequences - 1))
@@ -109,7 +109,7 @@ def test_the_time_of_a_sequence_is_its_rows_time_and_column(data: st.DataObject)
 
 @given(st.data())
 def test_what_begins_between_two_times_is_listed_in_order(data: st.DataObject) -> None:
-    corpus, settings = data.draw(any_timelines())
+    corpus, settings = data.draw(timelines())
     length = data.draw(lengths)
     start = data.draw(st.integers(0, corpus.num_samples))
     stop = start + data.draw(st.integers(0, corpus.num_samples))
@@ -125,7 +125,7 @@ def test_what_begins_between_two_times_is_listed_in_order(data: st.DataObject) -
 
 @given(st.data())
 def test_rows_at_or_after_the_limit_are_left_out(data: st.DataObject) -> None:
-    corpus, settings = data.draw(any_timelines())
+    corpus, settings = data.draw(timelines())
     length = data.draw(lengths)
     limit = data.draw(st.integers(1, 2 * corpus.num_samples))
     expected = [row for row in model_rows(corpus, settings, length) if row.time < limit]

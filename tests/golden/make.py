@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tests import model, model_layouts
-from tests.model import ModelCorpus, ModelScores, ModelSettings
+from tests.model import ModelCorpus, ModelSettings
 from tests.model_mixtures import ModelMixture
 
 FOLDER = Path(__file__).parent
@@ -34,7 +34,6 @@ def main() -> None:
     write("layouts", [layouts(*case) for case in LAYOUTS])
     write("rows", [layouts(*case) for case in ROWS_TOGETHER])
     write("mixtures", [mixtures(*case) for case in MIXTURES])
-    write("scores", [by_score(*case) for case in BY_SCORE])
 
 
 def write(name: str, cases: list[Case]) -> None:
@@ -334,98 +333,6 @@ def _bptt(
 
 def _pieces(row: Iterable[model_layouts.Piece]) -> list[list[int]]:
     return [[piece.sequence, piece.first, piece.size] for piece in row]
-
-
-# Scores are (n * 37) mod a number, so that some are equal.
-BY_SCORE: list[tuple[str, Chunks, dict[str, Any], int, dict[str, Any], list[int]]] = [
-    ("sorted", UNEVEN, {"seed": 42}, 50, {}, [0, 1]),
-    ("highest first", UNEVEN, {"seed": 42}, 50, {"descending": True}, [0]),
-    ("noise", UNEVEN, {"seed": 42}, 101, {"noises": ["0", "0.3", "1"]}, [0, 1, 2, 3]),
-    ("sorted chunks", UNEVEN, {"seed": 7, "window_chunks": 5}, 101, {}, [0, 1]),
-    (
-        "noise over chunks, two sweeps long",
-        UNEVEN,
-        {"seed": 7, "window_chunks": 5},
-        101,
-        {"noises": ["0.2"], "until_sweep": 2},
-        [0, 1, 2],
-    ),
-    (
-        "sorted windows",
-        UNEVEN,
-        {"seed": 7, "window_samples": 60},
-        101,
-        {"over_sweep": False},
-        [0, 10**12],
-    ),
-    (
-        "levels, weights that do not change",
-        UNEVEN,
-        {"seed": model.MASK},
-        101,
-        {"boundaries": [25.0, 50.0, 75.0], "knots": [["0", ["8", "4", "2", "1"]]]},
-        [0, 1],
-    ),
-    (
-        "levels, weights that change over chunks and sequences",
-        UNEVEN,
-        {"seed": 3, "window_chunks": 4},
-        101,
-        {
-            "boundaries": [30.0, 60.0],
-            "knots": [
-                ["0.1", ["1", "0.1", "0"]],
-                ["0.5", ["1", "1", "1"]],
-                ["1", ["0", "0", "3"]],
-            ],
-        },
-        [0, 1],
-    ),
-    (
-        "levels in windows, weights that jump, empty chunks",
-        HOLES,
-        {"seed": 5, "window_chunks": 3},
-        7,
-        {
-            "boundaries": [3.0],
-            "knots": [["0", ["1", "0"]], ["0.5", ["1", "0"]], ["0.5", ["0", "1"]]],
-            "over_sweep": False,
-        },
-        [0, 1],
-    ),
-]
-
-
-def by_score(
-    name: str,
-    chunks: Chunks,
-    settings: dict[str, Any],
-    modulus: int,
-    rules: dict[str, Any],
-    numbers: list[int],
-) -> Case:
-    """The sequence numbers of some sweeps in an order by score."""
-    corpus = ModelCorpus.of(chunks)
-    scores = [float(n * 37 % modulus) for n in range(corpus.num_sequences)]
-    rules = {"scores": scores, **rules}
-    chosen = settings_by_score(settings, rules)
-    return {
-        "name": name,
-        "chunks": chunks,
-        "settings": settings,
-        "rules": rules,
-        "orders": {r: model.sweep_order(corpus, chosen, r) for r in numbers},
-    }
-
-
-def settings_by_score(settings: dict[str, Any], rules: dict[str, Any]) -> ModelSettings:
-    """Of what a file holds, where there are no tuples."""
-    whole = {name: _frozen(value) for name, value in rules.items()}
-    return ModelSettings(num_lanes=1, scores=ModelScores(**whole), **settings)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def times_of_shares(*arguments: Any) -> list[list[int]]:

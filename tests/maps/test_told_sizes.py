@@ -56,15 +56,3 @@ def test_lengths_of_items_are_integers_that_fit(lengths: Any) -> None:
     items = [{"x": np.arange(3)}] * 2
     with pytest.raises((ValueError, TypeError), match="lengths"):
         sh.MinibatchSource(sh.MapDeserializer(items, lengths=lengths))
-
-
-@pytest.mark.parametrize(
-    "scores",
-    [[True, 2, 3, 4], [1, None, 2, 3], [2**53 + 1, 0.5, 1, 2], ["1", "2", "3", "4"],
-     np.ma.array([1, 2, 3, 4], mask=[False, False, True, False])],
-    ids=repr,
-)  # fmt: skip
-def test_scores_are_numbers_as_they_are(scores: Any) -> None:
-    corpus = sh.ArrayDeserializer({"x": [np.arange(5)] * 4})
-    with pytest.raises(ValueError, match="scores"):
-        sh.MinibatchSource(corpus, order=sh.ByScore(scores))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests import model
 from tests.core import core_timeline, one_block_source
-from tests.golden.make import digest, settings_by_score
+from tests.golden.make import digest
 from tests.model import ModelCorpus, ModelSettings
 
 import sweephand as sh
@@ -76,17 +76,6 @@ def test_a_sweep_of_the_core_is_the_golden_one(case: dict[str, Any]) -> None:
         start = int(sweep) * corpus.num_samples
         found = timeline.sequences(start, start + corpus.num_samples)
         assert found.tolist() == order
-
-
-@pytest.mark.parametrize("case", cases("scores"))
-def test_an_order_by_score_is_the_golden_one(case: dict[str, Any]) -> None:
-    corpus = ModelCorpus.of(case["chunks"])
-    settings = settings_by_score(case["settings"], case["rules"])
-    timeline = core_timeline(corpus, settings)
-    for sweep, order in case["orders"].items():
-        start = int(sweep) * corpus.num_samples
-        assert model.sweep_order(corpus, settings, int(sweep)) == order
-        assert timeline.sequences(start, start + corpus.num_samples).tolist() == order
 
 
 @pytest.mark.parametrize("case", cases("minibatches"))

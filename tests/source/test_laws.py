@@ -13,12 +13,12 @@ from tests.core import one_block_source
 from tests.model import ModelCorpus, ModelSettings
 from tests.sources import KINDS, as_served, engines, numbers, request_of, serving
 from tests.strategies import (
-    any_timelines,
     corpora,
     oversized_corpora,
     requests,
     seeds,
     settings_for,
+    timelines,
     unit_corpora,
     workers,
 )
@@ -48,7 +48,7 @@ def test_a_sweep_delivers_every_sequence_once_over_workers_that_come_and_go(
 ) -> None:
     """Law 1."""
     kind = data.draw(st.sampled_from(KINDS))
-    corpus, settings = as_served(kind, *data.draw(any_timelines()))
+    corpus, settings = as_served(kind, *data.draw(timelines()))
     counts = workers(settings).filter(lambda count: count <= 5)
     delivered: Counter[str] = Counter()
     time = 0
@@ -74,7 +74,7 @@ def test_a_sweep_delivers_every_sequence_once_over_workers_that_come_and_go(
 @given(st.data())
 def test_the_order_depends_on_corpus_seed_and_randomization_alone(data: st.DataObject) -> None:
     """Law 2: not on deserializer, size, workers, threads or prefetch."""
-    corpus, settings = as_served("array", *data.draw(any_timelines()))
+    corpus, settings = as_served("array", *data.draw(timelines()))
     if settings.window_samples is None and settings.window_chunks is None:
         _, settings = as_served("told chunks", corpus, settings)
     end = SWEEPS * corpus.num_samples
@@ -92,7 +92,7 @@ def test_the_order_depends_on_corpus_seed_and_randomization_alone(data: st.DataO
 @given(st.data())
 def test_minibatches_of_any_sizes_are_one_timeline(data: st.DataObject) -> None:
     """Law 3."""
-    corpus, settings = as_served("array", *data.draw(any_timelines()))
+    corpus, settings = as_served("array", *data.draw(timelines()))
     end = SWEEPS * corpus.num_samples
     with serving(
         "array", corpus, settings, max_sweeps=SWEEPS, **data.draw(engines())
@@ -108,7 +108,7 @@ def test_minibatches_of_any_sizes_are_one_timeline(data: st.DataObject) -> None:
 @given(st.data())
 def test_a_minibatch_of_2k_rows_is_exactly_two_of_k(data: st.DataObject) -> None:
     """Law 3, across the end of a sweep too."""
-    corpus, settings = as_served("array", *data.draw(any_timelines(unit_corpora())))
+    corpus, settings = as_served("array", *data.draw(timelines(unit_corpora())))
     half = data.draw(st.integers(1, 2 * corpus.num_samples))
     with (
         serving("array", corpus, settings, **data.draw(engines())) as single,
@@ -129,7 +129,7 @@ def test_a_minibatch_is_as_many_sequences_as_fit_or_a_single_longer_one(
     data: st.DataObject,
 ) -> None:
     """Law 4."""
-    corpus, settings = as_served("array", *data.draw(any_timelines()))
+    corpus, settings = as_served("array", *data.draw(timelines()))
     with serving("array", corpus, settings, **data.draw(engines())) as source:
         for _ in range(5):
             request = data.draw(st.integers(1, 2 * corpus.num_samples))
@@ -144,7 +144,7 @@ def test_a_minibatch_is_as_many_sequences_as_fit_or_a_single_longer_one(
 @given(st.data())
 def test_nominal_time_moves_by_the_samples_of_the_global_minibatch(data: st.DataObject) -> None:
     """Law 6, and seeking: a place inside a sequence moves at once to the next one."""
-    corpus, settings = as_served("array", *data.draw(any_timelines()))
+    corpus, settings = as_served("array", *data.draw(timelines()))
     with serving("array", corpus, settings, **data.draw(engines())) as source:
         wanted = data.draw(st.integers(0, 3 * corpus.num_samples))
         source.current_position = wanted
@@ -171,10 +171,10 @@ def test_nominal_time_moves_by_the_samples_of_the_global_minibatch(data: st.Data
 def test_shares_are_disjoint_and_their_union_is_the_minibatch(data: st.DataObject) -> None:
     """Law 7, also with the number of workers changing on the way."""
     kind = data.draw(st.sampled_from(KINDS))
-    corpus, settings = as_served(kind, *data.draw(any_timelines()))
+    corpus, settings = as_served(kind, *data.draw(timelines()))
     balance = (
         data.draw(st.sampled_from([None, "samples", sh.Attention(equal_at=30)]))
-        if not settings.keeps_order
+        if settings.randomize
         else None
     )
     options: dict[str, Any] = {"max_sweeps": SWEEPS, "balance": balance}
@@ -210,7 +210,7 @@ def test_shares_are_disjoint_and_their_union_is_the_minibatch(data: st.DataObjec
 @given(st.data())
 def test_rows_are_shared_evenly_by_any_number_of_workers(data: st.DataObject) -> None:
     """Law 7: rank r gets m div K + (r < m mod K), also where K does not divide the lanes."""
-    corpus, settings = as_served("array", *data.draw(any_timelines(unit_corpora())))
+    corpus, settings = as_served("array", *data.draw(timelines(unit_corpora())))
     count = data.draw(workers(settings))
     rank = data.draw(st.integers(0, count - 1))
     with serving("array", corpus, settings) as source:

@@ -23,7 +23,7 @@ from tests.sources import (
     request_of,
     serving,
 )
-from tests.strategies import any_timelines, requests, workers
+from tests.strategies import requests, timelines, workers
 
 import sweephand as sh
 from sweephand.source.described import Described
@@ -35,7 +35,7 @@ State = dict[str, Any]
 @given(data=st.data())
 def test_a_state_taken_at_any_moment_continues_exactly(kind: str, data: st.DataObject) -> None:
     """A chain of resumes, each with other sizes, workers and engines, and through JSON."""
-    corpus, settings = as_served(kind, *data.draw(any_timelines()))
+    corpus, settings = as_served(kind, *data.draw(timelines()))
     time, text = 0, ""
     for _ in range(5):
         with serving(kind, corpus, settings, **data.draw(engines())) as source:
@@ -64,7 +64,7 @@ def test_a_state_taken_at_any_moment_continues_exactly(kind: str, data: st.DataO
 def test_a_state_is_the_same_at_the_same_place_however_it_was_reached(
     data: st.DataObject,
 ) -> None:
-    corpus, settings = as_served("array", *data.draw(any_timelines()))
+    corpus, settings = as_served("array", *data.draw(timelines()))
     with (
         serving("array", corpus, settings, **data.draw(engines())) as one,
         serving("array", corpus, settings, **data.draw(engines())) as other,

@@ -4,7 +4,7 @@ import numpy
 import numpy.typing
 import sweephand._core.index
 import typing
-__all__: list[str] = ['ChunkUses', 'LaneReader', 'MixedTimeline', 'OrderSettings', 'Permutation', 'Rate', 'ScoreOrder', 'SweepTimeline', 'Timeline']
+__all__: list[str] = ['ChunkUses', 'LaneReader', 'MixedTimeline', 'OrderSettings', 'Permutation', 'Rate', 'SweepTimeline', 'Timeline']
 class Permutation:
     def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, key: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -14,11 +14,7 @@ class Permutation:
         ...
     def take(self, first: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
         ...
-class ScoreOrder:
-    def __init__(self, corpus: sweephand._core.index.Corpus, ranks: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], noises: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], odds: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], until_sweep: typing.SupportsInt | typing.SupportsIndex, over_sweep: bool) -> None:
-        ...
 class OrderSettings:
-    scores: ScoreOrder
     def __init__(self, seed: typing.SupportsInt | typing.SupportsIndex, num_lanes: typing.SupportsInt | typing.SupportsIndex, window_chunks: typing.SupportsInt | typing.SupportsIndex, window_samples: typing.SupportsInt | typing.SupportsIndex, randomize: bool) -> None:
         ...
 class Timeline:

@@ -13,7 +13,6 @@ from sweephand.events.event_file import load
 from sweephand.files.index_places import Keep
 from sweephand.layouts.by_name import layout_names
 from sweephand.mixtures.mixture import Mixture
-from sweephand.source.by_score import ByScore
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.plan import Plan
 from sweephand.source.source import MinibatchSource
@@ -117,7 +116,6 @@ def add_order(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("order")
     option(group, "--seed N", whole, "0 by default", 0)
     flag(group, "--no-shuffle", "the order of the corpus, in every sweep")
-    add_scores(group, "lowest score first")
     windows = group.add_mutually_exclusive_group()
     option(
         windows,
@@ -130,14 +128,6 @@ def add_order(parser: argparse.ArgumentParser) -> None:
     option(windows, "--window-samples N", window_samples, in_samples)
     option(group, "--lanes N", count, "48 by default")
     option(group, "--events FILE", str, "what happens on the timeline: see sweephand events")
-
-
-def add_scores(
-    parser: argparse._ActionsContainer, purpose: str = "of an order by score"
-) -> None:
-    """Add the scores of an order by score."""
-    numbers = "a .npy file of one number for each sequence, or 'length'"
-    option(parser, "--scores FILE", str, f"{purpose}: {numbers}")
 
 
 def add_size(
@@ -201,7 +191,6 @@ def make_source(
         corpus,
         **limits_of(corpus, max_sweeps),
         randomize=not arguments.no_shuffle,
-        order=ByScore(arguments.scores) if arguments.scores else None,
         randomization_seed=arguments.seed,
         randomization_window_in_chunks=window,
         randomization_window_in_samples=arguments.window_samples or 0,

@@ -95,7 +95,6 @@ def _window_facts(source: MinibatchSource, size: int, steps: DryRun) -> dict[str
         )
     return {
         "shuffled": source.is_randomized,
-        "by_score": source.timeline.options.order is not None,
         "uniform": source.is_randomized and is_uniform,
         "num_chunks": chunks,
         "num_lanes": lanes,
@@ -195,7 +194,7 @@ def _row(name: str, spread: dict[str, float]) -> tuple[str, ...]:
 
 def _order_in_words(facts: dict[str, Any]) -> str:
     if not facts["shuffled"]:
-        return "by score" if facts["by_score"] else "that of the corpus"
+        return "that of the corpus"
     if facts["uniform"]:
         return "uniform: the whole corpus is shuffled as one"
     block, lanes = facts["block_chunks"], in_count(facts["num_lanes"])

@@ -102,8 +102,8 @@ class Answers:
 
     @property
     def is_randomized(self) -> bool:
-        """True if sweeps are shuffled, and not put in order by score."""
-        return not self.timeline.options.keeps_order
+        """True if sweeps are shuffled."""
+        return self.timeline.options.randomize
 
     @property
     def num_lanes(self) -> int:

@@ -344,13 +344,14 @@ class ChunkUses:
         self.sweep = corpus.core.num_samples
         counts = corpus.chunk_sequences
         self.corpus = _digest(repr(list(corpus.names)).encode(), counts.tobytes())
-        window, scores = plan.opened.window, plan.opened.scores
-        order = options.randomization_seed, options.randomize, options.lanes, str(window)
-        weights = "" if corpus.has_sweeps else plan.events.fingerprint  # which change them
-        by_score = scores.described if scores else ""
-        self.timeline = _digest(
-            repr((self.corpus, order)).encode(), (by_score + weights).encode()
+        order = (
+            options.randomization_seed,
+            options.randomize,
+            options.lanes,
+            str(plan.opened.window),
         )
+        weights = "" if corpus.has_sweeps else plan.events.fingerprint  # which change them
+        self.timeline = _digest(repr((self.corpus, order)).encode(), weights.encode())
         self._is_known = _is_known(plan)
         self._uses = _core.order.ChunkUses(plan.order, plan.end, plan.shares_by_lanes)
         self._limit = plan.limit

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sweephand.events.event_list import EventList
     from sweephand.layouts import Layout
     from sweephand.source.options import SourceOptions
-    from sweephand.source.scores import ScoredOrder
     from sweephand.source.window import Window
 
 
@@ -35,7 +34,6 @@ class OpenCorpus:
     long: LongSequences  # sequences that the layout drops or splits
     layout: Layout  # with everything decided that follows from lengths
     window: Window
-    scores: ScoredOrder | None
     ledger: Ledger  # of damaged items
     workers: MapWorkers  # what the maps of the corpus run on
 
@@ -64,14 +62,12 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
         served, long = treat_long(layout, whole)
         served, long = treat_loaded(layout, served, long)
         check_lengths(layout, served)
-        as_whole = options.order is not None
-        corpus = options.window.in_chunks(served, as_whole=as_whole)
+        corpus = options.window.in_chunks(served)
         opened = OpenCorpus(
             corpus=corpus,
             long=long,
             layout=layout.settle(corpus.core).within(corpus.counts),
-            window=options.window.of(served, as_whole=as_whole),
-            scores=_scores_of(options, whole, corpus),
+            window=options.window.of(served),
             ledger=ledger,
             workers=workers,
         )
@@ -119,14 +115,6 @@ def _joined(options: SourceOptions, opening: OpenContext) -> Corpus:
         if not any(f"map {name} " in words for words in corpus.names):
             raise ValueError(f"the event 'map_version' at {at}: there is no map {name!r}")
     return corpus
-
-
-def _scores_of(options: SourceOptions, whole: Corpus, served: Corpus) -> ScoredOrder | None:
-    if options.order is None:
-        return None
-    from sweephand.source.scores import scores_of
-
-    return scores_of(options, whole, served)
 
 
 def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:

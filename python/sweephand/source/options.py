@@ -25,7 +25,6 @@ from sweephand.source.window import (
 
 if TYPE_CHECKING:
     from sweephand.events.event import Event
-    from sweephand.source.by_score import ByScore
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -42,7 +41,6 @@ class SourceOptions:
     max_samples: int = INFINITELY_REPEAT
     max_sweeps: int = INFINITELY_REPEAT
     randomize: bool = True
-    order: ByScore | None = None
     randomization_window_in_chunks: int = DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
     randomization_window_in_samples: int = 0
     randomization_seed: int = 0
@@ -76,7 +74,6 @@ class SourceOptions:
         check_int("randomization_seed", self.randomization_seed, 0, 2**64)
         check_int("max_errors", self.max_errors, 0, 2**63)
         check_int("prefetch", self.prefetch, 0, 2**16)
-        self._check_order()
         self._check_balance()
         check_choice("missing", self.missing, "error", "drop")
         if self.memory_limit is not None:
@@ -118,23 +115,6 @@ class SourceOptions:
             raise ValueError(
                 "balance needs randomize=True: unshuffled sequences are dealt in turn"
             )
-        if layout.shares_by_lanes and self.keeps_order:
-            raise ValueError("sequences in an order by score are dealt in turn: no balance")
-
-    def _check_order(self) -> None:
-        if self.order is None:
-            return
-        from sweephand.source.by_score import ByScore
-
-        if not isinstance(self.order, ByScore):
-            raise TypeError(f"order must be an sh.ByScore(scores), got {shown(self.order)}")
-        if not self.randomize:
-            raise ValueError("an order by score is one of shuffled sweeps: no randomize=False")
-        if self.num_lanes not in (None, 1):
-            raise ValueError(
-                f"an order by score has one lane, got num_lanes={shown(self.num_lanes)}; "
-                "any number of workers can share it"
-            )
 
     @property
     def limits(self) -> Limits:
@@ -161,15 +141,8 @@ class SourceOptions:
         return self.chosen_layout.cuts_sequences, self.window.explicit, self.missing
 
     @property
-    def keeps_order(self) -> bool:
-        """True if sweeps have one lane, whose order shares, rows and buckets keep."""
-        return not self.randomize or self.order is not None
-
-    @property
     def lanes(self) -> int:
         """Lanes that a shuffled sweep is read in."""
-        if self.order is not None:
-            return 1
         return DEFAULT_NUM_LANES if self.num_lanes is None else self.num_lanes
 
     @property

@@ -11,14 +11,13 @@ if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus
     from sweephand.layouts import Layout
     from sweephand.source.options import SourceOptions
-    from sweephand.source.scores import ScoredOrder
     from sweephand.source.window import Window
 
 _OF_A_CORPUS = 10  # the purpose of a key: docs/order.md, "Mixtures"
 
 
 def make_order(
-    corpus: Corpus, options: SourceOptions, window: Window, scores: ScoredOrder | None = None
+    corpus: Corpus, options: SourceOptions, window: Window
 ) -> tuple[_core.order.Timeline, int]:
     """Return the order of a corpus, and its end in samples or INFINITELY_REPEAT."""
 
@@ -28,16 +27,13 @@ def make_order(
             own = options.window.of(part)
             digest = int(digests_of_names([name])[0])
             seed = _core.base.derive_key([1, seed, _OF_A_CORPUS, digest])
-        settings = _core.order.OrderSettings(
+        return _core.order.OrderSettings(
             seed=seed,
             num_lanes=options.lanes,
             window_chunks=own.chunks,
             window_samples=own.samples,
             randomize=options.randomize,
         )
-        if scores is not None:
-            settings.scores = scores.core
-        return settings
 
     return corpus.timeline(settings_of, options.limits)
 

@@ -72,7 +72,7 @@ def _skip(
 def _shares(
     effects: Effects, event: Weights, options: SourceOptions, opened: OpenCorpus
 ) -> Effects:
-    order = make_order(effects.corpus, options, opened.window, opened.scores)[0]
+    order = make_order(effects.corpus, options, opened.window)[0]
     boundary = make_planner(order, opened.layout, END_OF_TIME).boundary(event.at)
     change = ShareChange(order.free_key(boundary), event.weights)
     return replace(effects, corpus=effects.corpus.changed(change))
@@ -205,7 +205,7 @@ class Plan:
 
     @cached_property
     def _order_and_limit(self) -> tuple[_core.order.Timeline, int]:
-        return make_order(self.corpus, self.options, self.opened.window, self.opened.scores)
+        return make_order(self.corpus, self.options, self.opened.window)
 
     @cached_property
     def _cost(self) -> _core.compose.Cost | None:
@@ -262,7 +262,7 @@ class Plan:
     @property
     def shares_by_lanes(self) -> bool:
         """True if each worker takes the sequences of its lanes."""
-        return self.layout.shares_by_lanes and not self.options.keeps_order
+        return self.layout.shares_by_lanes and self.options.randomize
 
     def memory_bound(self, size: int) -> int:
         """Return about how many bytes a source holds at most for minibatches of a size."""
@@ -453,9 +453,7 @@ class Plan:
         from sweephand.source.state import State
 
         opened = self.opened
-        return State.at_start(
-            opened.corpus, opened.layout, self.options, opened.window, opened.scores
-        )
+        return State.at_start(opened.corpus, opened.layout, self.options, opened.window)
 
     def state_at(self, position: Position) -> dict[str, Any]:
         """Return the state of a source at a place: JSON of under 1 kB."""

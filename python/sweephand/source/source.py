@@ -48,8 +48,6 @@ class MinibatchSource(Answers):
         End of the timeline, in sweeps. At most one of both limits is given.
     randomize : bool
         Shuffle every sweep; False delivers the order of the corpus.
-    order : ByScore, optional
-        Order shuffled sequences by score: easy to hard, short to long.
     randomization_window_in_chunks : int
         Chunks that are open at a time over all workers. Given explicitly it holds for every
         deserializer; by default data that are resident or randomly accessible are shuffled as a

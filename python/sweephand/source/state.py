@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from sweephand.events.event_list import EventList
     from sweephand.layouts import Layout
     from sweephand.source.options import SourceOptions
-    from sweephand.source.scores import ScoredOrder
 
 ORDER_VERSION = 1
 STATE_VERSION = 1
 _PYTHON = sys.implementation.cache_tag or ""
-_OPTIONAL = ("order", "events", "functions")  # not in the dict where there are none
+_OPTIONAL = ("events", "functions")  # not in the dict where there are none
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,8 @@ class State:
     num_lanes: int
     layout: str
     version: int = STATE_VERSION
-    # an order by score, with a digest of it; empty, and not in the dict, if there is none
-    order: str = ""
-    events: str = ""  # how many events there are, with their digest; likewise
+    # how many events there are, with their digest; empty, and not in the dict, if none
+    events: str = ""
     # the version of Python and the functions of maps, filters and splits that it has read, each
     # with its digest, or the reason why it has none; likewise
     functions: str = ""
@@ -68,7 +66,6 @@ class State:
         layout: Layout,
         options: SourceOptions,
         window: Window,
-        scores: ScoredOrder | None,
     ) -> Self:
         """Return the state of a source that has delivered nothing."""
         one_block = window.chunks == 0 and window.samples == 0
@@ -89,7 +86,6 @@ class State:
             window=_describe_window(window),
             num_lanes=options.lanes,
             layout=_describe_layout(layout, room),
-            order=scores.described if scores else "",
             functions=_describe_functions(names, digests),
         )
 

@@ -55,24 +55,24 @@ class Window:
         chunks = chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
         return cls(0 if samples else int(chunks), samples, explicit or samples != 0)
 
-    def of(self, corpus: Corpus, *, as_whole: bool = False) -> Self:
+    def of(self, corpus: Corpus) -> Self:
         """Return the window that holds for a corpus.
 
         By default resident data are one block; but many sequences of unequal lengths, whose
         places could be found only by a pass over all of them, have a window of their own, of
-        smaller chunks than those that are read at once, if not `as_whole`.
+        smaller chunks than those that are read at once.
         """
         has_own = corpus.has_sweeps and corpus.resident
         if self.explicit or not self.chunks or not has_own:
             return self
-        is_one = as_whole or corpus.num_sequences < MANY_SEQUENCES or corpus.core.common_size
+        is_one = corpus.num_sequences < MANY_SEQUENCES or corpus.core.common_size
         return type(self)(0 if is_one else _OPEN_CHUNKS, 0, False)
 
-    def in_chunks(self, corpus: Corpus, *, as_whole: bool = False) -> Corpus:
+    def in_chunks(self, corpus: Corpus) -> Corpus:
         """Return a corpus in the chunks that the window that holds for it counts."""
 
         def in_own(one: StoredCorpus) -> StoredCorpus:
-            has_own = self.of(one, as_whole=as_whole).chunks not in (0, self.chunks)
+            has_own = self.of(one).chunks not in (0, self.chunks)
             return one.in_chunks_of(_CHUNK_SEQUENCES) if has_own else one
 
         return corpus.each(in_own)

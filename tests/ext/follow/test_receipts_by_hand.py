@@ -35,7 +35,7 @@ def write(path: Path, source: sh.MinibatchSource, sizes: list[int], **options: A
     return (path / "0.receipts").read_bytes()
 
 
-@given(timeline=strategies.any_timelines(), data=st.data())
+@given(timeline=strategies.timelines(), data=st.data())
 def test_the_model_derives_every_receipt(
     timeline: tuple[ModelCorpus, ModelSettings], data: st.DataObject, tmp_path_factory: Any
 ) -> None:

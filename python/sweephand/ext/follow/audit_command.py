@@ -17,14 +17,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sweephand import Attention, ByScore, MinibatchSource
+from sweephand import Attention, MinibatchSource
 from sweephand.ext.follow.receipts.audit import audit
 from sweephand.ext.follow.receipts.receipt import read_receipts
 from sweephand.extend import (
     Answer,
     Screen,
     add_corpus,
-    add_scores,
     flag,
     in_count,
     layout_by_name,
@@ -38,7 +37,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("receipts", metavar="RECEIPTS", type=Path, help="their folder")
     add_corpus(parser)
     flag(parser, "--content", "also read the data, if their hashes are there")
-    add_scores(parser)
     option(parser, "--events FILE", Path, "that the run has written or was given")
     option(parser, "--head HEX", str, "the last link of the chain, as the run has shown it")
 
@@ -64,18 +62,17 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
 def _source(folder: Path, arguments: argparse.Namespace) -> MinibatchSource:
     """Return the source that a script names, or one over a corpus by the options of the header.
 
-    Scores and events are in no header. ValueError is raised if it has options of no source.
+    Events are in no header. ValueError is raised if it has options of no source.
     """
     header = read_receipts(folder)[0]
     corpus = open_either(arguments)
     if isinstance(corpus, MinibatchSource):
         return corpus
-    order = ByScore(arguments.scores) if arguments.scores else None
     options = dict(header.options)
     try:
         for name in ("layout", "balance"):
             options[name] = _layout_or_cost(options[name])
-        return MinibatchSource(corpus, order=order, events=arguments.events, **options)
+        return MinibatchSource(corpus, events=arguments.events, **options)
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"the header of the receipts has no options: {error}") from error
 

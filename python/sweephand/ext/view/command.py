@@ -47,9 +47,7 @@ from sweephand.extend import (
     whole,
 )
 
-_ORDER = (
-    "seed", "no_shuffle", "scores", "window_chunks", "window_samples", "lanes", "events"
-)  # fmt: skip
+_ORDER = ("seed", "no_shuffle", "window_chunks", "window_samples", "lanes", "events")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
