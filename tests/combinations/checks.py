@@ -152,14 +152,12 @@ def _check_label_weights(
     if not oracle.combination.weights:
         assert {one.global_label_weight for one in found} == {found[0].global_num_label_samples}
         return
-    whole = isinstance(oracle.combination.layout, sh.Bucketed | sh.TruncatedBPTT)
     begins = _begins(planned)
     wanted = _sum_of(
         oracle.label_weight(piece)
         for unit in planned.units
         for place, piece in enumerate(unit.pieces)
-        if oracle.id_of(piece)
-        not in oracle.banned(planned.time if whole else begins[id(unit), place])
+        if oracle.id_of(piece) not in oracle.banned(begins[id(unit), place])
     )
     assert {one.global_label_weight for one in found} == {wanted}
     delivered = sum(float(one["x"].label_weights().sum()) for one in found)

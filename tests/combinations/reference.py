@@ -88,7 +88,7 @@ class Reference:
             given: Any = dict(zip(names, corpora, strict=True))
             data = sh.Mixture(given, weights, at_end=combination.at_end)  # type: ignore[arg-type]
         options = order_options(combination.order)
-        if len(options) == 4:  # no window
+        if not any("window" in name for name in options):
             options["randomization_window_in_samples"] = sh.FULL_DATA_SWEEP
         if combination.max_samples is not None:
             options["max_samples"] = combination.max_samples
