@@ -1,7 +1,6 @@
 // Files, columns, chunks and deserializers.
 #include "bind/bind.hpp"
 #include "bind/chunk_arrays.hpp"
-#include "bind/own_result.hpp"
 #include "bind/sample_columns.hpp"
 #include "read/byte_source.hpp"
 #include "read/column.hpp"
@@ -246,12 +245,7 @@ void bind_chunks(py::module_& room) {
         without_gil([&] { pack(chunk, bytes); });
       },
       "chunk"_a, "out"_a.noconvert());
-  room.def("own_call", &own_call, "function"_a, "arguments"_a);
-  room.def("map_each", &map_each, "function"_a, "names"_a, "streams"_a, "keys"_a, "first"_a,
-           "progress"_a.noconvert(), "settle"_a);
   bind_sample_columns(room);
-  room.def("map_into", &map_into, "columns"_a, "function"_a, "names"_a, "streams"_a, "keys"_a,
-           "progress"_a.noconvert(), "settle"_a);
   room.def(
       "unpack",
       [](const Array<std::uint8_t>& packed, const py::object& owner) {

@@ -232,27 +232,20 @@ SampleColumns::SampleColumns(py::list fields, const py::list& likes,
   }
 }
 
-bool SampleColumns::append(PyObject* result) {
-  if (PyDict_CheckExact(result) == 0) return false;
-  found_.clear();  // with its content: other keys of the dict may be of any class
-  values_.clear();
+bool SampleColumns::append(const py::object& result) {
+  if (PyDict_CheckExact(result.ptr()) == 0) return false;
+  // Held while they are laid: other keys of the dict may be of any class.
+  std::vector<py::object> values;
   for (const py::handle field : fields_) {
-    PyObject* const value = PyDict_GetItemWithError(result, field.ptr());
+    PyObject* const value = PyDict_GetItemWithError(result.ptr(), field.ptr());
     if (value == nullptr) {
       if (PyErr_Occurred() != nullptr) throw py::error_already_set();
       return false;
     }
-    found_.push_back(py::reinterpret_borrow<py::object>(value));
-    values_.push_back(value);
+    values.push_back(py::reinterpret_borrow<py::object>(value));
   }
-  const bool is_laid = append(values_);
-  found_.clear();
-  return is_laid;
-}
-
-bool SampleColumns::append(std::span<PyObject* const> values) {
   std::size_t done = 0;
-  const auto lays = [&](auto& column) { return column.append(values[done]); };
+  const auto lays = [&](auto& column) { return column.append(values[done].ptr()); };
   while (done < columns_.size() && std::visit(lays, columns_[done])) ++done;
   if (done == columns_.size() && has_planned_size()) {
     ++num_laid_;
@@ -283,17 +276,6 @@ void SampleColumns::append_checked(const py::list& samples) {
   ++num_laid_;
 }
 
-void SampleColumns::append_lists(const py::list& lists, const py::object& settle) {
-  std::vector<PyObject*> values(columns_.size());
-  for (std::size_t number = 0; number < sizes_.size(); ++number) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = PyList_GetItem(lists[i].ptr(), static_cast<py::ssize_t>(number));
-      if (values[i] == nullptr) throw py::error_already_set();
-    }
-    if (!append(values)) append_checked(settle(number));
-  }
-}
-
 py::list SampleColumns::take() {
   py::list taken;
   for (auto& column : columns_)
@@ -306,14 +288,8 @@ void bind_sample_columns(py::module_& room) {
       .def(py::init<py::list, const py::list&, std::vector<std::size_t>,
                     std::vector<std::int64_t>>(),
            "fields"_a, "likes"_a, "sizing"_a, "sizes"_a)
-      .def(
-          "append",
-          [](SampleColumns& self, const py::object& result) {
-            return self.append(result.ptr());
-          },
-          "result"_a)
+      .def("append", &SampleColumns::append, "result"_a)
       .def("append_checked", &SampleColumns::append_checked, "samples"_a)
-      .def("append_lists", &SampleColumns::append_lists, "lists"_a, "settle"_a)
       .def("take", &SampleColumns::take);
 }
 

@@ -112,17 +112,10 @@ class SampleColumns {
 
   // Appends the function's result for the next sequence. False, and nothing is appended, if
   // that is no dict, or has a value that needs inspection, or another size.
-  bool append(PyObject* result);
-
-  // The same of a value for each field.
-  bool append(std::span<PyObject* const> values);
+  bool append(const py::object& result);
 
   // Lays samples that were looked at, one entry a stream, whatever their size.
   void append_checked(const py::list& samples);
-
-  // Lays the values of all sequences, a list for each field; `settle(number, values)` looks at
-  // one that is to be looked at, and returns its samples.
-  void append_lists(const py::list& lists, const py::object& settle);
 
   // Of each stream (bytes, offsets), or a list of sequences; then they are empty.
   py::list take();
@@ -137,8 +130,6 @@ class SampleColumns {
   std::vector<std::size_t> sizing_;
   std::vector<std::int64_t> sizes_;
   std::size_t num_laid_ = 0;
-  std::vector<py::object> found_;  // of a call, kept for the next one's use of the memory
-  std::vector<PyObject*> values_;
 };
 
 void bind_sample_columns(py::module_& room);

@@ -132,28 +132,6 @@ def test_a_sequence_is_laid_as_a_whole_or_not_at_all() -> None:
     assert t.lengths.tolist() == [2, 2, 2]
 
 
-def test_lists_are_laid_or_looked_at() -> None:
-    form = form_like(np.zeros(2, np.int64))
-    columns = form.begin_columns([1, 2, 1])
-    seen = []
-
-    def settle(number: int) -> list[Any]:
-        seen.append(number)
-        return [np.array([9, 9])]
-
-    columns.append_lists([[1, 2.0, np.int64(3)]], settle)
-    (column,) = form.end_columns(columns)
-    assert seen == [1]
-    assert column.values is not None
-    assert column.values.tolist() == [1, 9, 9, 3]
-
-
-def test_fewer_values_than_sequences_are_an_error() -> None:
-    columns = form_like(np.zeros(1)).begin_columns([1, 1])
-    with pytest.raises(IndexError):
-        columns.append_lists([[0.5]], lambda number: [])
-
-
 def test_samples_of_another_kind_are_no_samples_that_were_looked_at() -> None:
     columns = form_like(np.zeros(1)).begin_columns([1])
     with pytest.raises(RuntimeError, match="stream 0"):

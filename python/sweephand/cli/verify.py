@@ -33,9 +33,7 @@ from sweephand.cli.options import (
     open_corpus,
     option,
 )
-from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer, MappedDeserializer
-from sweephand.maps import OpenContext, kept_inputs
 from sweephand.minibatch.content_digest import digest_of, digests_by_id
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.mixtures.mixture import Mixture
@@ -152,11 +150,7 @@ def _check_maps(corpus: Deserializer, arguments: argparse.Namespace, size: int) 
         checks.append(check)
         for name, is_same in compare(mapped, on_workers, size):
             check.look(is_same, f"two values for the sequence {name!r}")
-        keeping = _Check(f"{mapped.map_} keeps no array that it is given", "sequences")
-        checks.append(keeping)
-        for name, is_kept in kept(mapped):
-            keeping.look(not is_kept, f"it keeps one of the sequence {name!r}: keep a copy")
-        if check.broken or keeping.broken:
+        if check.broken:
             break
     return checks
 
@@ -226,7 +220,6 @@ def _check_shares(
 
 _WORKERS = 4
 _MOST_MINIBATCHES = 32
-_MOST_LOOKED_AT = 64  # sequences
 
 MakeSource = Callable[[Deserializer, int], MinibatchSource]
 """Returns a source of a corpus whose maps run on so many workers."""
@@ -253,12 +246,6 @@ def compare(
     again = _digests(mapped, make_source, _WORKERS, 2 * size)
     for name in once.keys() & again.keys():
         yield name, once[name] == again[name]
-
-
-def kept(mapped: MappedDeserializer) -> Iterator[tuple[str, bool]]:
-    """Map sequences and look for inputs that the map keeps: see `kept_inputs`."""
-    opening = OpenContext(Ledger(2**31))  # damage is reported elsewhere
-    return kept_inputs(mapped.whole.open_for(opening), mapped.map_, opening, _MOST_LOOKED_AT)
 
 
 def _digests(

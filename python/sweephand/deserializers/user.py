@@ -20,7 +20,7 @@ from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.own_values import copied, own_result
+from sweephand.corpus.own_values import own_result
 from sweephand.corpus.reader import CallLock, StoredReader, call_lock_of
 from sweephand.corpus.sizes import Sizing, sum_chunks
 from sweephand.corpus.stream_defs import StreamDefs
@@ -347,9 +347,7 @@ class UserChunks:
         with self.call_lock.hold(call):
             ask = self._user.sequence_lengths
             for at, call.chunk in enumerate(chunks):
-                one, is_own = _core.read.own_call(ask, (call.chunk,))
-                if not is_own:
-                    one = copied(one)
+                one = own_result(ask, call.chunk)
                 if one is None:
                     unknown.append(at)
                 elif type(one) is not np.ndarray:

@@ -6,7 +6,6 @@ from .counts import with_loss_masks as with_loss_masks
 from .digests import function_digest as function_digest
 from .digests import split_digest as split_digest
 from .digests import with_digest as with_digest
-from .first_look import kept_inputs as kept_inputs
 from .known_map import KnownMap as KnownMap
 from .known_map import Lengths as Lengths
 from .mapped import check_name as check_name

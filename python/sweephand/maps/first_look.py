@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.own_values import copied
@@ -28,7 +23,6 @@ from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask, no_dict
 from sweephand.maps.workers import OpenContext
-from sweephand.run.processes import Progress
 
 _MOST_TRIED = 64  # sequences, once streams are known
 
@@ -149,14 +143,11 @@ class Looked:
 class LookingTask(MapTask):
     """Task of one sequence whose result declares the streams of a map."""
 
-    lays: ClassVar[bool] = False
     known: Mapping[str, StreamDef] = field(default_factory=dict)  # the streams that it is given
 
-    def finish(  # type: ignore[override]
-        self, outputs: Iterable[Any], seconds: Sequence[float] = ()
-    ) -> Looked:
+    def finish(self, outputs: Iterable[Any], seconds: Sequence[float]) -> Looked:
         """Look at the result."""
-        look = self._look(next(iter(outputs)))
+        look = self._look(copied(next(iter(outputs))))
         return Looked(wrong={0: look}) if isinstance(look, DataError) else Looked(look)
 
     def _look(self, found: Any) -> FirstLook | DataError | None:
@@ -191,47 +182,3 @@ def _definitions(
     return StreamDefs(
         {name: replace(known.get(name, StreamDef()), **wanted.declared(name)) for name in names}
     )
-
-
-class _Watch:
-    """Calls a function with arrays of its own, and knows which are still there later."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self._given: list[weakref.ref[Any]] = []
-
-    def __call__(self, sequence: dict[str, Any], *keys: Any) -> Any:
-        own = copied(sequence)
-        for one in own.values():
-            self._given += map(weakref.ref, one if isinstance(one, list) else [one])
-        return self._function(own, *keys)
-
-    def take_alive(self) -> list[weakref.ref[Any]]:
-        """Return references to the arrays passed since the last call that are still there."""
-        given, self._given = self._given, []
-        return [one for one in given if one() is not None]
-
-
-def kept_inputs(
-    corpus: Corpus, wanted: SequenceMap, opening: OpenContext, most: int
-) -> Iterator[tuple[str, bool]]:
-    """Map the first sequences, each by itself, and drop the results."""
-    stored, watch = StoredStreams(corpus), _Watch(wanted.function)
-    watched = replace(wanted, function=watch)
-    form = SampleForm(StreamDefs(), "sequence", str(wanted))
-    context = KeyContext(opening.seed, wanted.name, wanted.version)
-    batches = one_pass(corpus, opening.ledger, 1)
-    alive: dict[str, list[weakref.ref[Any]]] = {}
-    try:
-        for numbers, batch in islice(batches, most):
-            if len(numbers) == 0:
-                continue
-            task = MapTask.of_batch(stored, watched, form, numbers, batch, context)
-            deque(task.outputs(Progress(), []), 0)  # each dropped at once
-            alive[task.ids[0]] = watch.take_alive()
-    finally:
-        batches.close()
-    if any(alive.values()):
-        gc.collect()  # an error that was raised holds its frames, until it is collected
-    for name, arrays in alive.items():
-        yield name, any(one() is not None for one in arrays)

@@ -375,7 +375,7 @@ def rounds(
         numbers: NDArray[np.uint64], batch: _core.engine.Batch
     ) -> tuple[NDArray[np.uint64], list[Any]]:
         wanted = task(numbers, batch)
-        costs = guess_seconds(stored.bytes_of(batch) + 1, wanted.guess)
+        costs = guess_seconds(stored.bytes_of(batch) + 1)
         return numbers, opening.workers.run(wanted, costs)
 
     samples = max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, stored.corpus.sample_bytes)))

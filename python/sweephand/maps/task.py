@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -25,13 +24,11 @@ from sweephand.maps.sequence_map import SequenceMap, Sequences
 from sweephand.run.processes import Progress
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from sweephand.maps.stored_streams import StoredStreams
 
 
-_CALLS = 256  # sequences that are mapped before the first result is looked at
 _OWN = ("sequences", "ids", "sizes", "parts", "sweeps")  # of every task
 
 
@@ -51,34 +48,19 @@ class MapResult:
 
 
 @dataclass(frozen=True)
-class InLists:
-    """Result of a batched map: per stream a list with a value for each sequence."""
-
-    lists: Mapping[Any, list[Any]]
-
-    def __iter__(self) -> Iterator[dict[Any, Any]]:
-        # The map may be called again before they are used.
-        for values in zip(*self.lists.values(), strict=True):
-            yield copied(dict(zip(self.lists, values, strict=True)))
-
-
-@dataclass(frozen=True)
 class MapTask:
     """Task of mapping a run of sequences."""
 
-    guess: ClassVar[float] = 1e-3  # seconds that a sequence may take, before any was mapped
-    # whether results are laid in columns as they come; tasks of other results have False
-    lays: ClassVar[bool] = True
-    map: SequenceMap  # of what it returns
-    form: SampleForm  # per stream what the map is given
-    sequences: Sequences  # of the sequences
-    ids: Sequence[str]  # what each must have, in samples
+    map: SequenceMap
+    form: SampleForm  # of what it returns
+    sequences: Sequences  # per stream what the map is given
+    ids: Sequence[str]  # of the sequences
+    sizes: Sequence[int]  # what each must have, in samples
     # of each which one it is of how many that the map makes of one sequence; None: it makes one
     # of each
-    sizes: Sequence[int]
-    parts: Sequence[tuple[int, int]] | None = None  # of the keys; None: the map asks for none
+    parts: Sequence[tuple[int, int]] | None = None
+    context: KeyContext | None = None  # of the keys; None: the map asks for none
     # of the sequences, for their keys; empty if there are none
-    context: KeyContext | None = None
     sweeps: Sequence[int] = ()
 
     @classmethod
@@ -111,11 +93,6 @@ class MapTask:
         return str(self.map)
 
     @property
-    def fingerprint(self) -> str:
-        """The map, by which tasks that take equally long are known."""
-        return self.map.fingerprint
-
-    @property
     def is_joint(self) -> bool:
         """True if one call maps all sequences."""
         return self.map.batched
@@ -143,7 +120,7 @@ class MapTask:
         module = getattr(self.map.function, "__module__", None)
         return ["sweephand.maps.task", module or "builtins"]
 
-    def __call__(self, argument: dict[str, Any], progress: Progress) -> MapResult:
+    def __call__(self, argument: dict[str, Any], progress: Progress) -> Any:
         """Do a task of the same function with its own part, in another process."""
         result = replace(self, **argument).do(progress)
         for error in result.wrong.values():  # tracebacks do not go to another process
@@ -154,8 +131,6 @@ class MapTask:
 
     def part(self, begin: int, end: int) -> Self:
         """Return the task for a part of the sequences."""
-        if (begin, end) == (0, len(self)):
-            return self
         return replace(
             self,
             sequences={name: values[begin:end] for name, values in self.sequences.items()},
@@ -165,82 +140,56 @@ class MapTask:
             sweeps=self.sweeps[begin:end],
         )
 
-    def do(self, progress: Progress) -> MapResult:
+    def do(self, progress: Progress) -> Any:
         """Map the sequences."""
-        if self.lays and self.parts is None and not isinstance(self.map.size, Lengths):
-            return self._lay(progress)
         seconds: list[float] = []
-        return self.finish(self.outputs(progress, seconds), seconds)
+        calls = self._in_batches if self.map.batched else self._one_by_one
+        return self.finish(calls(progress, seconds), seconds)
 
-    def failed(self, reason: str) -> MapResult:
+    def failed(self, reason: str) -> Any:
         """Return the result of a sequence that is given up."""
         return self.finish([self.error(0, reason)], [0.0])
 
-    def finish(self, outputs: Iterable[Any], seconds: Sequence[float] = ()) -> MapResult:
-        """Return the sequences made of the map's outputs, and the damaged sequences.
+    def finish(self, outputs: Iterable[Any], seconds: Sequence[float]) -> Any:
+        """Return the result of the map's outputs, each of which is an error if it is wrong.
 
-        `seconds` is looked at last: how long the map took for each.
-        """
-        wrong: dict[int, DataError] = {}
-        usable = [self._settled(number, found, wrong) for number, found in enumerate(outputs)]
-        return MapResult(list(self.form.to_columns(usable).values()), wrong, seconds)
-
-    def _settled(self, number: int, found: Any, wrong: dict[int, DataError]) -> Samples:
-        """Return the samples of an output; a damaged output is noted and gets placeholders."""
-        made = found if isinstance(found, DataError) else self._samples(number, found)
-        if isinstance(made, DataError):
-            wrong[number] = made
-            return self.form.like  # in its place, and never delivered
-        return made
-
-    def _lay(self, progress: Progress) -> MapResult:
-        """Map the sequences, and lay each result before the next call.
-
-        So a function may use a buffer again, and what is like the first result, of numbers or
-        texts, is looked at by the core alone.
+        An output is copied before the next call, as a function may use a buffer again. What is
+        like the first result, of numbers or texts, is looked at by the core alone.
         """
         columns = self.form.begin_columns(self.sizes)
+        is_plain = self.parts is None and not isinstance(self.map.size, Lengths)
         wrong: dict[int, DataError] = {}
-        seconds: list[float] = []
-
-        def settle(number: int, found: Any, has_raised: bool = False) -> list[Any]:
-            found = self._raised(number, found) if has_raised else found
-            return self.form.checked(self._settled(number, found, wrong))
-
-        if self.map.batched:
-            _lay_batch(self.form, columns, self._by_batch(progress, seconds), settle)
-        else:
-            seconds += _core.read.map_into(
-                columns, self.map.function, *self._streams, self._keys, progress.memory, settle
-            ).tolist()
+        for number, found in enumerate(outputs):
+            if is_plain and columns.append(found):
+                continue
+            made = found if isinstance(found, DataError) else self._samples(number, found)
+            if isinstance(made, DataError):
+                wrong[number] = made
+                made = self.form.like  # in its place, and never delivered
+            columns.append_checked(self.form.checked(made))
         return MapResult(self.form.end_columns(columns), wrong, seconds)
 
-    def outputs(self, progress: Progress, seconds: list[float]) -> Iterable[Any]:
-        """Return the map's output for each sequence, or in its place the error.
-
-        How long it took for each is added to `seconds`.
-        """
-        by = self._by_batch if self.map.batched else self._one_by_one
-        return by(progress, seconds)
-
     def _one_by_one(self, progress: Progress, seconds: list[float]) -> Iterator[Any]:
-        for first in range(0, len(self), _CALLS):
-            part = self.part(first, min(first + _CALLS, len(self)))
-            found, took = _core.read.map_each(
-                self.map.function, *part._streams, part._keys, first, progress.memory, self._own
-            )
-            seconds += took.tolist()
-            yield from found
+        """Yield the map's output for each sequence, or its error; add how long it took."""
+        function, keys = self.map.function, self._keys
+        streams = [one.to_list() for one in self.sequences.values()]
+        for number, values in enumerate(zip(*streams, strict=True)):
+            sequence = dict(zip(self.sequences, values, strict=True))
+            progress.begin(number)
+            try:
+                found = function(sequence, keys[number]) if keys else function(sequence)
+            except (Exception, SystemExit) as error:
+                found = self._raised(number, error)
+            seconds.append(progress.end())
+            yield found
 
-    def _own(self, number: int, found: Any, has_raised: bool) -> Any:
-        """Return a copy of a result, which the function may change, or its error."""
-        return self._raised(number, found) if has_raised else copied(found)
-
-    def _by_batch(self, progress: Progress, seconds: list[float]) -> Iterable[Any]:
+    def _in_batches(self, progress: Progress, seconds: list[float]) -> Iterable[Any]:
+        keys = [] if self.context is None else [self._keys]
+        lists = {name: one.to_list() for name, one in self.sequences.items()}
         took = 0.0
         progress.begin(0)
         try:
-            found = self._call_batch()
+            found = self.map.function(lists, *keys)
         except (Exception, SystemExit) as error:
             found = self._raised(0, error)
         finally:
@@ -248,18 +197,11 @@ class MapTask:
         if isinstance(found, DataError) and len(self) > 1:
             singles = (self.part(number, number + 1) for number in range(len(self)))
             # retried singly to find the item that failed
-            return chain.from_iterable(one._by_batch(progress, seconds) for one in singles)
+            return chain.from_iterable(one._in_batches(progress, seconds) for one in singles)
         seconds += [took / len(self)] * len(self)
-        return self._of_batch(found)
+        return self._each_of(found)
 
-    def _call_batch(self) -> Any:
-        names, streams = self._streams
-        lists = {name: list(one) for name, one in zip(names, streams, strict=True)}
-        if self.context is None:
-            return self.map.function(lists)
-        return self.map.function(lists, self._keys)
-
-    def _of_batch(self, found: Any) -> Iterable[Any]:
+    def _each_of(self, found: Any) -> Iterable[Any]:
         """Return the output of a batch for each of its sequences."""
         if isinstance(found, DataError):
             return [found]
@@ -267,22 +209,17 @@ class MapTask:
             return [self.error(n, no_dict(found)) for n in range(len(self))]
         lists = {name: list(values) for name, values in found.items()}
         short = next((name for name, one in lists.items() if len(one) != len(self)), None)
-        if short is None:
-            return InLists(lists) if lists else [{}] * len(self)
-        problem = f"returned {len(lists[short])} values of {short!r} for {len(self)} sequences"
-        return [self.error(number, problem) for number in range(len(self))]
-
-    @property
-    def _streams(self) -> tuple[list[str], list[list[Any]]]:
-        """Return the streams by name, each cut into sequences."""
-        return list(self.sequences), [one.to_list() for one in self.sequences.values()]
+        if short is not None:
+            problem = f"returned {len(lists[short])} values of {short!r} for {len(self)}"
+            return [self.error(n, f"{problem} sequences") for n in range(len(self))]
+        return [{name: one[n] for name, one in lists.items()} for n in range(len(self))]
 
     @property
     def _keys(self) -> list[Key]:
         """Return the key of every sequence; none if the map takes none."""
         if self.context is None:
             return []
-        return list(map(partial(Key, self.context), self.sweeps, self.ids))
+        return [Key(self.context, *one) for one in zip(self.sweeps, self.ids, strict=True)]
 
     def describe(self, number: int) -> str:
         """Name the call of the map for a sequence."""
@@ -301,12 +238,10 @@ class MapTask:
                     "another map than it was, give it another version=",
                 )
             found = found[part]
-        if not isinstance(found, Mapping):
-            return self.error(number, no_dict(found))
         try:
-            samples = self.form.convert(found)
-        except WrongSamples as error:
-            return self.error(number, str(error), error.stream)
+            samples = self.convert(number, found)
+        except DataError as error:
+            return error
         size = self.form.size(samples)
         if size != self.sizes[number]:
             return self.error(number, self._wrong_size(size, self.sizes[number]))
@@ -317,6 +252,17 @@ class MapTask:
             except ValueError as error:
                 return self.error(number, str(error))
         return samples
+
+    def convert(self, number: int, found: Any, *, may_be_empty: bool = False) -> Samples:
+        """Return the samples of an output; DataError if it has none."""
+        if isinstance(found, DataError):
+            raise found
+        if not isinstance(found, Mapping):
+            raise self.error(number, no_dict(found))
+        try:
+            return self.form.convert(found, may_be_empty=may_be_empty)
+        except WrongSamples as error:
+            raise self.error(number, str(error), error.stream) from error
 
     def _wrong_size(self, size: int, wanted: int) -> str:
         if self.map.size == "same":
@@ -336,24 +282,6 @@ class MapTask:
     def error(self, number: int, reason: str, stream: str | None = None) -> DataError:
         """Return why the map is wrong at a sequence."""
         return DataError(f"{self.map} {reason}", stream=stream, sequence=self.ids[number])
-
-
-def _lay_batch(
-    form: SampleForm,
-    columns: _core.read.SampleColumns,
-    outputs: Iterable[Any],
-    settle: Callable[[int, Any], list[Any]],
-) -> None:
-    """Lay the outputs of a batched map in columns."""
-    if isinstance(outputs, InLists) and outputs.lists.keys() >= set(form.fields):
-        lists = outputs.lists
-        columns.append_lists(
-            [lists[name] for name in form.fields],
-            lambda number: settle(number, {name: one[number] for name, one in lists.items()}),
-        )
-        return
-    for number, found in enumerate(outputs):
-        columns.append_checked(settle(number, found))
 
 
 def no_dict(found: object) -> str:
@@ -382,13 +310,9 @@ class Measured:
 class SizesTask(MapTask, ABC):
     """Task that looks at the results of a map for their sizes."""
 
-    lays: ClassVar[bool] = False
-
-    def finish(  # type: ignore[override]
-        self, outputs: Iterable[Any], seconds: Sequence[float] = ()
-    ) -> Measured:
+    def finish(self, outputs: Iterable[Any], seconds: Sequence[float]) -> Measured:
         """Look at the results."""
-        measured = Measured()
+        measured = Measured(seconds=seconds)
         for number, found in enumerate(outputs):
             try:
                 if isinstance(found, DataError):
@@ -397,7 +321,6 @@ class SizesTask(MapTask, ABC):
             except DataError as error:
                 measured.wrong[number] = error
                 measured.sizes.append([1])  # its place on the timeline
-        measured.seconds = seconds
         return measured
 
     @abstractmethod
@@ -415,24 +338,16 @@ class MeasuringTask(SizesTask):
         """Return the size of each sequence that is made."""
         is_list = isinstance(found, list)
         measured.several = measured.several or is_list
-        made = [
-            samples
-            for one in (found if is_list else [found])
-            if self.form.size(samples := self._made(number, one))
+        several = found if is_list else [found]
+        # What is kept is copied, as a function may use a buffer again.
+        converted = [
+            self.convert(number, one, may_be_empty=True)
+            for one in (copied(several) if self.keeps else several)
         ]
+        made = [samples for samples in converted if self.form.size(samples)]
         if self.keeps:
             measured.made.append(made)
         return [self.form.size(samples) for samples in made]
-
-    def _made(self, number: int, found: Any) -> Samples:
-        if isinstance(found, DataError):
-            raise found
-        if not isinstance(found, Mapping):
-            raise self.error(number, no_dict(found))
-        try:
-            return self.form.convert(found, may_be_empty=True)
-        except WrongSamples as error:
-            raise self.error(number, str(error), error.stream) from error
 
 
 @dataclass(frozen=True)
@@ -455,8 +370,7 @@ class LengthsTask(SizesTask):
     and `UNKNOWN` of one that heads do not tell: so they are kept as sizes are, above 0.
     """
 
-    guess: ClassVar[float] = 1e-5
-    names: tuple[str, ...] = field(default=())
+    names: tuple[str, ...] = ()
     are_cut: bool = False  # whether samples are cut to `Lengths.heads`
 
     def look(self, number: int, found: Any, measured: Measured) -> list[int]:

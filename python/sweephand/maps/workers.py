@@ -230,7 +230,7 @@ class MapWorkers:
 
     def run(self, task: WorkerTask[R_co], costs: NDArray[np.float64]) -> list[R_co]:
         """Map sequences, those first that take longest; the parts come in their order."""
-        pace = self._paces.setdefault((type(task), task.fingerprint), CallTimes())
+        pace = self._paces.setdefault((type(task), task.map.fingerprint), CallTimes())
         done, made = self._watched(task, pace)
         if made and done == len(task):
             return made
@@ -282,7 +282,7 @@ class MapWorkers:
 
     def _is_found(self, task: WorkerTask[R_co]) -> bool:
         """Return True if processes could carry out a task."""
-        key = type(task), task.fingerprint
+        key = type(task), task.map.fingerprint
         if key not in self._found:
             from sweephand.run import processes
 

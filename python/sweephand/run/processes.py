@@ -54,7 +54,7 @@ _START = (
 _TRIES = 3  # before it is no accident that a worker does not begin
 _END_SECONDS = 5.0
 _PR_SET_PDEATHSIG = 1
-_PLACE = Struct("=qd")
+_PLACE = Struct("qd")  # native: each is written at once, as others read them meanwhile
 _HEADER = Struct("=QQ48x")  # number of sizes, bytes of shared memory; 64, for the alignment
 _SMALL = 1 << 17  # bytes that go through the socket, which is quicker than to map memory
 _ALIGNMENT = 64
