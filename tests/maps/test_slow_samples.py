@@ -93,6 +93,7 @@ def test_a_map_that_holds_the_lock_goes_on_in_processes_and_says_so(
     monkeypatch.setattr("sweephand.maps.workers._WORTH", 1e-6)
     corpus = sh.ArrayDeserializer({"x": np.arange(1000)}).map(functions.negate)
     with sh.MinibatchSource(corpus, num_map_workers=2, max_sweeps=1) as source:
+        assert source.stats()["mapped_by_caller"] == 0  # from the start
         found = [n for minibatch in source.minibatches(100) for n in minibatch["x"].values]
         stats = source.stats()
     with sh.MinibatchSource(corpus, num_map_workers=0, max_sweeps=1) as source:

@@ -59,7 +59,7 @@ class _Digester(pickle._Pickler):
 
     def memoize(self, obj: Any) -> None:
         if type(obj) not in _PLAIN:  # equal constants may be one object or several
-            super().memoize(obj)
+            super().memoize(obj)  # type: ignore[misc]
 
     def reducer_override(self, value: Any) -> Any:
         """Return a function, its arguments and a state, which stand for a value."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,29 +22,8 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import CallLock
 from sweephand.run.processes import Progress
 
-R_co = TypeVar("R_co", covariant=True)
-
-if TYPE_CHECKING:  # protocols cost time at every start
-    from typing import Protocol
-
-    from sweephand.run.pool import Pool, Task
-
-    class WorkerTask(Task, Protocol[R_co]):
-        """Task that the caller may carry out as well as a worker."""
-
-        @property
-        def fingerprint(self) -> str:
-            """The function, by which tasks that take equally long are known."""
-
-        def part(self, begin: int, end: int) -> WorkerTask[R_co]:
-            """Return a task of a part of the items."""
-
-        @property
-        def function(self) -> object:
-            """What processes must be able to unpickle."""
-
-        def do(self, progress: Progress) -> R_co:
-            """Return the result; its ``seconds`` are those of calls, as far as known."""
+if TYPE_CHECKING:
+    from sweephand.run.pool import Pool
 
 
 Kind = Literal["threads", "processes"]
@@ -216,7 +195,7 @@ class MapWorkers:
         self._mapped: dict[Way, int] = dict.fromkeys(("caller", "threads", "processes"), 0)
         self._pools: dict[Kind, Pool] = {}
         self._process = 0  # that the pools are of
-        self._is_closed = False
+        self._is_closed = self._has_maps = False
         self._starting = threading.Lock()
         if kind == "processes" and num_workers > 0:
             from sweephand.run.processes import refuse_in_preparation
@@ -225,10 +204,17 @@ class MapWorkers:
 
     def check(self, wanted: object) -> None:
         """Refuse a map that processes are to call and do not find: TypeError."""
+        self._has_maps = True
         if self.kind == "processes" and self.num_workers > 0:
-            _check_found(wanted)
+            from sweephand.run.processes import preparation
 
-    def run(self, task: WorkerTask[R_co], costs: NDArray[np.float64]) -> list[R_co]:
+            if reason := _why_not_found(wanted, is_main_found=bool(preparation())):
+                raise TypeError(
+                    f"{wanted} {reason}; define it by def at the top of a module that can be "
+                    "imported, or write map_executor='threads'"
+                )
+
+    def run(self, task: Any, costs: NDArray[np.float64]) -> list[Any]:
         """Map sequences, those first that take longest; the parts come in their order."""
         pace = self._paces.setdefault((type(task), task.map.fingerprint), CallTimes())
         done, made = self._watched(task, pace)
@@ -238,7 +224,7 @@ class MapWorkers:
         cost = float(costs.sum())
         way = pace.way(self, cost, partial(self._is_found, task))
         if way == "caller":
-            found: list[R_co] = [_carry_out(self.call_lock, rest)]
+            found: list[Any] = [_carry_out(self.call_lock, rest)]
         else:
             bounds = cut(costs.tolist(), self._num_tasks(cost, way)) if len(rest) else [(0, 0)]
             found = self._pool(way).run(
@@ -250,9 +236,9 @@ class MapWorkers:
             pace.note(one)
         return made + found
 
-    def _watched(self, task: WorkerTask[R_co], pace: CallTimes) -> tuple[int, list[R_co]]:
+    def _watched(self, task: Any, pace: CallTimes) -> tuple[int, list[Any]]:
         """Map the first sequences here, and look, until enough is known; return how many."""
-        made: list[R_co] = []
+        made: list[Any] = []
         done = 0
         is_asked = self.kind is not None or self.num_workers == 0 or self.limit is not None
         if is_asked or pace.watched >= _WATCHED or not _watching.acquire(blocking=False):
@@ -280,32 +266,29 @@ class MapWorkers:
         for_all = min(self.num_workers, int(cost / least))
         return max(1, for_all, min(most * self.num_workers, int(cost / enough)))
 
-    def _is_found(self, task: WorkerTask[R_co]) -> bool:
+    def _is_found(self, task: Any) -> bool:
         """Return True if processes could carry out a task."""
         key = type(task), task.map.fingerprint
         if key not in self._found:
-            from sweephand.run import processes
+            from sweephand.run.processes import prepares_main
 
-            try:
-                found = hasattr(os, "memfd_create") and pickle.dumps(task.function)
-            except Exception:
-                found = b""
-            is_own = not found or b"__main__" in found or processes.prepares_main
-            self._found[key] = not is_own
+            may_begin = hasattr(os, "memfd_create") and not prepares_main
+            reason = _why_not_found(task.function, is_main_found=False)
+            self._found[key] = may_begin and not reason
         return self._found[key]
 
-    def run_first(self, task: WorkerTask[R_co]) -> R_co:
+    def run_first(self, task: Any) -> Any:
         """Map the first sequences: by a worker if that can be given up, else here."""
         if self.num_workers and (self.kind == "processes" or self.limit is not None):
             pool = self._pool("processes" if self.kind == "processes" else "threads")
-            return pool.run([task], [_FIRST_SECONDS])[0]  # type: ignore[no-any-return]
+            return pool.run([task], [_FIRST_SECONDS])[0]
         return _carry_out(self.call_lock, task)
 
     def stats(self) -> dict[str, float]:
         """Return who mapped how many sequences, and why: see `stats` of a source."""
-        paces = list(self._paces.values())
-        if not paces:
+        if not self._has_maps:
             return {}
+        paces = list(self._paces.values())
         calls, seconds, watched, locked = (
             sum(getattr(one, name) for one in paces)
             for name in ("calls", "seconds", "watched", "locked")
@@ -362,42 +345,30 @@ def _end(process: int, pools: dict[Kind, Pool]) -> None:
             pool.close()
 
 
-def _check_found(wanted: object) -> None:
-    """Refuse a map that worker processes could not find."""
-    from sweephand.run.processes import preparation
-
-    advice = (
-        "define it by def at the top of a module that can be imported, or write "
-        "map_executor='threads'"
-    )
+def _why_not_found(wanted: object, *, is_main_found: bool) -> str:
+    """Return the reason why worker processes could not find a map, or ""."""
     try:
         found = pickle.dumps(wanted)
     except Exception as error:
-        raise TypeError(
-            f"{wanted} does not pickle, and processes must find it ({error}); {advice}"
-        ) from error
-    if b"__main__" in found and not preparation():
-        raise TypeError(
-            f"{wanted} is of a main module that has no file, so processes do not find it; "
-            f"{advice}"
-        )
+        return f"does not pickle, and processes must find it ({error})"
+    if b"__main__" in found and not is_main_found:
+        return "is of a main module that has no file, so processes do not find it"
+    return ""
 
 
 class _RunningTask:
     """Name of a task that is carried out, by the sequence that is mapped."""
 
-    def __init__(self, task: Task, progress: Progress) -> None:
+    def __init__(self, task: Any, progress: Progress) -> None:
         self._task = task
         self._progress = progress
 
     def __str__(self) -> str:
         number, _ = self._progress.at
-        return self._task.describe(number or 0)
+        return str(self._task.describe(number or 0))
 
 
-def _carry_out(
-    call_lock: CallLock, task: WorkerTask[R_co], progress: Progress | None = None
-) -> R_co:
+def _carry_out(call_lock: CallLock, task: Any, progress: Progress | None = None) -> Any:
     if progress is None:
         progress = Progress()
     with call_lock.hold(_RunningTask(task, progress)):

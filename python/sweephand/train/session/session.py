@@ -393,8 +393,7 @@ def limiting_stage(
             f"the model limits: it took {1 - waited:.0%} of the time, and waited for data "
             f"{waited:.0%}"
         )
-    # Counts of maps begin with their first task.
-    spent = {name: after[name] - before.get(name, 0) for name in after}
+    spent = {name: after[name] - before[name] for name in after}
     if spent["waited_seconds"] < waited_seconds / 2:
         return (
             f"what is done between steps limits: {waited:.0%} of the time passed outside "
