@@ -45,12 +45,15 @@ def frames_of(made: Made, camera: str, episode: int) -> np.ndarray:
     return np.stack(found[first : first + made.lengths[episode]])
 
 
-@pytest.mark.parametrize("options", [{}, {"group_rows": 7}, {"group_rows": 10**6}])
-@pytest.mark.parametrize("fixed_lists", [True, False])
+@pytest.mark.parametrize(
+    ("group_rows", "fixed_lists"), [(None, True), (7, False), (10**6, True)]
+)
 def test_an_episode_is_a_sequence_of_its_rows(
-    tmp_path: Path, options: dict[str, Any], fixed_lists: bool
+    tmp_path: Path, group_rows: int | None, fixed_lists: bool
 ) -> None:
-    made = write_lerobot(tmp_path / "x", LENGTHS, fixed_lists=fixed_lists, **options)
+    made = write_lerobot(
+        tmp_path / "x", LENGTHS, fixed_lists=fixed_lists, group_rows=group_rows
+    )
     minibatch = whole(sh.open(made.folder))
     assert minibatch.ids == [f"episode_{number:06d}" for number in range(len(LENGTHS))]
     for name, wanted in (("action", made.actions), ("observation.state", made.states)):
@@ -67,24 +70,6 @@ def test_an_episode_is_a_sequence_of_its_rows(
     assert part["path"] == str(made.folder / f"videos/{TOP}/chunk-001/file-001.mp4")
     assert part["num_frames"] == 20
     assert part["begin"] == pytest.approx((45 - 0.5) / 25)
-
-
-def test_all_frames_of_an_episode_are_those_of_its_file(made: Made) -> None:
-    corpus = sh.open(made.folder, streams=[TOP, WRIST, "action"])
-    for episode in (0, 1, 3, 4, 6):
-        length = LENGTHS[episode]
-        name = f"episode_{episode:06d}"
-
-        def is_it(sequence: Any, length: int = length) -> bool:
-            return len(sequence["action"]) == length
-
-        one = corpus.filter(is_it, name=name)
-        clip = sh.decode.video([TOP, WRIST], length, beside=["action"])
-        minibatch = whole(one.map(clip))
-        assert minibatch.ids == [name]
-        for camera in (TOP, WRIST):
-            assert (minibatch[camera].values[0] == frames_of(made, camera, episode)).all()
-        assert (minibatch["action"].values[0] == made.actions[episode]).all()
 
 
 def test_clips_and_their_actions_are_of_the_same_frames(made: Made) -> None:
@@ -167,44 +152,39 @@ def test_other_versions_are_refused_by_name(made: Made) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    "changes",
     [
-        ({"fps": "x"}, "description of the data set is damaged"),
-        ({"fps": 0}, "frames a second"),
-        ({"features": 3}, "description of the data set is damaged"),
-        ({"data_path": "data/{0}"}, "no template of paths"),
-        ({"data_path": "data/{chunk_index.real}"}, "no template of paths"),
-        ({"data_path": "data/{chunk_index:999999d}"}, "no template of paths"),
-        ({"data_path": "../{chunk_index}/{file_index}"}, "leads out of the folder"),
-        ({"video_path": "/{video_key}.mp4"}, "leads out of the folder"),
-        ({"features": {"../../x": {"dtype": "video"}}}, "outside of the folder"),
+        {"fps": "x"},
+        {"fps": 0},
+        {"features": 3},
+        {"data_path": "../{chunk_index}/{file_index}"},
+        {"features": {"../../x": {"dtype": "video"}}},
     ],
 )
-def test_a_wrong_description_is_an_error(
-    made: Made, changes: dict[str, Any], reason: str
-) -> None:
+def test_a_wrong_description_is_an_error(made: Made, changes: dict[str, Any]) -> None:
     edit_info(made, **changes)
-    with pytest.raises(sh.DataError, match=reason) as caught:
+    with pytest.raises(sh.DataError) as caught:
         sh.LeRobotDeserializer(made.folder)
     assert str(caught.value.file).endswith("info.json")
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "reason"),
+    ("name", "value"),
     [
-        ("episode_index", 1, "two episodes have one number"),
-        ("dataset_to_index", 0, "an episode has no frames"),
-        (f"videos/{TOP}/to_timestamp", 0.0, "ends before it begins"),
-        (f"videos/{TOP}/from_timestamp", float("nan"), "ends before it begins"),
-        (f"videos/{TOP}/file_index", -1, "is negative"),
-        ("episode_index", None, "'episode_index' of episodes has nulls"),
-        ("dataset_to_index", 29, "it has 87 rows, its episodes have 86"),
+        ("episode_index", 1),
+        ("dataset_to_index", 0),
+        (f"videos/{TOP}/to_timestamp", 0.0),
+        (f"videos/{TOP}/from_timestamp", float("nan")),
+        (f"videos/{TOP}/file_index", -1),
+        ("episode_index", None),
+        ("dataset_to_index", 29),
     ],
 )
-def test_wrong_episodes_are_an_error(made: Made, name: str, value: Any, reason: str) -> None:
+def test_wrong_episodes_are_an_error(made: Made, name: str, value: Any) -> None:
     edit_episodes(made, name, 0, value)
-    with pytest.raises(sh.DataError, match=reason):
+    with pytest.raises(sh.DataError) as caught:
         whole(sh.open(made.folder))
+    assert str(made.folder) in str(caught.value.file)
 
 
 def test_rows_of_another_episode_are_skipped_or_an_error(made: Made) -> None:

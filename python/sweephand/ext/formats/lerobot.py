@@ -14,19 +14,24 @@ https://huggingface.co/docs/lerobot/lerobot-dataset-v3
 from __future__ import annotations
 
 import json
-import re
-import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import blake2b
-from pathlib import Path, PurePosixPath
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand import DataError, ParquetDeserializer, StaleError, StreamDef, StreamDefs
+from sweephand import (
+    DataError,
+    MinibatchSource,
+    ParquetDeserializer,
+    StaleError,
+    StreamDef,
+    StreamDefs,
+)
 from sweephand.extend import (
     ColumnData,
     Columns,
@@ -42,7 +47,6 @@ from sweephand.extend import (
     SourceFile,
     StreamsLike,
     column_of_bytes,
-    data_errors,
     is_url,
     not_found,
     object_text,
@@ -58,11 +62,12 @@ from sweephand.extend import (
 pq = OptionalModule("pyarrow.parquet", extra="parquet")
 _TASK = "task"
 _EPISODE = "episode_index"
+_HIDDEN = "\0episode_index"  # the stream by which rows are held against episodes
 _LISTS = ("list<", "large_list<")
-_DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
-_VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
-_PLACES = ("chunk_index", "file_index", "video_key")
-_WIDTH = re.compile(r"(0?\d?d)?")
+_PATHS = {  # as LeRobot's own writer lays them out
+    "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
+    "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4",
+}
 _MOST_FRAMES = 2**32 - 1
 
 
@@ -124,45 +129,47 @@ class LeRobotDeserializer(RunDeserializer):
         root = Path(spec)
         if not root.is_dir():
             raise not_found(root)
-        self._info = LeRobotInfo.of(root)
-        self._episodes = Episodes.of(self._info)
-        self.fps = self._info.fps
-        self.cameras = self._info.cameras
+        info = read_info(root / "meta" / "info.json")
+        self._features: dict[str, Any] = info["features"]
+        self.fps: float = info["fps"]
+        self.cameras = [n for n, one in self._features.items() if one.get("dtype") == "video"]
+        self._root = root
+        self._episodes = read_episodes(root / "meta" / "episodes", self.cameras)
         self.options = {"episodes": self._episodes.digest}
-        super().__init__(self._list_files(), streams, index=index, ids=self._episodes.names)
+        names = [f"episode_{number:06d}" for number in self._episodes.numbers.tolist()]
+        super().__init__(self._list_files(), streams, index=index, ids=names)
         self.definitions = self._with_shapes(self.definitions)
         own = {name: one for name, one in self.definitions.items() if self._is_row(name)}
-        hidden = _EPISODE
-        while hidden in own:
-            hidden = f"_{hidden}"
-        self._row_streams = list(own)
         self._rows = ParquetDeserializer(
             FileList(self.files, []),
-            StreamDefs({**own, hidden: StreamDef(field=_EPISODE)}),
+            StreamDefs({**own, _HIDDEN: StreamDef(field=_EPISODE)}),
             index=index,
         )
 
     def _list_files(self) -> FileList:
         """Return the files of rows, and set the `_spans` of their episodes."""
+        places = self._episodes.files
+        borders = np.flatnonzero((np.diff(places, axis=0) != 0).any(1)) + 1
         files: list[SourceFile] = []
         self._spans: dict[str, tuple[int, int]] = {}
-        for (chunk, number), span in self._episodes.starts.items():
-            path = self._info.data_file(chunk, number)
-            file = stat_file(str(path))
+        for begin, end in pairwise([0, *borders.tolist(), len(places)]):
+            chunk, number = places[begin].tolist()
+            path = _PATHS["data_path"].format(chunk_index=chunk, file_index=number)
+            file = stat_file(str(self._root / path))
             files.append(replace(file, name=f"chunk-{chunk:03d}/file-{number:03d}"))
-            self._spans[file.path] = span
+            self._spans[file.path] = begin, end
         return FileList(files, [])
 
     def _is_row(self, name: str) -> bool:
         field = self.fields[name]
-        return field not in self.cameras and (field != _TASK or _TASK in self._info.features)
+        return field not in self.cameras and (field != _TASK or _TASK in self._features)
 
     def guess_streams(self) -> StreamDefs:
         """Return columns, cameras, and the task."""
         file = self.first_file
         rows, self.left_out = streams_of(read_schema(pq.read_schema, file), file.path)
         names = [*rows, *self.cameras]
-        if self._episodes.has_task_each and _TASK not in rows:
+        if self._episodes.tasks and _TASK not in rows:
             names.append(_TASK)
         return StreamDefs({name: StreamDef() for name in names})
 
@@ -172,7 +179,7 @@ class LeRobotDeserializer(RunDeserializer):
         found = {}
         for name, one in streams.items():
             field = self.fields[name]
-            shape = self._info.features.get(field, {}).get("shape")
+            shape = self._features.get(field, {}).get("shape")
             kind = str(schema.field(field).type) if field in schema.names else ""
             are_lists = kind.startswith(_LISTS)
             if one.shape is None and are_lists and isinstance(shape, list):
@@ -207,7 +214,7 @@ class LeRobotDeserializer(RunDeserializer):
     def _kinds(self, rows: Mapping[str, SampleType], file: SourceFile) -> dict[str, SampleType]:
         found = {}
         for name in self.definitions:
-            if name not in self._row_streams:
+            if name not in self._rows.definitions:
                 is_task = self.fields[name] == _TASK
                 found[name] = SampleType("bytes" if is_task else "objects")
             elif name in rows:
@@ -248,25 +255,42 @@ class LeRobotDeserializer(RunDeserializer):
                 f"a row of episode {wanted[row]} says that it is of another: meta/episodes is "
                 "not of these rows"
             )
-            name = self._episodes.names[first + episode]
+            name = f"episode_{wanted[row]:06d}"
             wrong.setdefault(episode, DataError(reason, file.path, sequence=name))
         by_name = {
             name: replace(column, sample_offsets=offsets)
-            for name, column in zip(self._row_streams, own, strict=True)
+            for name, column in zip(own_streams[:-1], own, strict=True)
         }
         return [
             by_name[name] if name in by_name else self._once(name, range(first, stop))
             for name in run.streams
         ], wrong
 
-    def _once(self, name: str, episodes: Sequence[int]) -> ColumnData:
+    def _once(self, name: str, episodes: range) -> ColumnData:
         """Return a stream that has one sample in every episode."""
         field = self.fields[name]
-        if field != _TASK:
-            return objects_column(
-                [object_text(self._episodes.video(field, one)) for one in episodes]
-            )
-        return column_of_bytes([self._episodes.tasks[one][0].encode() for one in episodes])
+        if field == _TASK:
+            return column_of_bytes([self._episodes.tasks[one] for one in episodes])
+        return objects_column([object_text(self._video(field, one)) for one in episodes])
+
+    def _video(self, camera: str, episode: int) -> dict[str, Any]:
+        """Return the part of a file that is the video of an episode.
+
+        Its borders lie half a frame before the first frame and after the last one, as times are
+        rounded.
+        """
+        places, times = self._episodes.videos[camera]
+        chunk, number = places[episode].tolist()
+        path = _PATHS["video_path"].format(
+            video_key=camera, chunk_index=chunk, file_index=number
+        )
+        begin, end = (times[episode] - 0.5 / self.fps).tolist()
+        return {
+            "path": str(self._root / path),
+            "begin": begin,
+            "end": end,
+            "num_frames": int(self._episodes.lengths[episode]),
+        }
 
 
 def is_lerobot(look: Look) -> bool:
@@ -274,155 +298,52 @@ def is_lerobot(look: Look) -> bool:
     info = look.path / "meta" / "info.json"
     if not isinstance(info, Path) or not info.is_file():
         return False
+    return b'"codebase_version"' in info.read_bytes()
+
+
+def read_info(path: Path) -> dict[str, Any]:
+    """Return fps and features of ``meta/info.json``; ValueError for another version."""
+    with open_regular(path) as file:
+        text = file.read()
     try:
-        return "codebase_version" in read_info(info)
-    except DataError:
-        return False
-
-
-@dataclass(frozen=True)
-class LeRobotInfo:
-    """Content of ``meta/info.json``."""
-
-    folder: Path
-    fps: float  # frames a second
-    features: Mapping[str, Any]  # of each column or camera its type and shape
-    # templates of paths in the folder
-    data_path: str = _DATA_PATH
-    video_path: str = _VIDEO_PATH
-
-    @classmethod
-    def of(cls, folder: Path) -> LeRobotInfo:
-        """Read it; ValueError if the data set is of another version."""
-        path = folder / "meta" / "info.json"
-        content = read_info(path)
-        version = content.get("codebase_version")
-        if not isinstance(version, str) or not version.startswith("v3."):
-            raise ValueError(
-                f"{str(folder)!r} is a LeRobot data set of version {version}, read is v3: "
-                "convert it by LeRobot's script convert_dataset_v21_to_v30"
-            )
-        try:
-            found = cls(
-                folder,
-                float(content["fps"]),
-                dict(content["features"]),
-                str(content.get("data_path") or _DATA_PATH),
-                str(content.get("video_path") or _VIDEO_PATH),
-            )
-            cameras = found.cameras
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            reason = f"the description of the data set is damaged: {error!r}"
-            raise DataError(reason, str(path)) from None
-        if not 0 < found.fps < 1e6:
-            raise DataError(f"there are {found.fps} frames a second", str(path))
-        for template in (found.data_path, found.video_path):
-            _check_template(template, str(path))
-        for camera in cameras:
-            if not _is_inside(camera):
-                raise DataError(f"the camera {camera!r} is outside of the folder", str(path))
-        return found
-
-    @property
-    def cameras(self) -> list[str]:
-        """The features that are videos."""
-        return [name for name, one in self.features.items() if one.get("dtype") == "video"]
-
-    def data_file(self, chunk: int, file: int) -> Path:
-        """Return the path of a file of rows."""
-        return self.folder / self.data_path.format(chunk_index=chunk, file_index=file)
-
-    def video_file(self, camera: str, chunk: int, file: int) -> Path:
-        """Return the path of a file of a camera."""
-        name = self.video_path.format(video_key=camera, chunk_index=chunk, file_index=file)
-        return self.folder / name
+        info = json.loads(text)
+        version = str(info["codebase_version"])
+        fps, features = float(info["fps"]), dict(info["features"])
+        cameras = [name for name, one in features.items() if one.get("dtype") == "video"]
+        paths = {name: info.get(name) or one for name, one in _PATHS.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = f"the description of the data set is damaged: {error!r}"
+        raise DataError(reason, str(path)) from None
+    if not version.startswith("v3."):
+        raise ValueError(
+            f"{str(path)!r} is of a data set of version {version}, read is v3: convert it by "
+            "LeRobot's script convert_dataset_v21_to_v30"
+        )
+    if not 0 < fps < 1e6:
+        raise DataError(f"there are {fps} frames a second", str(path))
+    if paths != _PATHS:
+        raise DataError(
+            f"files lie elsewhere than LeRobot's writer lays them: {paths}", str(path)
+        )
+    for camera in cameras:
+        if not camera or camera.startswith("/") or ".." in camera.split("/"):
+            raise DataError(f"the camera {camera!r} is outside of the folder", str(path))
+    return {"fps": fps, "features": features}
 
 
 @dataclass(frozen=True)
 class Episodes:
     """Episodes in the order of their rows."""
 
-    info: LeRobotInfo
     # of each episode its index, and its frames
     numbers: NDArray[np.int64]
     lengths: NDArray[np.int64]
     files: NDArray[np.int64]  # chunk and file of its rows
     # by camera: chunk and file, and begin and end in seconds there
     videos: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
-    tasks: Sequence[Sequence[str]]  # of each episode; empty if they are not listed
-
-    @classmethod
-    def of(cls, info: LeRobotInfo) -> Episodes:
-        """Read the files of ``meta/episodes``, which must not contradict themselves."""
-        folder = info.folder / "meta" / "episodes"
-        paths = sorted(folder.glob("*/*.parquet"))
-        if not paths:
-            raise DataError("there are no episodes: no */*.parquet is there", str(folder))
-        tables = [_read_columns(path, info.cameras) for path in paths]
-        found = {
-            name: np.concatenate([one[name] for one in tables])
-            for name in tables[0]
-            if name != "tasks"
-        }
-        tasks = [one for table in tables for one in table["tasks"]]
-        files = np.stack([found["data/chunk_index"], found["data/file_index"]], 1)
-        begins = found["dataset_from_index"]
-        order = np.lexsort((begins, files[:, 1], files[:, 0]))
-        videos = {}
-        for camera in info.cameras:
-            names = [f"videos/{camera}/{one}" for one in ("chunk_index", "file_index")]
-            places = np.stack([found[name] for name in names], 1)
-            times = [f"videos/{camera}/{one}_timestamp" for one in ("from", "to")]
-            videos[camera] = places[order], np.stack([found[name] for name in times], 1)[order]
-        made = cls(
-            info,
-            found["episode_index"][order],
-            (found["dataset_to_index"] - begins)[order],
-            files[order],
-            videos,
-            [tasks[at] for at in order.tolist()] if tasks else [],
-        )
-        made._check(str(folder))
-        return made
-
-    def _check(self, path: str) -> None:
-        if len(np.unique(self.numbers)) != len(self.numbers):
-            raise DataError("two episodes have one number", path)
-        numbers = [self.numbers, *self.files.T]
-        for places, times in self.videos.values():
-            numbers += [*places.T]
-            if not np.isfinite(times).all() or not (times[:, 1] > times[:, 0]).all():
-                raise DataError("a video of an episode ends before it begins", path)
-        if any((one < 0).any() for one in numbers):
-            raise DataError("a number of an episode or of a file is negative", path)
-        if not ((self.lengths > 0) & (self.lengths <= _MOST_FRAMES)).all():
-            raise DataError("an episode has no frames, or more than 2^32 - 1", path)
-
-    def __len__(self) -> int:
-        return len(self.numbers)
+    tasks: Sequence[bytes]  # of each episode; empty if one has several, or none
 
     @property
-    def names(self) -> list[str]:
-        """Ids of the episodes."""
-        return [f"episode_{number:06d}" for number in self.numbers.tolist()]
-
-    @property
-    def has_task_each(self) -> bool:
-        """True if every episode has exactly one task."""
-        return bool(self.tasks) and all(len(one) == 1 for one in self.tasks)
-
-    @cached_property
-    def starts(self) -> Mapping[tuple[int, int], tuple[int, int]]:
-        """First episode and end of each file, by its chunk and number."""
-        borders = np.flatnonzero((np.diff(self.files, axis=0) != 0).any(1)) + 1
-        begins = [0, *borders.tolist()]
-        ends = [*borders.tolist(), len(self)]
-        return {
-            (int(self.files[begin, 0]), int(self.files[begin, 1])): (begin, end)
-            for begin, end in zip(begins, ends, strict=True)
-        }
-
-    @cached_property
     def digest(self) -> str:
         """A digest of which rows the episodes are."""
         found = blake2b(digest_size=8)
@@ -430,88 +351,52 @@ class Episodes:
             found.update(np.ascontiguousarray(array).data)
         return found.hexdigest()
 
-    def video(self, camera: str, episode: int) -> dict[str, Any]:
-        """Return the part of a file that is the video of an episode.
 
-        Its borders lie half a frame before the first frame and after the last one, as times are
-        rounded.
-        """
-        places, times = self.videos[camera]
-        half = 0.5 / self.info.fps
-        begin, end = times[episode].tolist()
-        return {
-            "path": str(self.info.video_file(camera, *places[episode].tolist())),
-            "begin": begin - half,
-            "end": end - half,
-            "num_frames": int(self.lengths[episode]),
-        }
-
-
-def read_info(path: Path) -> dict[str, Any]:
-    """Return the object in a file of JSON."""
-    with open_regular(path) as file:
-        text = file.read()
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"no JSON: {error}", str(path)) from None
-    if not isinstance(content, dict):
-        raise DataError("no JSON object", str(path))
-    return content
-
-
-def _read_columns(path: Path, cameras: Sequence[str]) -> dict[str, Any]:
-    """Return columns of episodes: int64, times float64, and lists of tasks."""
-    integers = [
-        *("episode_index", "data/chunk_index", "data/file_index"),
-        *("dataset_from_index", "dataset_to_index"),
-    ]
+def read_episodes(folder: Path, cameras: Sequence[str]) -> Episodes:
+    """Read the files of ``meta/episodes``, which must not contradict themselves."""
+    paths = sorted(folder.glob("*/*.parquet"))
+    if not paths:
+        raise DataError("there are no episodes: no */*.parquet is there", str(folder))
+    numbers = [_EPISODE, "dataset_from_index", "dataset_to_index"]
+    numbers += ["data/chunk_index", "data/file_index"]
     times = []
     for camera in cameras:
-        integers += [f"videos/{camera}/{one}" for one in ("chunk_index", "file_index")]
+        numbers += [f"videos/{camera}/{one}" for one in ("chunk_index", "file_index")]
         times += [f"videos/{camera}/{one}_timestamp" for one in ("from", "to")]
-    with data_errors(str(path), "the episodes"), open_regular(path) as file:
-        there = set(pq.read_schema(file).names)
-        missing = [name for name in (*integers, *times) if name not in there]
-        if missing:
-            raise DataError(f"the episodes lack the column {missing[0]!r}", str(path))
-        wanted = [*integers, *times, *(["tasks"] if "tasks" in there else [])]
-        table = pq.read_table(file, columns=wanted)
-        found: dict[str, Any] = {}
-        for name in (*integers, *times):
-            column = table.column(name)
-            if column.null_count:
-                raise DataError(f"the column {name!r} of episodes has nulls", str(path))
-            dtype = np.float64 if name in times else np.int64
-            found[name] = column.to_numpy().astype(dtype, casting="same_kind")
-        found["tasks"] = table.column("tasks").to_pylist() if "tasks" in there else []
-    if not all(
-        isinstance(one, list) and all(isinstance(text, str) for text in one)
-        for one in found["tasks"]
-    ):
-        raise DataError("the column 'tasks' of episodes has no lists of texts", str(path))
+    streams = {name: StreamDef(dtype="int64") for name in numbers}
+    streams |= {name: StreamDef(dtype="float64") for name in times}
+    if "tasks" in read_schema(pq.read_schema, stat_file(str(paths[0]))).names:
+        streams["tasks"] = StreamDef()
+    corpus = ParquetDeserializer(paths, StreamDefs(streams), index=None)
+    with MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
+        table = source.next_minibatch(_MOST_FRAMES)
+
+    def columns(kind: str, *names: str) -> NDArray[Any]:
+        return np.stack([table[f"{kind}/{name}"].values for name in names], 1)
+
+    begins, ends = table["dataset_from_index"].values, table["dataset_to_index"].values
+    files = columns("data", "chunk_index", "file_index")
+    order = np.lexsort((begins, files[:, 1], files[:, 0]))
+    videos = {
+        camera: (
+            columns(f"videos/{camera}", "chunk_index", "file_index")[order],
+            columns(f"videos/{camera}", "from_timestamp", "to_timestamp")[order],
+        )
+        for camera in cameras
+    }
+    tasks: list[bytes] = []
+    if "tasks" in streams and (table["tasks"].lengths == 1).all():
+        tasks = [table["tasks"].values[at] for at in order.tolist()]
+    found = Episodes(
+        table[_EPISODE].values[order], (ends - begins)[order], files[order], videos, tasks
+    )
+    if len(np.unique(found.numbers)) != len(found.numbers):
+        raise DataError("two episodes have one number", str(folder))
+    for _, spans in videos.values():
+        if not np.isfinite(spans).all() or not (spans[:, 1] > spans[:, 0]).all():
+            raise DataError("a video of an episode ends before it begins", str(folder))
+    if any((one < 0).any() for one in (found.numbers, files, *(v for v, _ in videos.values()))):
+        raise DataError("a number of an episode or of a file is negative", str(folder))
+    if not ((found.lengths > 0) & (found.lengths <= _MOST_FRAMES)).all():
+        raise DataError("an episode has no frames, or more than 2^32 - 1", str(folder))
     return found
-
-
-def _check_template(template: str, path: str) -> None:
-    """Refuse a template with unknown fields, or with a path outside the folder."""
-    try:
-        parts = list(string.Formatter().parse(template))
-        is_known = all(
-            name is None or (name in _PLACES and _WIDTH.fullmatch(width or "") and not how)
-            for _, name, width, how in parts
-        )
-        filled = (
-            template.format(chunk_index=0, file_index=0, video_key="camera") if is_known else ""
-        )
-    except (ValueError, KeyError, IndexError):
-        filled = ""
-    if not filled:
-        raise DataError(f"no template of paths: {template!r:.200}", path)
-    if not _is_inside(filled):
-        raise DataError(f"the template {template!r:.200} leads out of the folder", path)
-
-
-def _is_inside(path: str) -> bool:
-    parts = PurePosixPath(path)
-    return bool(path) and not parts.is_absolute() and ".." not in parts.parts
