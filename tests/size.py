@@ -20,10 +20,10 @@ ROOT = Path(__file__).parents[1]
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
     "core": (52_550, 284),
-    "extensions": (17_740, 82),
+    "extensions": (17_180, 80),
     "a source over arrays": (11_030, 69),
     "C++": (28_490, 184),
-    "tests": (69_160, None),
+    "tests": (68_730, None),
 }
 
 

@@ -4,23 +4,20 @@ from pathlib import Path
 import pytest
 
 from sweephand import DataError
-from sweephand.ext.tfds import FileInstruction, InputContext, ReadConfig, builder_info
-from sweephand.ext.tfds.file_instructions import name_files
-from sweephand.ext.tfds.read_order import ExampleIds, ReadOrder
+from sweephand.ext.tfds import FileInstruction, ReadConfig, builder_info
+from sweephand.ext.tfds.read_order import ExampleIds, ReadOrder, name_files
 
 INFO = {
     "name": "demo",
     "version": "1.0.0",
-    "configName": "plain",
     "splits": [
-        {"name": "s", "shardLengths": ["4", "0", "7", "3"], "numBytes": "999"},
+        {"name": "s", "shardLengths": ["4", "0", "7", "3"]},
         {
             "name": "test",
             "shardLengths": ["10"],
             "filepathTemplate": "{DATASET}-{SPLIT}-{SHARD_INDEX}_{NUM_SHARDS}.{FILEFORMAT}",
         },
     ],
-    "supervisedKeys": {"tuple": {"items": [{"featureKey": "image"}, {"featureKey": "label"}]}},
 }
 
 
@@ -37,24 +34,22 @@ def rows(*lengths: int) -> list[FileInstruction]:
 
 def test_a_folder_says_what_it_holds(tmp_path: Path) -> None:
     info = builder_info(make_folder(tmp_path))
-    assert (info.name, info.config_name, info.version) == ("demo", "plain", "1.0.0")
+    assert (info.name, info.version) == ("demo", "1.0.0")
     assert info.file_format == "tfrecord"
     assert not info.is_ordered
-    assert info.supervised_keys == ("image", "label")
     assert info.features == {"pythonClassName": "x"}
     assert list(info.splits) == ["s", "test"]
     assert info.splits["s"].num_examples == 14
-    assert info.stored_splits["s"].num_bytes == 999
-    assert [path.name for path in info.stored_splits["s"].files] == [
+    assert [path.name for path in info.splits.stored["s"].files] == [
         f"demo-s.tfrecord-0000{shard}-of-00004" for shard in range(4)
     ]
-    assert info.stored_splits["test"].files[0].name == "demo-test-00000_00001.tfrecord"
+    assert info.splits.stored["test"].files[0].name == "demo-test-00000_00001.tfrecord"
 
 
 def test_numbers_of_shards_have_as_many_digits_as_their_count(tmp_path: Path) -> None:
     lengths = ["1"] * 100_001
     info = {"name": "demo", "splits": [{"name": "train", "shardLengths": lengths}]}
-    files = builder_info(make_folder(tmp_path, info)).stored_splits["train"].files
+    files = builder_info(make_folder(tmp_path, info)).splits.stored["train"].files
     assert files[3].name == "demo-train.tfrecord-000003-of-100001"
 
 
@@ -62,7 +57,7 @@ def test_a_note_behind_a_percent_sign_is_no_part_of_the_name(tmp_path: Path) -> 
     make_folder(tmp_path)
     noted = tmp_path / "demo-s.tfrecord-00000-of-00004%gzip"
     noted.touch()
-    assert builder_info(tmp_path).stored_splits["s"].files[0] == noted
+    assert builder_info(tmp_path).splits.stored["s"].files[0] == noted
 
 
 def test_several_folders_are_one_after_the_other(tmp_path: Path) -> None:
@@ -81,33 +76,27 @@ def test_several_folders_are_one_after_the_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        ("{", "not valid JSON"),
-        ("[" * 100_000, "not valid JSON"),
-        ([], "expected a JSON object"),
-        ({"splits": {}}, "field 'splits' must be a list"),
-        ({"splits": [{"name": "s", "shardLengths": ["-1"]}]}, r"integers in \[0, 2\^63\)"),
-        ({"splits": [{"name": "s", "shardLengths": ["9223372036854775808"]}]}, "integers in"),
-        ({"splits": [{"name": "s", "shardLengths": [1.5]}]}, "integers in"),
-        ({"splits": [{"name": "s", "shardLengths": [True]}]}, "integers in"),
-        ({"splits": [{"name": "s"}, {"name": "s"}]}, "there twice"),
-        (
-            {"splits": [{"name": "s", "shardLengths": ["1"], "filepathTemplate": "../x"}]},
-            "stay in the folder",
-        ),
-        (
-            {"splits": [{"name": "s", "shardLengths": ["1", "1"], "filepathTemplate": "x"}]},
-            "must differ",
-        ),
-        ({"name": 5}, "field 'name' must be a str"),
+        "{",
+        "[" * 100_000,
+        [],
+        {"splits": {}},
+        {"splits": [{"name": "s", "shardLengths": ["-1"]}]},
+        {"splits": [{"name": "s", "shardLengths": ["9223372036854775808"]}]},
+        {"splits": [{"name": "s", "shardLengths": [1.5]}]},
+        {"splits": [{"name": "s", "shardLengths": [True]}]},
+        {"splits": [{"name": "s"}, {"name": "s"}]},
+        {"splits": [{"name": "s", "shardLengths": ["1"], "filepathTemplate": "../x"}]},
+        {"splits": [{"name": "s", "shardLengths": ["1", "1"], "filepathTemplate": "x"}]},
+        {"name": 5},
     ],
 )
-def test_a_damaged_folder_names_the_file(tmp_path: Path, change: object, message: str) -> None:
+def test_a_damaged_folder_names_the_file(tmp_path: Path, change: object) -> None:
     make_folder(tmp_path, change)
     if isinstance(change, str):
         (tmp_path / "dataset_info.json").write_text(change)
-    with pytest.raises(DataError, match=message) as caught:
+    with pytest.raises(DataError) as caught:
         builder_info(tmp_path)
     assert caught.value.file == str(tmp_path / "dataset_info.json")
 
@@ -137,13 +126,8 @@ def test_wrong_options_are_refused() -> None:
         ReadConfig(interleave_block_length=0)
     with pytest.raises(ValueError, match="given twice"):
         ReadConfig(interleave_sort_fn=list, experimental_interleave_sort_fn=list)
-    with pytest.raises(ValueError, match="input_pipeline_id must be"):
-        InputContext(num_input_pipelines=2, input_pipeline_id=2)
     with pytest.raises(ValueError, match="the split selects no examples"):
         ReadOrder([], ReadConfig())
-    context = InputContext(num_input_pipelines=3)
-    with pytest.raises(ValueError, match="shares 2 files among 3 readers"):
-        ReadOrder(rows(1, 1), ReadConfig(input_context=context))
     with pytest.raises(TypeError, match="must return FileInstruction"):
         ReadOrder(rows(1), ReadConfig(interleave_sort_fn=lambda files: [1]))  # type: ignore[list-item, return-value]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import shutil
 import warnings
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ext.tfds.old_tree import OLD_TREE
 from tests.ext.tfds.recordings import FOLDER, recorded
 
 import sweephand as sh
@@ -118,10 +116,3 @@ def test_written_order_is_kept_as_in_tfds(tmp_path: Path) -> None:
     ) as source:
         found = source.next_minibatch(100)["x"].values.tolist()
     assert found == [int(one["x"]) for one in theirs.as_numpy_iterator()]
-
-
-def test_tfds_reads_the_old_tree_too() -> None:
-    connector = tfds.features.FeatureConnector.from_json(copy.deepcopy(OLD_TREE))
-    today = tfds.builder_from_directory(FOLDER / "kinds").info.features
-    for name, feature in connector.items():
-        assert repr(feature) == repr(today[name])

@@ -41,9 +41,9 @@ LEROBOT = Format(
 )
 TFDS = Format(
     "TFDS folder",
-    "sweephand.ext.tfds.builder:open_folders",
+    "sweephand.ext.tfds.prepared:open_folders",
     holds=r"dataset_info\.json/?|\.config/?|\d+\.\d+\.\d+/",
-    confirm="sweephand.ext.tfds.builder:is_dataset",
+    confirm="sweephand.ext.tfds.prepared:is_dataset",
     before="pictures",
 )
 HDF5 = Format(  # a user block changes the first bytes

@@ -2,18 +2,44 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from sweephand import DataError
-from sweephand.ext.tfds.features import JsonFields, read_json
-from sweephand.ext.tfds.file_instructions import FileInstruction, make_file_instructions
+from sweephand.ext.tfds.features import Node, integers, json_errors, member, objects, read_json
 from sweephand.ext.tfds.splits import Interval, SplitLike, as_split
 from sweephand.extend import AnyPath, as_path
 
 _DEFAULT_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+
+
+@dataclass(frozen=True)
+class FileInstruction:
+    """A run of examples in one file.
+
+    Attributes
+    ----------
+    filename : str
+    skip : int
+        Examples before the run.
+    take : int
+        Examples of the run.
+    examples_in_shard : int
+        All examples of the file.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> info = sh.tfds.builder_info("mnist/3.0.1")
+    >>> part = info.splits["test[2:]"].file_instructions[0]
+    >>> part.skip, part.take, part.examples_in_shard
+    (2, 3, 5)
+    """
+
+    filename: str
+    skip: int
+    take: int
+    examples_in_shard: int
 
 
 @dataclass(frozen=True)
@@ -31,8 +57,8 @@ class SplitInfo:
     --------
     >>> import sweephand as sh
     >>> split = sh.tfds.builder_info("mnist/3.0.1").splits["train[:7]"]
-    >>> split.num_examples, [(part.skip, part.take) for part in split.file_instructions]
-    (7, [(0, 5), (0, 2)])
+    >>> split.num_examples, split.shard_lengths
+    (7, (5, 2))
     """
 
     name: str
@@ -48,25 +74,23 @@ class SplitInfo:
         """The number of selected examples in every file."""
         return tuple(row.take for row in self.file_instructions)
 
-    @property
-    def num_shards(self) -> int:
-        """The number of files to read."""
-        return len(self.file_instructions)
-
 
 @dataclass(frozen=True)
 class StoredSplit:
-    """A split as it is stored."""
+    """The files of a split, and the number of examples in each."""
 
-    name: str
-    files: tuple[AnyPath, ...]
-    shard_lengths: tuple[int, ...]  # the number of examples in every file
-    num_bytes: int = 0  # the size of all files as the preparer stated it; 0 if it did not
+    files: tuple[AnyPath, ...] = ()
+    shard_lengths: tuple[int, ...] = ()
 
-    @property
-    def num_examples(self) -> int:
-        """The number of examples."""
-        return sum(self.shard_lengths)
+    def runs(self, part: Interval) -> Iterator[FileInstruction]:
+        """Yield the runs that make up a part of the split."""
+        start = 0
+        for file, length in zip(self.files, self.shard_lengths, strict=True):
+            skip = max(part.begin - start, 0)
+            take = min(part.end - start, length) - skip
+            if take > 0:
+                yield FileInstruction(fspath(file), skip, take, length)
+            start += length
 
 
 class Splits(Mapping[str, SplitInfo]):
@@ -81,13 +105,16 @@ class Splits(Mapping[str, SplitInfo]):
     """
 
     def __init__(self, stored: Mapping[str, StoredSplit]) -> None:
-        self._stored = dict(stored)
+        self.stored = stored
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._stored)
+        return iter(self.stored)
 
     def __len__(self) -> int:
-        return len(self._stored)
+        return len(self.stored)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.stored
 
     def __getitem__(self, split: SplitLike) -> SplitInfo:
         """Return the shards and examples that a split expression selects.
@@ -98,24 +125,12 @@ class Splits(Mapping[str, SplitInfo]):
             If the expression is wrong, or names a split that is not there.
         """
         parts = self.resolve(split)
-        rows = [
-            row
-            for part in parts
-            for row in make_file_instructions(
-                self._stored[part.split].files,
-                self._stored[part.split].shard_lengths,
-                part.begin,
-                part.end,
-            )
-        ]
+        rows = [row for part in parts for row in self.stored[part.split].runs(part)]
         return SplitInfo(str(split), tuple(rows))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._stored
 
     def resolve(self, split: SplitLike) -> list[Interval]:
         """Return the examples of every part of a split expression, in storage order."""
-        lengths = {name: stored.shard_lengths for name, stored in self._stored.items()}
+        lengths = {name: stored.shard_lengths for name, stored in self.stored.items()}
         return as_split(split).resolve(lengths)
 
 
@@ -125,13 +140,11 @@ class BuilderInfo:
 
     Attributes
     ----------
-    name, config_name, version : str
+    name, version : str
     file_format : str
         Such as ``"tfrecord"``.
     is_ordered : bool
         True if the examples were stored in the order of their generation.
-    supervised_keys : tuple of str, optional
-        The features of the input and of the label.
     splits : Splits
     features : dict, optional
         The content of ``features.json``; None if there is none.
@@ -146,35 +159,19 @@ class BuilderInfo:
     """
 
     name: str
-    config_name: str
     version: str
     file_format: str
     is_ordered: bool
-    supervised_keys: tuple[str, ...] | None
     features: Mapping[str, Any] | None
     data_dirs: tuple[AnyPath, ...]
-    stored_splits: Mapping[str, StoredSplit] = field(repr=False)
-
-    @cached_property
-    def splits(self) -> Splits:
-        """The splits, by name or by split expression."""
-        return Splits(self.stored_splits)
-
-
-def _supervised_keys(fields: JsonFields) -> tuple[str, ...] | None:
-    keys = fields.nested("supervisedKeys")
-    items = [item.text("featureKey") for item in keys.nested("tuple").nested_list("items")]
-    named = [keys.text("input"), keys.text("output")]
-    found = items or named
-    return tuple(found) if all(found) else None
+    splits: Splits = field(repr=False)
 
 
 def _file_names(
-    template: str, *, dataset: str, split: str, form: str, num_shards: int
-) -> list[str]:
-    """Return the names of all shards of a split."""
+    template: str, dataset: str, split: str, form: str, num_shards: int
+) -> Iterator[str]:
+    """Yield the names of all shards of a split."""
     width = max(5, len(str(num_shards)))
-    names = []
     for shard in range(num_shards):
         values = {
             "DATASET": dataset,
@@ -187,90 +184,73 @@ def _file_names(
         name = template
         for variable, value in values.items():
             name = name.replace(f"{{{variable}}}", value)
-        names.append(name)
-    return names
+        yield name
 
 
 def _read_split(
-    folder: AnyPath,
-    there: Mapping[str, AnyPath],
-    fields: JsonFields,
-    *,
-    dataset: str,
-    form: str,
+    folder: AnyPath, there: Mapping[str, AnyPath], split: Node, dataset: str, form: str
 ) -> StoredSplit:
-    name = fields.text("name")
-    template = fields.text("filepathTemplate") or _DEFAULT_TEMPLATE
-    lengths = fields.integers("shardLengths")
-    names = _file_names(
-        template, dataset=dataset, split=name, form=form, num_shards=len(lengths)
-    )
-    outside = [file for file in names if Path(file).name != file or file in ("", ".", "..")]
+    name = member(split, "name", str)
+    template = member(split, "filepathTemplate", str) or _DEFAULT_TEMPLATE
+    lengths = integers(split, "shardLengths")
+    names = list(_file_names(template, dataset, name, form, len(lengths)))
+    outside = [one for one in names if Path(one).name != one or one in ("", ".", "..")]
     if outside or len(set(names)) < len(names):
-        raise DataError(
-            f"the file names of split {name!r} must differ and stay in the folder, "
-            f"but its template is {template!r}",
-            str(folder / "dataset_info.json"),
+        raise ValueError(
+            f"the file names of split {name!r} must differ and stay in the folder, but its "
+            f"template is {template!r}"
         )
-    files = tuple(there.get(file, folder / file) for file in names)
-    return StoredSplit(name, files, lengths, fields.integer("numBytes"))
+    return StoredSplit(tuple(there.get(one, folder / one) for one in names), lengths)
 
 
 def _read_folder(folder: AnyPath) -> BuilderInfo:
     file = folder / "dataset_info.json"
-    fields = JsonFields(file, read_json(file))
-    name = fields.text("name")
-    form = fields.text("fileFormat") or "tfrecord"
+    info = read_json(file)
     # The text after a "%" in the name of a file is its encoding.
     there = {path.name.partition("%")[0]: path for path in folder.iterdir()}
-    stored = [
-        _read_split(folder, there, split, dataset=name, form=form)
-        for split in fields.nested_list("splits")
-    ]
-    if len({split.name for split in stored}) < len(stored):
-        raise DataError("a split is there twice", str(file))
-    features = folder / "features.json"
-    content = read_json(features) if features.exists() else None
-    if content is not None and not isinstance(content, dict):
-        raise DataError("expected a JSON object", str(features))
-    return BuilderInfo(
-        name=name,
-        config_name=fields.text("configName"),
-        version=fields.text("version"),
-        file_format=form,
-        is_ordered=fields.flag("disableShuffling"),
-        supervised_keys=_supervised_keys(fields),
-        features=content,
-        data_dirs=(folder,),
-        stored_splits={split.name: split for split in stored},
-    )
+    tree = folder / "features.json"
+    with json_errors(file):
+        name = member(info, "name", str)
+        form = member(info, "fileFormat", str) or "tfrecord"
+        described = objects(info, "splits")
+        splits = {
+            member(one, "name", str): _read_split(folder, there, one, name, form)
+            for one in described
+        }
+        if len(splits) < len(described):
+            raise ValueError("a split is there twice")
+        return BuilderInfo(
+            name=name,
+            version=member(info, "version", str),
+            file_format=form,
+            is_ordered=member(info, "disableShuffling", bool),
+            features=read_json(tree) if tree.exists() else None,
+            data_dirs=(folder,),
+            splits=Splits(splits),
+        )
 
 
 def _join(infos: Sequence[BuilderInfo]) -> BuilderInfo:
     """Join the shards of all folders, split by split."""
     first = infos[0]
-    for info in infos[1:]:
+    stored: dict[str, StoredSplit] = {}
+    for info in infos:
         for name in ("name", "file_format", "features"):
             if getattr(info, name) != getattr(first, name):
                 raise ValueError(
                     f"the folders must hold the same data set, but {name} differs: "
                     f"{first.data_dirs[0]} and {info.data_dirs[0]}"
                 )
-    stored: dict[str, StoredSplit] = {}
-    for info in infos:
-        for name, split in info.stored_splits.items():
-            before = stored.get(name, StoredSplit(name, (), ()))
+        for name, split in info.splits.stored.items():
+            before = stored.get(name, StoredSplit())
             stored[name] = StoredSplit(
-                name,
-                before.files + split.files,
-                before.shard_lengths + split.shard_lengths,
-                before.num_bytes + split.num_bytes,
+                before.files + split.files, before.shard_lengths + split.shard_lengths
             )
     return replace(
         first,
         is_ordered=any(info.is_ordered for info in infos),
         data_dirs=tuple(info.data_dirs[0] for info in infos),
-        stored_splits=stored,
+        splits=Splits(stored),
     )
 
 

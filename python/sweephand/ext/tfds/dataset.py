@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import DataError, Deserializer, StreamDefs
-from sweephand.ext.tfds.builder_info import BuilderInfo
-from sweephand.ext.tfds.decoders import Decoder
+from sweephand.ext.tfds.builder_info import BuilderInfo, FileInstruction
 from sweephand.ext.tfds.features import Feature
-from sweephand.ext.tfds.file_instructions import FileInstruction
 from sweephand.ext.tfds.read_order import ExampleIds, ReadOrder
 from sweephand.ext.tfds.records import ArrayRecordFiles, RecordFiles
 from sweephand.extend import (
@@ -38,10 +36,8 @@ from sweephand.extend import (
     describe_stream,
     make_chunk,
     offsets_of,
-    own_result,
     read_file,
     size_stream,
-    unmasked,
 )
 
 _MOST_TENSOR_BYTES = 1 << 30
@@ -115,7 +111,7 @@ class ExampleReader:
 
 
 def _to_field(name: str, feature: Feature) -> ExampleField:
-    if feature.is_packed:
+    if feature.encoding is not None:
         return ExampleField(name, feature.name, "bytes", is_ragged=False)
     return ExampleField(name, feature.name, feature.stored, feature.shape, feature.is_ragged)
 
@@ -124,7 +120,7 @@ def _unpack(
     name: str, feature: Feature, column: ColumnData, wrong: dict[int, DataError]
 ) -> ColumnData:
     """Return a column in the type of its feature: unsigned again, or unpacked from bytes."""
-    if not feature.is_packed:
+    if feature.encoding is None:
         if feature.dtype == np.uint64 and column.values is not None:
             values = column.values.view(np.uint64)
             return replace(column, values=values, dtype=values.dtype)
@@ -152,8 +148,6 @@ def _unpack(
 
 def _decode(feature: Feature, content: bytes) -> NDArray[np.generic]:
     """Return the tensor in one value: its samples."""
-    if feature.decoder is not None:
-        return _call_decoder(feature, feature.decoder, content)[np.newaxis]
     sample = math.prod(feature.shape) * feature.dtype.itemsize
     if feature.encoding == "zlib":
         content = _unzip(content, _MOST_TENSOR_BYTES if feature.is_ragged else sample)
@@ -165,20 +159,6 @@ def _decode(feature: Feature, content: bytes) -> NDArray[np.generic]:
         )
     stored = np.frombuffer(content, feature.dtype.newbyteorder("<"))
     return stored.astype(feature.dtype).reshape(-1, *feature.shape)
-
-
-def _call_decoder(feature: Feature, decoder: Decoder, content: bytes) -> NDArray[np.generic]:
-    """Return the result of the user's decoder; an error if it is not as declared."""
-    try:
-        found = np.asarray(unmasked("its array", own_result(decoder, content)))
-    except Exception as error:  # whatever it raises: the place is known here
-        raise ValueError(f"the decoder failed: {type(error).__name__}: {error}") from error
-    if (found.dtype, found.shape) != (feature.dtype, feature.shape):
-        raise ValueError(
-            f"the decoder gave {found.dtype} of shape {found.shape}, not {feature.dtype} of "
-            f"shape {feature.shape}, as declared"
-        )
-    return found
 
 
 def _unzip(content: bytes, most_bytes: int) -> bytes:
@@ -198,7 +178,7 @@ class Dataset(Deserializer):
     A source with ``randomize=False`` delivers them in the exact order of TFDS, one pass per
     sweep; any position is found in a time that grows with the logarithm of the number of
     shards. With ``randomize=True`` it is the source's own timeline over the same examples. Made
-    by `load` and `Builder.as_dataset`.
+    by `load`.
 
     Streams have the names of the features, nested ones joined by ``/``. A feature of unknown
     length is a stream with any number of samples for an example, of which an example still
@@ -301,7 +281,7 @@ class Dataset(Deserializer):
                 "the split selects an example twice, so that its id is not unique; overlapping "
                 "parts can be listed, but not served"
             )
-        splits = [self.info.stored_splits[name] for name in self._split_names]
+        splits = [self.info.splits.stored[name] for name in self._split_names]
         files = (
             RecordFiles(splits, self._keep)
             if self.info.file_format == "tfrecord"
@@ -344,8 +324,7 @@ class Dataset(Deserializer):
             measure=lambda: Sizing.one_each(cut),
             resident=access.is_local,
             sized_by_streams=False,
-            sample_bytes=files.mean_bytes
-            + sum(feature.decoded_bytes for feature in self._features.values()),
+            sample_bytes=files.mean_bytes,
             load_threads=access.threads(),
             holds_stored=True,
             chunked=by_chunk if access.is_local else None,

@@ -3,153 +3,69 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from sweephand import DataError
 from sweephand.extend import AnyPath, read_file
 
-Value = TypeVar("Value", str, bool, list[object], dict[str, object])
+Value = TypeVar("Value")
+Node = Mapping[str, Any]
 
 
-class JsonFields:
-    """The fields of one JSON object. Absent fields have their default values."""
-
-    def __init__(self, file: AnyPath, values: object) -> None:
-        if not isinstance(values, dict):
-            raise DataError(f"expected a JSON object, found {values!r:.80}", str(file))
-        self._file = file
-        self._values: dict[str, object] = values
-
-    def damaged(self, reason: str) -> DataError:
-        """Return the error for what the file says."""
-        return DataError(reason, str(self._file))
-
-    def _get(self, name: str, default: Value) -> Value:
-        value = self._values.get(name, default)
-        if not isinstance(value, type(default)):
-            wanted = type(default).__name__
-            raise self.damaged(f"field {name!r} must be a {wanted}, got {value!r:.80}")
-        return value
-
-    def text(self, name: str) -> str:
-        """Return a string."""
-        return self._get(name, "")
-
-    def flag(self, name: str) -> bool:
-        """Return a boolean."""
-        return self._get(name, False)
-
-    def nested(self, name: str) -> JsonFields:
-        """Return an object."""
-        return JsonFields(self._file, self._get(name, {}))
-
-    def nested_list(self, name: str) -> list[JsonFields]:
-        """Return a list of objects."""
-        return [JsonFields(self._file, value) for value in self._get(name, [])]
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names that are there."""
-        return iter(self._values)
-
-    def has(self, name: str) -> bool:
-        """Return True if a field is there."""
-        return name in self._values
-
-    def texts(self, name: str) -> list[str]:
-        """Return a list of strings."""
-        values = self._get(name, [])
-        if not all(isinstance(value, str) for value in values):
-            raise self.damaged(f"field {name!r} must hold strings")
-        return [str(value) for value in values]
-
-    def integer(self, name: str, default: int = 0, *, least: int = 0) -> int:
-        """Return an integer in ``[least, 2^63)``."""
-        return self._to_integer(name, self._values.get(name, default), least)
-
-    def integers(self, name: str, *, least: int = 0) -> tuple[int, ...]:
-        """Return a list of integers in ``[least, 2^63)``."""
-        return tuple(self._to_integer(name, value, least) for value in self._get(name, []))
-
-    def _to_integer(self, name: str, value: object, least: int) -> int:
-        # 64-bit integers are text in the JSON form of Protocol Buffers.
-        if isinstance(value, str) and value.isascii() and value.removeprefix("-").isdigit():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
-            raise self.damaged(
-                f"field {name!r} must hold integers in [{least}, 2^63), got {value!r:.80}"
-            )
-        return value
-
-
-def read_json(file: AnyPath) -> object:
-    """Return the content of a JSON file.
-
-    FileNotFoundError if there is no such file; DataError if it is not valid JSON.
-    """
+@contextmanager
+def json_errors(file: AnyPath) -> Iterator[None]:
+    """Raise what is wrong with the content of a JSON file as a DataError of the file."""
     try:
-        content: object = json.loads(read_file(file))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not valid JSON: {error}", str(file)) from error
-    return content
+        yield
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(f"it is damaged: {error}", str(file)) from error
 
 
-_OLD_CONTENTS = {
-    "FeaturesDict": "featuresDict",
-    "Tensor": "tensor",
-    "Scalar": "tensor",
-    "ClassLabel": "classLabel",
-    "Image": "image",
-    "LabeledImage": "image",
-    "Video": "video",
-    "Audio": "audio",
-    "BBoxFeature": "boundingBox",
-    "Text": "text",
-    "Translation": "translation",
-    "TranslationVariableLanguages": "translation",
-    "Sequence": "sequence",
-    "Dataset": "sequence",
-}
+def read_json(file: AnyPath) -> Node:
+    """Return the object in a JSON file."""
+    content = read_file(file)
+    with json_errors(file):
+        found = json.loads(content)
+        if not isinstance(found, dict):
+            raise TypeError(f"expected a JSON object, got {found!r:.80}")
+        return found
 
 
-def modernize(node: Any) -> Any:
-    """Return a tree as it is written today."""
-    if not isinstance(node, dict) or not {"type", "content"} <= node.keys():
-        return node
-    kind = str(node["type"]).rpartition(".")[2]
-    key, content = _OLD_CONTENTS.get(kind, kind), node["content"]
-    if node.get("proto_cls"):  # it was half way
-        content = json.loads(content) if isinstance(content, str) else content
-    elif isinstance(content, dict):
-        if content.get("use_encoder") is True:
-            key = "encoded"  # texts that were stored as numbers of words: unknown today
-        content = _modernize_content(kind, content)
-    return {"pythonClassName": node["type"], key: content}
+def member(node: Node, name: str, kind: type[Value]) -> Value:
+    """Return a member of a JSON object; if it is absent, an empty one."""
+    value = node.get(name, kind())
+    if not isinstance(value, kind):
+        raise TypeError(f"{name!r} must be a {kind.__name__}, got {value!r:.80}")
+    return value
 
 
-def _modernize_content(kind: str, content: dict[str, Any]) -> dict[str, Any]:
-    if kind == "FeaturesDict":
-        return {"features": {name: modernize(one) for name, one in content.items()}}
-    modern = dict(content)
-    if "feature" in content:
-        modern["feature"] = modernize(content["feature"])
-    if "lazy_decode" in content:
-        modern["lazyDecode"] = content["lazy_decode"]
-    if kind == "TranslationVariableLanguages":
-        modern["variableLanguagesPerExample"] = True
-    if isinstance(content.get("shape"), list):
-        modern["shape"] = {"dimensions": [-1 if n is None else n for n in content["shape"]]}
-    return {name: one for name, one in modern.items() if one is not None}
+def objects(node: Node, name: str) -> list[Node]:
+    """Return a list of objects."""
+    found = member(node, name, list)
+    if not all(isinstance(one, dict) for one in found):
+        raise TypeError(f"{name!r} must hold objects")
+    return found
+
+
+def integers(node: Node, name: str, least: int = 0) -> tuple[int, ...]:
+    """Return a list of integers in ``[least, 2^63)``, which may be text as in protocol JSON."""
+    found = []
+    for value in member(node, name, list):
+        number = int(value) if isinstance(value, str) and value.isascii() else value
+        if type(number) is not int or not least <= number < 2**63:
+            raise ValueError(f"{name!r} must hold integers from {least}, got {value!r:.80}")
+        found.append(number)
+    return tuple(found)
 
 
 BYTES = np.dtype(object)
-
 _ENCODINGS = {"": None, "none": None, "bytes": "bytes", "zlib": "zlib"}
 
 
@@ -162,133 +78,98 @@ class Feature:
     shape: tuple[int, ...] = ()  # of one sample
     is_ragged: bool = False  # whether an example has any number of samples
     encoding: str | None = None  # how a whole tensor lies in one value of bytes
-    # the array of a decoded image or sound; unknown extents are -1
-    decoded: tuple[np.dtype[Any], tuple[int, ...]] | None = None
-    decoder: Callable[[bytes], NDArray[Any]] | None = None  # makes that array of the bytes
     refusal: str = ""  # why it cannot be read; empty if it can
-
-    @property
-    def is_packed(self) -> bool:
-        """True if one value of bytes holds the whole tensor."""
-        return self.encoding is not None or self.decoder is not None
-
-    @property
-    def decoded_bytes(self) -> int:
-        """Bytes of the array that a decoder makes; 0 without a decoder."""
-        return math.prod(self.shape) * self.dtype.itemsize if self.decoder else 0
 
     @property
     def stored(self) -> str:
         """Type of the stored values: "int64", "float32" or "bytes"."""
-        if self.dtype.hasobject or self.is_packed:
+        if self.dtype.hasobject or self.encoding is not None:
             return "bytes"
         return "float32" if self.dtype.kind == "f" else "int64"
 
 
-def read_features(file: AnyPath, content: object) -> dict[str, Feature]:
+def read_features(tree: Node) -> dict[str, Feature]:
     """Return the streams that a tree of features makes, by their names."""
-    try:
-        found = list(_walk(JsonFields(file, modernize(content)), "", []))
-    except json.JSONDecodeError as error:
-        raise DataError(f"not valid JSON in a feature: {error}", str(file)) from None
-    except RecursionError:
-        raise DataError("the tree of features is too deep", str(file)) from None
-    return {feature.name: feature for feature in found}
+    return {feature.name: feature for feature in _walk(tree, "", [])}
 
 
-def _walk(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+def _walk(node: Node, path: str, outer: list[int]) -> Iterator[Feature]:
     """Go down the tree; `outer` are the lengths of the sequences that a feature is in."""
     for content, visit in _CONTENTS.items():
-        if node.has(content):
-            yield from visit(node.nested(content), path, outer)
+        if content in node:
+            yield from visit(member(node, content, dict), path, outer)
             return
-    kind = node.text("pythonClassName")
+    kind = member(node, "pythonClassName", str)
     if not (path and kind):
-        raise node.damaged(f"{path!r} is no feature" if path else "there are no features")
+        raise ValueError(f"{path!r} is no feature" if path else "there are no features")
     yield _refuse(path, f"is a {kind}")
 
 
-def _features_dict(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    features = node.nested("features")
+def _features_dict(node: Node, path: str, outer: list[int]) -> Iterator[Feature]:
+    features = member(node, "features", dict)
     for name in features:
-        yield from _walk(features.nested(name), _join(path, name), outer)
+        yield from _walk(member(features, name, dict), _join(path, name), outer)
 
 
-def _sequence(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    yield from _walk(
-        node.nested("feature"), path, [*outer, node.integer("length", -1, least=-1)]
-    )
+def _sequence(node: Node, path: str, outer: list[int]) -> Iterator[Feature]:
+    (length,) = integers({"length": [node.get("length", -1)]}, "length", -1)
+    yield from _walk(member(node, "feature", dict), path, [*outer, length])
 
 
-def _translation(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    if node.flag("variableLanguagesPerExample"):
+def _translation(node: Node, path: str, outer: list[int]) -> Iterator[Feature]:
+    languages = member(node, "languages", list)
+    if member(node, "variableLanguagesPerExample", bool):
         languages, outer = ["language", "translation"], [*outer, -1]
-    else:
-        languages = node.texts("languages")
     for language in languages:
-        yield from _shaped(_join(path, language), BYTES, [], outer)
+        yield from _shaped(_join(path, f"{language}"), BYTES, [], outer)
 
 
 def _leaf(
-    dtype: DTypeLike, shape: Sequence[int], node: JsonFields, path: str, outer: list[int]
+    dtype: DTypeLike, shape: Sequence[int], node: Node, path: str, outer: list[int]
 ) -> Iterator[Feature]:
     yield from _shaped(path, np.dtype(dtype), shape, outer)
 
 
-def _file(dtype: str, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    """Yield a file in one value of bytes, and the array that it holds."""
-    declared = _dtype_of(node.text("dtype") or dtype)
-    shape = tuple(node.nested("shape").integers("dimensions", least=-1))
-    decoded = (declared, shape) if declared is not None and shape else None
-    for feature in _shaped(path, BYTES, [], outer):
-        yield replace(feature, decoded=decoded)
+def _tensor(node: Node, path: str, outer: list[int]) -> Iterator[Feature]:
+    shape = integers(member(node, "shape", dict), "dimensions", -1)
+    encoding = member(node, "encoding", str).lower()  # audio has it in capitals
+    name = member(node, "dtype", str)
+    dtype = _dtype_of(name)
+    is_optional = member(node, "optional", bool)
+    if not name:
+        raise ValueError(f"the feature {path!r} has no dtype")
+    if encoding not in _ENCODINGS or (is_optional and _ENCODINGS[encoding]):
+        yield _refuse(path, f"has the encoding {encoding!r}")
+    elif dtype is None:
+        yield _refuse(path, f"has the dtype {name!r}")
+    else:
+        for feature in _shaped(path, dtype, shape, outer, _ENCODINGS[encoding]):
+            yield replace(feature, is_ragged=True) if is_optional else feature
 
 
-def _video(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+def _audio(node: Node, path: str, outer: list[int]) -> Iterator[Feature]:
+    is_file = member(node, "lazyDecode", bool)
+    yield from (_file if is_file else _tensor)(node, path, outer)
+
+
+def _file(node: Node, path: str, outer: list[int]) -> Iterator[Feature]:
+    yield from _shaped(path, BYTES, [], outer)
+
+
+def _video(node: Node, path: str, outer: list[int]) -> Iterator[Feature]:
     yield from _shaped(path, BYTES, [], [*outer, -1])
 
 
-def _tensor(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    shape = list(node.nested("shape").integers("dimensions", least=-1))
-    encoding = node.text("encoding").lower()  # audio has it in capitals
-    dtype = _dtype_of(node.text("dtype"))
-    if encoding not in _ENCODINGS:
-        yield _refuse(path, f"has the encoding {encoding!r}")
-    elif not node.has("dtype"):
-        raise node.damaged(f"the feature {path!r} has no dtype")
-    elif dtype is None:
-        yield _refuse(path, f"has the dtype {node.text('dtype')!r}")
-    else:
-        yield from _shaped(path, dtype, shape, outer, _ENCODINGS[encoding])
-
-
-def _perhaps_tensor(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    for feature in _tensor(node, path, outer):
-        if node.flag("optional") and feature.encoding is not None:
-            yield _refuse(path, "is optional and encoded")
-        elif node.flag("optional"):
-            yield replace(feature, is_ragged=True)
-        else:
-            yield feature
-
-
-def _audio(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    if node.flag("lazyDecode"):
-        yield from _file("int64", node, path, outer)
-    else:
-        yield from _tensor(node, path, outer)
-
-
-_CONTENTS: dict[str, Callable[[JsonFields, str, list[int]], Iterator[Feature]]] = {
+_CONTENTS: dict[str, Callable[[Node, str, list[int]], Iterator[Feature]]] = {
     "featuresDict": _features_dict,
     "sequence": _sequence,
     "translation": _translation,
-    "text": partial(_leaf, object, ()),
-    "image": partial(_file, "uint8"),
+    "text": _file,
+    "image": _file,
     "video": _video,
     "classLabel": partial(_leaf, np.int64, ()),
     "boundingBox": partial(_leaf, np.float32, (4,)),
-    "tensor": _perhaps_tensor,
+    "tensor": _tensor,
     "audio": _audio,
 }
 

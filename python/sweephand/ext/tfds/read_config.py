@@ -3,35 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sweephand.ext.tfds.file_instructions import FileInstruction
+from sweephand.ext.tfds.builder_info import FileInstruction
 from sweephand.extend import check_int
 
 InterleaveSort = Callable[[list[FileInstruction]], Sequence[FileInstruction]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class InputContext:
-    """The share of a reader: every `num_input_pipelines`-th file.
-
-    Attributes
-    ----------
-    num_input_pipelines, input_pipeline_id : int
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> context = sh.tfds.InputContext(num_input_pipelines=2, input_pipeline_id=1)
-    >>> read_config = sh.tfds.ReadConfig(input_context=context)
-    >>> len(sh.tfds.load("mnist/3.0.1", "train", read_config=read_config))  # one of two files
-    5
-    """
-
-    num_input_pipelines: int = 1
-    input_pipeline_id: int = 0
-
-    def __post_init__(self) -> None:
-        check_int("num_input_pipelines", self.num_input_pipelines, 1, 2**31)
-        check_int("input_pipeline_id", self.input_pipeline_id, 0, self.num_input_pipelines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +25,8 @@ class ReadConfig:
     shuffle_reshuffle_each_iteration : bool
         Shuffle the files again in every pass.
     interleave_sort_fn, experimental_interleave_sort_fn : callable, optional
-        Takes the list of `FileInstruction`, returns those to read in the order to open them.
-    input_context : InputContext, optional
-        Reads a part of the files.
+        Takes the list of `FileInstruction`, returns those to read in the order to open them:
+        ``lambda rows: rows[1::4]`` is the second share of four, an ``input_context`` of TFDS.
     add_tfds_id : bool
         Add a stream ``tfds_id`` with the id of every example.
     enable_ordering_guard : bool
@@ -82,7 +56,6 @@ class ReadConfig:
     shuffle_reshuffle_each_iteration: bool = True
     interleave_sort_fn: InterleaveSort | None = None
     experimental_interleave_sort_fn: InterleaveSort | None = None
-    input_context: InputContext | None = None
     add_tfds_id: bool = False
     enable_ordering_guard: bool = True
     global_seed: int | None = None

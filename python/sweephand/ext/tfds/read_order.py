@@ -6,11 +6,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import heapreplace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.ext.tfds.file_instructions import FileInstruction, name_files
+from sweephand.ext.tfds.builder_info import FileInstruction
 from sweephand.ext.tfds.read_config import ReadConfig
 from sweephand.extend import SequenceIds, check_int, offsets_of
 
@@ -211,14 +212,6 @@ def _select(rows: Sequence[FileInstruction], config: ReadConfig) -> list[FileIns
         selected = list(config.sort(selected))
         if not all(isinstance(row, FileInstruction) for row in selected):
             raise TypeError("interleave_sort_fn must return FileInstruction objects")
-    context = config.input_context
-    if context is not None:
-        if context.num_input_pipelines > len(selected):
-            raise ValueError(
-                f"input_context shares {len(selected)} files among "
-                f"{context.num_input_pipelines} readers; some would get none"
-            )
-        selected = selected[context.input_pipeline_id :: context.num_input_pipelines]
     if not any(row.take for row in selected):
         raise ValueError("the split selects no examples")
     return selected
@@ -336,6 +329,22 @@ class ReadOrder:
         """Return the place of an example in a sweep."""
         row = int(np.searchsorted(self._starts, number, side="right")) - 1
         return self.find(row, number - int(self._starts[row]), number=sweep)
+
+
+def name_files(files: Sequence[str]) -> list[str]:
+    """Return short and distinct names of the files, for the ids of their examples.
+
+    The name is that of the file; of files in several folders it starts at the deepest part of
+    the path that differs between the folders.
+    """
+    paths = [Path(file) for file in files]
+    folders = {path.parent.parts[::-1] for path in paths}
+    depth = 0
+    if len(folders) > 1:
+        while len({parts[depth : depth + 1] for parts in folders}) == 1:
+            depth += 1
+        depth += 1
+    return ["/".join(path.parts[-1 - depth :]) for path in paths]
 
 
 class ExampleIds(SequenceIds):
