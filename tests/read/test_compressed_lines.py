@@ -102,7 +102,6 @@ def test_a_bomb_is_refused_and_takes_no_memory(
     path.write_bytes(pack(b'{"n": 1}' + b" " * (8 << 20) + b"\n"))
     with pytest.raises(sh.DataError, match="is this a zip bomb"):
         numbers(sh.JSONLDeserializer(path, ["n"]))
-    assert numbers(sh.JSONLDeserializer(path, ["n"], max_expansion=1 << 20)) == [1]
 
 
 def test_info_says_how_a_single_frame_is_cut(

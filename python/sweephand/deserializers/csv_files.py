@@ -21,7 +21,6 @@ from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.text_numbers import guess_dtype, read_numbers
 from sweephand.deserializers.units.unit_scan import Columns, SampleType, known_fields
 from sweephand.errors import DataError
-from sweephand.files.contents import MAX_EXPANSION
 from sweephand.files.index_places import Keep
 from sweephand.files.source_file import Files, SourceFile
 
@@ -56,9 +55,6 @@ class CSVDeserializer(LineUnits):
         The character around values; None: quotes are letters.
     columns : sequence of str, optional
         Names of the columns of files whose first row is data.
-    max_expansion : int
-        Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
-        first 64 MiB is refused.
     index, ids
         As in `ParquetDeserializer`; cells of ids are taken as they are written.
 
@@ -92,7 +88,6 @@ class CSVDeserializer(LineUnits):
         *,
         quoting: str | None = '"',
         columns: Sequence[str] | None = None,
-        max_expansion: int = MAX_EXPANSION,
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
@@ -104,7 +99,7 @@ class CSVDeserializer(LineUnits):
         self._given = _check_columns(columns)
         self.has_header = columns is None
         self._found: tuple[list[str], dict[str, str]] | None = None
-        super().__init__(files, streams, max_expansion=max_expansion, index=index, ids=ids)
+        super().__init__(files, streams, index=index, ids=ids)
         if self._separator == quoting:
             raise ValueError(f"delimiter and quoting must differ, both are {quoting!r}")
         names, types = self._columns()

@@ -29,7 +29,7 @@ from sweephand.deserializers.units.unit_scan import known_fields
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
 from sweephand.files.content_file import ContentFile
-from sweephand.files.contents import MAX_EXPANSION, PACKINGS, FileContents, head_of_content
+from sweephand.files.contents import PACKINGS, FileContents, head_of_content
 from sweephand.files.find import find_shards
 from sweephand.files.index_arrays import IndexArrays, PackedArray, packed_in, stored_in
 from sweephand.files.index_file import Advance, Index, Scan, load_index
@@ -69,9 +69,6 @@ class CTFDeserializer(SelfDescribed):
         As in `ParquetDeserializer`.
     allow_blank_lines, allow_nonfinite : bool
         Accept lines without a sample; accept ``inf`` and ``nan``.
-    max_expansion : int
-        Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
-        first 64 MiB is refused.
 
     Raises
     ------
@@ -126,10 +123,8 @@ class CTFDeserializer(SelfDescribed):
         *,
         allow_blank_lines: bool = False,
         allow_nonfinite: bool = False,
-        max_expansion: int = MAX_EXPANSION,
     ) -> None:
-        check_int("max_expansion", max_expansion, 1, 2**31)
-        self._contents = FileContents(max_expansion)
+        self._contents = FileContents()
         check_int("chunk_size_in_bytes", chunk_size_in_bytes, 1, 2**63)
         self._keep = check_keep(index)
         self._files = find_shards(filename, as_given=True).files

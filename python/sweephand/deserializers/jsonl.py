@@ -72,9 +72,6 @@ class JSONLDeserializer(LineUnits):
         By default all that the first lines hold. ``field`` is the key; ``a.b.c`` is the key c
         in the object b in the object a. Numbers are stored as int64, or as float64 if one of
         them has a fraction; with ``shape`` lists of numbers are samples of that shape.
-    max_expansion : int
-        Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
-        first 64 MiB is refused.
     index, ids
         As in `ParquetDeserializer`.
 

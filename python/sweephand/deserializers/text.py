@@ -17,7 +17,6 @@ from sweephand.deserializers.tokens import one_stream
 from sweephand.deserializers.units.line_units import LineConverter, LinePlace, LineUnits
 from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
-from sweephand.files.contents import MAX_EXPANSION
 from sweephand.files.find import find_files
 from sweephand.files.index_places import Keep
 from sweephand.files.source_file import Files, SourceFile
@@ -37,9 +36,6 @@ class TextDeserializer(LineUnits):
         One stream with the field "text"; by default it has that name too.
     sample_by : {"line", "document"}
         The unit of a sequence: a line, or a whole file.
-    max_expansion : int
-        Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
-        first 64 MiB is refused.
     index
         As in `ParquetDeserializer`.
     ids : sequence of str or int, optional
@@ -69,7 +65,6 @@ class TextDeserializer(LineUnits):
         streams: StreamsLike | None = None,
         sample_by: Literal["line", "document"] = "line",
         *,
-        max_expansion: int = MAX_EXPANSION,
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
@@ -80,7 +75,6 @@ class TextDeserializer(LineUnits):
         super().__init__(
             find_files(files) if self.are_whole else files,  # an empty document is one
             one_stream(streams, "text"),
-            max_expansion=max_expansion,
             index=index,
             ids=ids,
         )

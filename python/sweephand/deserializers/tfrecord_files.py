@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.checks import check_int
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.format import Look
@@ -69,9 +68,6 @@ class TFRecordDeserializer(IndexedDeserializer):
         found faster.
     verify_checksums : bool
         Compare the checksum of every record's data, for the index and later.
-    max_expansion : int
-        Largest expansion of a compressed file, by factor; a file that exceeds it beyond its
-        first 64 MiB is refused.
     index, ids
         As in `ParquetDeserializer`.
 
@@ -121,7 +117,6 @@ class TFRecordDeserializer(IndexedDeserializer):
         compression: Literal["auto", "gzip", "zlib"] | None = "auto",
         verify_checksums: bool = True,
         *,
-        max_expansion: int = 200,
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
@@ -129,15 +124,13 @@ class TFRecordDeserializer(IndexedDeserializer):
             raise ValueError(
                 f"compression must be 'auto', 'gzip', 'zlib' or None, got {compression!r}"
             )
-        check_int("max_expansion", max_expansion, 1, 2**31)
         self._compression = compression
         self._verify = verify_checksums
-        self._contents = FileContents(max_expansion)
+        self._contents = FileContents()
         super().__init__(files, streams, index=index, ids=ids)
         self.options = {
             "compression": compression,
             "verify_checksums": verify_checksums,
-            "max_expansion": max_expansion,
         }
 
     def has_rows(self, file: SourceFile) -> bool:

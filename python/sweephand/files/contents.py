@@ -25,8 +25,7 @@ from sweephand.files.source_file import FIRST_BYTES, SourceFile
 PACKINGS: tuple[Compression, ...] = ("gzip", "zstd")
 """The compressions of text."""
 
-MAX_EXPANSION = 200
-"""The times its size that a compressed file may unpack to, unless the user gives another."""
+_MAX_EXPANSION = 200  # the times its size that a compressed file may unpack to
 
 _BUFFER_BYTES = 1 << 20
 
@@ -34,13 +33,12 @@ _BUFFER_BYTES = 1 << 20
 class FileContents:
     """Reader of files by their unpacked content; indexes of compressed files are kept."""
 
-    def __init__(self, max_expansion: int = MAX_EXPANSION) -> None:
-        self._max_expansion = max_expansion
+    def __init__(self) -> None:
         self._inflated: dict[str, InflatedFile] = {}
 
-    def __reduce__(self) -> tuple[type[FileContents], tuple[int]]:
+    def __reduce__(self) -> tuple[type[FileContents], tuple[()]]:
         """Pickle without the unpacked state."""
-        return type(self), (self._max_expansion,)
+        return type(self), ()
 
     def inflated(
         self,
@@ -52,7 +50,7 @@ class FileContents:
         known = self._inflated.get(file.path)
         # Until the index is there members are not known.
         if known is None or known.file != file or (members and not known.knows_members):
-            known = InflatedFile(file, compression, self._max_expansion, members)
+            known = InflatedFile(file, compression, _MAX_EXPANSION, members)
             self._inflated[file.path] = known
         return known
 

@@ -141,7 +141,7 @@ class InflatedFile:
             raise self.fail(
                 packed,
                 f"unpacks to more than {self._most_bytes} bytes from the {self.file.size} of "
-                "the file; is this a zip bomb? max_expansion allows more",
+                "the file; is this a zip bomb? If it is none, unpack it first",
             )
 
     def remember(self, unpacked: int, packed: int, state: Any) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.checks import check_int
 from sweephand.corpus import chunks
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.units.indexed import IndexedDeserializer
@@ -19,7 +18,6 @@ from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
 from sweephand.files.contents import (
-    MAX_EXPANSION,
     PACKINGS,
     FileContents,
     compression_of,
@@ -253,12 +251,10 @@ class LineUnits(IndexedDeserializer):
         files: Files | FileList,
         streams: StreamsLike | None = None,
         *,
-        max_expansion: int = MAX_EXPANSION,
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
-        check_int("max_expansion", max_expansion, 1, 2**31)
-        self.contents = FileContents(max_expansion)
+        self.contents = FileContents()
         self._known: list[tuple[SourceFile, Mapping[str, Any]]] = []  # when it is opened
         super().__init__(files, streams, index=index, ids=ids)
 
