@@ -88,7 +88,7 @@ STORE = """
 import tempfile
 import threading
 import fsspec
-from sweephand.deserializers import tfrecord_files
+from sweephand.deserializers.units import line_units, tf_examples
 from sweephand.corpus import chunks
 
 class Slow(fsspec.AbstractFileSystem):  # one object of 500 records of 64 KiB
@@ -106,19 +106,19 @@ with tempfile.NamedTemporaryFile() as file:
     with open(file.name, "rb") as written:
         RECORDS = written.read()
 chunks.CHUNK_BYTES = 2 << 20  # 32 records
-tfrecord_files.UNIT_BYTES = len(RECORDS) // 500 * 32
+line_units.UNIT_BYTES = len(RECORDS) // 500 * 32
 corpus = sh.TFRecordDeserializer("slow://part", sh.StreamDefs(x=sh.StreamDef(shape=16384)))
 source = sh.MinibatchSource(corpus, randomization_window_in_chunks=16, num_lanes=16)
 assert len(source.chunk_sequences) == 16
 
-decode, all_at_once = tfrecord_files.decode_examples, threading.Barrier(16, timeout=60)
+decode, all_at_once = tf_examples.decode_examples, threading.Barrier(16, timeout=60)
 
 def decode_at_once(fields, records, **options):  # answers are held while all are decoded
     found = decode(fields, records, **options)
     all_at_once.wait()
     return found
 
-tfrecord_files.decode_examples = decode_at_once
+tf_examples.decode_examples = decode_at_once
 before = resident()
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # the peak begins again

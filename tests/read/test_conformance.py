@@ -12,7 +12,7 @@ from tests.read.format_corpora import EVERY_FORMAT, ONE_EACH, Make, arrays, corp
 
 import sweephand as sh
 from sweephand.corpus import chunks
-from sweephand.deserializers import tfrecord_files
+from sweephand.deserializers.units import line_units
 from sweephand.ext.formats import htk
 
 pytestmark = pytest.mark.parametrize("make", EVERY_FORMAT, ids=lambda make: make.__name__)
@@ -23,7 +23,7 @@ def small_chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     is_small = bool(request.param == "small chunks")
     if is_small:
         monkeypatch.setattr(chunks, "CHUNK_BYTES", 30)
-        monkeypatch.setattr(tfrecord_files, "UNIT_BYTES", 50)
+        monkeypatch.setattr(line_units, "UNIT_BYTES", 50)
         monkeypatch.setattr(htk, "_CHUNK_FRAMES", 8)
     return is_small
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from tests.extent import sample
 
 import sweephand as sh
+from sweephand import _core
 from sweephand.deserializers import csv_files
 from sweephand.deserializers.units import line_units
 
@@ -189,8 +190,8 @@ def rows_in_pieces(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(line_units, "UNIT_BYTES", unit)
         patch.setattr(csv_files, "_PIECE_BYTES", piece)
-        finder = corpus.row_finder()
-        for part, _ in line_units.pieces_of(source, corpus.first_file, 0, None, finder):
+        finder = _core.formats.RowFinder(corpus._form)
+        for part, _ in csv_files.rows_of(source, corpus.first_file, 0, finder):
             place = place._replace(end=place.end + len(part))
             columns, wrong = corpus.converter().convert(
                 np.frombuffer(part, np.uint8), corpus.first_file, place
@@ -199,7 +200,10 @@ def rows_in_pieces(
             rows = zip(*cells, strict=True)
             found += [None if n in wrong else row for n, row in enumerate(rows)]
             assert {one.sequence for one in wrong.values()} == {place.row + n for n in wrong}
-            place = place.after(part.count(b"\n"), columns[0].num_sequences)
+            lines, num_rows = part.count(b"\n"), columns[0].num_sequences
+            place = line_units.LinePlace(
+                place.end, place.end, place.line + lines, place.row + num_rows
+            )
     return found
 
 
@@ -282,7 +286,7 @@ def test_an_open_quote_ends_the_file_as_one_row_of_bounded_size(
 ) -> None:
     path = tmp_path / "a.csv"
     path.write_text('a,b\n1,2\n3,"x\n' + "4,5\n" * 30_000)
-    monkeypatch.setattr(line_units.read_rows, "__defaults__", (1000,))
+    monkeypatch.setattr(csv_files, "_MOST_ROW_BYTES", 1000)
     monkeypatch.setattr(line_units, "UNIT_BYTES", 64)
     with pytest.raises(sh.DataError, match=r"more than 1000 bytes; .* quoting=None") as caught:
         rows(sh.CSVDeserializer(path, index=None))

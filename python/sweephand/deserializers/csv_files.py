@@ -16,18 +16,29 @@ from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData, bytes_column, column_of_bytes, concat_columns
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.units.line_units import BOM, LineConverter, LinePlace, LineUnits
+from sweephand.deserializers.units import line_units
+from sweephand.deserializers.units.line_units import (
+    BOM,
+    LineConverter,
+    LinePlace,
+    LineScan,
+    LineUnits,
+    Pieces,
+    find_begin,
+)
 from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.text_numbers import guess_dtype, read_numbers
 from sweephand.deserializers.units.unit_scan import Columns, SampleType, known_fields
 from sweephand.errors import DataError
 from sweephand.files.index_places import Keep
+from sweephand.files.inflate import Compression
 from sweephand.files.source_file import Files, SourceFile
 
 _HEAD_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 19  # that are parsed at a time: cells take several times the text
 
 
+_MOST_ROW_BYTES = line_units.MOST_LINE_BYTES
 _SEVERAL = "there are several columns {!r}"
 
 
@@ -97,7 +108,6 @@ class CSVDeserializer(LineUnits):
         self._delimiter = delimiter
         self._quoting = quoting
         self._given = _check_columns(columns)
-        self.has_header = columns is None
         self._found: tuple[list[str], dict[str, str]] | None = None
         super().__init__(files, streams, index=index, ids=ids)
         if self._separator == quoting:
@@ -106,7 +116,7 @@ class CSVDeserializer(LineUnits):
         self.options = {
             "delimiter": self._separator,
             "quoting": quoting,
-            "columns": [names, types, self.has_header],
+            "columns": [names, types, self._given is None],
         }
         for name, field in self.fields.items():
             if field not in types:
@@ -124,9 +134,37 @@ class CSVDeserializer(LineUnits):
     def _form(self) -> _core.formats.TableForm:
         return _core.formats.TableForm(self._separator, self._quoting)
 
-    def row_finder(self) -> _core.formats.RowFinder:
-        """Return the finder of rows."""
+    def _finder(self) -> _core.formats.RowFinder:
         return _core.formats.RowFinder(self._form)
+
+    def has_rows(self, file: SourceFile) -> bool:
+        """Return False if a file has blank lines alone, after its header."""
+        head = self.head_of(file).removeprefix(BOM)
+        finder = self._finder()
+        begin = finder.pass_row(head) if self._given is None else 0
+        is_open = b"\n" in head[:begin] and not finder.is_between_rows  # in quotes
+        return bool(is_open or head[begin:].strip())
+
+    def pieces(
+        self,
+        source: io.BufferedReader,
+        file: SourceFile,
+        compression: Compression | None,
+        scan: LineScan,
+    ) -> Pieces:
+        """Yield whole rows, after the header, which is that of the first file."""
+        scan.begin_at(find_begin(source, file))
+        finder = self._finder()
+        if self._given is None:
+            header = _read_rows(source, file, scan.place.end, finder, 1, _HEAD_BYTES)
+            if header:
+                self._check_header(header, file)
+            scan.pass_over(header)
+        yield from rows_of(source, file, scan.place.end, finder)
+
+    def end_of_whole(self, text: bytes) -> int:
+        """Return how many bytes of a text that is cut somewhere are whole rows."""
+        return self._finder().pass_all(text)
 
     def guess_streams(self) -> StreamDefs:
         """Return the columns that have a name of their own."""
@@ -144,7 +182,7 @@ class CSVDeserializer(LineUnits):
             head = self.head(_HEAD_BYTES + 1)
             is_whole = len(head) <= _HEAD_BYTES
             rows = head.removeprefix(BOM)
-            finder = self.row_finder()
+            finder = self._finder()
             names = self._given
             if names is None:
                 end = finder.pass_row(rows)
@@ -174,7 +212,7 @@ class CSVDeserializer(LineUnits):
             name: guess_dtype(bytes_column(*own)) for name, own in zip(once, cells, strict=True)
         }
 
-    def check_header(self, line: bytes, file: SourceFile) -> None:
+    def _check_header(self, line: bytes, file: SourceFile) -> None:
         """Refuse a file whose columns are not those of the first."""
         names = self._names_in(line, file)
         known, _ = self._columns()
@@ -216,6 +254,40 @@ class CSVDeserializer(LineUnits):
             for name, field in self.fields.items()
         }
         return _Rows(names, self.fields, types, self._form)
+
+
+def rows_of(
+    source: io.BufferedReader, file: SourceFile, at: int, finder: _core.formats.RowFinder
+) -> Pieces:
+    """Yield whole rows, whose values may hold line ends."""
+    while text := _read_rows(source, file, at, finder, line_units.UNIT_BYTES, _MOST_ROW_BYTES):
+        yield text, True
+        at += len(text)
+
+
+def _read_rows(
+    source: io.BufferedReader,
+    file: SourceFile,
+    at: int,
+    finder: _core.formats.RowFinder,
+    size: int,
+    most: int,
+) -> bytes:
+    """Return the next rows of a table, at least `size` bytes if there are as many."""
+    parts = [source.read(size)]
+    begin = finder.pass_all(parts[0])  # of the row that goes on
+    num_bytes = len(parts[0]) - begin
+    while not finder.is_between_rows and (near := source.peek()):
+        parts.append(source.read(finder.pass_row(near)))
+        num_bytes += len(parts[-1])
+        if num_bytes > most:
+            raise DataError(
+                f"a row has more than {most} bytes; where quotes are letters, give "
+                "quoting=None",
+                file.path,
+                at + begin,
+            )
+    return b"".join(parts)
 
 
 @dataclass

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.checks import check_choice
 from sweephand.corpus.columns import bytes_column
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
@@ -36,18 +38,8 @@ class TextDeserializer(LineUnits):
         One stream with the field "text"; by default it has that name too.
     sample_by : {"line", "document"}
         The unit of a sequence: a line, or a whole file.
-    index
-        As in `ParquetDeserializer`.
-    ids : sequence of str or int, optional
-        Ids of the sequences, by which they are joined.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is absent.
-    DataError
-        When it is opened: if a file is in UTF-16; beyond ``max_errors`` if compressed bytes are
-        damaged or cut.
+    index, ids
+        As in `ParquetDeserializer`; no field has ids.
 
     Examples
     --------
@@ -59,6 +51,8 @@ class TextDeserializer(LineUnits):
     array([b'a cat', b'', b'a dog'], dtype=object)
     """
 
+    format = "text 1"
+
     def __init__(
         self,
         files: Files,
@@ -68,18 +62,11 @@ class TextDeserializer(LineUnits):
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
-        if sample_by not in ("line", "document"):
-            raise ValueError(f"sample_by must be 'line' or 'document', got {sample_by!r}")
+        check_choice("sample_by", sample_by, "line", "document")
         self.are_whole = sample_by == "document"
         self.options = {"sample_by": sample_by}
-        super().__init__(
-            find_files(files) if self.are_whole else files,  # an empty document is one
-            one_stream(streams, "text"),
-            index=index,
-            ids=ids,
-        )
-
-    format = "text 1"
+        wanted = find_files(files) if self.are_whole else files  # an empty document is one
+        super().__init__(wanted, one_stream(streams, "text"), index=index, ids=ids)
 
     def guess_streams(self) -> StreamDefs:
         """Return the one stream that there is."""
@@ -87,28 +74,26 @@ class TextDeserializer(LineUnits):
 
     def converter(self) -> LineConverter:
         """Return the finder of line ends."""
-        (name,) = self.definitions
-        return _TextLines(name, are_whole=self.are_whole)
+        return _TextLines(next(iter(self.definitions)), self.are_whole)
 
 
+@dataclass
 class _TextLines:
     """Makes a sample of every line, or a single sample of the whole text."""
 
-    padding = 0
-
-    def __init__(self, stream: str, *, are_whole: bool) -> None:
-        self._stream = stream
-        self._are_whole = are_whole
+    stream: str
+    are_whole: bool
+    padding: int = 0
 
     def kinds(self) -> dict[str, SampleType]:
         """Return the type of lines."""
-        return {self._stream: SampleType("bytes")}
+        return {self.stream: SampleType("bytes")}
 
     def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
         """Return the lines; there is nothing that may be wrong with them."""
-        if self._are_whole:
-            return [bytes_column(padded, np.array([0, len(padded)], np.int64))], {}
-        return [bytes_column(*_core.formats.split_lines(padded))], {}
+        whole = padded, np.array([0, len(padded)], np.int64)
+        found = whole if self.are_whole else _core.formats.split_lines(padded)
+        return [bytes_column(*found)], {}
 
 
 def is_text(look: Look) -> bool:

@@ -6,30 +6,27 @@ bytes of the data 8 | checksum of that 4 | data | its checksum 4
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.checks import check_choice
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.format import Look
-from sweephand.deserializers.units.indexed import IndexedDeserializer
+from sweephand.deserializers.units import line_units
+from sweephand.deserializers.units.line_units import LinePlace, LineScan, LineUnits, Pieces
 from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.tf_examples import (
-    PADDING,
+    ExampleConverter,
     decode_examples,
-    decode_file_examples,
-    example_fields,
-    find_kinds,
     keys_of_records,
 )
-from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
-from sweephand.errors import DataError, StaleError
-from sweephand.files.contents import FileContents, read_some, taken_from
-from sweephand.files.index_file import Advance
+from sweephand.deserializers.units.unit_scan import Columns, Facts
+from sweephand.errors import DataError
+from sweephand.files.contents import read_some
 from sweephand.files.index_places import Keep
 from sweephand.files.inflate import Compression, compression_by_head
 from sweephand.files.local import LocalFile
@@ -38,12 +35,11 @@ from sweephand.files.source_file import Files, SourceFile
 _PACKINGS: tuple[Compression, ...] = ("gzip", "zlib")
 
 
-UNIT_BYTES = 1 << 20
 HEAD, TAIL = 12, 4  # bytes before and after the data of a record
 MOST_RECORD_BYTES = 1 << 30  # a whole record is in memory at a time
 
 
-class TFRecordDeserializer(IndexedDeserializer):
+class TFRecordDeserializer(LineUnits):
     """Serve the records of TFRecord files, each a sequence.
 
     A feature of a ``tf.train.Example``, or of a SequenceExample's context, is a sequence of
@@ -70,15 +66,6 @@ class TFRecordDeserializer(IndexedDeserializer):
         Compare the checksum of every record's data, for the index and later.
     index, ids
         As in `ParquetDeserializer`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is absent.
-    DataError
-        When it is opened, beyond ``max_errors``: if a record is damaged, a file is cut, or a
-        feature has another type than in other records; with file, offset, stream and the
-        number of the record.
 
     Notes
     -----
@@ -109,6 +96,8 @@ class TFRecordDeserializer(IndexedDeserializer):
     """
 
     format = "tfrecord 1"
+    float_bytes = 0
+    is_text = False
 
     def __init__(
         self,
@@ -120,91 +109,94 @@ class TFRecordDeserializer(IndexedDeserializer):
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
-        if compression not in ("auto", "gzip", "zlib", None):
-            raise ValueError(
-                f"compression must be 'auto', 'gzip', 'zlib' or None, got {compression!r}"
-            )
+        check_choice("compression", compression, "auto", *_PACKINGS, None)
         self._compression = compression
         self._verify = verify_checksums
-        self._contents = FileContents()
         super().__init__(files, streams, index=index, ids=ids)
-        self.options = {
-            "compression": compression,
-            "verify_checksums": verify_checksums,
-        }
+        self.options = {"compression": compression, "verify_checksums": verify_checksums}
 
     def has_rows(self, file: SourceFile) -> bool:
         """Return False if there is no byte in a file, unpacked."""
-        return bool(self._contents.head(file, self._compression_of(file), 1))
+        return bool(self.head_of(file, 1))
+
+    def head_of(self, file: SourceFile, size: int) -> bytes:
+        """Return the first bytes of a file's content."""
+        return self.contents.head(file, self._compression_of(file), size)
 
     def guess_streams(self) -> StreamDefs:
         """Return the features of the first records."""
-        file = self.first_file
-        compression = self._compression_of(file)
-        head = self._contents.head(file, compression, HEAD)
-        _core.formats.FrameFinder(file.path).feed(0, np.frombuffer(head, np.uint8))
+        path = self.first_file.path
+        head = self.head(HEAD)
+        _core.formats.FrameFinder(path).feed(0, np.frombuffer(head, np.uint8))
         length = int.from_bytes(head[:8], "little")
-        if length > MOST_RECORD_BYTES:
-            raise DataError(
-                f"the record has {length} bytes; at most {MOST_RECORD_BYTES} are read",
-                file.path,
-                0,
-            )
-        size = max(UNIT_BYTES, HEAD + length + TAIL)
-        head = self._contents.head(file, compression, size)
+        _check_length(length, path, 0, 0)
+        head = self.head(max(line_units.UNIT_BYTES, HEAD + length + TAIL))
         keys = keys_of_records(messages_in(head))
         if not keys:
-            raise DataError(
-                "the first records are no tf.train.Example with features", file.path
-            )
+            raise DataError("the first records are no tf.train.Example with features", path)
         return StreamDefs({key: StreamDef() for key in keys})
 
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
-        """Decode every record once."""
-        scan = UnitScan()
+    def opened(self, file: SourceFile) -> tuple[io.BufferedReader, Compression | None]:
+        """Open the content of a file, and say how it is compressed."""
         compression = self._compression_of(file)
-        units: list[tuple[int, int, int]] = []  # begin, end, first record
-        scan.facts = {"compression": compression, "units": units}
-        try:
-            size = None if compression else file.size
-            with self._contents.open(file, compression) as content:
-                for run in find_runs(content, file, size, advance):
-                    scan.kinds = find_kinds(
-                        self.definitions,
-                        self.fields,
-                        run.records,
-                        scan.kinds,
-                        verify_checksums=self._verify,
-                    )
-                    columns, wrong = self._decode(file, scan.kinds, run)
-                    scan.add_faults(wrong, run.first)
-                    scan.add_unit(dict(zip(self.definitions, columns, strict=True)))
-                    units.append((run.begin, run.end, run.first))
-        except StaleError:
-            raise
-        except DataError as error:
-            scan.add_error(error)  # the rest cannot be found
-        return scan
+        return self.contents.open(file, compression), compression
+
+    def pieces(
+        self,
+        source: io.BufferedReader,
+        file: SourceFile,
+        compression: Compression | None,
+        scan: LineScan,
+    ) -> Pieces:
+        """Yield whole records, until something is wrong with a frame."""
+        finder = _core.formats.FrameFinder(file.path)
+        parts: list[bytes] = []  # from `begin` on
+        begin = num_records = at = 0
+        while part := read_some(source, line_units.UNIT_BYTES):
+            fault: DataError | None = None  # of a record's head, after whole records
+            try:
+                finder.feed(at, np.frombuffer(part, np.uint8))
+            except DataError as error:
+                fault = error
+            at += len(part)
+            parts.append(part)
+            num_whole = finder.num_whole(at)
+            if num_whole > num_records:
+                joined = b"".join(parts)
+                end = finder.offset_of(num_whole)
+                yield joined[: end - begin], True
+                parts, begin, num_records = [joined[end - begin :]], end, num_whole
+            if fault is not None:
+                raise fault
+            if number := finder.num_records:  # the last is refused before its bytes are read
+                last, stop = finder.offset_of(number - 1), finder.offset_of(number)
+                if compression is None and stop > file.size:
+                    finder.finish(file.size)  # raises
+                _check_length(stop - last - HEAD - TAIL, file.path, last, number - 1)
+        finder.finish(at)
+
+    def converter(self) -> ExampleConverter:
+        """Return the decoder of records, whose types are known when they are served."""
+        # A window of chunks is memory that is made anew: tokens of 8 bytes cost more to write
+        # and to read than to decode.
+        narrow = bool(self.kinds)
+        return ExampleConverter(self.definitions, self.fields, self.kinds, self._verify, narrow)
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Decode the records of units."""
-        offset, _, first = facts["units"][begin]
-        stop = facts["units"][end - 1][1]
-        packing = facts["compression"]
-        # A window of chunks is memory that is made anew: tokens of 8 bytes cost more to write
-        # and to read than to decode.
-        if packing is None and isinstance(file, LocalFile):
-            return decode_file_examples(
-                example_fields(self.definitions, self.fields, self.kinds),
-                file,
-                (offset, stop),
-                first=first,
-                verify_checksums=self._verify,
-                may_narrow=True,
-            )
-        records = self._contents.fetch(file, packing, (offset, stop), PADDING)
-        run = Run(records, offset, stop, first)
-        return self._decode(file, dict(self.kinds), run, may_narrow=True)
+        if facts.get("compression") or not isinstance(file, LocalFile):
+            return super().read_units(file, facts, begin, end)
+        place = LinePlace(*facts["units"][begin])
+        return decode_examples(
+            self.converter().fields,
+            file.opened(),
+            file=file.path,
+            offset=place.begin,
+            end=facts["units"][end - 1][1],
+            first=place.row,
+            verify_checksums=self._verify,
+            may_narrow=True,
+        )
 
     def _compression_of(self, file: SourceFile) -> Compression | None:
         if self._compression != "auto":
@@ -212,24 +204,6 @@ class TFRecordDeserializer(IndexedDeserializer):
         head = file.head(HEAD)
         found = None if is_record_head(head) else compression_by_head(head)
         return found if found in _PACKINGS else None
-
-    def _decode(
-        self,
-        file: SourceFile,
-        kinds: Mapping[str, SampleType],
-        run: Run,
-        *,
-        may_narrow: bool = False,
-    ) -> Columns:
-        return decode_examples(
-            example_fields(self.definitions, self.fields, kinds),
-            run.records,
-            file=file.path,
-            offset=run.begin,
-            first=run.first,
-            verify_checksums=self._verify,
-            may_narrow=may_narrow,
-        )
 
 
 def is_tfrecord(look: Look) -> bool:
@@ -240,46 +214,6 @@ def is_tfrecord(look: Look) -> bool:
         return is_record_head(look.content(HEAD, _PACKINGS))
     except DataError:
         return False
-
-
-class Run(NamedTuple):
-    """Whole records: their bytes and padding, their places, and the number of the first."""
-
-    records: NDArray[np.uint8]
-    begin: int
-    end: int
-    first: int
-
-
-def find_runs(
-    content: io.BufferedReader, file: SourceFile, size: int | None, advance: Advance
-) -> Iterator[Run]:
-    """Yield runs of whole records of a file, until something is wrong with a frame."""
-    finder = _core.formats.FrameFinder(file.path)
-    pieces: list[bytes] = []  # from `begin` on
-    begin = num_records = at = reported = 0
-    while piece := read_some(content, UNIT_BYTES):
-        fault: DataError | None = None  # of a record's head, after whole records
-        try:
-            finder.feed(at, np.frombuffer(piece, np.uint8))
-        except DataError as error:
-            fault = error
-        at += len(piece)
-        pieces.append(piece)
-        num_whole = finder.num_whole(at)
-        if num_whole > num_records:
-            joined = b"".join(pieces)
-            end = finder.offset_of(num_whole)
-            padded = np.frombuffer(joined[: end - begin] + bytes(PADDING), np.uint8)
-            yield Run(padded, begin, end, num_records)
-            pieces, begin, num_records = [joined[end - begin :]], end, num_whole
-        if fault is not None:
-            raise fault
-        if finder.num_records:
-            _check_length(finder, file, size)
-        advance(taken_from(content) - reported)
-        reported = taken_from(content)
-    finder.finish(at)
 
 
 def is_record_head(head: bytes) -> bool:
@@ -301,19 +235,11 @@ def messages_in(content: bytes) -> Iterator[bytes]:
         at = end + TAIL
 
 
-def _check_length(
-    finder: _core.formats.FrameFinder, file: SourceFile, size: int | None
-) -> None:
-    """Refuse a record that is too long before its bytes are read."""
-    number = finder.num_records - 1
-    begin, end = finder.offset_of(number), finder.offset_of(number + 1)
-    if size is not None and end > size:
-        finder.finish(size)  # raises
-    if end - begin > MOST_RECORD_BYTES:
+def _check_length(length: int, path: str, begin: int, number: int) -> None:
+    if length > MOST_RECORD_BYTES:
         raise DataError(
-            f"the record has {end - begin - HEAD - TAIL} bytes; at most {MOST_RECORD_BYTES} "
-            "are read at once",
-            file.path,
+            f"the record has {length} bytes; at most {MOST_RECORD_BYTES} are read at once",
+            path,
             begin,
             sequence=number,
         )

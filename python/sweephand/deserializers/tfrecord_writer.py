@@ -1,17 +1,17 @@
 """Examples encoded as messages of ``tf.train.Example``, and written to TFRecord files."""
 
-import gzip
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.checks import check_choice
 from sweephand.corpus.casts import as_array, cast
 from sweephand.files.source_file import spec_of
 from sweephand.run.writing import replaced_file
@@ -19,18 +19,10 @@ from sweephand.run.writing import replaced_file
 Feature = bool | int | float | bytes | str | Sequence[object] | NDArray[np.generic]
 """Value of a key of an example: numbers, bytes or text, one or a list of them."""
 
-
-def _varint(value: int) -> bytes:
-    """Return one length or tag."""
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+_WINDOW_BITS = {"gzip": 31, "zlib": 15}  # as zlib has them for the two
 
 
-def _varints(values: NDArray[np.int64]) -> bytes:
+def _varints(values: NDArray[np.integer]) -> bytes:
     """Return all values in order."""
     places = np.arange(10, dtype=np.uint64) * np.uint64(7)
     sevens = values.astype(np.uint64)[:, None] >> places  # (values, 10)
@@ -43,7 +35,9 @@ def _varints(values: NDArray[np.int64]) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
+    size = len(content)
+    head = bytes([number << 3 | 2, size]) if size < 0x80 else b""
+    return (head or bytes([number << 3 | 2]) + _varints(np.array([size]))) + content
 
 
 def _encode_feature(key: str, value: Feature) -> bytes:
@@ -59,23 +53,21 @@ def _encode_feature(key: str, value: Feature) -> bytes:
         return _field(1, b"".join(_field(1, text) for text in texts))
     try:
         array = as_array(f"feature {key!r}", values).reshape(-1)
-    except TypeError:
-        raise ValueError(f"feature {key!r} must hold integers, floats, bytes or text") from None
+        if array.dtype.kind == "f":
+            array = cast(array, np.dtype("<f4"))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"feature {key!r} holds no numbers, bytes or text: {error}") from None
     if array.size == 0:
         return b""
     if array.dtype.kind == "f":
-        try:
-            floats = cast(array, np.dtype(np.float32))
-        except ValueError as error:
-            raise ValueError(f"feature {key!r}: {error}") from None
-        return _field(2, _field(1, floats.astype("<f4").tobytes()))
+        return _field(2, _field(1, array.tobytes()))
     if array.dtype.kind not in "biu":
         raise ValueError(f"feature {key!r} must hold integers, floats, bytes or text")
     return _field(3, _field(1, _varints(array.astype(np.int64))))
 
 
 def encode_example(features: Mapping[str, Feature]) -> bytes:
-    """Return the bytes of a ``tf.train.Example``.
+    """Return the bytes of a ``tf.train.Example``, its features in the order of the mapping.
 
     Parameters
     ----------
@@ -83,11 +75,6 @@ def encode_example(features: Mapping[str, Feature]) -> bytes:
         Integers and booleans are stored as int64, unsigned ones above 2^63 - 1 with the same
         bits; floating-point numbers as float32; text in UTF-8. An array of any shape is stored
         flat, in C order. An empty list is stored without a kind, which is read as one of any.
-
-    Returns
-    -------
-    bytes
-        The message, its features in the order of the mapping.
 
     Raises
     ------
@@ -111,23 +98,8 @@ def encode_sequence_example(
 ) -> bytes:
     """Return the bytes of a ``tf.train.SequenceExample``.
 
-    Parameters
-    ----------
-    context : mapping of str to numbers, bytes or text, or arrays or lists of them
-        What belongs to the whole; see `encode_example`.
-    feature_lists : mapping of str to sequences of those
-        Of each the steps: ``[5, 6]`` are two of one value, an array of shape ``(steps, d)`` is
-        as many of d values.
-
-    Returns
-    -------
-    bytes
-        The message, its features in the order of the mappings.
-
-    Raises
-    ------
-    ValueError
-        If a feature holds anything else, or several kinds.
+    The context belongs to the whole, as in `encode_example`; of each feature list the steps are
+    given: ``[5, 6]`` are two of one value, an array of shape ``(steps, d)`` as many of d.
 
     Examples
     --------
@@ -150,22 +122,8 @@ def encode_record(data: bytes) -> bytes:
     '03 00 00 00 00 00 00 00 b0 99 49 0e 61 62 63 6e 57 f1 21'
     """
     length = struct.pack("<Q", len(data))
-    checksums = [_core.formats.mask_crc(_core.formats.crc32c(part)) for part in (length, data)]
-    return length + struct.pack("<I", checksums[0]) + data + struct.pack("<I", checksums[1])
-
-
-class _ZlibWriter:
-    """A file whose content is one zlib stream."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._compressor = zlib.compressobj()
-
-    def write(self, data: bytes) -> None:
-        self._file.write(self._compressor.compress(data))
-
-    def close(self) -> None:
-        self._file.write(self._compressor.flush())
+    sums = [_core.formats.mask_crc(_core.formats.crc32c(part)) for part in (length, data)]
+    return length + struct.pack("<I", sums[0]) + data + struct.pack("<I", sums[1])
 
 
 def write(
@@ -174,7 +132,7 @@ def write(
     *,
     compression: Literal["gzip", "zlib"] | None = None,
 ) -> int:
-    """Write a TFRecord file.
+    """Write a TFRecord file, and return the number of its records.
 
     Parameters
     ----------
@@ -186,22 +144,6 @@ def write(
     compression : {None, "gzip", "zlib"}
         How the whole file is compressed. Compressed files have no random access.
 
-    Returns
-    -------
-    int
-        The number of records.
-
-    Raises
-    ------
-    ValueError
-        If an example cannot be encoded, or the compression is another one.
-    OSError
-        If the file cannot be written.
-
-    References
-    ----------
-    https://www.tensorflow.org/tutorials/load_data/tfrecord
-
     Examples
     --------
     >>> import sweephand as sh
@@ -211,20 +153,15 @@ def write(
     >>> source.next_minibatch(2)["label"].values.ravel()
     array([7, 8])
     """
-    if compression not in (None, "gzip", "zlib"):
-        raise ValueError(f"compression must be None, 'gzip' or 'zlib', got {compression!r}")
+    check_choice("compression", compression, None, *_WINDOW_BITS)
+    packer = zlib.compressobj(wbits=_WINDOW_BITS[compression]) if compression else None
     count = 0
     with replaced_file(Path(spec_of(path))) as file:
-        # No name and time in the file: equal records give equal bytes.
-        writer: BinaryIO | gzip.GzipFile | _ZlibWriter = file
-        if compression == "gzip":
-            writer = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
-        elif compression == "zlib":
-            writer = _ZlibWriter(file)
         for example in examples:
             data = example if isinstance(example, bytes) else encode_example(example)
-            writer.write(encode_record(data))
+            record = encode_record(data)
+            file.write(packer.compress(record) if packer else record)
             count += 1
-        if writer is not file:
-            writer.close()
+        if packer:
+            file.write(packer.flush())
     return count

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,7 @@ from sweephand.deserializers.jsonl import JsonLines, guess_fields
 from sweephand.deserializers.units.line_units import LinePlace
 from sweephand.deserializers.units.tf_examples import (
     PADDING,
-    decode_examples,
-    example_fields,
-    find_kinds,
+    ExampleConverter,
     keys_of_records,
 )
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
@@ -28,15 +26,8 @@ from sweephand.files.source_file import SourceFile
 RECORD = "record"
 """The stream of a record that is served as its bytes."""
 
-
-class Payload(Protocol):
-    """Makes columns of records, and learns their types from one to the next."""
-
-    def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
-        """Return the streams of records, numbered from `first`."""
-
-    def kinds(self) -> dict[str, SampleType]:
-        """Return the types of the streams that are known."""
+Payload = Callable[[Sequence[bytes], SourceFile, int], Columns]
+"""Makes the streams of records of a file, of which the first has a number."""
 
 
 def guess_payload(records: Sequence[bytes]) -> str:
@@ -72,103 +63,61 @@ def make_payload(
 ) -> Payload:
     """Return the converter of records; `kinds` are the known types of streams."""
     if payload == "example":
-        return ExamplePayload(definitions, fields, kinds)
+        return partial(_of_examples, ExampleConverter(definitions, fields, kinds))
     if payload == "json":
-        return JsonPayload(definitions, fields, kinds)
-    return BytesPayload(definitions)
-
-
-@dataclass
-class ExamplePayload:
-    """Messages of ``tf.train.Example`` or ``SequenceExample``."""
-
-    definitions: StreamDefs
-    fields: Mapping[str, str]
-    known: Mapping[str, SampleType]
-
-    def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
-        """Return the streams of records."""
-        offsets = offsets_of([len(one) for one in records])
-        content = np.frombuffer(b"".join(records) + bytes(PADDING), np.uint8)
-        self.known = find_kinds(
-            self.definitions, self.fields, content, self.known, offsets=offsets
+        return partial(_of_json, JsonLines(definitions, fields, kinds))
+    if len(definitions) > 1:
+        raise ValueError(
+            f"records of bytes are one stream, not {len(definitions)}: "
+            f"{', '.join(definitions)}; payload= says what else they hold"
         )
-        fields = example_fields(self.definitions, self.fields, self.known)
-        return decode_examples(fields, content, file=file.path, first=first, offsets=offsets)
-
-    def kinds(self) -> dict[str, SampleType]:
-        """Return the types of the streams that have had values."""
-        return dict(self.known)
+    return partial(_of_bytes, *definitions.items())
 
 
-class JsonPayload:
-    """Texts of JSON, each an object; see `JSONLDeserializer`."""
-
-    def __init__(
-        self,
-        definitions: StreamDefs,
-        fields: Mapping[str, str],
-        kinds: Mapping[str, SampleType],
-    ) -> None:
-        self._lines = JsonLines(definitions, fields, kinds)
-
-    def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
-        """Return the streams of records."""
-        text = _as_lines(records)
-        padded = np.frombuffer(text + bytes(self._lines.padding), np.uint8)
-        columns, wrong = self._lines.convert(padded, file, LinePlace(0, len(text), 0, first))
-        # Offsets and lines are those of the text that was made here.
-        return columns, {
-            row: DataError(error.reason, file.path, stream=error.stream, sequence=first + row)
-            for row, error in wrong.items()
-        }
-
-    def kinds(self) -> dict[str, SampleType]:
-        """Return the types of the streams that have had values."""
-        return self._lines.kinds()
+def _of_examples(
+    converter: ExampleConverter, records: Sequence[bytes], file: SourceFile, first: int
+) -> Columns:
+    """Return the streams of messages of ``tf.train.Example`` or ``SequenceExample``."""
+    offsets = offsets_of([len(one) for one in records])
+    content = np.frombuffer(b"".join(records) + bytes(PADDING), np.uint8)
+    return converter.convert(content, file, LinePlace(0, 0, 0, first), offsets)
 
 
-class BytesPayload:
-    """Bytes as they are: one sample, or with a dtype a sequence of the numbers they are."""
+def _of_json(
+    lines: JsonLines, records: Sequence[bytes], file: SourceFile, first: int
+) -> Columns:
+    """Return the streams of texts of JSON, each an object; see `JSONLDeserializer`."""
+    text = _as_lines(records)
+    padded = np.frombuffer(text + bytes(lines.padding), np.uint8)
+    columns, wrong = lines.convert(padded, file, LinePlace(0, len(text), 0, first))
+    # Offsets and lines are those of the text that was made here.
+    return columns, {
+        row: DataError(error.reason, file.path, stream=error.stream, sequence=first + row)
+        for row, error in wrong.items()
+    }
 
-    def __init__(self, definitions: StreamDefs) -> None:
-        if len(definitions) > 1:
-            raise ValueError(
-                f"records of bytes are one stream, not {len(definitions)}: "
-                f"{', '.join(definitions)}; payload= says what else they hold"
-            )
-        ((self._name, definition),) = definitions.items()
-        self._shape = definition.sample_shape or ()
-        self._dtype: np.dtype[Any] | None = None
-        if definition.dtype is not None and np.dtype(definition.dtype).kind in "biuf":
-            self._dtype = np.dtype(definition.dtype).newbyteorder("<")
 
-    def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
-        """Return the stream of records."""
-        if self._dtype is None:
-            return [column_of_bytes(records)], {}
-        wrong = {}
-        blank: NDArray[Any] = np.empty((0, *self._shape), self._dtype)
-        rows = [blank]
-        sample = int(np.prod(self._shape, dtype=np.int64)) * self._dtype.itemsize
-        for row, record in enumerate(records):
-            if len(record) % sample:
-                reason = f"its {len(record)} bytes are no whole number of {sample}"
-                wrong[row] = DataError(
-                    reason, file.path, stream=self._name, sequence=first + row
-                )
-                record = b""
-            rows.append(np.frombuffer(record, self._dtype).reshape(-1, *self._shape))
-        values = np.concatenate(rows).astype(self._dtype.newbyteorder("="), copy=False)
-        offsets = offsets_of([len(one) for one in rows[1:]])
-        column = ColumnData(values, values.dtype, self._shape, len(values), offsets)
-        return [column], wrong
-
-    def kinds(self) -> dict[str, SampleType]:
-        """Return the type of the stream, by its definition."""
-        if self._dtype is None:
-            return {self._name: SampleType("bytes")}
-        return {self._name: SampleType(self._dtype.name, self._shape, is_ragged=True)}
+def _of_bytes(
+    stream: tuple[str, StreamDef], records: Sequence[bytes], file: SourceFile, first: int
+) -> Columns:
+    """Return bytes: one sample, or with a dtype a sequence of the numbers they are."""
+    name, definition = stream
+    if definition.dtype is None or np.dtype(definition.dtype).kind not in "biuf":
+        return [column_of_bytes(records)], {}
+    shape = definition.sample_shape or ()
+    dtype = np.dtype(definition.dtype).newbyteorder("<")
+    sample = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    wrong = {}
+    rows: list[NDArray[Any]] = [np.empty((0, *shape), dtype)]
+    for row, record in enumerate(records):
+        if len(record) % sample:
+            reason = f"its {len(record)} bytes are no whole number of {sample}"
+            wrong[row] = DataError(reason, file.path, stream=name, sequence=first + row)
+            record = b""
+        rows.append(np.frombuffer(record, dtype).reshape(-1, *shape))
+    values = np.concatenate(rows).astype(dtype.newbyteorder("="), copy=False)
+    offsets = offsets_of([len(one) for one in rows[1:]])
+    return [ColumnData(values, values.dtype, shape, len(values), offsets)], wrong
 
 
 def _as_lines(records: Sequence[bytes]) -> bytes:

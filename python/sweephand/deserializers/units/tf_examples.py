@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData, spread
 from sweephand.corpus.stream_defs import StreamDef
+from sweephand.deserializers.units.line_units import LinePlace
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.errors import DataError
-from sweephand.files.local import LocalFile
+from sweephand.files.source_file import SourceFile
 
 PADDING = _core.formats.EXAMPLE_PADDING
 """Bytes after records that the decoder may read."""
@@ -33,29 +34,15 @@ _MOST_LOOKED_AT = 1000  # records, to know their features
 
 @dataclass(frozen=True)
 class ExampleField:
-    """One feature, or feature list, of every example as a stream.
-
-    Attributes
-    ----------
-    name : str
-        The stream.
-    key : str
-        The feature; ``context/KEY`` or ``feature_lists/KEY`` where both have the key.
-    dtype : {"int64", "float32", "bytes"}
-        What the feature holds.
-    shape : tuple of int
-        Of one sample; ``()`` for bytes.
-    is_ragged : bool
-        True if an example has any number of samples, none if it lacks the feature; or one.
-    """
+    """One feature, or feature list, of every example as a stream."""
 
     name: str
-    key: str
-    dtype: str
-    shape: tuple[int, ...] = ()
-    is_ragged: bool = True
+    key: str  # ``context/KEY`` or ``feature_lists/KEY`` where both have the key
+    dtype: str  # "int64", "float32" or "bytes"
+    shape: tuple[int, ...] = ()  # of one sample
+    is_ragged: bool = True  # any number of samples, none without the feature; or one
 
-    def to_core(self, *, may_narrow: bool) -> _core.formats.ExampleStream:
+    def to_core(self, may_narrow: bool) -> _core.formats.ExampleStream:
         """Return the columns that the core decodes."""
         return _core.formats.ExampleStream(
             key=self.key,
@@ -69,10 +56,11 @@ class ExampleField:
 
 def decode_examples(
     fields: Sequence[ExampleField],
-    records: NDArray[np.uint8],
+    records: NDArray[np.uint8] | _core.read.File,
     *,
     file: str,
     offset: int = 0,
+    end: int = 0,
     first: int = 0,
     verify_checksums: bool = True,
     may_narrow: bool = False,
@@ -80,72 +68,21 @@ def decode_examples(
 ) -> Columns:
     """Decode consecutive records.
 
-    Parameters
-    ----------
-    records : ndarray of uint8
-        Whole records, and `PADDING` more bytes of any value.
-    file, offset, first
-        Their file, the byte where they begin in it, and the number of the first record.
-    may_narrow : bool
-        Integers may come in the narrowest type that holds them all; `ColumnData.dtype` is int64
-        nevertheless.
-    offsets : ndarray of int64, shape (records + 1,), optional
-        Where each begins, and the end, of bare records; by default they lie in frames.
-
-    Raises
-    ------
-    DataError
-        If the frame of a record is damaged.
+    `records` are whole, with `PADDING` more bytes of any value, or a file that is read block by
+    block from `offset` to `end`; `first` is the number of the first. Bare records, without
+    frames, begin at `offsets`. Integers that may be narrow come in the narrowest type that
+    holds all of them; the dtype of the column is int64 nevertheless. A damaged frame is raised.
     """
     ledger = _core.formats.Ledger(_MOST_ITEMS)
-    found = _core.formats.decode_records(
-        [field.to_core(may_narrow=may_narrow) for field in fields],
-        records,
-        file,
-        offset,
-        first,
-        verify_checksums,
-        ledger,
-        offsets,
-    )
-    return _to_columns(fields, found, ledger, file, first)
-
-
-def decode_file_examples(
-    fields: Sequence[ExampleField],
-    file: LocalFile,
-    place: tuple[int, int],
-    *,
-    first: int,
-    verify_checksums: bool,
-    may_narrow: bool,
-) -> Columns:
-    """Decode the records in a range of a file, which is read block by block.
-
-    See `decode_examples`.
-    """
-    begin, end = place
-    ledger = _core.formats.Ledger(_MOST_ITEMS)
-    found = _core.formats.decode_file_records(
-        [field.to_core(may_narrow=may_narrow) for field in fields],
-        file.opened(),
-        begin,
-        end - begin,
-        first,
-        verify_checksums,
-        ledger,
-    )
-    return _to_columns(fields, found, ledger, file.path, first)
-
-
-def _to_columns(
-    fields: Sequence[ExampleField],
-    found: Sequence[_Arrays],
-    ledger: _core.formats.Ledger,
-    file: str,
-    first: int,
-) -> Columns:
-    """Return decoded columns, and the items of the ledger by their records."""
+    streams = [field.to_core(may_narrow) for field in fields]
+    if isinstance(records, _core.read.File):
+        found = _core.formats.decode_file_records(
+            streams, records, offset, end - offset, first, verify_checksums, ledger
+        )
+    else:
+        found = _core.formats.decode_records(
+            streams, records, file, offset, first, verify_checksums, ledger, offsets
+        )
     names = {field.key: field.name for field in fields}
     wrong = {}
     for item in ledger.items:
@@ -184,45 +121,61 @@ def _to_column(
     return spread(column, good, num_records)
 
 
-def find_kinds(
-    streams: Mapping[str, StreamDef],
-    fields: Mapping[str, str],
-    records: NDArray[np.uint8],
-    known: Mapping[str, SampleType],
-    *,
-    verify_checksums: bool = True,
-    offsets: NDArray[np.int64] | None = None,
-) -> dict[str, SampleType]:
-    """Return the types of streams by the first records that have values of them.
+@dataclass
+class ExampleConverter:
+    """Makes columns of records of a file, and learns their types from one to the next."""
 
-    `fields` has the key of each, and `known` the types that earlier records gave; for the
-    others see `decode_examples`.
-    """
-    lacking = [name for name in streams if name not in known]
-    if not lacking:
-        return dict(known)
-    found = _core.formats.find_kinds(
-        [fields[name] for name in lacking], records, verify_checksums, offsets
-    )
-    return {
-        **known,
-        **{
-            name: _sample_type(streams[name], KINDS[one.kind], one.step_values)
-            for name, one in zip(lacking, found, strict=True)
-            if one.kind in KINDS
-        },
-    }
+    definitions: Mapping[str, StreamDef]
+    keys: Mapping[str, str]  # of the streams
+    known: Mapping[str, SampleType]
+    verify_checksums: bool = True
+    may_narrow: bool = False
+    padding: int = PADDING
 
+    def kinds(self) -> dict[str, SampleType]:
+        """Return the types of the streams that have had values."""
+        return dict(self.known)
 
-def example_fields(
-    streams: Mapping[str, StreamDef], fields: Mapping[str, str], kinds: Mapping[str, SampleType]
-) -> list[ExampleField]:
-    """Return the columns of streams; those without any value are of integers."""
-    found = []
-    for name, one in streams.items():
-        kind = kinds.get(name) or _sample_type(one, "int64")
-        found.append(ExampleField(name, fields[name], kind.dtype, kind.shape))
-    return found
+    @property
+    def fields(self) -> list[ExampleField]:
+        """The columns of streams; those without any value are of integers."""
+        return [
+            ExampleField(name, self.keys[name], kind.dtype, kind.shape)
+            for name, one in self.definitions.items()
+            for kind in [self.known.get(name) or _sample_type(one, "int64")]
+        ]
+
+    def convert(
+        self,
+        records: NDArray[np.uint8],
+        file: SourceFile,
+        place: LinePlace,
+        offsets: NDArray[np.int64] | None = None,
+    ) -> Columns:
+        """Return the streams of records; see `decode_examples`."""
+        is_known = self.known.keys() >= self.definitions.keys()
+        if not is_known:
+            lacking = [name for name in self.definitions if name not in self.known]
+            keys = [self.keys[name] for name in lacking]
+            found = _core.formats.find_kinds(keys, records, self.verify_checksums, offsets)
+            self.known = {
+                **self.known,
+                **{
+                    name: _sample_type(self.definitions[name], KINDS[one.kind], one.step_values)
+                    for name, one in zip(lacking, found, strict=True)
+                    if one.kind in KINDS
+                },
+            }
+        return decode_examples(
+            self.fields,
+            records,
+            file=file.path,
+            offset=place.begin,
+            first=place.row,
+            verify_checksums=self.verify_checksums,
+            may_narrow=self.may_narrow,
+            offsets=offsets,
+        )
 
 
 def _sample_type(stream: StreamDef, dtype: str, step_values: int = 0) -> SampleType:

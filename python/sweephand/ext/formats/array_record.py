@@ -142,7 +142,7 @@ class ArrayRecordDeserializer(RunDeserializer):
             where = f"records {run.begin} to {run.end - 1}: " if len(run) > 1 else ""
             reason = where + error.reason
             raise DataError(reason, run.file.path, sequence=run.begin) from error
-        return payload.convert(records, run.file, run.begin)
+        return payload(records, run.file, run.begin)
 
     def _first_records(self, count: int) -> list[bytes]:
         """Return the first records, without the damaged unless all are damaged."""
