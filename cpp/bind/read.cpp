@@ -169,15 +169,6 @@ void bind_extents(py::module_& room) {
              return ListedFile{.path = path.string(), .tag = tag};
            }),
            "path"_a, "tag"_a);
-  room.def(
-      "read_each",
-      [](const std::vector<ListedFile>& files, const Array<std::uint64_t>& offsets,
-         const Array<std::uint64_t>& sizes, std::uint8_t behind, Array<std::uint8_t> out) {
-        const std::span bytes = writable_bytes(out);
-        without_gil(
-            [&] { read_each(files, view(offsets), view(sizes), std::byte{behind}, bytes); });
-      },
-      "files"_a, "offsets"_a, "sizes"_a, "behind"_a, "out"_a.noconvert());
   py::class_<Extents, std::shared_ptr<Extents>>(room, "Extents")
       .def(py::init<std::vector<ListedFile>, std::span<const std::uint64_t>,
                     std::span<const std::uint64_t>, std::span<const std::uint64_t>>(),

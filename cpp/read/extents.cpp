@@ -208,20 +208,6 @@ std::shared_ptr<const File> FilePool::open_anew(std::uint64_t number) {
   return opened;
 }
 
-void read_each(std::span<const ListedFile> files, std::span<const std::uint64_t> offsets,
-               std::span<const std::uint64_t> sizes, std::byte behind,
-               std::span<std::byte> out) {
-  if (offsets.size() != files.size() || sizes.size() != files.size())
-    throw std::out_of_range("a piece is a file, an offset and a size");
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (sizes[i] >= out.size()) throw std::out_of_range("the pieces need more room");
-    File(files[i].path, files[i].tag).read(offsets[i], out.first(sizes[i]));
-    out[sizes[i]] = behind;
-    out = out.subspan(sizes[i] + 1);
-  }
-  if (!out.empty()) throw std::out_of_range("the pieces need less room");
-}
-
 Extents::Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> numbers,
                  std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> bytes)
     : numbers_(numbers.begin(), numbers.end()),

@@ -88,13 +88,6 @@ struct ListedFile {
   FileTag tag;  // as it was when it was listed
 };
 
-// Fills `out` with one piece of each file, `sizes[i]` bytes from `offsets[i]` on, and `behind`
-// after each. Throws std::out_of_range when `out` has another size, StaleError when a file has
-// changed since it was listed.
-void read_each(std::span<const ListedFile> files, std::span<const std::uint64_t> offsets,
-               std::span<const std::uint64_t> sizes, std::byte behind,
-               std::span<std::byte> out);
-
 // Opens files on demand. Those that the system maps stay open, or a part of them if there are
 // too many. Thread-safe.
 class FilePool {

@@ -6,7 +6,7 @@ import os
 import sweephand._core.base
 import sweephand._core.index
 import typing
-__all__: list[str] = ['ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'Chunk', 'Column', 'Deserializer', 'ExtentChunks', 'Extents', 'FetchingDeserializer', 'File', 'FileTag', 'FrameDeserializer', 'ListedFile', 'MappedOffsets', 'MappedSizes', 'ResidentDeserializer', 'SampleColumns', 'empty_bytes', 'look_at_all', 'map_segment', 'pack', 'packed_bytes', 'physical_memory', 'read_each', 'unpack']
+__all__: list[str] = ['ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'Chunk', 'Column', 'Deserializer', 'ExtentChunks', 'Extents', 'FetchingDeserializer', 'File', 'FileTag', 'FrameDeserializer', 'ListedFile', 'MappedOffsets', 'MappedSizes', 'ResidentDeserializer', 'SampleColumns', 'empty_bytes', 'look_at_all', 'map_segment', 'pack', 'packed_bytes', 'physical_memory', 'unpack']
 class FileTag:
     def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, mtime_ns: typing.SupportsInt | typing.SupportsIndex, inode: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -110,8 +110,6 @@ def pack(chunk: Chunk, out: numpy.typing.NDArray[numpy.uint8]) -> None:
 def packed_bytes(chunk: Chunk) -> int:
     ...
 def physical_memory() -> int:
-    ...
-def read_each(files: collections.abc.Sequence[ListedFile], offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], behind: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.uint8]) -> None:
     ...
 def unpack(packed: numpy.typing.NDArray[numpy.uint8], owner: typing.Any) -> Chunk:
     ...

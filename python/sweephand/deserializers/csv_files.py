@@ -90,6 +90,7 @@ class CSVDeserializer(LineUnits):
     """
 
     format = "csv 3"
+    id_dtype = object  # as they are written
 
     def __init__(
         self,
@@ -250,7 +251,7 @@ class CSVDeserializer(LineUnits):
         """Return the parser of rows."""
         names, guessed = self._columns()
         types = {
-            name: None if self.are_ids else _type_of(guessed[field], self.definitions[name])
+            name: _type_of(guessed[field], self.definitions[name])
             for name, field in self.fields.items()
         }
         return _Rows(names, self.fields, types, self._form)

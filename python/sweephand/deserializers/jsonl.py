@@ -31,12 +31,10 @@ from sweephand.corpus.objects import (
 )
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.format import Look
-from sweephand.deserializers.units.indexed import Piece
 from sweephand.deserializers.units.line_units import BOM, LineConverter, LinePlace, LineUnits
 from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.errors import DataError
-from sweephand.files.access import access_to
 from sweephand.files.contents import PACKINGS
 from sweephand.files.source_file import SourceFile
 
@@ -107,33 +105,11 @@ class JSONLDeserializer(LineUnits):
 
     def converter(self) -> LineConverter:
         """Return the parser of lines."""
-        return JsonLines(self.definitions, self.fields, self.kinds, are_ids=self.are_ids)
-
-    def read_together(self, pieces: Sequence[Piece]) -> list[ColumnData] | None:
-        """Parse the lines of small files as one text, if all are ordinary."""
-        if self.are_ids or any("compression" in facts for _, facts, *_ in pieces):
-            return None
-        local = access_to([file for file, *_ in pieces]).local
-        if local is None:
-            return None
-        units = [facts["units"] for _, facts, *_ in pieces]
-        begins = [own[begin][0] for own, (*_, begin, _) in zip(units, pieces, strict=True)]
-        ends = [own[end - 1][1] for own, (*_, end) in zip(units, pieces, strict=True)]
-        offsets, sizes = np.array(begins, np.uint64), np.array(ends, np.uint64)
-        sizes -= offsets
-        num_bytes = int(sizes.sum()) + len(pieces)
-        padded = _core.read.empty_bytes(num_bytes + PADDING)
-        padded[num_bytes:] = 0
-        listed = [file.listed() for file in local]
-        _core.read.read_each(listed, offsets, sizes, ord("\n"), padded[:num_bytes])
-        return JsonLines(self.definitions, self.fields, self.kinds).read_ordinary(padded)
+        return JsonLines(self.definitions, self.fields, self.kinds)
 
 
 class JsonLines:
-    """Parser of lines, with the dtypes from a scan of all files, or those found until now.
-
-    Where numbers `are_ids`, they are the text that they are written as.
-    """
+    """Parser of lines, with the dtypes from a scan of all files, or those found until now."""
 
     padding = PADDING
 
@@ -142,17 +118,13 @@ class JsonLines:
         definitions: StreamDefs,
         keys: Mapping[str, str],
         kinds: Mapping[str, SampleType],
-        *,
-        are_ids: bool = False,
     ) -> None:
-        self._are_ids = are_ids
-        self._parse = partial(_parse, read_float=str, read_int=str) if are_ids else _parse
         self._keys = [keys[name] for name in definitions]
         self._fields = {
             name: JsonField(
                 definition.sample_shape or (),
                 definition.dtype,
-                _known_type(kinds[name]) if kinds else "object" if are_ids else None,
+                _known_type(kinds[name]) if kinds else None,
                 is_object=bool(kinds) and kinds[name].dtype == "objects",
             )
             for name, definition in definitions.items()
@@ -172,16 +144,9 @@ class JsonLines:
             if field.dtype is not None
         }
 
-    def read_ordinary(self, padded: NDArray[np.uint8]) -> list[ColumnData] | None:
-        """Return the streams of lines that hold nothing out of the ordinary; else None."""
-        if not self._are_ids:
-            return read_ordinary(list(self._fields.values()), self._keys, padded)
-        found = read_ordinary([JsonField(())], self._keys, padded)
-        return None if found is None else _integers_as_text(found[0])
-
     def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
         """Return the streams of lines, and the faults by row."""
-        ordinary = self.read_ordinary(padded)
+        ordinary = read_ordinary(list(self._fields.values()), self._keys, padded)
         if ordinary is not None:
             return ordinary, {}
         lines = io.BytesIO(padded[: place.end - place.begin].data).readlines()
@@ -195,7 +160,7 @@ class JsonLines:
                 places.append((offset, number))
                 texts.append(line)
                 try:
-                    objects.append(self._parse(line))
+                    objects.append(_parse(line))
                 except (ValueError, RecursionError) as error:
                     reasons[len(objects)] = f"no JSON object: {error}", None
                     objects.append({})
@@ -225,28 +190,13 @@ def _known_type(kind: SampleType) -> str:
     return "object" if kind.are_bytes else kind.dtype
 
 
-def _integers_as_text(column: ColumnData) -> list[ColumnData] | None:
-    """Return the digits of integers, and texts as they are; None for what else there is."""
-    if column.is_bytes:
-        return [column]
-    if column.dtype != np.int64 or column.values is None:
-        return None
-    digits = [b"%d" % one for one in column.values.tolist()]
-    return [column_of_bytes(digits, column.sample_offsets)]
-
-
-def _parse(
-    line: bytes,
-    read_float: Callable[[str], Any] | None = None,
-    read_int: Callable[[str], Any] | None = None,
-) -> dict[str, Any]:
+def _parse(line: bytes, read_float: Callable[[str], Any] | None = None) -> dict[str, Any]:
     text = line.decode().rstrip("\r\n")
     try:
         value = json.loads(
             text,
             parse_constant=_refuse_constant,
             parse_float=read_float,
-            parse_int=read_int,
             object_pairs_hook=_mark_repeated,
         )
     except json.JSONDecodeError as error:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, lru_cache
 from io import BufferedReader, BytesIO
 from os import fsdecode
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,11 @@ from sweephand.deserializers.jsonl import JsonField
 from sweephand.deserializers.npy import parse_header
 from sweephand.deserializers.units.records import (
     ArrayHead,
-    PlacedDeserializer,
-    add_held,
-    add_placed,
-    add_units,
+    FoundRecords,
+    RecordDeserializer,
     pass_heads,
 )
-from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError, StaleError
 from sweephand.files.contents import PACKINGS, FileContents, compression_of
 from sweephand.files.index_file import Advance, Index
@@ -57,7 +56,7 @@ _JSON = re.compile(r"(?P<member>(?:.*\.)?json)\.(?P<key>.+)")
 _HEAD_BYTES = {"npy": 1024, "json": 16 << 20, "number": 64}  # that are looked at
 
 
-class WebDatasetDeserializer(PlacedDeserializer):
+class WebDatasetDeserializer(RecordDeserializer):
     """Serve the samples of tar archives, each a sequence, without unpacking them.
 
     Adjacent files of an archive with the same path up to the first dot of their name are one
@@ -79,15 +78,6 @@ class WebDatasetDeserializer(PlacedDeserializer):
         such values are kept in the index. "__key__" is the path without its extension.
     index, ids
         As in `ParquetDeserializer`; a field of ids may be "__key__".
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is absent.
-    DataError
-        When it is opened: if an archive is compressed in another way, or its compressed bytes
-        are damaged; beyond ``max_errors`` if a header is damaged, the archive is cut, a sample
-        has a field twice or repeats a key, or a decoded member contradicts its name.
 
     Notes
     -----
@@ -117,22 +107,22 @@ class WebDatasetDeserializer(PlacedDeserializer):
 
     format = "tar 1"
 
+    samples: Mapping[str, SampleType | None] = MappingProxyType({})  # each archive says them
+
+    def check_field(self, field: str, stream: str) -> None:
+        """Take any field: a sample of another archive may have it."""
+
     def contents(self, index: Index) -> Sequence[SourceFile]:
         """Return the archives, unpacked where they are compressed."""
-        files: list[SourceFile] = []
-        for file, facts in zip(index.files, index.facts, strict=True):
-            if (unpacked := facts["format"].get("unpacked")) is not None:
-                file = self._contents.as_file(file, *unpacked)
-            files.append(file)
-        return files
+        unpacked = [facts["format"].get("unpacked") for facts in index.facts]
+        return [
+            self._contents.as_file(file, *one) if one else file
+            for file, one in zip(index.files, unpacked, strict=True)
+        ]
 
     @cached_property
     def _contents(self) -> FileContents:
         return FileContents()
-
-    def is_held(self, stream: str) -> bool:
-        """Return True if the index holds the values of a stream, rather than their places."""
-        return is_held(self.fields[stream])
 
     def has_rows(self, file: SourceFile) -> bool:
         """Return False if an archive begins with its end mark."""
@@ -175,45 +165,36 @@ class WebDatasetDeserializer(PlacedDeserializer):
             raise DataError("the archive holds no file whose name has an extension", file.path)
         return StreamDefs({name: StreamDef() for name in fields if name not in self.left_out})
 
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+    def find_all(self, file: SourceFile, advance: Advance) -> FoundRecords:
         """Go over the headers once."""
         _refuse_compressed(file)
-        scan = UnitScan()
-        heads = heads_of(self.fields.values())
-        packed, compression = file, compression_of(file)
+        found = FoundRecords({})
+        archive, compression = file, compression_of(file)
         if compression is not None:
             size, members = self._contents.measure(file, compression)
-            scan.facts = {"unpacked": [compression, size, members]}
-            file = self._contents.as_file(file, compression, size, members)
-        samples = _walk_over(file, heads, scan, advance, packed.size)
-        begins = samples.begins.astype(np.int64)
-        add_units(scan, np.diff(begins, append=samples.at))
-        faults: dict[int, DataError] = {}
+            found.facts = {"unpacked": [compression, size, members]}
+            found.content_bytes = size
+            archive = self._contents.as_file(file, compression, size, members)
+        with _walk(archive, heads_of(self.fields.values())) as samples:
+            reported = 0
+            try:
+                while samples.walk(samples.at + _STEP_BYTES):
+                    now = samples.at * file.size // max(1, archive.size)
+                    advance(now - reported)
+                    reported = now
+            except StaleError:
+                raise
+            except DataError as error:
+                found.rest = error  # it cannot be found
+        found.num_bytes = np.diff(samples.begins.astype(np.int64), append=samples.at)
         for row, offset, reason in samples.faults:
-            faults.setdefault(row, DataError(fsdecode(reason), file.path, offset, sequence=row))
+            found.faults.setdefault(row, DataError(fsdecode(reason), offset=offset))
         for name, field in self.fields.items():
-            Members(samples, self.definitions[name], field, file.path).add(scan, name, faults)
-        scan.add_faults(faults)
-        return scan
+            _Members(samples, self.definitions[name], field).add(found, name)
+        return found
 
-
-def _walk_over(
-    file: SourceFile, heads: dict[str, int], scan: UnitScan, advance: Advance, stored: int
-) -> Any:
-    """Walk the headers of a whole archive, stored in `stored` bytes; return its samples."""
-    with _walk(file, heads) as samples:
-        reported = 0
-        try:
-            while samples.walk(samples.at + _STEP_BYTES):
-                now = samples.at * stored // max(1, file.size)
-                advance(now - reported)
-                reported = now
-        except StaleError:
-            raise
-        except DataError as error:
-            scan.add_error(error)  # the rest cannot be found
-        advance(stored - reported)
-    return samples
+    def _kind_of(self, stream: str) -> SampleType | None:
+        return None
 
 
 @contextmanager
@@ -260,11 +241,6 @@ def is_tar(look: Look) -> bool:
     return _core.formats.is_tar_header(head) or head == bytes(_BLOCK)
 
 
-def is_held(field: str) -> bool:
-    """Return True if the index holds the values of a field, rather than their places."""
-    return _decoding_of(field)[1] in ("key", "number", "json")
-
-
 def heads_of(fields: Iterable[str]) -> dict[str, int]:
     """Return the members that fields are of, and how much of each is looked at."""
     heads: dict[str, int] = {}
@@ -274,80 +250,70 @@ def heads_of(fields: Iterable[str]) -> dict[str, int]:
     return {member: size for member, size in heads.items() if size}
 
 
-class Members:
+class _Members:
     """One field of all samples of an archive."""
 
-    def __init__(self, samples: Any, definition: StreamDef, field: str, path: str) -> None:
+    def __init__(self, samples: Any, definition: StreamDef, field: str) -> None:
         self._member, self._decoding, self._key = _decoding_of(field)
         self._keys = samples.keys if self._decoding == "key" else []
         self._definition = definition
-        self._path = path
-        self._field = field
         self._offsets, self._sizes, heads, starts = samples.field(self._member)
         self._heads: bytes = heads.tobytes()
         self._starts = starts.tolist()
 
-    def add(self, scan: UnitScan, name: str, faults: dict[int, DataError]) -> None:
+    def add(self, found: FoundRecords, name: str) -> None:
         """Add the stream; errors of members become faults of their samples."""
+        wrong: dict[int, str] = {}
+        kind: SampleType | None = None
         if self._decoding == "key":
             each: NDArray[np.int64] = np.arange(len(self._keys) + 1)
-            column = column_of_bytes(self._keys, each)
-            add_held(scan, name, column, is_known=bool(self._keys))
+            found.held[name] = column_of_bytes(self._keys, each)
+            kind = SampleType.of(found.held[name]) if self._keys else None
         elif self._decoding in ("number", "json"):
-            self._add_parsed(scan, name, faults)
-        elif self._decoding == "npy":
-            self._add_arrays(scan, name, faults)
+            values = [self._parsed(row, wrong) for row in range(len(self._offsets))]
+            field = JsonField(self._definition.sample_shape or (), self._definition.dtype)
+            found.held[name], faults = field.convert(values)
+            wrong = faults | wrong
+            kind = None if field.dtype is None else SampleType.of(found.held[name])
         else:
-            is_there = self._offsets > 0
-            kind = SampleType("bytes", is_ragged=True) if is_there.any() else None
-            add_placed(scan, name, kind, is_there, self._offsets, self._sizes)
-
-    def _add_parsed(self, scan: UnitScan, name: str, faults: dict[int, DataError]) -> None:
-        parse = _number if self._decoding == "number" else self._parse_json
-        values: list[Any] = []
-        for row, offset in enumerate(self._offsets.tolist()):
-            values.append(LACKING)
-            if offset:
-                try:
-                    values[-1] = parse(self._head(row))
-                except (ValueError, RecursionError) as error:
-                    faults.setdefault(row, self._fault(name, row, f"{error}"))
-        shape = self._definition.sample_shape or ()
-        field = JsonField(shape, self._definition.dtype)
-        column, wrong = field.convert(values)
+            begins, sizes = self._offsets.astype(np.int64), self._sizes.astype(np.int64)
+            is_there = begins > 0
+            if self._decoding == "npy":
+                heads = {row: self._head(row) for row in np.flatnonzero(is_there).tolist()}
+                wanted = self._definition.sample_shape
+                kind, wrong = pass_heads(heads, _npy_head, wanted, begins, sizes)
+            elif is_there.any():
+                kind = SampleType("bytes", is_ragged=True)
+            found.places[name] = np.stack([begins, np.where(is_there, sizes, -1)], axis=1)
+        if kind is not None:
+            found.samples[name] = kind
         for row, reason in wrong.items():
-            faults.setdefault(row, self._fault(name, row, reason))
-        add_held(scan, name, column, is_known=field.dtype is not None)
+            lost = DataError(
+                f"the member {self._member!r} {reason}",
+                offset=int(self._offsets[row]),
+                stream=name,
+            )
+            found.faults.setdefault(row, lost)
 
-    def _parse_json(self, text: bytes) -> Any:
-        value = _parse_object(text)
-        found = member_at(value, self._key) if isinstance(value, dict) else LACKING
-        return LACKING if isinstance(found, Unusable) else found
-
-    def _add_arrays(self, scan: UnitScan, name: str, faults: dict[int, DataError]) -> None:
-        begins, sizes = self._offsets.astype(np.int64), self._sizes.astype(np.int64)
-        heads = {row: self._head(row) for row in np.flatnonzero(begins).tolist()}
-        wanted = self._definition.sample_shape
-        kind, wrong = pass_heads(heads, _npy_head, wanted, begins, sizes)
-        for row, reason in wrong.items():
-            faults.setdefault(row, self._fault(name, row, reason))
-        lengths = sizes if kind is None else sizes // kind.sample_bytes
-        add_placed(scan, name, kind, lengths, begins, sizes)
+    def _parsed(self, row: int, wrong: dict[int, str]) -> Any:
+        if not self._offsets[row]:
+            return LACKING
+        head = self._head(row)
+        try:
+            if len(head) < self._sizes[row]:
+                size = self._sizes[row]
+                raise ValueError(f"has {size} bytes; at most {len(head)} are decoded")
+            if self._decoding == "number":
+                return _number(head)
+            value = _parse_object(head)
+        except (ValueError, RecursionError) as error:
+            wrong[row] = f"{error}"
+            return LACKING
+        inner = member_at(value, self._key) if isinstance(value, dict) else LACKING
+        return LACKING if isinstance(inner, Unusable) else inner
 
     def _head(self, row: int) -> bytes:
-        head = self._heads[self._starts[row] : self._starts[row + 1]]
-        if len(head) < self._sizes[row] and self._decoding != "npy":
-            raise ValueError(f"has {self._sizes[row]} bytes; at most {len(head)} are decoded")
-        return head
-
-    def _fault(self, name: str, row: int, reason: str) -> DataError:
-        return DataError(
-            f"the member {self._member!r} {reason}",
-            self._path,
-            int(self._offsets[row]),
-            stream=name,
-            sequence=row,
-        )
+        return self._heads[self._starts[row] : self._starts[row + 1]]
 
 
 def _decoding_of(field: str) -> tuple[str, str, str]:

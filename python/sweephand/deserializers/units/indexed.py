@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
 from sweephand.base.checks import OptionalModule
@@ -63,65 +63,32 @@ from sweephand.files.source_file import (
 
 _NOT_INDEXED = "the rows are not those that the index was built of"
 
-Piece = tuple[SourceFile, Facts, int, int]
-"""A file, its facts, and the first and the end of some of its units."""
-
-
 _NO_LIMIT = 2**62
 _MOST_POINTER = 1024  # bytes of a pointer, by its specification
 
 
 @dataclass(frozen=True)
 class UnitLoader:
-    """Loads chunks of rows.
+    """Loads chunks of rows; the ledger counts those that only then prove to be damaged."""
 
-    It reads by the methods of `IndexedDeserializer`, and counts rows that prove to be damaged
-    in its ledger; the memory of chunks that are `owned` counts as the source's.
-    """
-
-    read_units: Callable[[SourceFile, Facts, int, int], Columns]
-    read_together: Callable[[Sequence[Piece]], list[ColumnData] | None]
+    reader: IndexedDeserializer
     rows: RowTable
-    kinds: Mapping[str, SampleType]
     ledger: Ledger
-    owned: bool
 
     def load(self, number: int) -> _core.read.Chunk:
-        """Return a chunk or a unit; newly found damage is skipped."""
+        """Return a chunk or a part of one; newly found damage is skipped."""
         first, end = self.rows.load_units[number : number + 2].tolist()
-        with guarded(self._place(first, end)[0].path):  # memory may lack for blank rows too
-            return self._load(first, end)
-
-    def _load(self, first: int, end: int) -> _core.read.Chunk:
         parts: list[list[ColumnData]] = []
         skipped: list[int] = []  # rows
-        pieces = list(self._pieces(first, end))
-        if len(pieces) > 1 and self.rows.are_all_served:
-            together = self._read_together(pieces)
-            if together is not None:
-                return make_chunk(together, owned=self.owned)
-        for begin, stop in pieces:
-            self._read_or_skip(begin, stop, parts, skipped)
-        columns = [concat_columns(one) for one in zip(*parts, strict=True)]
-        first_row = int(self.rows.unit_rows[first])
-        skipped = [row - first_row for row in skipped]
-        return make_chunk(columns, owned=self.owned, skipped=skipped)
+        with guarded(self._place(first, end)[0].path):  # memory may lack for blank rows too
+            for begin, stop in self._pieces(first, end):
+                self._read_or_skip(begin, stop, parts, skipped)
+            columns = [concat_columns(one) for one in zip(*parts, strict=True)]
+            first_row = int(self.rows.unit_rows[first])
+            skipped = [row - first_row for row in skipped]
+            return make_chunk(columns, owned=not self.reader.is_resident, skipped=skipped)
 
-    def _read_together(self, pieces: Sequence[tuple[int, int]]) -> list[ColumnData] | None:
-        """Return units of several files; None if they are to be read in order."""
-        columns = self.read_together([self._place(*piece) for piece in pieces])
-        if columns is None:
-            return None
-        rows = self.rows.rows_of(pieces[0][0], pieces[-1][1])
-        for column, (name, kind) in zip(columns, self.kinds.items(), strict=True):
-            is_so = SampleType.of(column) == kind and np.array_equal(
-                column.lengths, self.rows.lengths_of(name, rows)
-            )
-            if not is_so:
-                return None
-        return columns
-
-    def _place(self, begin: int, end: int) -> Piece:
+    def _place(self, begin: int, end: int) -> tuple[SourceFile, Facts, int, int]:
         """Return units of the corpus, all of one file, as they are numbered in it."""
         index = self.rows.index
         starts = index.starts["rows"]
@@ -174,14 +141,14 @@ class UnitLoader:
     def _read(self, begin: int, end: int) -> Columns:
         file, facts, first, stop = self._place(begin, end)
         with guarded(file.path):
-            columns, wrong = self.read_units(file, facts, first, stop)
+            columns, wrong = self.reader.read_units(file, facts, first, stop)
         if not isinstance(file, LocalFile):  # which was looked at when it was read
             file.check_unchanged()
         rows = self.rows.rows_of(begin, end)
         usable = np.flatnonzero(self.rows.is_served[rows])
         num_rows = rows.stop - rows.start
         checked = []
-        for column, (name, kind) in zip(columns, self.kinds.items(), strict=True):
+        for column, (name, kind) in zip(columns, self.reader.kinds.items(), strict=True):
             if column.dtype != kind.dtype and SampleType.of(column).is_like(kind):
                 column, faults = _cast(column, np.dtype(kind.dtype))
                 for row, reason in faults.items():
@@ -203,7 +170,7 @@ class UnitLoader:
     def _blank(self, rows: slice) -> list[ColumnData]:
         return [
             blank_column(kind.to_column(), self.rows.lengths_of(name, rows))
-            for name, kind in self.kinds.items()
+            for name, kind in self.reader.kinds.items()
         ]
 
 
@@ -226,38 +193,22 @@ def _cast(column: ColumnData, dtype: np.dtype[np.generic]) -> tuple[ColumnData, 
 
 
 class IndexedDeserializer(SelfDescribed):
-    """Serve the rows of files, each a sequence, by reading runs of units.
-
-    Attributes
-    ----------
-    order : ndarray of int64 or None
-        The row that each sequence is; None: the rows one after the other.
-    is_resident : bool
-        The rows are in memory already: every unit is a chunk that costs nothing.
-    in_parts : bool
-        Chunks are loaded in parts, when a sequence in them is wanted: a large unit, or
-        adjacent small ones.
-    left_out : dict
-        What of the first file cannot be served by itself, and why.
-    is_cast : bool
-        Numbers of several types in several files are read as a declared ``dtype``.
-    options : dict
-        What else decides what a scan finds, as JSON.
-    are_ids : bool
-        The rows are read for their ids alone: numbers of texts stay the text of the file.
-    """
+    """Serve the rows of files, each a sequence, by reading runs of units."""
 
     format: ClassVar[str]  # with its version: part of the meaning of an index
-
-    float_bytes: ClassVar[int] = 0  # the least that a parsed one takes
     decoder: ClassVar[OptionalModule | None] = None  # the package that it cannot do without
-    order: NDArray[np.int64] | None = None
-    is_resident: bool = False
-    in_parts: bool = False
+    float_bytes: ClassVar[int] = 0  # the least that a parsed one takes
+    # Numbers of several types in several files are read as a declared dtype.
     is_cast: ClassVar[bool] = False
+    id_dtype: ClassVar[DTypeLike | None] = None  # that ids are read as
+    order: NDArray[np.int64] | None = None  # the row that each sequence is; None: as they come
+    # The rows are in memory already: every unit is a chunk that costs nothing.
+    is_resident: bool = False
+    # Chunks are loaded in parts, when a sequence in them is wanted.
+    in_parts: bool = False
+    # Fields of the first file that cannot be served by themselves, and why.
     left_out: Mapping[str, str] = MappingProxyType({})
-    options: Mapping[str, Any] = MappingProxyType({})
-    are_ids: bool = False
+    options: Mapping[str, Any] = MappingProxyType({})  # what else decides what a scan finds
 
     def __init__(
         self,
@@ -310,15 +261,7 @@ class IndexedDeserializer(SelfDescribed):
 
     @abstractmethod
     def guess_streams(self) -> StreamDefs:
-        """Return the streams of `first_file` that can be served.
-
-        Says in `left_out` what cannot.
-
-        Raises
-        ------
-        DataError
-            If it has no streams.
-        """
+        """Return the streams of `first_file`; `left_out` says what it has besides."""
 
     @abstractmethod
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
@@ -327,24 +270,9 @@ class IndexedDeserializer(SelfDescribed):
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read units ``[begin, end)`` of a file.
 
-        Returns
-        -------
-        columns : list of ColumnData
-            One per stream; rows that are wrong are blank.
-        wrong : dict
-            The fault of each such row; rows are counted from the first that was read.
+        Rows are counted from the first that was read; those that are wrong are blank.
         """
         raise NotImplementedError  # where `make_reader` does without
-
-    def read_together(self, pieces: Sequence[Piece]) -> list[ColumnData] | None:
-        """Read units of several files at once, if that is quicker and nothing is wrong.
-
-        Parameters
-        ----------
-        pieces : sequence of (file, facts, begin, end)
-            See `read_units`.
-        """
-        return None
 
     def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
@@ -402,9 +330,7 @@ class IndexedDeserializer(SelfDescribed):
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
     ) -> StoredReader:
         """Return the loader of rows."""
-        loader = UnitLoader(
-            self.read_units, self.read_together, rows, self.kinds, ledger, not self.is_resident
-        )
+        loader = UnitLoader(self, rows, ledger)
         return StoredReader(
             core=_core.read.CallbackDeserializer(loader.load),
             streams=infos,
@@ -427,11 +353,9 @@ class IndexedDeserializer(SelfDescribed):
         """Return the rows with one field alone, in the order of the files."""
         alone = copy.copy(self)
         alone.ids = alone.order = None
-        alone.definitions = StreamDefs({field: StreamDef(field=field)})
+        alone.definitions = StreamDefs({field: StreamDef(field=field, dtype=self.id_dtype)})
         alone.fields = {field: field}
         alone.kinds = {}
-        alone.are_ids = True
-        alone.options = {**self.options, "ids": True}
         ledger = Ledger(_NO_LIMIT)  # what is wrong is counted where the streams are read
         try:
             rows, infos = alone._open_rows(ledger)

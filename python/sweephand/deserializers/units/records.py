@@ -49,6 +49,7 @@ Pieces = NDArray[np.int64]
 ArrayHead = tuple[int, np.dtype[Any], tuple[int, ...]]
 """Bytes of the head of an array, and the dtype and shape that it says."""
 
+_NO_LIMIT = 2**62
 _MOST_UNSEEN = 1 << 20  # records of a damaged file that are believed to have been there
 _ABSENT = 0, -1
 
@@ -58,16 +59,174 @@ Places = Mapping[str, tuple[int, int]]
 Gather = Callable[[NDArray[np.integer], NDArray[np.integer]], NDArray[np.uint8]]
 
 
-class PlacedDeserializer(IndexedDeserializer):
-    """Serve rows of bare values in files; a scan adds its streams by `add_placed`."""
+@dataclass
+class FoundRecords:
+    """The records of a file, or of what it unpacks to."""
 
-    def is_held(self, stream: str) -> bool:
-        """Return True if the index holds the values of a stream, rather than their places."""
-        return False
+    # begin and size in bytes of the values of each stream; a size of -1 where there are none
+    places: dict[str, NDArray[np.int64]]
+    faults: dict[int, DataError] = field(default_factory=dict)  # of records that are lost
+    # types that the file alone says: of streams whose fields have None for theirs
+    samples: dict[str, SampleType] = field(default_factory=dict)
+    rest: DataError | None = None  # the reason why nobody knows how many records follow
+    held: dict[str, ColumnData] = field(default_factory=dict)  # values that the index keeps
+    num_bytes: NDArray[np.integer] | None = None  # of records with what lies between them
+    facts: dict[str, Any] = field(default_factory=dict)  # what it takes to read them, as JSON
+    content_bytes: int | None = None  # of what the file unpacks to, if it is packed
+
+
+class RecordDeserializer(IndexedDeserializer):
+    """Serve records that `find_records` finds in files, each a sequence.
+
+    Attributes
+    ----------
+    samples : dict of (SampleType, or None)
+        The fields of records, and the type of their samples: numbers of this machine's byte
+        order, or bytes, of which a record has one sample, or, where a stream declares a
+        ``dtype``, the numbers in them. None: `find_all` says it of each file.
+    """
+
+    samples: Mapping[str, SampleType | None]
+
+    def check_field(self, field: str, stream: str) -> None:
+        """Refuse a field that no file has, or that cannot be served."""
+        if field in self.samples:
+            return
+        reason = f"there is no field {field!r}, there are: {', '.join(self.samples)}"
+        if field in self.left_out:
+            reason = f"the field {field!r} cannot be served: {self.left_out[field]}"
+        raise DataError(reason, self.files[0].path, stream=stream)
+
+    def find_records(self, content: BinaryIO) -> Iterator[Places | DataError]:
+        """Find the records of a file, which is read once from beginning to end.
+
+        Yields the begin and size of the values of each field, without those that a record
+        lacks; or an error in place of a record that is lost, which keeps its number. DataError,
+        EOFError or struct.error is raised if the rest of the file cannot be read.
+        """
+        raise NotImplementedError
+
+    def find_all(self, file: SourceFile, advance: Advance) -> FoundRecords:
+        """Find the records of a file, by `find_records`, or by a table that the file has."""
+        records: list[Places] = []
+        faults: dict[int, DataError] = {}
+        rest: DataError | None = None
+        try:
+            with open_to_scan(file) as content, guarded(file.path):
+                for one in self.find_records(content):
+                    if isinstance(one, DataError):
+                        faults[len(records)] = one
+                        one = {}
+                    records.append(one)
+        except StaleError:
+            raise
+        except DataError as error:
+            rest = error.within(file=file.path, sequence=len(records))
+        places = {
+            name: np.array([one.get(at, _ABSENT) for one in records], np.int64).reshape(-1, 2)
+            for name, at in self.fields.items()
+        }
+        return FoundRecords(places, faults, rest=rest)
+
+    def count_records(self, file: SourceFile) -> int | None:
+        """Return the records of a file, if something beside it says how many they are."""
+        return None
 
     def contents(self, index: Index) -> Sequence[SourceFile]:
         """Return the files that places refer to: the content of those that are compressed."""
         return index.files
+
+    def guess_streams(self) -> StreamDefs:
+        """Return a stream for each field."""
+        if not self.samples:
+            raise DataError("there is no field that can be served", self.files[0].path)
+        return StreamDefs({name: StreamDef() for name in self.samples})
+
+    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+        """Find the records; those whose values are cut, or no whole samples, are damaged."""
+        scan = UnitScan()
+        left = file.size
+
+        def step(num_bytes: int) -> None:
+            nonlocal left
+            left -= num_bytes
+            advance(num_bytes)
+
+        try:
+            found = self.find_all(file, step)
+        except StaleError:
+            raise
+        except DataError as error:
+            count = self.count_records(file)
+            if count is None:
+                raise
+            is_known = count <= max(_MOST_UNSEEN, file.size)
+            rows = range(count if is_known else 0)
+            scan.add_error(error.within(file=file.path), rows if is_known else None)
+            lost = np.tile(np.array([_ABSENT], np.int64), (len(rows), 1))
+            found = FoundRecords(dict.fromkeys(self.fields, lost))
+        scan.facts = found.facts
+        faults = {
+            row: error.within(file=file.path, sequence=row)
+            for row, error in found.faults.items()
+        }
+        for name in self.fields:
+            if name in found.held:
+                _add_held(scan, name, found.held[name], found.samples.get(name))
+            else:
+                self._add_placed(scan, name, found, faults, file)
+        scan.add_faults(faults)
+        if found.rest is not None:
+            scan.add_error(found.rest)
+        sizes = [scan.arrays[f"sizes of {name}"] for name in found.places]
+        num_bytes = np.sum(sizes, axis=0) if found.num_bytes is None else found.num_bytes
+        is_whole = isinstance(file, ContentFile)  # it is unpacked as a whole
+        least = _NO_LIMIT if is_whole else min(_UNIT_BYTES, chunks.CHUNK_BYTES)
+        _add_units(scan, num_bytes, least)
+        advance(left)
+        return scan
+
+    def _add_placed(
+        self,
+        scan: UnitScan,
+        name: str,
+        found: FoundRecords,
+        faults: dict[int, DataError],
+        file: SourceFile,
+    ) -> None:
+        """Add samples, place and bytes of every row of a stream."""
+        kind = self._kind_of(name) or found.samples.get(name)
+        end = file.size if found.content_bytes is None else found.content_bytes
+        begins, sizes = found.places[name].T.copy()
+        lengths = np.where(sizes < 0, 0, 1)
+        begins[sizes < 0] = sizes[sizes < 0] = 0
+        width = 1 if kind is None or kind.are_bytes else kind.sample_bytes
+        is_there = (begins >= 0) & (begins <= end - sizes)
+        for row in np.flatnonzero(~is_there | (sizes % width != 0)).tolist():
+            reason = f"its {sizes[row]} bytes are " + (
+                f"no whole number of {width}" if is_there[row] else "not in the file"
+            )
+            at = int(max(begins[row], 0))
+            faults.setdefault(row, DataError(reason, file.path, at, None, name, row))
+        blank = list(faults)
+        begins[blank] = sizes[blank] = lengths[blank] = 0
+        if kind is not None:
+            scan.kinds[name] = kind
+            if not kind.are_bytes:
+                lengths = sizes // width
+        scan.lengths[name] = [lengths]
+        scan.arrays[f"begins of {name}"] = begins
+        scan.arrays[f"sizes of {name}"] = sizes
+
+    def _kind_of(self, stream: str) -> SampleType | None:
+        """Return the type of a stream's samples; None if each file says it."""
+        kind, wanted = self.samples[self.fields[stream]], self.definitions[stream]
+        if kind is None:
+            return None
+        dtype = None if wanted.dtype is None else np.dtype(wanted.dtype)
+        if kind.are_bytes and dtype is not None and dtype.kind in "iuf":
+            kind = SampleType(dtype.name, wanted.sample_shape or ())
+        return replace(kind, is_ragged=True)
 
     def make_reader(
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
@@ -77,7 +236,7 @@ class PlacedDeserializer(IndexedDeserializer):
         pieces: dict[int, Pieces] = {}  # by the number of the column
         for number, (name, kind) in enumerate(self.kinds.items()):
             lengths = rows.lengths_of(name, slice(0, len(rows.is_served)))
-            if self.is_held(name):
+            if f"values of {name}" in rows.index.arrays:
                 columns.append(_held_column(rows.index, name, kind, lengths))
                 continue
             sizes = np.where(rows.is_served, rows.index.arrays[f"sizes of {name}"], 0)
@@ -111,14 +270,26 @@ class PlacedDeserializer(IndexedDeserializer):
         )
 
 
-def add_units(scan: UnitScan, num_bytes: NDArray[np.integer]) -> None:
+def _add_units(scan: UnitScan, num_bytes: NDArray[np.integer], least: int) -> None:
     """Cut the rows of a file into units; `num_bytes` are those of every row with all its."""
-    unit_bytes = min(_UNIT_BYTES, chunks.CHUNK_BYTES)
     begins = offsets_of(num_bytes)[:-1]
-    firsts = np.flatnonzero(np.diff(begins // unit_bytes, prepend=-1))
-    scan.rows += np.diff(firsts, append=len(num_bytes)).tolist()
+    firsts = np.flatnonzero(np.diff(begins // least, prepend=-1))
     if len(firsts):
+        scan.rows += np.diff(firsts, append=len(num_bytes)).tolist()
         scan.num_bytes += np.add.reduceat(num_bytes, firsts).tolist()
+
+
+def _add_held(scan: UnitScan, name: str, column: ColumnData, kind: SampleType | None) -> None:
+    """Add the values of a stream."""
+    assert column.values is not None
+    if kind is not None:
+        scan.kinds[name] = kind
+    scan.lengths[name] = [column.lengths]
+    values = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
+    scan.arrays[f"values of {name}"] = values
+    begins = column.element_offsets
+    sizes = np.empty(0, np.int64) if begins is None else np.diff(begins)
+    scan.arrays[f"bytes of {name}"] = sizes
 
 
 def pass_heads(
@@ -156,41 +327,6 @@ def pass_heads(
         begins[row] += head_bytes
         sizes[row] = size - head_bytes
     return kind, faults
-
-
-def add_placed(
-    scan: UnitScan,
-    name: str,
-    kind: SampleType | None,
-    lengths: NDArray[np.integer],
-    begins: NDArray[np.integer],
-    sizes: NDArray[np.integer],
-) -> None:
-    """Add a stream to a scan: samples, place and bytes of every row.
-
-    Parameters
-    ----------
-    kind : SampleType or None
-        None if no row of the file has a sample.
-    """
-    if kind is not None:
-        scan.kinds[name] = kind
-    scan.lengths[name] = [lengths]
-    scan.arrays[f"begins of {name}"] = begins.astype(np.int64)
-    scan.arrays[f"sizes of {name}"] = sizes.astype(np.int64)
-
-
-def add_held(scan: UnitScan, name: str, column: ColumnData, *, is_known: bool) -> None:
-    """Add a stream to a scan whose values the index holds."""
-    assert column.values is not None
-    if is_known:
-        scan.kinds[name] = SampleType.of(column)
-    scan.lengths[name] = [column.lengths]
-    values = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
-    scan.arrays[f"values of {name}"] = values
-    begins = column.element_offsets
-    sizes = np.empty(0, np.int64) if begins is None else np.diff(begins)
-    scan.arrays[f"bytes of {name}"] = sizes
 
 
 def _held_column(
@@ -262,158 +398,6 @@ def _fetch(files: Sequence[SourceFile], wanted: Sequence[Pieces]) -> list[NDArra
         np.concatenate([np.empty(0, np.uint8), *found[begin:end]])
         for begin, end in pairwise(ends)
     ]
-
-
-@dataclass
-class FoundRecords:
-    """The records of a file.
-
-    Attributes
-    ----------
-    places : dict of ndarray of int64, shape (records, 2)
-        Begin and size in bytes of the values of each stream; a size of -1 where there are none.
-    faults : dict of DataError
-        Of records that are lost, by their numbers.
-    samples : dict of SampleType
-        Types that the file alone says: of streams whose fields have None for theirs.
-    rest : DataError or None
-        The reason why nobody knows how many records follow.
-    """
-
-    places: dict[str, NDArray[np.int64]]
-    faults: dict[int, DataError] = field(default_factory=dict)
-    samples: dict[str, SampleType] = field(default_factory=dict)
-    rest: DataError | None = None
-
-
-class RecordDeserializer(PlacedDeserializer):
-    """Serve records that `find_records` finds in files, each a sequence.
-
-    Attributes
-    ----------
-    samples : dict of (SampleType, or None)
-        The fields of records, and the type of their samples: numbers of this machine's byte
-        order, or bytes, of which a record has one sample, or, where a stream declares a
-        ``dtype``, the numbers in them. None: `find_all` says it of each file.
-    """
-
-    samples: Mapping[str, SampleType | None]
-
-    def check_field(self, field: str, stream: str) -> None:
-        """Refuse a field that no file has, or that cannot be served."""
-        if field in self.samples:
-            return
-        reason = f"there is no field {field!r}, there are: {', '.join(self.samples)}"
-        if field in self.left_out:
-            reason = f"the field {field!r} cannot be served: {self.left_out[field]}"
-        raise DataError(reason, self.files[0].path, stream=stream)
-
-    def find_records(self, content: BinaryIO) -> Iterator[Places | DataError]:
-        """Find the records of a file, which is read once from beginning to end.
-
-        Yields
-        ------
-        dict of (int, int), or DataError
-            Begin and size of the values of each field; a field that a record lacks is left out.
-            An error is yielded in place of a record that is lost, and keeps its number.
-
-        Raises
-        ------
-        DataError, EOFError, struct.error
-            If the rest of the file cannot be read.
-        """
-        raise NotImplementedError
-
-    def find_all(self, file: SourceFile) -> FoundRecords:
-        """Find the records of a file, by `find_records`, or by a table that the file has."""
-        records: list[Places] = []
-        faults: dict[int, DataError] = {}
-        rest: DataError | None = None
-        try:
-            with open_to_scan(file) as content, guarded(file.path):
-                for one in self.find_records(content):
-                    if isinstance(one, DataError):
-                        faults[len(records)] = one
-                        one = {}
-                    records.append(one)
-        except StaleError:
-            raise
-        except DataError as error:
-            rest = error.within(file=file.path, sequence=len(records))
-        places = {
-            name: np.array([one.get(at, _ABSENT) for one in records], np.int64).reshape(-1, 2)
-            for name, at in self.fields.items()
-        }
-        return FoundRecords(places, faults, rest=rest)
-
-    def count_records(self, file: SourceFile) -> int | None:
-        """Return the records of a file, if something beside it says how many they are."""
-        return None
-
-    def guess_streams(self) -> StreamDefs:
-        """Return a stream for each field."""
-        if not self.samples:
-            raise DataError("there is no field that can be served", self.files[0].path)
-        return StreamDefs({name: StreamDef() for name in self.samples})
-
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
-        """Find the records; those whose values are cut, or no whole samples, are damaged."""
-        scan = UnitScan()
-        try:
-            found = self.find_all(file)
-        except StaleError:
-            raise
-        except DataError as error:
-            count = self.count_records(file)
-            is_known = count is not None and count <= max(_MOST_UNSEEN, file.size)
-            rows = range(count if count is not None and is_known else 0)
-            scan.add_error(error.within(file=file.path), rows if is_known else None)
-            lost = np.tile(np.array([_ABSENT], np.int64), (len(rows), 1))
-            found = FoundRecords(dict.fromkeys(self.fields, lost))
-        faults = {
-            row: error.within(file=file.path, sequence=row)
-            for row, error in found.faults.items()
-        }
-        total: NDArray[np.int64] | int = 0
-        for name, one in self.fields.items():
-            kind = self._kind_of(one, name) or found.samples.get(name)
-            begins, sizes = found.places[name].T.copy()
-            lengths = np.where(sizes < 0, 0, 1)
-            begins[sizes < 0] = sizes[sizes < 0] = 0
-            width = 1 if kind is None or kind.are_bytes else kind.sample_bytes
-            is_there = (begins >= 0) & (begins <= file.size - sizes)
-            for row in np.flatnonzero(~is_there | (sizes % width != 0)).tolist():
-                reason = f"its {sizes[row]} bytes are " + (
-                    f"no whole number of {width}" if is_there[row] else "not in the file"
-                )
-                at = int(max(begins[row], 0))
-                faults.setdefault(row, DataError(reason, file.path, at, None, name, row))
-            blank = list(faults)
-            begins[blank] = sizes[blank] = lengths[blank] = 0
-            if kind is not None and not kind.are_bytes:
-                lengths = sizes // width
-            add_placed(scan, name, kind, lengths, begins, sizes)
-            total += sizes
-        scan.add_faults(faults)
-        if found.rest is not None:
-            scan.add_error(found.rest)
-        assert isinstance(total, np.ndarray)
-        if isinstance(file, ContentFile) and len(total):  # it is unpacked as a whole
-            scan.rows, scan.num_bytes = [len(total)], [int(total.sum())]
-        else:
-            add_units(scan, total)
-        advance(file.size)
-        return scan
-
-    def _kind_of(self, field: str, stream: str) -> SampleType | None:
-        """Return the type of a stream's samples; None if each file says it."""
-        kind, wanted = self.samples[field], self.definitions[stream]
-        if kind is None:
-            return None
-        dtype = None if wanted.dtype is None else np.dtype(wanted.dtype)
-        if kind.are_bytes and dtype is not None and dtype.kind in "iuf":
-            kind = SampleType(dtype.name, wanted.sample_shape or ())
-        return replace(kind, is_ragged=True)
 
 
 def gatherer(file: SourceFile) -> Gather:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,37 +37,8 @@ RowIds = str | Sequence[str] | Sequence[int] | NDArray[np.generic]
 class RowTable:
     """The rows of a corpus: their lengths, and the chunk of each.
 
-    Parameters
-    ----------
-    index : Index
-        Arrays "rows" and "num_bytes" per unit, and "damaged_rows".
-    lengths : dict of (ndarray of uint32, shape (rows,), or None)
-        Samples of every row per stream; None: one each.
-    sizing : sequence of str
-        The streams whose longest is the size.
-    ledger : Ledger
-        Counts rows without samples.
-    order, in_parts, chunk_bytes
-        See `IndexedDeserializer`.
-    chunk_per_unit : bool
-        Units are not joined to chunks.
-
-    Attributes
-    ----------
-    unit_rows : ndarray of int64, shape (units + 1,)
-        The first row of every unit, and the end.
-    is_served : ndarray of bool, shape (rows,)
-        False for those that are damaged or empty: one sample each, and skipped.
-    load_units : ndarray of int64, shape (loads + 1,)
-        The first unit of all that is loaded at a time, and the end: of a chunk or a part.
-    chunk_rows : core object
-        The first row of every chunk that is read.
-    parts : core object or None
-        The first row of every part, if chunks are loaded in parts.
-    chunks : core object
-        The first sequence of every chunk of the corpus.
-    numbers : ndarray of uint64, or None
-        The order as the core takes it.
+    `lengths` are the samples of every row per stream, None: one each; `sizing` are the streams
+    whose longest is the size; rows without samples are counted in the ledger.
     """
 
     def __init__(
@@ -85,6 +55,7 @@ class RowTable:
     ) -> None:
         num_bytes = index.arrays["num_bytes"]
         self.index = index
+        # the first row of every unit, and the end
         self.unit_rows = offsets_of(index.arrays["rows"])
         chunk_units = (
             np.arange(len(num_bytes) + 1)
@@ -92,6 +63,7 @@ class RowTable:
             else cut_chunks(num_bytes, chunk_bytes)
         )
         self.chunk_rows = chunks_between(self.unit_rows[chunk_units])
+        # The first unit of all that is loaded at a time, and the end: of a chunk or a part.
         self.load_units = chunk_units
         self.parts: _core.index.Starts | None = None
         if in_parts:
@@ -100,6 +72,7 @@ class RowTable:
         self._num_rows = int(self.unit_rows[-1])
         self._file_rows = self.unit_rows[index.starts["rows"]]
         self.lengths = dict(lengths)
+        # False for rows that are damaged or empty: one sample each, and skipped.
         self.is_served = np.ones(self._num_rows, np.bool_)
         damaged = np.diff(index.starts["damaged_rows"])
         firsts = np.repeat(self._file_rows[:-1], damaged)
@@ -115,8 +88,8 @@ class RowTable:
                 for name, own in lengths.items()
             }
         names = [file.name for file in index.files]
-        self.numbers: NDArray[np.uint64] | None = None
-        self.chunks = self.chunk_rows
+        self.numbers: NDArray[np.uint64] | None = None  # the order as the core takes it
+        self.chunks = self.chunk_rows  # of the sequences of the corpus, in their order
         self.ids: SequenceIds = ShardIds(names, self._file_rows.tolist())
         if order is not None:
             self.ids = ShardIds(names[:1], [0, len(order)])
@@ -248,39 +221,28 @@ def _read(own: RowTable, reader: StoredReader, field: str, rows: RowTable) -> li
     core = reader.in_window().core
     for part in range(len(reader.loads)):
         ((values, sample_offsets, element_offsets, _),) = core.load(part)
-        for one in _values(values, sample_offsets, element_offsets):
+        if element_offsets is not None:
+            content = values.tobytes()
+            ends = pairwise(element_offsets.tolist())
+            found = [content[b:e].decode(errors="surrogateescape") for b, e in ends]
+        else:
+            found = list(map(str, values.tolist() if values.dtype.kind in "iu" else ()))
+        if sample_offsets is None:
+            sample_offsets = np.arange(
+                len(values) + 1 if element_offsets is None else len(found) + 1
+            )
+        for begin, end in pairwise(sample_offsets.tolist()):
             row = len(names)
             file, place = rows.index.files[rows.file_of(row)], rows.row_in_file(row)
             if not rows.is_served[row]:  # a damaged one, whatever is left of it
-                one = f"{file.name}__{place}"
-            elif not own.is_served[row] or not isinstance(one, str):
+                names.append(f"{file.name}__{place}")
+            elif own.is_served[row] and end - begin == 1 and found:
+                names.append(found[begin])
+            else:
                 raise DataError(
                     f"a row has one integer or text in {field!r}, the field of its id",
                     file.path,
                     stream=field,
                     sequence=place,
                 )
-            names.append(one)
     return names
-
-
-def _values(
-    values: NDArray[Any],
-    sample_offsets: NDArray[np.int64] | None,
-    element_offsets: NDArray[np.int64] | None,
-) -> list[str | list[Any]]:
-    """Return the id of every row as text, or the list of its values if it has none."""
-    found: list[Any] = values.tolist()
-    if element_offsets is not None:
-        content = values.tobytes()
-        found = [
-            content[begin:end].decode(errors="surrogateescape")
-            for begin, end in pairwise(element_offsets.tolist())
-        ]
-    elif values.dtype.kind in "iu":
-        found = [str(one) for one in found]
-    if sample_offsets is None:
-        rows = [[one] for one in found]
-    else:
-        rows = [found[begin:end] for begin, end in pairwise(sample_offsets.tolist())]
-    return [row[0] if len(row) == 1 and isinstance(row[0], str) else row for row in rows]
