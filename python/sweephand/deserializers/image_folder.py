@@ -89,16 +89,6 @@ class ImageFolder(SelfDescribed):
     class_to_idx : dict
         The label of each class.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such path.
-    ValueError
-        If there are no classes, a class has no picture, or the folders are splits, as
-        ``train`` and ``val``, with the classes in each: open one of them.
-    DataError
-        If a line of a map file has another form.
-
     Examples
     --------
     >>> import pathlib, tempfile, sweephand as sh
@@ -125,31 +115,33 @@ class ImageFolder(SelfDescribed):
         if not self._path.exists():
             raise not_found(self._path)
         self.definitions = choose_streams(streams, partial(stream_per_name, _FIELDS))
-        for name, definition in self.definitions.items():
-            if (definition.field or name) not in _FIELDS:
-                raise ValueError(
-                    f"stream {name!r}: there is no field {definition.field or name!r}, there "
-                    "are: image, label"
-                )
-        if self._path.is_dir():
-            self._files = files_in_folders(self._path, keep)
-            self._ids: SequenceIds = PictureIds(self._files)
-        else:
-            self._files = files_in_map(self._path)
+        for name, field in self._fields.items():
+            if field not in _FIELDS:
+                wrong = f"stream {name!r}: there is no field {field!r}"
+                raise ValueError(f"{wrong}, there are: image, label")
+        is_folder = self._path.is_dir()
+        self._files = (
+            files_in_folders(self._path, keep) if is_folder else files_in_map(self._path)
+        )
+        self._ids: SequenceIds = self._files
+        if not is_folder:
             self._ids = ShardIds([self._path.name], [0, len(self._files)])
         self.classes = list(self._files.classes)
         self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+
+    @property
+    def _fields(self) -> dict[str, str]:
+        return {name: one.field or name for name, one in self.definitions.items()}
 
     def __len__(self) -> int:
         return len(self._files)
 
     def of_stream(self, name: str) -> ImageFolder:
         """Return the same without pictures, if it is the labels that are looked at."""
-        own = self.definitions.get(name)
-        if own is None or (own.field or name) == "image":
+        if self._fields.get(name) != "label":
             return self
         labels = copy(self)
-        labels.definitions = StreamDefs({name: own})
+        labels.definitions = StreamDefs({name: self.definitions[name]})
         return labels
 
     def open(self, ledger: Ledger) -> StoredCorpus:
@@ -180,16 +172,15 @@ class ImageFolder(SelfDescribed):
         """Return the pictures of a share; unreadable pictures are skipped within the budget."""
         contents = [b""] * len(numbers)
         skipped = []
-        if any((one.field or name) == "image" for name, one in self.definitions.items()):
+        if "image" in self._fields.values():
             at_once = _READ_AT_ONCE if len(numbers) >= 2 * _READ_AT_ONCE else 1
-            for place, found in enumerate(
-                side_by_side(self._read_run, numbers.tolist(), at_once)
-            ):
-                if isinstance(found, DataError):
-                    ledger.add(found)
+            found = side_by_side(self._read_run, numbers.tolist(), at_once)
+            for place, one in enumerate(found):
+                if isinstance(one, DataError):
+                    ledger.add(one)
                     skipped.append(place)
                 else:
-                    contents[place] = found
+                    contents[place] = one
         columns = self._columns(contents, self._files.labels[numbers])
         return make_chunk(list(columns.values()), owned=False, skipped=skipped)
 
@@ -198,11 +189,15 @@ class ImageFolder(SelfDescribed):
 
     def read(self, number: int) -> bytes | DataError:
         """Return the bytes of a picture, or why it cannot be read."""
-        found = self._files.read(number)
-        if isinstance(found, DataError):
+        path = self._files.folder / self._files.name(number)
+        try:
+            with guarded(str(path)), open_regular(path) as file:
+                return file.read()
+        except (DataError, OSError) as error:
+            reason = f"the picture cannot be read: {getattr(error, 'strerror', '')}"
             (name,) = self._ids.names(np.array([number]))
-            return DataError(found.reason, found.file, sequence=name)
-        return found
+            reason = error.reason if isinstance(error, DataError) else reason
+            return DataError(reason, str(path), sequence=name)
 
     def _columns(
         self, contents: Sequence[bytes], labels: NDArray[np.int64]
@@ -211,7 +206,7 @@ class ImageFolder(SelfDescribed):
             "image": column_of_bytes(contents),
             "label": ColumnData(labels, labels.dtype, (), len(labels)),
         }
-        return {name: own[one.field or name] for name, one in self.definitions.items()}
+        return {name: own[field] for name, field in self._fields.items()}
 
     def _description(self) -> str:
         what = [f"{len(self.classes)} classes", *self.definitions]
@@ -253,11 +248,11 @@ def open_pictures(paths: Sequence[AnyPath], wanted: Wanted) -> ImageFolder:
 
 
 @dataclass(frozen=True)
-class PictureFiles:
-    """Files and their labels."""
+class PictureFiles(SequenceIds):
+    """Files and their labels, whose names are ids."""
 
     folder: Path  # the folder of the relative names
-    names: NDArray[np.uint8]  # the concatenated bytes of all names
+    joined: NDArray[np.uint8]  # the concatenated bytes of all names
     offsets: NDArray[np.int64]  # where each name begins, and the end
     labels: NDArray[np.int64]
     classes: Sequence[str]  # the names of the labels
@@ -270,37 +265,11 @@ class PictureFiles:
     def name(self, number: int) -> str:
         """Return the name of a file."""
         begin, end = self.offsets[number : number + 2].tolist()
-        return os.fsdecode(self.names[begin:end].tobytes())
-
-    def read(self, number: int) -> bytes | DataError:
-        """Return the bytes of a file, or why it cannot be read."""
-        path = self.folder / self.name(number)
-        try:
-            with guarded(str(path)), open_regular(path) as file:
-                return file.read()
-        except DataError as error:
-            return error
-        except OSError as error:
-            return DataError(f"the picture cannot be read: {error.strerror}", str(path))
-
-    @cached_property
-    def digest(self) -> str:
-        """A digest of all names and labels."""
-        found = blake2b(digest_size=8)
-        for array in (self.names, self.offsets, self.labels):
-            found.update(np.ascontiguousarray(array).data)
-        return found.hexdigest()
-
-
-class PictureIds(SequenceIds):
-    """Ids that are the names of files."""
-
-    def __init__(self, files: PictureFiles) -> None:
-        self._files = files
+        return os.fsdecode(self.joined[begin:end].tobytes())
 
     def names(self, numbers: NDArray[np.integer]) -> list[str]:
         """Return the ids of the sequences with these numbers in the corpus."""
-        return [self._files.name(number) for number in numbers.tolist()]
+        return [self.name(number) for number in numbers.tolist()]
 
     def number(self, name: str) -> int:
         """Return the number in the corpus of the sequence with this id."""
@@ -310,7 +279,15 @@ class PictureIds(SequenceIds):
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {self._files.name(number): number for number in range(len(self._files))}
+        return {self.name(number): number for number in range(len(self))}
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of all names and labels."""
+        found = blake2b(digest_size=8)
+        for array in (self.joined, self.offsets, self.labels):
+            found.update(np.ascontiguousarray(array).data)
+        return found.hexdigest()
 
 
 def files_in_folders(folder: Path, keep: Keep) -> PictureFiles:
@@ -326,9 +303,8 @@ def files_in_folders(folder: Path, keep: Keep) -> PictureFiles:
     index = load_index(units, meaning, _scan, is_current=_is_current, keep=keep)
     counts = np.diff(index.starts["lengths"])
     if not counts.all():
-        empty = [unit.name for unit, count in zip(units, counts, strict=True) if not count]
-        names = ", ".join(map(repr, empty[:3])) + (", ..." if len(empty) > 3 else "")
-        raise ValueError(f"{str(folder)!r}: there is no picture in {names}")
+        empty = units[int(np.argmin(counts))].name
+        raise ValueError(f"{str(folder)!r}: there is no picture in {empty!r}")
     return PictureFiles(
         folder,
         index.arrays["names"],
@@ -408,12 +384,11 @@ def _scan(unit: SourceFile, advance: Advance) -> Scan:
 
 def _is_current(unit: SourceFile, facts: Mapping[str, Any]) -> bool:
     """Return False if a folder within a class has changed."""
-    return all(_has_time(Path(unit.path, name), changed) for name, changed in facts["folders"])
-
-
-def _has_time(folder: Path, changed: int) -> bool:
     try:
-        return folder.stat().st_mtime_ns == changed
+        return all(
+            Path(unit.path, name).stat().st_mtime_ns == changed
+            for name, changed in facts["folders"]
+        )
     except OSError:
         return False
 

@@ -30,25 +30,14 @@ from sweephand.files.source_file import SourceFile
 
 @dataclass(frozen=True)
 class FileColumn:
-    """A stream whose values are pieces of files.
+    """A stream whose values are pieces of files."""
 
-    Attributes
-    ----------
-    column : ColumnData
-        All but the values.
-    files : sequence of SourceFile
-        Those that the pieces are of.
-    pieces : ndarray of uint64, shape (pieces, 3)
-        File number, byte where it begins, and size in bytes. Consecutive, they are the values.
-    stored : sequence of numpy.dtype, optional
-        Of every piece, whole samples of numbers of another type or byte order, or of texts of a
-        fixed width, which are converted when they are read; by default values lie in files as
-        they are served.
-    """
-
-    column: ColumnData
+    column: ColumnData  # all but the values
     files: Sequence[SourceFile]
+    # file number, byte where it begins, and size, of consecutive values; shape (pieces, 3)
     pieces: NDArray[np.uint64]
+    # Of every piece, whole samples of numbers of another type or byte order, or of texts of a
+    # fixed width, which are converted when they are read; None: they lie as they are served.
     stored: Sequence[np.dtype[Any]] | None = None
 
     @property
@@ -129,16 +118,7 @@ def read_columns(
 ) -> StoredReader:
     """Return the reader of columns: of local files by sequences, else by chunks.
 
-    Parameters
-    ----------
-    columns : sequence of FileColumn
-        One per stream.
-    chunks : core object
-        The first sequence of every chunk.
-    sample_bytes : float
-        See `StoredReader`.
-    skipped : ndarray of int64, optional
-        Sequences that are damaged and to be left out of minibatches, ascending.
+    `chunks` has the first sequence of every chunk; `skipped` are damaged sequences, ascending.
     """
     access = access_to([file for column in columns for file in column.files])
     known = {info.name: one.column for info, one in zip(infos, columns, strict=True)}

@@ -29,58 +29,34 @@ from sweephand.files.source_file import SourceFile
 
 @dataclass
 class KnownRows:
-    """Facts of the rows of a file that are known before they are read.
+    """Facts of the rows of a file that are known before they are read."""
 
-    Attributes
-    ----------
-    borders : sequence of int
-        The first row of each run that is read or lost as a whole, and the end.
-    run_bytes : number or ndarray
-        The memory of each run; a number is a guess, which counts until all streams are read.
-    kinds : dict of SampleType
-        Of streams whose type the file says; others are learnt from their values.
-    lengths : dict of ndarray
-        Samples of every row, of streams of lists; others are learnt from their values.
-    unsure : collection of str
-        Streams that are read for the index although all this is known of them.
-    faults : list of (DataError, rows)
-        Damaged items, and the rows that are lost; None: the rest, however many.
-    facts, arrays : dict
-        What it takes to read rows, as JSON and as arrays.
-    """
-
-    borders: Sequence[int] | NDArray[np.int64]
-    run_bytes: float | NDArray[Any] = 0
-    kinds: Mapping[str, SampleType] = field(default_factory=dict)
+    borders: (
+        Sequence[int] | NDArray[np.int64]
+    )  # first rows of runs that are read, or lost, whole
+    run_bytes: float | NDArray[Any] = 0  # memory of each; a number is a guess until all is read
+    kinds: Mapping[str, SampleType] = field(
+        default_factory=dict
+    )  # others are learnt from values
+    # samples of every row, of streams of lists; others are learnt from their values
     lengths: Mapping[str, NDArray[np.integer]] = field(default_factory=dict)
-    unsure: Collection[str] = ()
+    unsure: Collection[str] = ()  # streams that are read although all this is known of them
+    # damaged items, and the rows that are lost; None: the rest, however many
     faults: Sequence[tuple[DataError, Iterable[int] | None]] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)  # what it takes to read them, as JSON
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)  # and as arrays
 
 
 @dataclass(frozen=True)
 class RowRun:
-    """Rows of a file that are read together.
-
-    Attributes
-    ----------
-    facts : dict
-        Those of `KnownRows`.
-    begin, end : int
-        The rows, by their numbers in the file.
-    streams : sequence of str
-        Those that are wanted.
-    kinds : dict of SampleType
-        As far as they are known; of all streams, once the index is there.
-    """
+    """Rows of a file that are read together."""
 
     file: SourceFile
-    facts: Facts
-    begin: int
+    facts: Facts  # those of `KnownRows`
+    begin: int  # by their numbers in the file
     end: int
-    streams: Sequence[str]
-    kinds: Mapping[str, SampleType]
+    streams: Sequence[str]  # that are wanted
+    kinds: Mapping[str, SampleType]  # as far as known; of all streams, once the index is there
 
     def __len__(self) -> int:
         return self.end - self.begin

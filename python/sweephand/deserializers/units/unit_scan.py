@@ -133,37 +133,18 @@ class SampleType:
 
 @dataclass
 class UnitScan:
-    """Result of the scan of one file.
+    """Result of the scan of one file."""
 
-    Attributes
-    ----------
-    kinds : dict of SampleType
-        Per stream; one of which the file says nothing is left out.
-    rows, num_bytes : list of int
-        Per unit: its rows, and the memory that its columns take.
-    lengths : dict of list of ndarray
-        Per ragged stream and unit: the samples of each row.
-    damaged_rows : list of int
-        Rows of the file that cannot be served.
-    errors : list of DataError
-        Why not, and what else is damaged.
-    is_cut : bool
-        Rows are lost, and nobody knows how many.
-    facts : dict
-        What it takes to read the units, as JSON.
-    arrays : dict of ndarray
-        And as arrays.
-    """
-
-    kinds: dict[str, SampleType] = field(default_factory=dict)
-    rows: list[int] = field(default_factory=list)
-    num_bytes: list[int] = field(default_factory=list)
+    kinds: dict[str, SampleType] = field(default_factory=dict)  # none of which it says nothing
+    rows: list[int] = field(default_factory=list)  # of each unit
+    num_bytes: list[int] = field(default_factory=list)  # of the columns of each unit in memory
+    # the samples of each row per ragged stream, in one or several pieces
     lengths: dict[str, list[NDArray[np.integer]]] = field(default_factory=dict)
-    damaged_rows: list[int] = field(default_factory=list)
-    errors: list[DataError] = field(default_factory=list)
-    is_cut: bool = False
-    facts: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    damaged_rows: list[int] = field(default_factory=list)  # that cannot be served
+    errors: list[DataError] = field(default_factory=list)  # why not, and what else is damaged
+    is_cut: bool = False  # rows are lost, and nobody knows how many
+    facts: dict[str, Any] = field(default_factory=dict)  # what it takes to read them, as JSON
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)  # and as arrays
 
     def add_error(self, error: DataError, rows: Iterable[int] | None = None) -> None:
         """List a damaged item, and the rows that are lost; None: the rest, however many."""
