@@ -69,15 +69,6 @@ class CSVDeserializer(LineUnits):
     index, ids
         As in `ParquetDeserializer`; cells of ids are taken as they are written.
 
-    Raises
-    ------
-    FileNotFoundError
-        If a file is absent.
-    DataError
-        When it is opened: if a file has other columns than the first; beyond ``max_errors`` if
-        a row has more or fewer values than there are columns, text follows a closing quote, a
-        quote is not closed, a number is missing, or a value does not fit its column.
-
     Examples
     --------
     >>> import sweephand as sh, tempfile, pathlib

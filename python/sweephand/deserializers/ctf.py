@@ -70,15 +70,6 @@ class CTFDeserializer(SelfDescribed):
     allow_blank_lines, allow_nonfinite : bool
         Accept lines without a sample; accept ``inf`` and ``nan``.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    DataError
-        If the text is wrong and ``max_errors`` of the source does not allow it, with file,
-        line, offset, stream and sequence; if a stream has no shape and the first lines do not
-        show it.
-
     Notes
     -----
     The grammar is CNTK's::
@@ -130,7 +121,16 @@ class CTFDeserializer(SelfDescribed):
         self._files = find_shards(filename, as_given=True).files
         self._chunk_bytes = chunk_size_in_bytes
         self.definitions = self._complete(choose_streams(streams, self._guess))
-        self._infos = [_describe(name, one) for name, one in self.definitions.items()]
+        self._infos = [
+            StreamInfo(
+                name=name,
+                dtype=np.dtype(one.dtype or np.float32),
+                shape=_FREE if one.sample_shape is None else one.sample_shape,
+                is_sparse=one.is_sparse,
+                definition=one,
+            )
+            for name, one in self.definitions.items()
+        ]
         self._flags = [skip_sequence_ids, allow_blank_lines, allow_nonfinite]
         self._make_format(self._infos)  # refuses invalid streams
         described = [
@@ -181,13 +181,19 @@ class CTFDeserializer(SelfDescribed):
 
     def _settled(self, index: Index) -> list[StreamInfo]:
         """Return the streams; an undeclared dimension follows from the largest index."""
-        reaches = [facts["num_indices"] for facts in index.facts if facts["num_indices"]]
-        return [
-            info
-            if self.definitions[info.name].shape is not None
-            else replace(info, shape=(max([1, *own]),))
-            for info, *own in zip(self._infos, *reaches, strict=True)
+        found = [
+            list(zip(facts["num_indices"], facts["single"], strict=True))
+            for facts in index.facts
+            if facts["single"]  # not of empty files
         ]
+        settled = []
+        for info, *own in zip(self._infos, *found, strict=True):
+            shape = info.shape
+            if self.definitions[info.name].shape is None:
+                shape = (max([1, *(reach for reach, _ in own)]),)
+            is_single = all(single for _, single in own)
+            settled.append(replace(info, shape=shape, is_single=is_single))
+        return settled
 
     def _make_format(self, infos: Sequence[StreamInfo]) -> _core.formats.CtfFormat:
         """Return the core's reader, which unlike this object does not pickle."""
@@ -214,11 +220,15 @@ class CTFDeserializer(SelfDescribed):
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         local = access_to(self._files).local  # as they are now; objects as they were listed
         listed: Sequence[SourceFile] = self._files if local is None else look_again(local)
-        index = of_contents(self._load_index(listed, ledger.max_errors), self._contents)
-        listed = index.files
+        index = self._load_index(listed, ledger.max_errors)
+        listed = [
+            self._contents.as_file(file, **facts["content"]) if "content" in facts else file
+            for file, facts in zip(index.files, index.facts, strict=True)
+        ]
+        index = replace(index, files=listed)
         self._refuse_unmet(index)
         infos = self._settled(index)
-        list_errors(index, ledger)
+        _list_errors(index, ledger)
         ignored = [facts["ignores_ids"] for facts in index.facts]
         if not index.starts["sizes"][-1]:
             raise empty_corpus([file.path for file in listed])
@@ -230,7 +240,7 @@ class CTFDeserializer(SelfDescribed):
         num_samples = sizing.samples.total
         reader = StoredReader(
             core=self._make_core(infos, listed, ignored, chunks),
-            streams=self._singled(infos, index),
+            streams=infos,
             chunks=starts,
             measure=lambda: sizing,
             resident=False,
@@ -252,33 +262,21 @@ class CTFDeserializer(SelfDescribed):
         """Return the index; an error that a misspelt field leads to names those there are."""
         form = self._make_format(self._infos)
         scan = partial(scan_file, form=form, max_errors=max_errors, contents=self._contents)
-
         try:
             return load_index(files, self._meaning, scan, keep=self._keep)
         except DataError as error:
             known = known_fields(self._guess)
-            absent = [
-                info for info in self._infos if f" {self._field(info)}," not in known + ","
-            ]
-            if not (known and absent):
+            fields = map(self._field, self._infos)
+            absent = next((one for one in fields if f" {one}," not in known + ","), None)
+            if not known or absent is None:
                 raise
             reason, *place = error.args
-            reason += f"; the first lines have no field {self._field(absent[0])!r}{known}"
+            reason += f"; the first lines have no field {absent!r}{known}"
             raise type(error)(reason, *place) from None
 
     def _description(self) -> str:
         known = [info.name if info.shape == _FREE else info for info in self._infos]
         return brief([file.name for file in self._files], known)
-
-    def _singled(self, infos: Sequence[StreamInfo], index: Index) -> list[StreamInfo]:
-        """Return the streams, with their samples by the index."""
-        found = [
-            facts["single"] for facts in index.facts if facts["single"]
-        ]  # not of empty files
-        return [
-            replace(info, is_single=all(single))
-            for info, *single in zip(infos, *found, strict=True)
-        ]
 
     def _refuse_unmet(self, index: Index) -> None:
         """Refuse a stream that no line has: its field is misspelt, whatever the budget."""
@@ -317,17 +315,6 @@ class CTFDeserializer(SelfDescribed):
             return reader.take()
 
         return _core.read.CallbackDeserializer(load)
-
-
-def _describe(name: str, definition: StreamDef) -> StreamInfo:
-    shape = definition.sample_shape
-    return StreamInfo(
-        name=name,
-        dtype=np.dtype(definition.dtype or np.float32),
-        shape=_FREE if shape is None else shape,
-        is_sparse=definition.is_sparse,
-        definition=definition,
-    )
 
 
 def is_ctf(look: Look) -> bool:
@@ -424,17 +411,6 @@ def scan_file(
     )
 
 
-def of_contents(index: Index, contents: FileContents) -> Index:
-    """Return the index of files; compressed files are replaced by their content."""
-    if not any("content" in facts for facts in index.facts):
-        return index
-    files = [
-        contents.as_file(file, **facts["content"]) if "content" in facts else file
-        for file, facts in zip(index.files, index.facts, strict=True)
-    ]
-    return replace(index, files=files)
-
-
 def _cause(offset: int | None, line_of: Mapping[int | None, int | None]) -> str:
     """Describe the earlier item that caused an error; "" if there is none."""
     if offset is None:
@@ -442,8 +418,7 @@ def _cause(offset: int | None, line_of: Mapping[int | None, int | None]) -> str:
     return f"; caused by the item @ {offset} in line {line_of.get(offset)}"
 
 
-def list_errors(index: Index, ledger: Ledger) -> None:
-    """List the errors in the files."""
+def _list_errors(index: Index, ledger: Ledger) -> None:
     num_listed = 0
     for file, facts in zip(index.files, index.facts, strict=True):
         for reason, offset, stream, sequence, line, is_charged in facts["items"]:
@@ -453,10 +428,14 @@ def list_errors(index: Index, ledger: Ledger) -> None:
     ledger.charge(len(index.arrays["item_offsets"]) - num_listed)
 
 
-def places_in(index: Index) -> _core.formats.CtfPlaces:
-    """Return the places of sequences and errors, packed as they are."""
+def cut_chunks(index: Index, most_bytes: int) -> _core.formats.CtfChunks:
+    """Cut files between sequences, and return chunks of pieces that follow each other.
+
+    Large files are cut into several chunks, and small ones share one. What can be unpacked
+    from its beginning alone is not cut within. Places are packed as the index has them.
+    """
     stored = stored_in(index.arrays)
-    return _core.formats.CtfPlaces(
+    places = _core.formats.CtfPlaces(
         offsets=packed_in(stored["offsets"]),
         lines=packed_in(stored["lines"]),
         starts=index.starts["sizes"],
@@ -464,18 +443,10 @@ def places_in(index: Index) -> _core.formats.CtfPlaces:
         item_offsets=index.arrays["item_offsets"],
         item_starts=index.starts["item_offsets"],
     )
-
-
-def cut_chunks(index: Index, most_bytes: int) -> _core.formats.CtfChunks:
-    """Cut files between sequences, and return chunks of pieces that follow each other.
-
-    Large files are cut into several chunks, and small ones share one. What can be unpacked
-    from its beginning alone is not cut within.
-    """
     entries = [
         file.content.entries if isinstance(file, ContentFile) else None for file in index.files
     ]
-    return _core.formats.CtfChunks(places_in(index), most_bytes, entries)
+    return _core.formats.CtfChunks(places, most_bytes, entries)
 
 
 def _index_in_order(
@@ -510,15 +481,12 @@ def _index_in_parts(
     begins = [
         _core.formats.ctf_part(file, form, start, size * i // threads) for i in range(threads)
     ]
-    borders = sorted({*begins, size})
+
+    def scan(part: tuple[int, int]) -> _core.formats.CtfIndex:
+        return _core.formats.ctf_index(file, form, start, *part, max_errors)
+
     index = _core.formats.CtfIndex(max_errors)
     with ThreadPoolExecutor(threads) as pool:
-        parts = pool.map(
-            lambda part: _core.formats.ctf_index(
-                file, form, start, part[0], part[1], max_errors
-            ),
-            pairwise(borders),
-        )
-        for part in parts:
+        for part in pool.map(scan, pairwise(sorted({*begins, size}))):
             index.append(part, start)
     return start, index

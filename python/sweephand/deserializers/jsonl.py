@@ -73,15 +73,6 @@ class JSONLDeserializer(LineUnits):
     index, ids
         As in `ParquetDeserializer`.
 
-    Raises
-    ------
-    FileNotFoundError
-        If a file is absent.
-    DataError
-        When it is opened: if a file is in UTF-16; beyond ``max_errors`` if a line is no JSON
-        object, a field holds null, values of different forms, or compressed bytes are damaged
-        or cut.
-
     Examples
     --------
     >>> import sweephand as sh, tempfile, pathlib
