@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cli.conftest import Call, call  # noqa: F401 - a fixture
 
 import sweephand as sh
 from sweephand.deserializers.units import line_units
@@ -102,22 +101,6 @@ def test_a_bomb_is_refused_and_takes_no_memory(
     path.write_bytes(pack(b'{"n": 1}' + b" " * (8 << 20) + b"\n"))
     with pytest.raises(sh.DataError, match="is this a zip bomb"):
         numbers(sh.JSONLDeserializer(path, ["n"]))
-
-
-def test_info_says_how_a_single_frame_is_cut(
-    pack: Pack,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    call: Call,  # noqa: F811
-) -> None:
-    monkeypatch.setattr("sweephand.corpus.chunks.CHUNK_BYTES", 1000)
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(pack(lines(0, 100)))
-    (advice,) = call("info", path, "--json").facts["advice"]
-    assert "a.jsonl is a single" in advice
-    assert "split -l 100000 --filter=" in advice
-    path.write_bytes(pack(lines(0, 4000)) + pack(lines(4000, 10)))
-    assert call("info", path, "--json").facts["advice"] == []
 
 
 @given(

@@ -61,7 +61,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
                 }
                 for info in source.streams.values()
             ],
-            "advice": list(getattr(corpus, "advice", ())),
             "stream_defs": as_code(definitions_of(source.streams.values())),
         }
     _show(facts, lengths, screen)
@@ -147,7 +146,6 @@ def _show(facts: dict[str, Any], lengths: NDArray[np.uint32], screen: Screen) ->
             "first id": facts["first_id"],
         }
     )
-    screen.lines(facts["advice"])
     screen.heading("Streams")
     screen.table(
         ["name", "dtype", "shape of a sample", "kind"],

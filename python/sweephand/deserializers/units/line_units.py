@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import io
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus import chunks
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.contents import PACKINGS, FileContents, compression_of, taken_from
+from sweephand.files.contents import FileContents, compression_of, taken_from
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
 from sweephand.files.inflate import Compression, InflatedStream
@@ -153,8 +152,8 @@ def lines_of(
                 first = at + start
             if at + stop - first > _MAX_UNIT_BYTES:
                 raise DataError(
-                    f"a frame unpacks to more than {_MAX_UNIT_BYTES} bytes, which are read as "
-                    f"a whole: {how_to_cut(file.name, 'zstd')}",
+                    f"a frame of zstd unpacks to more than {_MAX_UNIT_BYTES} bytes, which are "
+                    "read as a whole: write several frames, as docs/formats.md shows",
                     file.path,
                 )
             if stop > start:
@@ -192,16 +191,6 @@ def _read_lines(source: io.BufferedReader, file: SourceFile, at: int) -> bytes:
     return text
 
 
-def how_to_cut(name: str, compression: str) -> str:
-    """Return the advice on a file that can be entered at its beginning alone."""
-    tool, suffix = {"gzip": ("gzip", "gz"), "zstd": ("zstd", "zst")}[compression]
-    part = {"gzip": "member of gzip", "zstd": "frame of zstd"}[compression]
-    return (
-        f"{name} is a single {part}, which cannot be read from the middle; write several, as "
-        f"'{tool} -dc {name} | split -l 100000 --filter=\"{tool} >> new.{suffix}\" -' does"
-    )
-
-
 class LineUnits(IndexedDeserializer):
     """Serve lines or records of files, about a MiB of them at a time."""
 
@@ -218,12 +207,11 @@ class LineUnits(IndexedDeserializer):
         ids: RowIds | None = None,
     ) -> None:
         self.contents = FileContents()
-        self._known: list[tuple[SourceFile, Mapping[str, Any]]] = []  # when it is opened
         super().__init__(files, streams, index=index, ids=ids)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the arguments that open it in another process, the same before and after."""
-        state = {**super().__getstate__(), "_known": []}
+        state = super().__getstate__()
         state.pop("in_parts", None)  # as the opened corpus decides
         return state
 
@@ -325,19 +313,7 @@ class LineUnits(IndexedDeserializer):
     def load_index(self) -> Index:
         """Return the facts of the files, found now or before."""
         index = super().load_index()
-        facts = [one["format"] for one in index.facts]
-        self._known = list(zip(index.files, facts, strict=True))
         # Compressed files take less time if more is unpacked at once.
-        self.in_parts = self.is_text and not any("compression" in one for one in facts)
+        is_packed = any("compression" in facts["format"] for facts in index.facts)
+        self.in_parts = self.is_text and not is_packed
         return index
-
-    @property
-    def advice(self) -> list[str]:
-        """Advice for faster reading: files of one zstd frame should be cut into several."""
-        found = []
-        for file, facts in self._known if self.is_text else ():
-            whole = facts["units"][-1][1] if facts["units"] else 0
-            is_one = len(facts.get("members", ())) == 1 and whole > chunks.CHUNK_BYTES
-            if is_one and facts.get("compression") in PACKINGS:
-                found.append(how_to_cut(file.name, facts["compression"]))
-        return found
