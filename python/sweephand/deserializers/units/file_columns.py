@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from sweephand.corpus.columns import (
     concat_columns,
     offsets_of,
     read_offsets,
+    take,
 )
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, size_columns
@@ -26,6 +28,8 @@ from sweephand.corpus.streams import StreamInfo, sizing_streams
 from sweephand.files.access import access_to
 from sweephand.files.local import join_pieces
 from sweephand.files.source_file import SourceFile
+
+_MOST_GAP = 1 << 16  # bytes that are fetched in vain rather than to ask twice
 
 
 @dataclass(frozen=True)
@@ -47,21 +51,58 @@ class FileColumn:
 
     def in_place(self) -> ColumnData:
         """Return the column as the core reads it in local files."""
+        if self.column.values is not None:  # in memory, or in the index
+            return self.column
         extents = join_pieces(access_to(self.files).local or [], self.pieces)
         return replace(self.column, extents=extents)
 
-    def load(self, first: int, end: int) -> ColumnData:
-        """Return sequences ``[first, end)``, by one request for every piece."""
+    def part(self, first: int, end: int) -> FileColumn:
+        """Return sequences ``[first, end)``, with no other pieces than they have."""
         column, offsets = self.column, self.column.sample_offsets
-        own_offsets = None
+        if column.values is not None:
+            return FileColumn(take(column, np.arange(first, end)), (), self.pieces[:0])
         begin, stop = first, end
         if offsets is not None:
-            own_offsets = read_offsets(column, offsets[first : end + 1].copy)
-            begin, stop = own_offsets[[0, -1]].tolist()
-            own_offsets -= begin
-        parts = [self._converted(one) for one in self._samples(begin, stop)]
+            offsets = read_offsets(column, offsets[first : end + 1].copy)
+            begin, stop = offsets[[0, -1]].tolist()
+            offsets -= begin
+        elements = column.element_offsets
+        if elements is not None and self.stored is None:
+            elements = elements[begin : stop + 1]
+        firsts, start, last = self._byte_starts, self._byte_at(begin), self._byte_at(stop)
+        which = slice(
+            int(np.searchsorted(firsts, start, side="right")) - 1,
+            int(np.searchsorted(firsts, last, side="left")),
+        )
+        if start == last:
+            which = slice(0, 0)
+        low = np.maximum(firsts[:-1][which], start)
+        high = np.minimum(firsts[1:][which], last)
+        numbers, places, _ = self.pieces[which].astype(np.int64).T
+        pieces = np.stack([numbers, places + low - firsts[:-1][which], high - low], axis=1)
+        column = replace(
+            column,
+            num_samples=stop - begin,
+            sample_offsets=offsets,
+            element_offsets=None if elements is None else elements - elements[0],
+        )
+        stored = None if self.stored is None else self.stored[which]
+        return FileColumn(column, self.files, pieces.astype(np.uint64), stored)
+
+    def filled(self, contents: Sequence[NDArray[np.uint8]]) -> ColumnData:
+        """Return the column with values, whose bytes are those of each piece."""
+        column = self.column
+        if column.values is not None:
+            return column
+        if self.stored is None:
+            content = contents[0] if len(contents) == 1 else _joined(contents)
+            if column.element_offsets is None:
+                content = content.view(column.dtype).reshape(-1, *column.shape)
+            return replace(column, values=content)
+        pairs = zip(contents, self.stored, strict=True)
+        parts = [self._converted(one.view(stored)) for one, stored in pairs]
         loaded = concat_columns(parts or [self._converted(np.empty(0, column.dtype))])
-        return replace(loaded, sample_offsets=own_offsets)
+        return replace(loaded, sample_offsets=column.sample_offsets)
 
     def _converted(self, values: NDArray[Any]) -> ColumnData:
         """Return values as they are served, each sample a sequence."""
@@ -74,38 +115,22 @@ class FileColumn:
         values = values.reshape(-1, *column.shape).astype(column.dtype, copy=False)
         return ColumnData(values, column.dtype, column.shape, len(values))
 
-    def _samples(self, begin: int, stop: int) -> Iterator[NDArray[Any]]:
-        """Read samples ``[begin, stop)`` as they are stored, those of each type together."""
-        width = math.prod(self.column.shape)
-        if self.stored is None:
-            sample = width * self.column.dtype.itemsize
-            yield self._read(begin * sample, (stop - begin) * sample).view(self.column.dtype)
-            return
-        samples = np.array([one.itemsize for one in self.stored]) * width
-        ends = np.cumsum(self.pieces[:, 2].astype(np.int64) // samples)
-        byte_starts = offsets_of(self.pieces[:, 2].astype(np.int64))
-        piece = int(np.searchsorted(ends, begin, side="right"))
-        while begin < stop:
-            end = min(stop, int(ends[piece]))
-            left = (int(ends[piece]) - begin) * int(samples[piece])  # in the piece
-            at = int(byte_starts[piece + 1]) - left
-            size = (end - begin) * int(samples[piece])
-            yield self._read(at, size).view(self.stored[piece])
-            begin, piece = end, piece + 1
+    @cached_property
+    def _byte_starts(self) -> NDArray[np.int64]:
+        """The place of each piece in the run of all of them, and the end."""
+        return offsets_of(self.pieces[:, 2].astype(np.int64))
 
-    def _read(self, begin: int, size: int) -> NDArray[np.uint8]:
-        starts = offsets_of(self.pieces[:, 2].astype(np.int64))
-        parts: list[NDArray[np.uint8]] = []
-        done = 0
-        while done < size:
-            piece = int(np.searchsorted(starts, begin + done, side="right")) - 1
-            number, offset, num_bytes = self.pieces[piece].tolist()
-            inside = begin + done - int(starts[piece])
-            count = min(size - done, num_bytes - inside)
-            parts.append(self.files[number].fetch(offset + inside, count))
-            self.files[number].check_unchanged()
-            done += count
-        return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.uint8), *parts])
+    def _byte_at(self, sample: int) -> int:
+        """Return the place of a sample in the run of all pieces."""
+        column = self.column
+        if self.stored is None:
+            if column.element_offsets is not None:
+                return int(column.element_offsets[sample])
+            return sample * math.prod(column.shape) * column.dtype.itemsize
+        sizes = np.array([one.itemsize for one in self.stored]) * math.prod(column.shape)
+        ends = offsets_of(np.diff(self._byte_starts) // sizes)
+        piece = min(int(np.searchsorted(ends, sample, side="right")) - 1, len(sizes) - 1)
+        return int(self._byte_starts[piece] + (sample - ends[piece]) * sizes[piece])
 
 
 def read_columns(
@@ -115,62 +140,74 @@ def read_columns(
     sample_bytes: float,
     *,
     skipped: NDArray[np.int64] | None = None,
+    measure: Callable[[], Sizing] | None = None,
 ) -> StoredReader:
     """Return the reader of columns: of local files by sequences, else by chunks.
 
     `chunks` has the first sequence of every chunk; `skipped` are damaged sequences, ascending.
     """
     access = access_to([file for column in columns for file in column.files])
-    known = {info.name: one.column for info, one in zip(infos, columns, strict=True)}
-    are_bare = access.is_local and all(one.stored is None for one in columns)
-    num_bytes = sum(int(one.pieces[:, 2].sum()) for one in columns)
-    sizing = sizing_streams({info.name: info for info in infos})
-    return bare_reader(
-        [one.in_place() for one in columns] if are_bare else None,
-        lambda first, end: [one.load(first, end) for one in columns],
-        skipped=np.empty(0, np.int64) if skipped is None else skipped,
-        streams=infos,
-        chunks=chunks,
-        measure=partial(size_columns, known, chunks, sizing, skipped=skipped),
-        sample_bytes=sample_bytes,
-        load_threads=access.threads(chunk_bytes=num_bytes // max(1, len(chunks))),
-        holds_stored=not access.is_local,
-    )
+    if measure is None:
+        known = {info.name: one.column for info, one in zip(infos, columns, strict=True)}
+        sizing = sizing_streams({info.name: info for info in infos})
+        measure = partial(size_columns, known, chunks, sizing, skipped=skipped)
+    if skipped is None:
+        skipped = np.empty(0, np.int64)
 
-
-def bare_reader(
-    in_place: Sequence[ColumnData] | None,
-    load: Callable[[int, int], Sequence[ColumnData]],
-    *,
-    skipped: NDArray[np.int64],
-    streams: Sequence[StreamInfo],
-    chunks: _core.index.Starts,
-    measure: Callable[[], Sizing],
-    sample_bytes: float,
-    load_threads: int,
-    holds_stored: bool,
-) -> StoredReader:
-    """Return the reader of columns that are stored as they are served, or nearly."""
-
-    def load_chunk(chunk: int) -> _core.read.Chunk:
+    def load(chunk: int) -> _core.read.Chunk:
         first, end = chunks.bounds(chunk)
         within = skipped[slice(*np.searchsorted(skipped, (first, end)))] - first
-        return make_chunk(load(first, end), skipped=within.tolist())
+        parts = [one.part(first, end) for one in columns]
+        found = [part.filled(own) for part, own in zip(parts, _fetch(parts), strict=True)]
+        return make_chunk(found, skipped=within.tolist())
 
-    core: _core.read.Deserializer = _core.read.CallbackDeserializer(load_chunk)
+    core: _core.read.Deserializer = _core.read.CallbackDeserializer(load)
     chunked: _core.read.Deserializer | None = None
-    if in_place is not None:
+    is_bare = access.is_local and all(one.stored is None for one in columns)
+    if is_bare:
+        in_place = [one.in_place() for one in columns]
         whole = make_chunk(in_place, owned=False, skipped=skipped.tolist())
         core = _core.read.ResidentDeserializer(whole)
         chunked = _core.read.ExtentChunks(whole, chunks.offsets().view(np.uint64))
+    num_bytes = sum(int(one.pieces[:, 2].sum()) for one in columns)
     return StoredReader(
         core=core,
-        streams=streams,
+        streams=infos,
         chunks=chunks,
         measure=measure,
-        resident=in_place is not None,
+        resident=is_bare,
         sample_bytes=sample_bytes,
-        load_threads=load_threads,
-        holds_stored=holds_stored,
+        load_threads=access.threads(chunk_bytes=num_bytes // max(1, len(chunks))),
+        holds_stored=not access.is_local,
         chunked=chunked,
     )
+
+
+def _fetch(columns: Sequence[FileColumn]) -> list[list[NDArray[np.uint8]]]:
+    """Return the bytes of the pieces of each column, by few requests for all of them."""
+    found: list[list[NDArray[np.uint8]]] = []
+    wanted: dict[SourceFile, list[tuple[int, int, int, int]]] = {}
+    for number, column in enumerate(columns):
+        found.append([np.empty(0, np.uint8)] * len(column.pieces))
+        for place, (file, begin, size) in enumerate(column.pieces.tolist()):
+            wanted.setdefault(column.files[file], []).append((begin, size, number, place))
+    for file, pieces in wanted.items():
+        pieces.sort()
+        starts = [0]  # of requests
+        end = sum(pieces[0][:2])
+        for at, (begin, size, *_) in enumerate(pieces):
+            if begin > end + _MOST_GAP:
+                starts.append(at)
+            end = max(end, begin + size)
+        for first, stop in pairwise([*starts, len(pieces)]):
+            group = pieces[first:stop]
+            start = group[0][0]
+            content = file.fetch(start, max(sum(one[:2]) for one in group) - start)
+            file.check_unchanged()
+            for begin, size, number, place in group:
+                found[number][place] = content[begin - start : begin - start + size]
+    return found
+
+
+def _joined(contents: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    return np.concatenate([np.empty(0, np.uint8), *contents])

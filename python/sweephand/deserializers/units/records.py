@@ -14,25 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import pairwise
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus import chunks
-from sweephand.corpus.columns import ColumnData, offsets_of, take
+from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
-from sweephand.deserializers.units.file_columns import bare_reader
+from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan, guarded
 from sweephand.errors import DataError, StaleError
-from sweephand.files.access import access_to
 from sweephand.files.content_file import ContentFile
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.local import LocalFile, join_pieces
@@ -232,16 +229,17 @@ class RecordDeserializer(IndexedDeserializer):
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
     ) -> StoredReader:
         """Return the reader of rows in place, or of their chunks from a store."""
-        columns: list[ColumnData] = []
-        pieces: dict[int, Pieces] = {}  # by the number of the column
-        for number, (name, kind) in enumerate(self.kinds.items()):
+        files = self.contents(rows.index)
+        columns = []
+        for name, kind in self.kinds.items():
             lengths = rows.lengths_of(name, slice(0, len(rows.is_served)))
             if f"values of {name}" in rows.index.arrays:
-                columns.append(_held_column(rows.index, name, kind, lengths))
+                held = _held_column(rows.index, name, kind, lengths)
+                columns.append(FileColumn(held, (), np.empty((0, 3), np.uint64)))
                 continue
             sizes = np.where(rows.is_served, rows.index.arrays[f"sizes of {name}"], 0)
             begins = rows.index.arrays[f"begins of {name}"]
-            pieces[number] = np.stack([rows.files_of_rows(), begins, sizes], axis=1)
+            pieces = np.stack([rows.files_of_rows(), begins, sizes], axis=1)[sizes > 0]
             column = replace(
                 kind.to_column(),
                 values=None,
@@ -249,24 +247,14 @@ class RecordDeserializer(IndexedDeserializer):
                 sample_offsets=_offsets(lengths),
                 element_offsets=offsets_of(sizes[lengths > 0]) if kind.are_bytes else None,
             )
-            columns.append(column)
-        files = self.contents(rows.index)
-        access = access_to(files)
-        if access.local is not None:
-            for number, own in pieces.items():
-                filled = own[own[:, 2] > 0].astype(np.uint64)
-                extents = join_pieces(access.local, filled)
-                columns[number] = replace(columns[number], extents=extents)
-        return bare_reader(
-            columns if access.is_local else None,
-            partial(_load_rows, files, columns, pieces),
+            columns.append(FileColumn(column, files, pieces.astype(np.uint64)))
+        return read_columns(
+            columns,
+            infos,
+            rows.chunk_rows,
+            rows.sample_bytes,
             skipped=np.flatnonzero(~rows.is_served),
-            streams=infos,
-            chunks=rows.chunk_rows,
             measure=rows.measure,
-            sample_bytes=rows.sample_bytes,
-            load_threads=access.threads(),
-            holds_stored=not access.is_local,
         )
 
 
@@ -345,59 +333,6 @@ def _held_column(
 
 def _offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64] | None:
     return None if bool((lengths == 1).all()) else offsets_of(lengths)
-
-
-def _load_rows(
-    files: Sequence[SourceFile],
-    columns: Sequence[ColumnData],
-    pieces: Mapping[int, Pieces],
-    first: int,
-    end: int,
-) -> list[ColumnData]:
-    """Load rows of a store by few requests: the values of all their streams together."""
-    rows = np.arange(first, end)
-    wanted = {number: own[first:end] for number, own in pieces.items()}
-    wanted = {number: own[own[:, 2] > 0] for number, own in wanted.items()}
-    found = dict(zip(wanted, _fetch(files, list(wanted.values())), strict=True))
-    loaded = []
-    for number, column in enumerate(columns):
-        part = take(column, rows)
-        if number in found:
-            values = found[number]
-            if not column.is_bytes:
-                values = values.view(column.dtype).reshape(-1, *column.shape)
-            part = replace(part, values=values)
-        loaded.append(part)
-    return loaded
-
-
-def _fetch(files: Sequence[SourceFile], wanted: Sequence[Pieces]) -> list[NDArray[np.uint8]]:
-    """Return the bytes of each run of pieces."""
-    every = np.concatenate([np.empty((0, 3), np.int64), *wanted])
-    order = np.lexsort((every[:, 1], every[:, 0]))
-    found: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)] * len(every)
-    number, begin, stop = -1, 0, 0
-    group: list[int] = []
-    for place in [*order.tolist(), None]:
-        if place is not None:
-            file, at, size = every[place].tolist()
-            if group and file == number and at <= stop + _MOST_GAP:
-                group.append(place)
-                stop = max(stop, at + size)
-                continue
-        if group:
-            content = files[number].fetch(begin, stop - begin)
-            files[number].check_unchanged()
-            for one in group:
-                inside = int(every[one, 1]) - begin
-                found[one] = content[inside : inside + int(every[one, 2])]
-        if place is not None:
-            number, begin, stop, group = file, at, at + size, [place]
-    ends = offsets_of([len(one) for one in wanted]).tolist()
-    return [
-        np.concatenate([np.empty(0, np.uint8), *found[begin:end]])
-        for begin, end in pairwise(ends)
-    ]
 
 
 def gatherer(file: SourceFile) -> Gather:
