@@ -119,7 +119,7 @@ class TFRecordDeserializer(LineUnits):
         """Return False if there is no byte in a file, unpacked."""
         return bool(self.head_of(file, 1))
 
-    def head_of(self, file: SourceFile, size: int) -> bytes:
+    def head_of(self, file: SourceFile, size: int = HEAD) -> bytes:
         """Return the first bytes of a file's content."""
         return self.contents.head(file, self._compression_of(file), size)
 

@@ -71,7 +71,8 @@ def make_payload(
             f"records of bytes are one stream, not {len(definitions)}: "
             f"{', '.join(definitions)}; payload= says what else they hold"
         )
-    return partial(_of_bytes, *definitions.items())
+    ((name, definition),) = definitions.items()
+    return partial(_of_bytes, (name, definition))
 
 
 def _of_examples(
