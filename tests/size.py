@@ -19,11 +19,11 @@ ROOT = Path(__file__).parents[1]
 # What each part may have at most, of lines and of files. Limits only become smaller: the budget
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
-    "core": (52_550, 284),
+    "core": (51_720, 284),
     "extensions": (17_180, 80),
     "a source over arrays": (11_030, 69),
-    "C++": (28_490, 184),
-    "tests": (68_730, None),
+    "C++": (28_460, 184),
+    "tests": (68_020, None),
 }
 
 

@@ -151,15 +151,6 @@ def test_what_is_no_folder_of_classes_is_told(folder: Path, tmp_path: Path) -> N
         sh.open(folder / "dog")
 
 
-def test_names_that_are_no_text_are_served(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    try:
-        (tmp_path / "a" / "\udcff.png").write_bytes(b"1")
-    except OSError:
-        pytest.skip("the file system has no such names")
-    assert len(served(sh.ImageFolder(tmp_path)).ids) == 1
-
-
 @pytest.mark.parametrize("opened", [sh.ImageFolder, sh.open])
 @pytest.mark.parametrize("names", [("train", "val"), ("Train", "Val", "test")])
 def test_splits_of_classes_are_refused_naming_what_to_open(
@@ -176,15 +167,6 @@ def test_splits_of_classes_are_refused_naming_what_to_open(
         opened(data)
     assert repr(str(data / names[0])) in str(caught.value)
     assert opened(data / names[0]).classes == ["ant", "cat", "dog"]
-
-
-def test_classes_may_be_called_as_splits_are(tmp_path: Path) -> None:
-    for name in ("test/1.png", "train/1.png", "plane/deep/1.png"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_bytes(b"?")
-    assert sh.ImageFolder(tmp_path).classes == ["plane", "test", "train"]
-    shutil.rmtree(tmp_path / "plane")
-    assert sh.ImageFolder(tmp_path).classes == ["test", "train"]  # no folders in them
 
 
 @pytest.mark.parametrize("opened", [sh.ImageFolder, sh.open])

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from tests.read.format_corpora import (
-    TOKENS,
     Make,
     corpus_for,
     csv_rows,
@@ -76,32 +73,6 @@ def test_every_format_of_files_takes_braces(make: Make, tmp_path: Path) -> None:
     assert rows(sh.open(f"{tmp_path}/part-{{0..{parts - 1}}}{suffix}")) == wanted
     with pytest.raises(FileNotFoundError, match=f"part-{parts}"):
         sh.open(f"{tmp_path}/part-{{0..{parts}}}{suffix}")
-
-
-def test_a_deserializer_takes_them_itself_and_with_globs(tmp_path: Path) -> None:
-    corpus = corpus_for(megatron)
-    wanted = rows(megatron(tmp_path, corpus))
-    assert rows(sh.MegatronDeserializer(f"{tmp_path}/part-{{0..2}}", TOKENS)) == wanted
-    assert rows(sh.MegatronDeserializer(f"{tmp_path}/{{part-0,*-[12]}}.idx", TOKENS)) == wanted
-
-
-def test_arrays_and_folders_may_be_named_by_braces(tmp_path: Path) -> None:
-    for name in "abc":
-        np.save(tmp_path / f"{name}.npy", np.arange(3))
-    for opened in (sh.open, sh.NpyDeserializer):
-        corpus: Any = opened(f"{tmp_path}/{{a,c}}.npy")
-        assert list(sh.MinibatchSource(corpus).streams) == ["a", "c"]
-        corpus = opened(f"{tmp_path}/[ab].npy")
-        assert list(sh.MinibatchSource(corpus).streams) == ["a", "b"]
-
-
-def test_objects_of_a_store_are_named_by_braces(tmp_path: Path) -> None:
-    store = pytest.importorskip("fsspec").filesystem("memory")
-    webdataset(tmp_path, corpus_for(webdataset))
-    for path in tmp_path.glob("*.tar"):
-        store.pipe(f"/braces/{path.name}", path.read_bytes())
-    found = rows(sh.open("memory://braces/part-{0..2}.tar", index=None))
-    assert found == rows(sh.open(tmp_path, index=None))
 
 
 def test_a_file_that_has_braces_in_its_name_is_itself(tmp_path: Path) -> None:

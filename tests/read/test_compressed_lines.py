@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +16,6 @@ import sweephand as sh
 from sweephand.deserializers.units import line_units
 from sweephand.files import inflate
 from sweephand.files.inflate import InflatedFile, InflatedStream, ZstdFrame
-from sweephand.files.local import stat_file
 
 Pack = Callable[[bytes], bytes]
 
@@ -131,23 +129,6 @@ def test_frames_come_in_pieces_of_any_size(
                 break
     assert found == b"".join(parts)
     assert state.eof
-
-
-def test_any_range_of_frames_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inflate, "LEAST_MEMBER", 1000)
-    random = np.random.default_rng(0)
-    parts = [
-        random.integers(0, 8, int(n), dtype=np.uint8).tobytes() for n in range(0, 40_000, 999)
-    ]
-    path = tmp_path / "a.zst"
-    path.write_bytes(b"".join(map(zstd, parts)))
-    content = b"".join(parts)
-    file = InflatedFile(stat_file(path), "zstd", 200)
-    for begin, size in [(90_000, 20_000), (0, 10), *random.integers(0, len(content), (30, 2))]:
-        assert file.read(int(begin), int(size)).tobytes() == content[begin : begin + size]
-    members = [(one.unpacked, one.packed) for one in file._places]
-    again = InflatedFile(stat_file(path), "zstd", 200, members)
-    assert again.read(len(content) - 5, 9).tobytes() == content[-5:]
 
 
 def test_a_frame_of_cntk_text_is_unpacked_once_in_a_sweep(

@@ -6,8 +6,6 @@ import csv
 import gzip
 import io
 import os
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -151,16 +149,6 @@ def test_a_file_without_a_table_is_refused(tmp_path: Path, content: bytes, reaso
     assert caught.value.file == str(path)
 
 
-def test_tables_need_no_package(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("n,t\n1,a\n2,b\n")
-    code = (
-        "import sys, sweephand as sh\n"
-        "sh.MinibatchSource(sh.CSVDeserializer('a.csv')).next_minibatch(2)\n"
-        "assert not {'pyarrow', 'pandas'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)
-
-
 # -- as Python's csv reads it --
 
 
@@ -239,34 +227,6 @@ def test_rows_are_those_of_csv_in_pieces_of_any_size(
         assert found == rows_of_csv(text, num_columns, **how), (text, unit, piece)
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ('a\tb\n1\t"Hello\n2\tx\n3\t"Bye\n4\ty\n', ["text follows", 2, (4, b"y")]),
-        ('a\tb\n1\tx\n2\t"y\n3\tz\n4\tw\n', [(1, b"x"), "not closed", 3]),
-        ('a\tb\n1\t5" disk\n2\t"y\nz"\n', [(1, b'5" disk'), (2, b"y\nz")]),
-        ('a\t"b\nc"\n1\tx\n2\n', [(1, b"x"), "1 value, and the table 2 columns", 4]),
-        ("a\tb\r1\tx\r2\ty", [(1, b"x"), (2, b"y")]),
-    ],
-)
-def test_a_quote_opens_a_value_only_at_its_start(
-    text: str, found: list[Any], tmp_path: Path
-) -> None:
-    path = tmp_path / "a.tsv"
-    path.write_text(text, newline="")
-    told = [one for one in found if not isinstance(one, tuple)]
-    with sh.MinibatchSource(sh.open(path), randomize=False, max_sweeps=1, max_errors=1) as one:
-        minibatch = one.next_minibatch(9)
-        values = [minibatch[name].values.tolist() for name in minibatch]
-        assert list(zip(*values, strict=True)) == [n for n in found if isinstance(n, tuple)]
-        errors = [(error.reason, error.line) for error in one.errors]
-    assert len(errors) == len(told) // 2
-    if told:
-        assert told[0] in errors[0][0]
-        assert "quoting=None" in errors[0][0] or "value" in told[0]
-        assert told[1] == errors[0][1]
-
-
 def test_quotes_are_letters_and_columns_have_names_where_it_is_said(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('1,"Hello\n2,x"\n3,""\n')
@@ -294,12 +254,6 @@ def test_an_open_quote_ends_the_file_as_one_row_of_bounded_size(
 
 
 # -- the first rows --
-
-
-def test_the_last_line_counts_without_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("a\n1\n2.5")
-    assert rows(sh.CSVDeserializer(path)) == [(1.0,), (2.5,)]
 
 
 def test_columns_without_a_name_of_their_own_are_left_out(tmp_path: Path) -> None:

@@ -33,18 +33,6 @@ def labels(source: sh.MinibatchSource, size: int = 10) -> list[tuple[str, list[l
     return found
 
 
-def test_sparse_samples_are_rows_of_a_matrix(tmp_path: Path) -> None:
-    source = sh.MinibatchSource(
-        sh.CTFDeserializer(write(tmp_path / "a.ctf", 3), STREAMS), randomize=False
-    )
-    minibatch = source.next_minibatch(3)
-    dense = minibatch["query"].asarray()
-    assert dense.shape == (2, 2, 20)
-    assert dense[1, 1, 1] == 1
-    assert dense[1, 1, 8] == 1.5
-    assert minibatch["query"].values.shape == (3, 20)
-
-
 def test_a_chunk_without_a_sparse_value_is_sparse_too(tmp_path: Path) -> None:
     path = tmp_path / "a.ctf"
     path.write_text("0 |Q |L 1 2\n1 |Q 3:1.5 |L 1 2\n2 |Q |L 3 4\n")

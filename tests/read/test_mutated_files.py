@@ -19,7 +19,6 @@ from tests.read.test_damage import SLOW, delivered, write, written
 
 import sweephand as sh
 from sweephand import _core
-from sweephand.deserializers.units.unit_scan import guarded
 
 INPUTS = 100_000 if extent.exhaustive else 1_000
 """Of a format; a tenth of those whose libraries take long to open a file."""
@@ -85,39 +84,6 @@ def test_mutated_files_are_data_errors_with_their_file_or_sequences(
                 path.unlink()
 
 
-def arrow_bytes(folder: Path) -> bytes:
-    pa = pytest.importorskip("pyarrow")
-    batch = pa.record_batch({"tokens": pa.array([1, 2], pa.int32())})
-    with (
-        pa.OSFile(str(folder / "good"), "wb") as file,
-        pa.ipc.new_stream(file, batch.schema) as out,
-    ):
-        out.write_batch(batch)
-    return (folder / "good").read_bytes()
-
-
-def test_a_name_of_arrow_that_is_no_text_is_of_a_damaged_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.arrow"
-    path.write_bytes(arrow_bytes(tmp_path).replace(b"tokens", b"\xff\xffkens"))
-    with pytest.raises(sh.DataError, match="UnicodeDecodeError") as caught:
-        sh.ArrowDeserializer(path)
-    assert caught.value.file == str(path)
-
-
-def test_a_type_of_arrow_that_no_reader_knows_is_of_a_damaged_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.arrow"
-    content = arrow_bytes(tmp_path)
-    refusals = []
-    for at in (at for at, byte in enumerate(content) if byte == 32):  # bits of an integer
-        path.write_bytes(content[:at] + b"\x60" + content[at + 1 :])
-        try:
-            sh.MinibatchSource(sh.ArrowDeserializer(path, index=None))
-        except sh.DataError as error:
-            refusals.append(error)
-    assert {error.file for error in refusals} == {str(path)}
-    assert any("ArrowNotImplementedError" in error.reason for error in refusals)
-
-
 def test_a_record_without_a_key_tells_no_streams_and_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "a.tfrecord"
     good = sh.tfrecord.encode_example({"tokens": [1, 2]})
@@ -138,16 +104,6 @@ def test_a_record_without_a_key_tells_no_streams_and_is_damaged(tmp_path: Path) 
     with pytest.raises(sh.DataError, match=r"no tf\.train\.Example") as caught:
         sh.TFRecordDeserializer(path)
     assert caught.value.file == str(path)
-
-
-@pytest.mark.parametrize(
-    "error", [IndexError(3), KeyError("x"), MemoryError(), RecursionError()]
-)
-def test_what_escapes_a_format_names_the_file(error: Exception) -> None:
-    with pytest.raises(sh.DataError) as caught, guarded("a.csv"):
-        raise error
-    assert caught.value.file == "a.csv"
-    assert caught.value.__cause__ is error
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import tarfile
@@ -50,50 +49,19 @@ def parquet(folder: Path, streams: Any) -> sh.Deserializer:
     return sh.ParquetDeserializer(folder / "x.parquet", streams)
 
 
-def arrow_file(folder: Path, streams: Any) -> sh.Deserializer:
-    pa = pytest.importorskip("pyarrow")
-    table = pa.Table.from_pylist(ROWS)
-    with pa.ipc.new_file(folder / "x.arrow", table.schema) as writer:
-        writer.write_table(table, max_chunksize=3)
-    return sh.ArrowDeserializer(folder / "x.arrow", streams)
-
-
 def arrow_table(folder: Path, streams: Any) -> sh.Deserializer:
     pa = pytest.importorskip("pyarrow")
     sliced = pa.Table.from_pylist([*ROWS[3:], *ROWS]).slice(4)  # at an offset of its own
     return sh.ArrowDeserializer(sliced, streams)
 
 
-def hugging_face(folder: Path, streams: Any) -> sh.Deserializer:
-    datasets = pytest.importorskip("datasets")
-    dataset = datasets.Dataset.from_list(ROWS[::-1])
-    return sh.ArrowDeserializer(dataset.select(range(6, -1, -1)), streams)
-
-
-def lance(folder: Path, streams: Any) -> sh.Deserializer:
-    library, pa = pytest.importorskip("lance"), pytest.importorskip("pyarrow")
-    # Lance has no names with dots.
-    wanted = {name: one for name, one in streams.items() if name not in ("f", "y")}
-    kept = [{"s": one["s"] | {"b": dict(one["s"]["b"])}, "plain": one["plain"]} for one in ROWS]
-    for one in kept:
-        del one["s"]["b"]["x.y"]
-    path = str(folder / "x.lance")
-    library.write_dataset(pa.Table.from_pylist(kept), path, mode="overwrite")
-    return sh.LanceDeserializer(path, sh.StreamDefs(wanted))
-
-
-def lines(**options: Any) -> bytes:
-    return b"".join(json.dumps(row, **options).encode() + b"\n" for row in ROWS)
+def lines() -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)
 
 
 def jsonl(folder: Path, streams: Any) -> sh.Deserializer:
     (folder / "x.jsonl").write_bytes(lines())
     return sh.JSONLDeserializer(folder / "x.jsonl", streams)
-
-
-def jsonl_in_gzip(folder: Path, streams: Any) -> sh.Deserializer:
-    (folder / "x.jsonl.gz").write_bytes(gzip.compress(lines(indent=None)))
-    return sh.JSONLDeserializer(folder / "x.jsonl.gz", streams)
 
 
 def array_record_of_json(folder: Path, streams: Any) -> sh.Deserializer:
@@ -117,8 +85,7 @@ def items(folder: Path, streams: Any) -> sh.Deserializer:
 
 Make = Callable[[Path, Any], sh.Deserializer]
 FORMATS: list[Make] = [
-    *(parquet, arrow_file, arrow_table, hugging_face, lance, jsonl, jsonl_in_gzip),
-    *(array_record_of_json, webdataset, items),
+    *(parquet, arrow_table, jsonl, array_record_of_json, webdataset, items),
 ]
 
 
@@ -130,7 +97,7 @@ def test_fields_at_any_depth_are_streams(make: Make, tmp_path: Path) -> None:
     assert found == [{name: row[name] for name in names} for row in WANTED]
 
 
-@pytest.mark.parametrize("make", [parquet, arrow_file, arrow_table, lance])
+@pytest.mark.parametrize("make", [parquet, arrow_table])
 def test_a_field_that_is_not_there_is_an_error_that_names_those_of_the_struct(
     make: Make, tmp_path: Path
 ) -> None:
@@ -154,18 +121,6 @@ def test_a_null_on_the_way_is_a_damaged_row(tmp_path: Path) -> None:
         rows(corpus)
 
 
-def test_lines_that_lack_a_field_anywhere_on_the_way_have_no_sample_of_it(
-    tmp_path: Path,
-) -> None:
-    texts = ['{"i": 1}', '{"i": 2, "s": {}}', '{"i": 3, "s": {"b": {"x": 3}}}']
-    texts += ['{"i": 4, "s": {"b": {"c": 4}}}', '{"i": 5, "s.b": {"c": 5}}']
-    texts += ['{"i": 6, "s": {"b.c": 6}}', '{"i": 7, "s.b.c": 7}']
-    (tmp_path / "x.jsonl").write_text("\n".join(texts))
-    streams = sh.StreamDefs(i=sh.StreamDef(defines_mb_size=True), c=sh.StreamDef(field="s.b.c"))
-    found = rows(sh.JSONLDeserializer(tmp_path / "x.jsonl", streams))
-    assert [row["c"] for row in found] == [[], [], [], [4], [5], [6], [7]]
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -185,10 +140,6 @@ def test_what_is_wrong_with_a_nested_field_is_told(
     with pytest.raises(sh.DataError, match=f"field 's.b.c' {reason}") as caught:
         rows(sh.JSONLDeserializer(tmp_path / "x.jsonl", streams))
     assert caught.value.sequence == 1
-
-
-def padded(text: bytes) -> Any:
-    return np.frombuffer(text + bytes(PADDING), np.uint8)
 
 
 KEYS = st.sampled_from(["a", "b", "c", "a.b", "b.c", "a.b.c", "", "x"])
@@ -218,22 +169,6 @@ def test_the_core_reads_objects_in_objects_as_python_does(
         assert column.values is not None
         assert wanted.values is not None
         assert column.values.tolist() == wanted.values.tolist()
-
-
-def test_objects_in_objects_are_ordinary() -> None:
-    text = b'{"s": {"z": [{}], "b": {"c": [1, 2], "b": {}}, "c": "x"}, "c": {}}\n{"s": {}}\n'
-    found = read_ordinary(
-        [JsonField(())], ["s.b.c"], np.frombuffer(text + bytes(PADDING), np.uint8)
-    )
-    assert found is not None
-    assert found[0].lengths.tolist() == [2, 0]
-
-
-def test_objects_are_streams_of_their_own(tmp_path: Path) -> None:
-    (tmp_path / "x.jsonl").write_bytes(lines())
-    corpus = sh.JSONLDeserializer(tmp_path / "x.jsonl")
-    assert sorted(corpus.definitions) == ["d.e", "plain", "s"]
-    assert corpus.definitions["s"].dtype == object
 
 
 def test_a_name_may_mean_the_longest_member_first() -> None:

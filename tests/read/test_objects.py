@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import pickle
@@ -35,12 +34,6 @@ def in_jsonl(folder: Path, rows: list[dict[str, Any]]) -> Any:
     return sh.open(folder / "c.jsonl")
 
 
-def in_gzip(folder: Path, rows: list[dict[str, Any]]) -> Any:
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    (folder / "c.jsonl.gz").write_bytes(gzip.compress(text.encode()))
-    return sh.open(folder / "c.jsonl.gz")
-
-
 def in_parquet(folder: Path, rows: list[dict[str, Any]]) -> Any:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.Table.from_pylist(rows), folder / "c.parquet", row_group_size=7)
@@ -49,10 +42,6 @@ def in_parquet(folder: Path, rows: list[dict[str, Any]]) -> Any:
 
 def in_arrow(folder: Path, rows: list[dict[str, Any]]) -> Any:
     return sh.ArrowDeserializer(pytest.importorskip("pyarrow").Table.from_pylist(rows))
-
-
-def in_huggingface(folder: Path, rows: list[dict[str, Any]]) -> Any:
-    return sh.ArrowDeserializer(pytest.importorskip("datasets").Dataset.from_list(rows))
 
 
 def in_map(folder: Path, rows: list[dict[str, Any]]) -> Any:
@@ -75,10 +64,8 @@ def in_webdataset(folder: Path, rows: list[dict[str, Any]]) -> Any:
 
 FORMATS = [
     in_jsonl,
-    in_gzip,
     in_parquet,
     in_arrow,
-    in_huggingface,
     in_map,
     in_webdataset,
 ]
@@ -174,14 +161,6 @@ def test_integers_of_any_size_and_types_that_change_stay(tmp_path: Path) -> None
             assert source.next_minibatch(99)["x"].values.tolist() == [*values, None]
 
 
-def test_an_object_among_other_values_says_what_to_declare(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"x": "text"}\n{"x": {"a": 1}}\n')
-    assert sh.open(tmp_path / "a.jsonl").definitions["x"].dtype == object
-    corpus = sh.JSONLDeserializer(tmp_path / "a.jsonl", {"x": sh.StreamDef()})
-    with pytest.raises(sh.DataError, match=r"holds an object, and others do not; .*=object"):
-        sh.MinibatchSource(corpus)
-
-
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -217,14 +196,3 @@ def test_any_object_comes_back(values: list[dict[str, Any]]) -> None:
     corpus = sh.MapDeserializer([{"x": value} for value in values])
     with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1, num_threads=0) as source:
         assert source.next_minibatch(9)["x"].values.tolist() == values
-
-
-def test_corpora_of_a_mixture_and_parts_of_a_split_have_them(tmp_path: Path) -> None:
-    corpus = in_jsonl(tmp_path, SMALL)
-    train, rest = sh.split(corpus, validation=0.3)
-    assert delivered(train) | delivered(rest) == {row["n"]: row["messages"] for row in SMALL}
-    mixture = sh.Mixture({"a": train, "b": in_map(tmp_path, SMALL)}, weights={"a": 1, "b": 1})
-    with sh.MinibatchSource(mixture, layout=sh.Padded()) as source:
-        found = source.next_minibatch(20)
-        for n, value in zip(found["n"].values, found["messages"].values, strict=True):
-            assert value == SMALL[n]["messages"]

@@ -47,17 +47,8 @@ def arrow(folder: Path, rows: list[Any], **options: Any) -> sh.Deserializer:
     return sh.ArrowDeserializer(folder / "a.arrow", TOKENS, **options)
 
 
-def dataset(folder: Path, rows: list[Any], **options: Any) -> sh.Deserializer:
-    """One that an indices mapping puts in order."""
-    datasets, pa = pytest.importorskip("datasets"), pytest.importorskip("pyarrow")
-    table = pa.Table.from_pylist(rows[::-1])
-    return sh.ArrowDeserializer(
-        datasets.Dataset(table).select(range(len(rows))[::-1]), TOKENS, **options
-    )
-
-
 Make = Callable[..., sh.Deserializer]
-FORMATS: list[Make] = [jsonl, tfrecord, parquet, arrow, dataset]
+FORMATS: list[Make] = [jsonl, tfrecord, parquet, arrow]
 formats = pytest.mark.parametrize("make", FORMATS, ids=lambda make: make.__name__)
 
 
@@ -132,16 +123,6 @@ def test_an_id_is_the_text_of_the_file(suffix: str, tmp_path: Path) -> None:
         assert minibatch["label"].values.tolist() == list(range(len(wanted)))
 
 
-@pytest.mark.parametrize("kind", ["string", "int64"])
-def test_a_null_is_no_id(kind: str, tmp_path: Path) -> None:
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    keys = pa.array([None, "1", "2"]).cast(kind)
-    pq.write_table(pa.table({"key": keys, "x": [1, 2, 3]}), tmp_path / "a.parquet")
-    with pytest.raises(sh.DataError, match="one integer or text in 'key'") as caught:
-        sh.MinibatchSource(sh.ParquetDeserializer(tmp_path / "a.parquet", ["x"], ids="key"))
-    assert caught.value.sequence == 0
-
-
 @pytest.mark.parametrize("make", [jsonl, tfrecord], ids=lambda make: make.__name__)
 def test_a_row_without_an_id_is_named(make: Make, tmp_path: Path) -> None:
     lacking = [*ROWS[:4], {"tokens": [1]}, ROWS[5]]
@@ -161,16 +142,3 @@ def test_a_damaged_line_keeps_the_name_of_its_place(tmp_path: Path) -> None:
         assert source.next_minibatch(100).ids == ["c", "ü", "b", "e", "d"]
         assert source.sequence_ids(0, 2) == ["c", "a.jsonl__1"]
         assert len(source.errors) == 1
-
-
-def test_integer_ids_are_joined_with_numbers() -> None:
-    numbered = sh.ArrayDeserializer({"x": np.arange(4)})
-    labels = sh.ArrayDeserializer({"label": np.array([30, 10, 0])}, ids=[3, 1, 0])
-    for members in ([numbered, labels], [labels, numbered]):
-        with sh.MinibatchSource(members, missing="drop", max_sweeps=1) as source:
-            minibatch = source.next_minibatch(9)
-            assert (minibatch["label"].values == 10 * minibatch["x"].values).all()
-            assert minibatch["x"].values.size == 3
-    named = sh.ArrayDeserializer({"label": np.arange(4)}, ids=["a", "b", "c", "d"])
-    with pytest.raises(ValueError, match="ids cannot be joined with one without"):
-        sh.MinibatchSource([numbered, named])

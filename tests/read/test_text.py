@@ -80,19 +80,6 @@ def test_documents_that_are_damaged_or_empty_move_no_others(tmp_path: Path) -> N
             assert [error.sequence for error in source.errors] == [None]
 
 
-def test_lines_of_two_files_are_joined_by_their_numbers(tmp_path: Path) -> None:
-    (tmp_path / "en.txt").write_text("a cat\n\na dog\n")
-    (tmp_path / "fr.txt").write_text("un chat\n?\nun chien\n")
-    pair = [
-        sh.TextDeserializer(tmp_path / f"{name}.txt", {name: sh.StreamDef(field="text")})
-        for name in ("en", "fr")
-    ]
-    with sh.MinibatchSource(pair, max_sweeps=1) as source:
-        minibatch = source.next_minibatch(3)
-    found = set(zip(minibatch["en"].values, minibatch["fr"].values, strict=True))
-    assert found == {(b"a cat", b"un chat"), (b"", b"?"), (b"a dog", b"un chien")}
-
-
 def test_text_is_recognised_where_nothing_else_is(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "README.txt").write_text("of the data\n")

@@ -122,13 +122,6 @@ def packed(records: bytes, compression: str) -> bytes:
     return zlib.compress(records)
 
 
-def test_bytes_behind_a_zlib_stream_are_an_error(path: Path) -> None:
-    sh.tfrecord.write(path, EXAMPLES, compression="zlib")
-    path.write_bytes(path.read_bytes() + b"more")
-    with pytest.raises(sh.DataError, match="has ended, and other bytes follow"):
-        open_all(path)
-
-
 def test_the_right_compression_is_told_by_the_bytes(path: Path) -> None:
     # A record of 0x8b1f bytes begins as GZIP does.
     text = bytes(0x8B1F - len(sh.tfrecord.encode_example({"tokens": bytes(35000)})) + 35000)
@@ -228,12 +221,6 @@ def test_a_key_in_context_and_lists_is_told_apart(path: Path) -> None:
         open_all(path, sh.StreamDefs(x=sh.StreamDef()))
 
 
-def test_an_example_may_have_keys_that_look_like_places(path: Path) -> None:
-    sh.tfrecord.write(path, [{"context/x": 1, "x": 2}, {"x": 3, "context/x": 4}])
-    source = open_all(path, sh.StreamDefs(**{"context/x": sh.StreamDef()}))
-    assert sequences(source, "context/x") == [[1], [4]]
-
-
 def test_a_record_that_lacks_a_feature_list_is_one_damaged_item(path: Path) -> None:
     good = sh.tfrecord.encode_sequence_example({"label": 3}, {"tokens": [1, 2]})
     for lists in ({"other": [1]}, {"tokens": [[1, 2]]}, {"tokens": [1.5]}, {"tokens": [[]]}):
@@ -245,12 +232,6 @@ def test_a_record_that_lacks_a_feature_list_is_one_damaged_item(path: Path) -> N
         source = open_all(path, max_errors=1, index=None)
         assert sequences(source) == [[1, 2], [1, 2]]
         assert source.errors[0].stream == "tokens"
-
-
-def test_a_sequence_example_among_examples_is_read(path: Path) -> None:
-    odd = sh.tfrecord.encode_sequence_example({"label": 3}, {"tokens": [7, 8]})
-    sh.tfrecord.write(path, [EXAMPLES[0], odd, EXAMPLES[1]])
-    assert sequences(open_all(path)) == [[0], [7, 8], [1, 1]]
 
 
 def test_a_sequence_example_in_a_tfds_folder_is_called_one(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from tests.read.written import npy_bytes, write_tar
 
 import sweephand as sh
-from sweephand import _core
 
 
 def rows(corpus: sh.Deserializer, max_errors: int = 0, **options: Any) -> list[dict[str, Any]]:
@@ -204,11 +203,6 @@ def test_pickles_are_left_out(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="pickled objects, which are never loaded"):
         corpus = sh.WebDatasetDeserializer(path)
     assert list(corpus.definitions) == ["txt"]
-
-
-@given(head=st.binary(max_size=600))
-def test_any_bytes_may_be_asked_whether_they_are_a_tar(head: bytes) -> None:
-    assert _core.formats.is_tar_header(head) is False
 
 
 def test_a_size_beyond_twelve_digits_is_read(tmp_path: Path) -> None:
