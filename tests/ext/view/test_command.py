@@ -89,7 +89,6 @@ def test_a_source_of_a_script_is_taken_as_it_is_with_its_decoder(
             1,
             "No such file or directory: 'nowhere/x.html'",
         ),
-        (["t.npz", "--ledger", "t.npz", "--html", "x"], 1, "t.npz"),
         (["t.npz", "--layout", "oval"], 2, "invalid choice: 'oval'"),
     ],
     ids=lambda value: str(value[1]) if isinstance(value, list) else "",

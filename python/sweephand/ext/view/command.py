@@ -7,7 +7,7 @@ the page of one minibatch to a file instead. SCRIPT.py:NAME may be a source, too
 for example:
   sweephand view tokens.npz --size 16384
   sweephand view tokens.npz --size 16384 --step 12 --decode train.py:tokenizer --html step.html
-  sweephand view train.py:source --size 16384 --workers 8 --ledger run/losses
+  sweephand view train.py:source --size 16384 --workers 8
 """
 
 from __future__ import annotations
@@ -21,11 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 
-import numpy as np
-
-from sweephand import INFINITELY_REPEAT, Layout, LossLedger, MinibatchSource
+from sweephand import INFINITELY_REPEAT, Layout, MinibatchSource
 from sweephand.ext.view.server import ViewServer
-from sweephand.ext.view.source_view import LossCurve
 from sweephand.ext.view.viewer import Question, Viewer
 from sweephand.extend import (
     Answer,
@@ -76,7 +73,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "text of tokens: a function of a list of ids or of one, a tokenizer, texts by id, or a "
         "dict of such by stream",
     )
-    option(parser, "--ledger FOLDER", Path, "draw its losses over the timeline")
     option(parser, "--html FILE", Path, "write the page of one minibatch, and serve none")
     option(parser, "--port P", whole, "a free one by default", 0)
     flag(parser, "--no-browser", "only print the address of the page")
@@ -91,7 +87,6 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
     if arguments.rank >= arguments.workers:
         raise ValueError(f"--rank must be below --workers, got {arguments.rank}")
     decode = None if arguments.decode is None else object_of_script(arguments.decode)
-    curve = None if arguments.ledger is None else _curve_of(arguments.ledger)
     open_cursor = _opening(arguments)
     with closing(open_cursor(None)) as cursor:
         size = minibatch_size(arguments, cursor.plan)
@@ -106,7 +101,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
         length=arguments.length,
     )
     name = ", ".join(Path(path).name or path for path in arguments.paths)
-    with closing(Viewer(open_cursor, name, first, decode, curve)) as viewer:
+    with closing(Viewer(open_cursor, name, first, decode)) as viewer:
         if arguments.html is not None:
             return _write(viewer, arguments.html, screen)
         return _serve(viewer, arguments, screen)
@@ -160,17 +155,3 @@ def _serve(viewer: Viewer, arguments: argparse.Namespace, screen: Screen) -> Ans
         except KeyboardInterrupt:
             screen.text()
     return {}
-
-
-def _curve_of(folder: Path) -> LossCurve:
-    """Return the mean loss of every step of a ledger, and each sequence's last."""
-    table = LossLedger(folder).table()
-    if not table.num_rows:
-        raise ValueError(f"the ledger {folder} has no visits")
-    steps, times, losses = (table[name].to_numpy() for name in ("step", "nominal_time", "loss"))
-    _, firsts, places = np.unique(steps, return_index=True, return_inverse=True)
-    means = np.bincount(places, losses) / np.bincount(places)
-    order = np.argsort(times[firsts], kind="stable")
-    # Of several losses of a sequence the dict keeps the last.
-    last = dict(zip(table["id"].to_pylist(), losses.tolist(), strict=True))
-    return LossCurve(times[firsts][order], means[order], last)

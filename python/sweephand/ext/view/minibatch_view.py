@@ -137,10 +137,8 @@ def page_of_minibatch(minibatch: Minibatch, decode: object = None) -> Page:
     return Page(title, joined([tag("h1", title), minibatch_view(minibatch, decode)]))
 
 
-def minibatch_view(
-    minibatch: Minibatch, decode: object = None, losses: Mapping[str, float] | None = None
-) -> Markup:
-    """Return the contents of a minibatch, of its first rows, with the last losses by id."""
+def minibatch_view(minibatch: Minibatch, decode: object = None) -> Markup:
+    """Return the contents of a minibatch, of its first rows."""
     if not minibatch:
         return note("The end of the data: no sequence comes here.")
     decoders = decoders_of(decode, [data.info for data in minibatch.values()])
@@ -148,7 +146,7 @@ def minibatch_view(
     if minibatch.num_sequences:
         parts += [
             shape_figure(minibatch),
-            sequences_table(minibatch, decoders, losses),
+            sequences_table(minibatch, decoders),
             stream_sections(minibatch, decoders),
         ]
     else:
@@ -187,9 +185,8 @@ _BANNED = 8
 def sequences_table(
     minibatch: Minibatch,
     decoders: Mapping[str, Decoder],
-    losses: Mapping[str, float] | None = None,
 ) -> Markup:
-    """Return the first sequences, in the order of the minibatch, with their last losses."""
+    """Return the first sequences, in the order of the minibatch."""
     head = first_rows(minibatch, _SHOWN)
     names = list(corpora_of(minibatch))
     columns: dict[str, list[object]] = {"id": [tag("code", name) for name in short_ids(head)]}
@@ -200,9 +197,6 @@ def sequences_table(
             f"{bar.row}: {bar.begin} to {bar.end}" for bar in bars_of(head, width_of(head))
         ]
     columns["samples"] = [in_count(size) for size in head.planned.sizes().tolist()]
-    if losses is not None:
-        known = [losses.get(name) for name in head.ids]
-        columns["last loss"] = ["-" if loss is None else f"{loss:.4g}" for loss in known]
     keys = columns_of(minibatch)
     for key in keys[:_COLUMNS]:
         columns[short(str(key))] = _column(head, key, decoders)

@@ -28,7 +28,7 @@ from sweephand.ext.view.page import (
     tag,
     wide_table,
 )
-from sweephand.ext.view.pictures import SIDE, captioned, heat, image, patches_figure
+from sweephand.ext.view.pictures import SIDE, captioned, heat, image
 from sweephand.extend import OptionalModule, open_picture
 
 _SHOWN = 8
@@ -107,13 +107,11 @@ _IN_LINE = 16
 
 
 def heat_figure(minibatch: Minibatch, key: Any) -> Markup:
-    """Return vectors as heat maps, or as the pictures of which they are patches.
+    """Return vectors as heat maps.
 
     One over all sequences where each has one vector; else one for each of the first sequences,
     time from left to right.
     """
-    if (pictures := patches_figure(minibatch, key)) is not None:
-        return pictures
     if minibatch[key].info.is_single:
         head = first_rows(minibatch, _ROWS)
         values = as_floats(head[key].values)
@@ -167,11 +165,10 @@ _PAIRS = 16
 
 
 def sparse_figure(minibatch: Minibatch, key: Any) -> Markup:
-    """Return the columns and values of the first samples, and a mark for each on a line."""
+    """Return the columns and values of the first samples."""
     head = first_rows(minibatch, _SAMPLES)
     data = head[key]
     matrix = data.values
-    dimension = matrix.shape[1]
     rows = []
     for number, name in enumerate(ids_of_samples(head, key, _SAMPLES)):
         begin, end = matrix.indptr[number : number + 2].tolist()
@@ -185,23 +182,14 @@ def sparse_figure(minibatch: Minibatch, key: Any) -> Markup:
             tag(
                 "tr",
                 tag("th", tag("code", name), scope="row"),
-                tag("td", _spikes(columns.tolist(), dimension)),
                 tag("td", joined(pairs, ", "), more, class_="words"),
             )
         )
     stored = matrix.nnz / max(matrix.shape[0], 1)
     rest = and_more(len(rows), minibatch[key].num_samples, "samples")
-    caption = f"{stored:.3g} of {in_count(dimension)} columns are stored on average. "
-    table = wide_table(("sequence", "where", "column and value"), rows)
+    caption = f"{stored:.3g} of {in_count(matrix.shape[1])} columns are stored on average. "
+    table = wide_table(("sequence", "column and value"), rows)
     return tag("figure", table, tag("figcaption", caption, rest))
-
-
-def _spikes(columns: list[int], dimension: int) -> Markup:
-    places = sorted({round(200 * column / max(dimension, 1)) for column in columns})
-    path = "".join(f"M{place + 0.5} 0V14" for place in places)
-    return tag(
-        "svg", tag("path", d=path), viewBox="0 0 202 14", class_="spikes", aria_hidden="true"
-    )
 
 
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -105,57 +104,6 @@ def pictures_figure(minibatch: Minibatch, key: Any) -> Markup:
     head = first_rows(minibatch, _SHOWN)
     whole = [_channels_last(one) for one in head[key].values[:_SHOWN]]
     return _figure(head, key, whole, minibatch[key].num_samples)
-
-
-def patches_figure(minibatch: Minibatch, key: Any) -> Markup | None:
-    """Return the first pictures of which a stream has the patches, as `patchify` orders them.
-
-    None if it has no patches of pictures, or no stream beside them has their grids.
-    """
-    head = first_rows(minibatch, _SHOWN)
-    data = head[key]
-    grids = [
-        name
-        for name, one in head.items()
-        if one.info.carried and one.info.shape == (3,) and one.info.dtype.kind == "i"
-    ]
-    frames = [
-        n for n in (1, 2) if _edge(data.info.shape[0], n) ** 2 * 3 * n == data.info.shape[0]
-    ]
-    if not data.info.carried or not grids or not frames:
-        return None
-    extents = head[grids[0]].values
-    ends = np.cumsum(extents.prod(axis=1))
-    if not len(ends) or ends[-1] != data.num_samples:
-        return None
-    edge = _edge(data.info.shape[0], frames[0])
-    pixels = data.values.reshape(-1, 3, frames[0], edge, edge)[:, :, 0]
-    whole = []
-    for (_, rows, columns), patches in zip(
-        extents[:_SHOWN], np.split(pixels, ends), strict=False
-    ):
-        # Which patches become one vector is not known: the smoothest picture is the right one.
-        merges = [n for n in (1, 2) if rows % n == columns % n == 0]
-        joined = [_joined(patches, rows, columns, merge) for merge in merges]
-        whole.append(min(joined, key=_roughness))
-    return _figure(head, grids[0], whole, minibatch[grids[0]].num_samples)
-
-
-def _edge(width: int, frames: int) -> int:
-    return isqrt(width // (3 * frames))
-
-
-def _joined(patches: NDArray[Any], rows: int, columns: int, merge: int) -> NDArray[Any]:
-    """Return the picture of patches, those of squares of ``merge`` patches being neighbours."""
-    edge = patches.shape[-1]
-    shape = (rows // merge, columns // merge, merge, merge, 3, edge, edge)
-    ordered = patches.reshape(shape).transpose(0, 2, 5, 1, 3, 6, 4)
-    return ordered.reshape(rows * edge, columns * edge, 3)
-
-
-def _roughness(picture: NDArray[Any]) -> float:
-    floats = as_floats(picture)
-    return float(sum(np.abs(np.diff(floats, axis=axis)).sum() for axis in (0, 1)))
 
 
 def _figure(head: Minibatch, key: Any, whole: list[NDArray[Any]], num: int) -> Markup:

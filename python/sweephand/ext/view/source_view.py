@@ -5,10 +5,6 @@ from __future__ import annotations
 import time as clock
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
 
 from sweephand.events import Event
 from sweephand.ext.view.minibatch_view import minibatch_view
@@ -109,25 +105,13 @@ def _samples_of_each(cursor: Cursor, size: int) -> int | None:
 
 _EVENTS = 40
 _SWEEPS = 60  # whose borders are drawn
-_POINTS = 400
 _TEXT = 160
 
 
-@dataclass(frozen=True)
-class LossCurve:
-    """The mean loss of steps, and the last loss of every sequence, as a ledger has them."""
-
-    times: NDArray[np.int64]  # ascending
-    losses: NDArray[np.float64]
-    last: dict[str, float] = field(default_factory=dict)  # by id
-
-
-def timeline_figure(
-    cursor: Cursor, begin: int, end: int, curve: LossCurve | None = None
-) -> Markup:
+def timeline_figure(cursor: Cursor, begin: int, end: int) -> Markup:
     """Return the timeline around a minibatch that goes from a nominal time to another."""
     events = cursor.plan.events.in_time
-    until = _until(cursor, end, events, curve)
+    until = _until(cursor, end, events)
     scale = 100 / max(until, 1)
     width = max((end - begin) * scale, 0.4)
     drawn = [
@@ -147,7 +131,6 @@ def timeline_figure(
     axis = tag("div", tag("span", 0), tag("span", in_count(until)), class_="axis")
     return tag(
         "figure",
-        _losses(curve, until, begin * scale) if curve else None,
         tag("svg", *drawn, class_="timeline", role="img", aria_label=label),
         axis,
         _listed(events),
@@ -155,13 +138,12 @@ def timeline_figure(
     )
 
 
-def _until(cursor: Cursor, end: int, events: Sequence[Event], curve: LossCurve | None) -> int:
+def _until(cursor: Cursor, end: int, events: Sequence[Event]) -> int:
     """Return the last time that is drawn: whole sweeps that hold all there is to see."""
     plan = cursor.plan
     times = [
         end,
         *(event.at for event in events),
-        *(curve.times[-1:].tolist() if curve else []),
     ]
     sweep = plan.sweep_samples
     drawn: int = -(-(max(times) + 1) // sweep) * sweep
@@ -215,39 +197,6 @@ def _listed(events: Sequence[Event]) -> Markup | None:
     return tag("details", summary, tag("ul", *items, tag("li", rest) if rest else None))
 
 
-def _losses(curve: LossCurve, until: int, here: float) -> Markup:
-    """Return the curve of losses, over the same axis as the timeline."""
-    finite = np.isfinite(curve.losses)
-    times, losses = curve.times[finite], curve.losses[finite]
-    if not times.size:
-        return note("The ledger has no finite loss.")
-    if times.size > _POINTS:
-        starts = np.arange(_POINTS) * times.size // _POINTS
-        counts = np.diff(np.append(starts, times.size))
-        times = times[starts]
-        losses = np.add.reduceat(losses, starts) / counts
-    low, high = float(losses.min()), float(losses.max())
-    span = high - low or 1.0
-    points = " ".join(
-        f"{1000 * time / max(until, 1):.1f},{94 - 88 * (loss - low) / span:.1f}"
-        for time, loss in zip(times.tolist(), losses.tolist(), strict=True)
-    )
-    label = f"mean loss of steps, from {low:.4g} to {high:.4g}"
-    svg = tag(
-        "svg",
-        tag("title", label),
-        tag("line", x1=10 * here, x2=10 * here, y1=0, y2=100),
-        tag("polyline", points=points),
-        viewBox="0 0 1000 100",
-        preserveAspectRatio="none",
-        role="img",
-        class_="losses",
-    )
-    sides = tag("div", tag("span", f"{high:.4g}"), tag("span", f"{low:.4g}"), class_="side")
-    title = tag("div", "mean loss of steps, as in the ledger", class_="axis")
-    return joined([title, tag("div", svg, sides, class_="plot")])
-
-
 def page_of_source(
     cursor: Cursor,
     size: int,
@@ -287,20 +236,19 @@ def place_view(
     decode: object = None,
     workers: int = 1,
     rank: int = 0,
-    curve: LossCurve | None = None,
     link: Callable[[int], str] | None = None,
 ) -> Markup:
     """Return the view of a source at a place, to which it is moved.
 
-    A curve is drawn over the timeline; `link` returns the address of the page of a worker.
+    `link` returns the address of the page of a worker.
     """
     cursor.go_to(position)
     minibatch = cursor.next(cursor.request(size, workers, rank))
     end = minibatch.next_position.time if minibatch else position.time
-    parts = [timeline_figure(cursor, position.time, end, curve)]
+    parts = [timeline_figure(cursor, position.time, end)]
     if minibatch and workers > 1:
         parts.append(shares_table(cursor, position, size, workers, rank, link))
-    parts.append(minibatch_view(minibatch, decode, curve.last if curve else None))
+    parts.append(minibatch_view(minibatch, decode))
     if errors := cursor.plan.opened.ledger.errors:
         parts.append(note(f"Skipped as damaged: {errors[-1]}"))
     return joined(parts)

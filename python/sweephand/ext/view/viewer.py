@@ -15,7 +15,7 @@ import numpy as np
 
 from sweephand import DataError, Layout
 from sweephand.ext.view.page import Markup, Page, in_count, joined, note, short, tag
-from sweephand.ext.view.source_view import LossCurve, Steps, TooFar, place_view
+from sweephand.ext.view.source_view import Steps, TooFar, place_view
 from sweephand.extend import Cursor, Position, layout_names, layout_of_length
 
 _BOUND = 2**63
@@ -187,7 +187,6 @@ class Viewer:
     name: str
     first: Question  # what is shown first
     decode: object = None
-    curve: LossCurve | None = None  # drawn over the timeline
 
     def __post_init__(self) -> None:
         self._opened: OrderedDict[tuple[str, int | None, int], _Opened] = OrderedDict()
@@ -302,7 +301,6 @@ class Viewer:
             decode=self.decode,
             workers=question.workers,
             rank=question.rank,
-            curve=self.curve,
             link=(lambda worker: question.link(rank=worker)) if has_links else None,
         )
 
