@@ -84,10 +84,9 @@ def test_a_pickled_minibatch_has_its_values_ids_and_places() -> None:
     assert repr(again) == repr(minibatch)
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_loader_of_torchs_with_its_defaults_adds_no_axis(num_workers: int) -> None:
+def test_a_loader_of_torchs_with_its_defaults_adds_no_axis() -> None:
     dataset = sh.torch.IterableDataset(make_source(layout=sh.Padded()), 10)
-    loader = DataLoader(dataset, num_workers=num_workers)
+    loader = DataLoader(dataset)
     (item,) = loader
     assert isinstance(item, sh.torch.Tensors)
     assert item["tokens"].shape == (3, 4)

@@ -16,7 +16,6 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
-from torch.utils.data import DataLoader
 
 import sweephand as sh
 import sweephand.torch
@@ -99,7 +98,7 @@ def test_bfloat16_arrives_as_it_is() -> None:
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_torchs_loader_pins_what_it_hands_out(num_workers: int) -> None:
     dataset = sh.torch.IterableDataset(make_source(max_sweeps=1, layout=sh.Packed(64)), 512)
-    loader = DataLoader(dataset, batch_size=None, num_workers=num_workers, pin_memory=True)
+    loader = sh.torch.DataLoader(dataset, num_workers=num_workers, pin_memory=True)
     wanted = make_source(max_sweeps=1, layout=sh.Packed(64)).minibatches(512)
     for item, minibatch in zip(loader, wanted, strict=True):
         assert all(tensor.is_pinned() for tensor in item.values())

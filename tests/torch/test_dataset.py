@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 import sweephand as sh
 import sweephand.torch
@@ -46,9 +45,8 @@ def values(item: dict[str, torch.Tensor]) -> list[int]:
     ],
 )
 def test_a_loader_delivers_every_minibatch_in_order(num_workers: int, context: str) -> None:
-    loader = DataLoader(
+    loader = sh.torch.DataLoader(
         everything(source()),
-        batch_size=None,
         num_workers=num_workers,
         multiprocessing_context=context if num_workers else None,
     )
@@ -59,7 +57,7 @@ def test_a_loader_that_forks_a_source_in_use_goes_on_from_there() -> None:
     used = source()
     first = [used.next_minibatch(16)["x"].values.tolist() for _ in range(3)]
     dataset = everything(used)
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    loader = sh.torch.DataLoader(dataset, num_workers=2, multiprocessing_context="fork")
     assert first + [values(item) for item in loader] == expected(16)
 
 
@@ -67,9 +65,8 @@ def test_ranks_share_every_minibatch() -> None:
     shares = [
         [
             values(item)
-            for item in DataLoader(
+            for item in sh.torch.DataLoader(
                 everything(source(), num_data_partitions=2, partition_index=rank),
-                batch_size=None,
             )
         ]
         for rank in range(2)
@@ -117,7 +114,7 @@ def test_half_of_a_partition_is_refused() -> None:
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_packed_rows_come_with_segments_and_positions(num_workers: int) -> None:
     made = source(layout=sh.Packed(12), num_lanes=2, max_sweeps=2)
-    loader = DataLoader(everything(made, 24), batch_size=None, num_workers=num_workers)
+    loader = sh.torch.DataLoader(everything(made, 24), num_workers=num_workers)
     again = source(layout=sh.Packed(12), num_lanes=2, max_sweeps=2)
     for item, minibatch in zip(loader, again.minibatches(24), strict=True):
         assert np.array_equal(item["x"], minibatch["x"].asarray())

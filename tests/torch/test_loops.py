@@ -3,9 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
 from itertools import islice
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -24,10 +22,9 @@ pytestmark = [
 
 LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4]
 SWEEP = sum(LENGTHS)
-# (num_workers, persistent, how they start)
-PROCESSES = [(0, False, None), (1, False, "fork"), (2, False, "fork"), (2, True, "fork")]
-# A spawned process imports torch again, which takes seconds.
-STARTS = ["fork", pytest.param("spawn", marks=pytest.mark.exhaustive)]
+# (num_workers, how they start); a spawned process imports torch again, which takes seconds
+SPAWNED = pytest.param((1, "spawn"), marks=pytest.mark.exhaustive)
+PROCESSES: list[Any] = [(0, None), (1, "fork"), (2, "fork"), SPAWNED]
 LAYOUTS = [sh.Ragged(), sh.Packed(12), sh.Bucketed([4, 9]), sh.TruncatedBPTT(4)]
 
 
@@ -40,16 +37,15 @@ def make_source(**options: Any) -> sh.MinibatchSource:
 
 def make_loader(
     source: sh.MinibatchSource,
-    processes: tuple[int, bool, str | None] = (0, False, None),
+    processes: tuple[int, str | None] = (0, None),
     read_ahead: int = 0,
     **options: Any,
 ) -> sh.torch.DataLoader:
-    num_workers, persistent, start = processes
+    num_workers, start = processes
     return sh.torch.DataLoader(
         sh.torch.IterableDataset(source, 16, to_item=values_of, **options),
         read_ahead=read_ahead,
         num_workers=num_workers,
-        persistent_workers=persistent,
         multiprocessing_context=start,
     )
 
@@ -68,7 +64,7 @@ def sweeps_of(source: sh.MinibatchSource) -> list[list[int]]:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("processes", PROCESSES)
 def test_each_loop_is_the_next_sweep(
-    processes: tuple[int, bool, str | None], layout: sh.Layout
+    processes: tuple[int, str | None], layout: sh.Layout
 ) -> None:
     loader = make_loader(make_source(layout=layout), processes)
     orders = []
@@ -82,7 +78,7 @@ def test_each_loop_is_the_next_sweep(
 @pytest.mark.parametrize("stop", [1, 3, 7])
 @pytest.mark.parametrize("processes", PROCESSES)
 def test_a_loop_goes_on_behind_what_a_break_left(
-    processes: tuple[int, bool, str | None], stop: int
+    processes: tuple[int, str | None], stop: int
 ) -> None:
     source = make_source()
     loader = make_loader(source, processes)
@@ -96,7 +92,7 @@ def test_a_loop_goes_on_behind_what_a_break_left(
 
 @pytest.mark.parametrize("processes", PROCESSES)
 def test_a_state_beside_processes_is_of_what_was_handed_out(
-    processes: tuple[int, bool, str | None],
+    processes: tuple[int, str | None],
 ) -> None:
     source = make_source()
     loader = make_loader(source, processes)
@@ -118,7 +114,7 @@ def test_a_state_beside_processes_is_of_what_was_handed_out(
 
 @pytest.mark.parametrize("processes", PROCESSES)
 def test_what_was_read_ahead_is_in_no_state_and_comes_again(
-    processes: tuple[int, bool, str | None],
+    processes: tuple[int, str | None],
 ) -> None:
     loader = make_loader(make_source(), processes, read_ahead=1)
     assert loader.state_dict()["position"] == 0
@@ -136,7 +132,7 @@ def test_what_was_read_ahead_is_in_no_state_and_comes_again(
 
 @pytest.mark.parametrize("processes", PROCESSES)
 def test_an_iteration_of_so_many_samples_ends_with_the_minibatch_that_reaches_them(
-    processes: tuple[int, bool, str | None],
+    processes: tuple[int, str | None],
 ) -> None:
     source = make_source()
     loader = make_loader(source, processes, samples_per_iteration=40)
@@ -151,7 +147,7 @@ def test_an_iteration_of_so_many_samples_ends_with_the_minibatch_that_reaches_th
 
 @pytest.mark.parametrize("processes", PROCESSES[:3])
 def test_a_loop_over_a_source_that_has_ended_says_so(
-    processes: tuple[int, bool, str | None],
+    processes: tuple[int, str | None],
 ) -> None:
     source = make_source(max_sweeps=1)
     loader = make_loader(source, processes)
@@ -166,124 +162,32 @@ def test_a_loop_over_a_source_that_has_ended_says_so(
 
 def test_who_moves_the_source_meanwhile_is_told() -> None:
     source = make_source()
-    loader = make_loader(source, (1, False, "fork"))
+    loader = make_loader(source, (1, "fork"))
     items = iter(loader)
     seen = [next(items), values_of(source.next_minibatch(16))]
-    with pytest.raises(RuntimeError, match="moved, or iterated over otherwise"):
+    with pytest.raises(RuntimeError, match="moved, iterated over otherwise"):
         next(items)
     assert [*seen, *loader] == list(make_loader(make_source()))
 
 
-@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
-@pytest.mark.parametrize("num_workers", [1, 2])
-@pytest.mark.parametrize("persistent", [False, True])
-@pytest.mark.parametrize("start", STARTS)
-def test_each_loop_over_another_loader_is_the_next_sweep_too(
-    kind: type[DataLoader[Any]], num_workers: int, persistent: bool, start: str
-) -> None:
-    dataset = sh.torch.IterableDataset(make_source(), 16)
-    loader = kind(
-        dataset,
-        num_workers=num_workers,
-        persistent_workers=persistent,
-        multiprocessing_context=start,
-    )
-    seen = [item["x"].tolist() for _ in range(3) for item in loader]
-    assert seen == sweeps_of(make_source())
-
-
-@pytest.mark.parametrize("persistent", [False, True])
-def test_a_loop_behind_a_break_is_the_next_sweep_where_nobody_counts(persistent: bool) -> None:
-    source = make_source()
-    source.next_minibatch(16)
-    dataset = sh.torch.IterableDataset(source, 16, to_item=values_of)
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=persistent)
-    torch.manual_seed(3)
-    next(iter(loader))
-    for _ in range(2):
-        torch.manual_seed(3)  # the seed of the processes, the same for each loop
-        whole = [value for item in loader for value in item]
-        assert sorted(whole) == list(range(SWEEP))
-    again = make_source()
-    again.current_position = 2 * SWEEP
-    assert whole == [value for item in make_loader(again) for value in item]
-
-
-@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
-@pytest.mark.parametrize("persistent", [False, True])
-def test_where_a_source_stands_that_nobody_counted_is_not_told(
-    kind: type[DataLoader[Any]], persistent: bool
-) -> None:
-    source = make_source()
-    dataset = sh.torch.IterableDataset(source, 16, to_item=values_of)
-    loader = kind(dataset, batch_size=None, num_workers=2, persistent_workers=persistent)
-    assert next(iter(loader)) == sweeps_of(make_source())[0]
-    for refused in (
-        source.state_dict,
-        source.get_checkpoint_state,
-        lambda: source.current_position,
-        lambda: source.next_minibatch(16),
-        lambda: next(source.plan(16)),
-        lambda: list(make_loader(source)),
-    ):
-        with pytest.raises(RuntimeError, match=r"Iterate with sh\.torch\.DataLoader"):
-            refused()
-    assert "delivered by the processes of a loader" in repr(source)
-    source.current_position = SWEEP
-    assert sorted(value for item in loader for value in item) == list(range(SWEEP))
-
-
-class HeldBack(sh.torch.IterableDataset):
-    """Does not let the process that delivers begin until it is let go."""
-
-    def __init__(self, start: str) -> None:
-        super().__init__(make_source(), 16, to_item=values_of)
-        self.held = True
-        self.let_go = get_context(start).Event()
-
-    def __iter__(self) -> Iterator[Any]:
-        process = torch.utils.data.get_worker_info()
-        if process is not None and process.id == 0 and self.held:
-            assert self.let_go.wait(60)
-        yield from super().__iter__()
-
-
-@pytest.mark.parametrize("start", STARTS)
-def test_loops_at_the_same_time_are_different_sweeps(start: str) -> None:
-    dataset = HeldBack(start)
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=start)
-    late = iter(loader)
-    dataset.held = False
-    first = list(loader)
-    dataset.let_go.set()
-    second = list(late)
-    assert first + second == sweeps_of(make_source())[: len(first + second)]
-    assert sum(map(len, second)) == SWEEP
-
-
-def test_a_process_that_begins_late_follows_no_place_of_afterwards() -> None:
-    dataset = HeldBack("fork")
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
+def test_an_event_ends_an_iteration_of_processes_and_holds_in_the_next() -> None:
+    source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(40)}), max_sweeps=2)
+    loader = make_loader(source, (1, "fork"))
     items = iter(loader)
-    dataset.source.current_position = 2 * SWEEP
-    dataset.let_go.set()
-    sweeps = [list(make_loader(standing_at(sweep * SWEEP))) for sweep in range(4)]
-    assert list(items) == sweeps[0]
-    assert [list(loader), list(loader)] == sweeps[2:]
+    seen = list(next(items))
+    banned = next(n for n in range(40) if n not in seen)
+    source.events.ban([f"array__{banned}"])
+    with pytest.raises(RuntimeError, match="given events"):
+        next(items)
+    rest = [value for item in loader for value in item]
+    assert sorted([*seen, *rest, banned]) == list(range(40))
 
 
-def standing_at(time: int) -> sh.MinibatchSource:
-    source = make_source()
-    source.current_position = time
-    return source
-
-
-def test_so_many_samples_that_nobody_counted_are_refused() -> None:
-    dataset = sh.torch.IterableDataset(make_source(), 16, samples_per_iteration=40)
-    loader = DataLoader(dataset, batch_size=None, num_workers=2)
-    list(loader)
-    with pytest.raises(RuntimeError, match=r"Iterate with sh\.torch\.DataLoader"):
-        list(loader)
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+def test_processes_that_nobody_counts_are_refused(kind: type[DataLoader[Any]]) -> None:
+    dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
+    with pytest.raises(RuntimeError, match=r"take sh\.torch\.DataLoader"):
+        list(kind(dataset, batch_size=None, num_workers=2))
 
 
 @pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
@@ -298,13 +202,10 @@ def test_any_loader_without_processes_goes_on(kind: type[DataLoader[Any]]) -> No
     assert seen == sweeps_of(make_source())
 
 
-@pytest.mark.parametrize(
-    "num_workers", [0, 2, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (1, 4))]
-)
-def test_a_stateful_loader_resumes_the_rest_of_a_sweep(num_workers: int) -> None:
+def test_a_stateful_loader_resumes_the_rest_of_a_sweep() -> None:
     def loader() -> StatefulDataLoader:
         dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
-        return StatefulDataLoader(dataset, batch_size=None, num_workers=num_workers)
+        return StatefulDataLoader(dataset, batch_size=None)
 
     sweep = list(make_loader(make_source()))
     for stop in range(len(sweep) + 1):
@@ -315,57 +216,19 @@ def test_a_stateful_loader_resumes_the_rest_of_a_sweep(num_workers: int) -> None
         assert seen + list(second) == sweep
 
 
-def loops_of(dataset: sh.torch.IterableDataset, results: Any) -> None:
-    loader = DataLoader(dataset, batch_size=None, num_workers=2)
-    results.put([item for _ in range(2) for item in loader])
-
-
-@pytest.mark.parametrize(
-    ("start", "num_ranks", "is_begun"),
-    [
-        ("fork", 2, False),
-        ("fork", 2, True),
-        pytest.param("spawn", 1, False, marks=pytest.mark.exhaustive),
-    ],
-)
-def test_loops_of_several_processes_do_not_lead_to_each_other(
-    start: str, num_ranks: int, is_begun: bool
-) -> None:
-    dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
-    loader = DataLoader(dataset, batch_size=None, num_workers=2)
-    before = list(loader) if is_begun else []
-    context: Any = get_context(start)
-    results = context.Queue()
-    processes = [
-        context.Process(target=loops_of, args=(dataset, results)) for _ in range(num_ranks)
-    ]
-    for process in processes:
-        process.start()
-    here = [item for _ in range(2) for item in loader]
-    found = [results.get(timeout=120) for _ in processes]
-    for process in processes:
-        process.join()
-    wanted = sweeps_of(make_source())
-    assert before + here == wanted[: len(before + here)]
-    assert found == [here] * num_ranks
-
-
-@pytest.mark.parametrize("make", [sh.torch.DataLoader, DataLoader])
-def test_a_process_that_dies_or_fails_is_an_error_of_the_loader(make: Any) -> None:
-    own = {} if make is sh.torch.DataLoader else {"batch_size": None}
+def test_a_process_that_dies_or_fails_is_an_error_of_the_loader() -> None:
     for to_item, error in (
         (killed_at_the_third, "exited unexpectedly"),
         (fails_at_the_third, "Caught ValueError in DataLoader worker process 0"),
     ):
         source = make_source()
         dataset = sh.torch.IterableDataset(source, 16, to_item=to_item)
-        items = iter(make(dataset, num_workers=2, prefetch_factor=1, **own))
+        items = iter(sh.torch.DataLoader(dataset, num_workers=2, prefetch_factor=1))
         seen: list[list[int]] = []
         with pytest.raises((RuntimeError, ValueError), match=error):
             seen += items
         assert seen == sweeps_of(make_source())[: len(seen)]
-        if make is sh.torch.DataLoader:
-            assert source.current_position == sum(map(len, seen))
+        assert source.current_position == sum(map(len, seen))
 
 
 def killed_at_the_third(minibatch: sh.Minibatch) -> list[int]:
@@ -413,47 +276,14 @@ def test_the_length_is_that_of_the_whole_iteration_in_its_middle_too() -> None:
     assert len(list(loader)) == 6
 
 
-@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
-@pytest.mark.parametrize("persistent", [False, True])
-@pytest.mark.parametrize("samples", ["sweep", 40, None])
-def test_a_length_beside_processes_that_nobody_counts_is_none_or_right(
-    samples: Any, persistent: bool, kind: type[DataLoader[Any]]
-) -> None:
-    def lengths(**limits: Any) -> list[int | None]:
-        source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(20)}), **limits)
-        dataset = sh.torch.IterableDataset(source, 4, samples_per_iteration=samples)
-        options: Any = {"num_workers": 2, "persistent_workers": persistent}
-        loader = kind(dataset, batch_size=None, **options)
-        found = [length_of(loader)]
-        for _ in range(2 if samples == "sweep" else 1):
-            begun = iter(loader)
-            next(begun)
-            found.append(length_of(loader))
-            found.append(length_of(list(begun)))
-        return found
-
-    def length_of(some: Any) -> int | None:
-        try:
-            return len(some)
-        except TypeError:
-            return None
-
-    if samples == "sweep":
-        assert lengths() == lengths(max_sweeps=3) == [5, 5, 4, 5, 4]
-        assert lengths(max_samples=50) == [5, None, 4, None, 4]
-    elif samples == 40:
-        assert lengths() == [10, 10, 9]
-        assert lengths(max_samples=50) == [10, None, 9]
-    else:
-        assert lengths(max_samples=50) == [13, 13, 12]
-
-
 def test_options_that_make_minibatches_are_refused() -> None:
     dataset = sh.torch.IterableDataset(make_source(), 16)
     with pytest.raises(TypeError, match="batch_size: the source makes the minibatches"):
         sh.torch.DataLoader(dataset, batch_size=3, shuffle=True)
     with pytest.raises(ValueError, match="in_order=False hands out minibatches in an order"):
         sh.torch.DataLoader(dataset, num_workers=2, in_order=False)
+    with pytest.raises(ValueError, match="persistent_workers=True"):
+        sh.torch.DataLoader(dataset, num_workers=2, persistent_workers=True)
     with pytest.raises(TypeError, match=r"must be a sh\.torch\.IterableDataset"):
         sh.torch.DataLoader([1, 2])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="samples_per_iteration"):
@@ -464,34 +294,13 @@ def as_it_is(minibatch: sh.Minibatch) -> sh.Minibatch:
     return minibatch
 
 
-@pytest.mark.parametrize("kind", ["ours", "torch's"])
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_minibatch_goes_through_a_loader_with_its_ids(num_workers: int, kind: str) -> None:
+def test_a_minibatch_goes_through_a_loader_with_its_ids(num_workers: int) -> None:
     dataset = sh.torch.IterableDataset(make_source(), 16, to_item=as_it_is)
-    loader = (
-        sh.torch.DataLoader(dataset, num_workers=num_workers)
-        if kind == "ours"
-        else DataLoader(dataset, batch_size=None, num_workers=num_workers)
-    )
+    loader = sh.torch.DataLoader(dataset, num_workers=num_workers)
     one_by_one = sh.torch.IterableDataset(make_source(), 16, to_item=as_it_is)
     for found, wanted in zip(loader, one_by_one, strict=True):
         assert isinstance(found, sh.Minibatch)
         assert found.ids == wanted.ids
         assert found.nominal_time == wanted.nominal_time
         assert torch.equal(found["x"].torch(), wanted["x"].torch())
-
-
-@pytest.mark.parametrize("make", [sh.torch.DataLoader, DataLoader])
-def test_processes_that_do_not_know_an_event_are_refused(make: Any) -> None:
-    source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(40)}), max_sweeps=4)
-    dataset = sh.torch.IterableDataset(source, 10)
-    own = {} if make is sh.torch.DataLoader else {"batch_size": None}
-    options: Any = {**own, "num_workers": 1, "persistent_workers": True}
-    loader = make(dataset, **options)
-    assert len(list(loader)) == 4
-    source.current_position = 40
-    source.events.ban(["array__3"])
-    with pytest.raises(RuntimeError, match="events were added to the source"):
-        list(loader)
-    source.current_position = 40
-    assert sum(len(one["x"]) for one in make(dataset, **options)) == 39

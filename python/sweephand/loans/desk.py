@@ -551,7 +551,7 @@ class _Lending:
             "the source lends by its desk and serves no minibatches: take them by desk.take(n)"
         )
 
-    def move(self, position: Position) -> None:
+    def move(self, position: Position) -> NoReturn:
         """Refuse: a desk knows what is out before its position."""
         raise RuntimeError("the source lends by its desk: desk.load_state_dict moves both")
 

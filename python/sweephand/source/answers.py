@@ -319,10 +319,7 @@ class Answers:
         )
 
     def _place(self) -> str:
-        try:
-            time = self.cursor.time
-        except RuntimeError:
-            return "delivered by the processes of a loader"
+        time = self.cursor.time
         place = f"at nominal time {time}"
         if not self.timeline.corpus.has_sweeps:
             return place

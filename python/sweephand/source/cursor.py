@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, NoReturn, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,19 +32,19 @@ _CLOSE_SECONDS = 10.0
 
 
 class Elsewhere(Protocol):
-    """Other processes that deliver the minibatches of a source."""
+    """A desk that lends the sequences of a source, which serves none meanwhile."""
 
-    def position(self) -> Position | None:
-        """Return where the next minibatch begins, or None if the source itself knows."""
+    def position(self) -> Position:
+        """Return where the desk is."""
 
-    def come_back(self) -> Position | None:
-        """Return the same, and leave it to the source from now on."""
+    def come_back(self) -> NoReturn:
+        """Refuse to serve minibatches."""
 
-    def move(self, position: Position) -> None:
-        """Begin at another place."""
+    def move(self, position: Position) -> NoReturn:
+        """Refuse another place."""
 
     def change(self) -> None:
-        """Deliver something else from there on."""
+        """Lend by other events from there on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ class Cursor:
     Attributes
     ----------
     elsewhere : Elsewhere or None
-        Other processes that deliver; set by their loader.
+        The desk that lends its sequences, if there is one.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -173,9 +173,8 @@ class Cursor:
     ) -> Minibatch:
         """Return the next minibatch, by default with every stream under its name."""
         engine = self._own()
-        place = None if self.elsewhere is None else self.elsewhere.come_back()
-        if place is not None:
-            engine.resume(place.to_core())
+        if self.elsewhere is not None:
+            self.elsewhere.come_back()
         self._delivery.cache_use.publish(engine, request)
         shown = self.plan.contents if contents is None else contents
         return Minibatch(engine.next(request), shown, device)
@@ -189,12 +188,8 @@ class Cursor:
     @property
     def position(self) -> Position:
         """The begin of the next minibatch."""
-        place = None if self.elsewhere is None else self.elsewhere.position()
-        return self.own_position if place is None else place
-
-    @property
-    def own_position(self) -> Position:
-        """Position at which this process would go on, other processes aside."""
+        if self.elsewhere is not None:
+            return self.elsewhere.position()
         return Position.of(self._engine.position)
 
     @property
@@ -210,9 +205,9 @@ class Cursor:
         ValueError
             If the plan has no such place.
         """
-        self._own().resume(position.to_core())
         if self.elsewhere is not None:
-            self.elsewhere.move(self.own_position)
+            self.elsewhere.move(position)
+        self._own().resume(position.to_core())
 
     def go_to_time(self, time: int) -> None:
         """Go to a nominal time, from inside a sequence to the start of the next sequence.

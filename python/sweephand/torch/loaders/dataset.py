@@ -22,7 +22,6 @@ from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
 from sweephand.source.sweep_loop import check_not_ended
 from sweephand.torch.distributed.coordinate import coordinate, has_group, num_processes
-from sweephand.torch.loaders.place import UNKNOWN, LoaderPlace
 from sweephand.torch.minibatch.tensors import Tensors, tensors_of
 
 _MADE_BY_THE_SOURCE = (
@@ -34,7 +33,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     """Torch's loader over a source's minibatches, which counts delivered items.
 
     The next iteration continues after the last delivered item, also after a ``break`` and with
-    worker processes, persistent ones, forked or spawned. So do states, of the loader and of the
+    worker processes, forked or spawned. So do states, of the loader and of the
     source. Items are those of `IterableDataset`.
 
     Accelerate and Lightning do not wrap it, and save and restore its state: see
@@ -48,14 +47,14 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         Number of items that the loop has taken but not yet trained when it asks for a state.
         States do not include them, and they come again after a ``break``.
     **options
-        Of torch's `DataLoader`: ``num_workers``, ``pin_memory``, ``persistent_workers``,
-        ``prefetch_factor``, ``multiprocessing_context``, ... except those that make
-        minibatches.
+        Of torch's `DataLoader`: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
+        ``multiprocessing_context``, ... except those that make minibatches, and
+        ``persistent_workers``.
 
     Raises
     ------
     RuntimeError
-        While iterating: if the source is moved or iterated over elsewhere.
+        While iterating: if the source is moved, iterated over elsewhere, or given events.
 
     Examples
     --------
@@ -95,32 +94,35 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 "in_order=False hands out minibatches in an order that no state can tell; "
                 "leave it out"
             )
+        if options.get("persistent_workers"):
+            raise ValueError(
+                "persistent_workers=True: processes begin with each iteration, at the position "
+                "of training; leave it out"
+            )
         super().__init__(dataset, batch_size=None, collate_fn=_as_it_is, **options)
         # Where the items begin that were read ahead, and where the next one does.
         self._places: deque[Position] = deque(maxlen=1 + read_ahead)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        source, place = self.dataset.source, self.dataset._place
+        source = self.dataset.source
         position = self._trained()
         if not _same(position, source.position):
             source.position = position
         self.dataset._check_not_ended()
         self._places.clear()
         self._places.append(position)
-        if self.num_workers:
-            place.move(position)  # persistent processes are at other positions
-            place.note_consumed(position)
+        events = source.events.digest
         for item in self._items():
             if isinstance(item, Delivered):
-                if not place.is_consumed_to(position):
+                if not _same(source.position, position) or source.events.digest != events:
                     raise RuntimeError(
-                        "the source was moved, or iterated over otherwise, while processes of "
-                        "this loader deliver its minibatches; begin a new iteration"
+                        "the source was moved, iterated over otherwise, or given events, "
+                        "while processes of this loader deliver its minibatches; begin a new "
+                        "iteration"
                     )
-                item, position = item.item, Position(*item.position)
-                place.note_consumed(position)
-            else:
-                position = source.position
+                item, place = item.item, Position(*item.position)
+                source.position = place
+            position = source.position
             self._places.append(position)
             yield item
         self._places.clear()  # a loop that saw the end has trained everything
@@ -172,20 +174,6 @@ _OF_LENGTHS = "Your `IterableDataset` has `__len__` defined"
 Whole = TypeVar("Whole")
 
 
-class _Carried:
-    """A source on its way to a process, which learns by the dataset's place where to begin."""
-
-    def __init__(self, source: MinibatchSource) -> None:
-        self._source = source
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        delivery = self._source.cursor
-        try:
-            return self._source.made_at(delivery.position)
-        except RuntimeError:  # unknown here; the place knows
-            return self._source.made_at(delivery.own_position)
-
-
 class Delivered(NamedTuple):
     """Message of a process of `sh.torch.DataLoader`: an item, and the place after it."""
 
@@ -196,15 +184,13 @@ class Delivered(NamedTuple):
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """Deliver a source's minibatches through a loader, one sweep per iteration.
 
-    The loader is `sh.torch.DataLoader`, or another of torch's that passes on minibatches
-    unchanged. An iteration goes from the position of the source to the end of the sweep, which
-    no minibatch crosses. The next iteration is the next sweep; after a ``break`` it continues
-    after the last delivered item.
+    The loader is `sh.torch.DataLoader`, or, without worker processes, another of torch's that
+    passes on minibatches unchanged. An iteration goes from the position of the source to the
+    end of the sweep, which no minibatch crosses. The next iteration is the next sweep; after a
+    ``break`` it continues after the last delivered item.
 
     With ``num_workers`` processes the first delivers, by the source's own threads, and the rest
-    end at once. Only `sh.torch.DataLoader` counts the items of such a process. Torch's
-    own loaders cannot: the part of a sweep that a ``break`` leaves does not come again, and
-    with other ``samples_per_iteration`` they iterate once, until the source's position is set.
+    end at once.
 
     Parameters
     ----------
@@ -225,8 +211,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     ------
     RuntimeError
         When an iteration begins: if the source has ended; if ``WORLD_SIZE`` is above 1 without
-        a process group; if the position to continue at is unknown; if a loader would split
-        the minibatches among processes once more.
+        a process group; if it is in a worker process of a loader that does not count what it
+        delivers.
 
     Examples
     --------
@@ -279,24 +265,18 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._to_item = to_item
         self._restored: dict[str, Any] | None = None  # of the next iteration
         self._end: int | None = None  # of the iteration under way
-        self._has_begun = False  # before it is iterated over
-        self._counted = False  # by the loader that started this process
+        self._counted = False  # by the loader that starts processes now
         self._share_of_rank: tuple[int, int] | None = None
-        elsewhere = source.cursor.elsewhere
-        if elsewhere is not None and not isinstance(elsewhere, LoaderPlace):
-            elsewhere.come_back()  # which a desk refuses
-        self._place = elsewhere if isinstance(elsewhere, LoaderPlace) else LoaderPlace()
-        source.cursor.elsewhere = self._place
+        if source.cursor.elsewhere is not None:
+            source.cursor.elsewhere.come_back()  # which a desk refuses
 
     def __iter__(self) -> Iterator[Any]:
         _leave_whole()
+        self._refuse_uncounted()
         process = torch.utils.data.get_worker_info()
         if process is not None and process.id:
             return  # the first one delivers
         num_partitions, index = self._share()
-        if process is not None:
-            self._begin_in_process()
-        self._has_begun = False
         restored, self._restored = self._restored, None
         if restored is None:
             self._check_not_ended()
@@ -319,8 +299,15 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
                 yield Delivered(item, (position.time, list(position.progress)))
             else:
                 yield item
-        if process is None:
-            self._end = None  # a process that has ended stays so, when its state is restored
+        self._end = None
+
+    def _refuse_uncounted(self) -> None:
+        """Refuse the processes of a loader that does not say what it has handed out."""
+        if torch.utils.data.get_worker_info() is not None and not self._counted:
+            raise RuntimeError(
+                "this loader does not count what its worker processes deliver, so that nobody "
+                "would know where training is: take sh.torch.DataLoader, or num_workers=0"
+            )
 
     def __len__(self) -> int:
         """Return the minibatches of a whole iteration, those included that it has delivered."""
@@ -331,9 +318,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             raise TypeError(
                 "how many minibatches an iteration has is known where every sequence has one "
                 "sample, in layouts without rows or buckets, and the data end or the size "
-                "divides the samples of an iteration; and where processes of torch's own "
-                "loaders have delivered, if all iterations are alike (sh.torch.DataLoader "
-                "counts, and knows the next one)"
+                "divides the samples of an iteration"
             )
         return count
 
@@ -343,32 +328,18 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             check_not_ended(self.source.cursor)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of this process: the beginning of its next minibatch.
+        """Return the beginning of the next minibatch, and the end of the iteration.
 
-        A `StatefulDataLoader` asks for it in each of its processes. Who trains asks the source,
-        or `sh.torch.DataLoader`.
+        A `StatefulDataLoader` asks for it. Training asks the source, or our loader.
         """
-        process = torch.utils.data.get_worker_info()
-        if process is not None and process.id:
-            return {}  # it delivers nothing
-        if process is not None and self.source.cursor.elsewhere is not None:
-            self._begin_in_process()  # asked before its first iteration
-            self._has_begun = True
+        self._refuse_uncounted()
         end = self._restored["end"] if self._restored else self._end
         return {"source": self.source.state_dict(), "end": end}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go to the position of a state, taken by the same worker of as many processes."""
-        process = torch.utils.data.get_worker_info()
-        if process is not None and process.id:
-            return
-        if process is not None:
-            self.source.cursor.elsewhere = None
+        """Go to the position of a state; the iteration ends where it would have."""
+        self._refuse_uncounted()
         self.source.load_state_dict(state["source"])
-        if process is not None:
-            end = state["end"]
-            end = self._end_of(self.source.current_position) if end is None else end
-            self._place.join(self.source.position, lambda _: end)
         self._restored = dict(state)
 
     def set_epoch(self, epoch: int) -> None:
@@ -386,34 +357,13 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         # A process that is spawned has no process group; one that is forked has it still.
-        share = coordinate() if has_group() else None
-        source = _Carried(self.source)
-        return self.__dict__ | {"_share_of_rank": share, "source": source, "_has_begun": False}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.source.cursor.elsewhere = self._place
+        return self.__dict__ | {"_share_of_rank": coordinate() if has_group() else None}
 
     def _share(self) -> tuple[int, int]:
         if self._given_share is not None:
             return self._given_share
         carried = None if has_group() else self._share_of_rank
         return carried or coordinate()
-
-    def _begin_in_process(self) -> None:
-        """Go to where a process of a loader begins, and be on one's own from there."""
-        if self._restored is not None or self._has_begun:
-            return
-        follows = False
-        if self._counted:
-            position = self._place.begin()
-        else:
-            own = self.source.cursor.own_position
-            position, follows = self._place.join(own, self._end_of)
-        self.source.cursor.elsewhere = None
-        if follows and self._samples != "sweep":
-            raise RuntimeError(UNKNOWN)
-        self.source.position = position
 
     def _end_of(self, time: int) -> int:
         """Return the nominal time at which an iteration ends that goes on from `time`."""
@@ -423,11 +373,6 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         if samples == "sweep":
             samples = self.source.num_samples_per_sweep
         return (time // samples + 1) * samples
-
-    @property
-    def _knows_place(self) -> bool:
-        elsewhere = self.source.cursor.elsewhere
-        return not isinstance(elsewhere, LoaderPlace) or elsewhere.is_known
 
     def _count(self) -> int | None:
         """Return the minibatches of an iteration, or None if that is not known."""
@@ -443,9 +388,6 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         samples = sweep if self._samples == "sweep" else self._samples
         if self._samples != "sweep" and samples % size:
             return None
-        if not self._knows_place:  # all iterations are alike, or which comes next decides
-            whole = source.is_infinite or source.timeline.limit % samples == 0
-            return -(-samples // size) if whole else None
         begin = source.current_position // samples * samples
         return -(-max(0, min(begin + samples, source.timeline.limit) - begin) // size)
 
