@@ -10,6 +10,7 @@ in place of half of each cut, and needs fewer steps.
 
 import argparse
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,9 @@ def main() -> None:
     arguments.add_argument("--figure", type=Path, help="picture to draw")
     options = arguments.parse_args()
     total = options.samples
-    cosine = sh.train.cosine_schedule(0.005, total)
+    begins = [round(total * np.arccos(2 / 2**k - 1) / np.pi) for k in range(7)]
+    cuts = [(end - begin, 0.005 / 2**k) for k, (begin, end) in enumerate(pairwise(begins))]
+    cosine = sh.learning_parameter_schedule([*cuts, 0.005 / 2**6], epoch_size=1)
     branches = sh.train.CriticalBatchSize(total // 8, tolerance=0.005, max_size=8192)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.output or Path(temporary)

@@ -4,26 +4,20 @@ from typing import NoReturn
 
 from sweephand.train.learners.learner import Learner
 from sweephand.train.learners.schedules import (
-    UnitType,
     learning_parameter_schedule,
     learning_parameter_schedule_per_sample,
-    learning_rate_schedule,
     momentum_as_time_constant_schedule,
     momentum_schedule,
     momentum_schedule_per_sample,
-    training_parameter_schedule,
 )
 
 __all__ = [
     "Learner",
-    "UnitType",
     "learning_parameter_schedule",
     "learning_parameter_schedule_per_sample",
-    "learning_rate_schedule",
     "momentum_as_time_constant_schedule",
     "momentum_schedule",
     "momentum_schedule_per_sample",
-    "training_parameter_schedule",
 ]
 
 

@@ -16,7 +16,7 @@ import sweephand as C
 
 ROOMS = {
     "io": ["MinibatchSource", "CTFDeserializer", "StreamDefs", "INFINITELY_REPEAT"],
-    "learners": ["learning_parameter_schedule", "momentum_schedule", "UnitType"],
+    "learners": ["learning_parameter_schedule", "momentum_schedule"],
     "logging": ["ProgressPrinter", "TensorBoardProgressWriter"],
     "train": ["Trainer", "training_session", "CheckpointConfig", "TestConfig"],
 }

@@ -98,9 +98,6 @@ def test_a_reference_size_of_zero_is_ignored() -> None:
         lambda epoch_size: sh.momentum_schedule(0.5, epoch_size),
         lambda epoch_size: sh.momentum_schedule_per_sample(0.5, epoch_size),
         lambda epoch_size: sh.momentum_as_time_constant_schedule(0.5, epoch_size),
-        lambda epoch_size: sh.train.training_parameter_schedule(
-            0.5, sh.train.UnitType.sample, epoch_size
-        ),
     ],
 )
 def test_an_epoch_size_beside_a_single_rate_is_warned_about_as_in_cntk(make: Callable) -> None:
@@ -109,20 +106,6 @@ def test_an_epoch_size_beside_a_single_rate_is_warned_about_as_in_cntk(make: Cal
     assert caught[0].filename == __file__
     for position in (0, 99, 100, 10**6):
         assert schedule[position] == make(None)[position]
-
-
-def test_unit_types_are_reference_sizes() -> None:
-    spec = [(2, 0.1), 0.01]
-    make = sh.train.training_parameter_schedule
-    assert make(
-        spec, sh.train.UnitType.sample, 10
-    ) == sh.learning_parameter_schedule_per_sample(spec, 10)
-    assert make(
-        schedule=0.1, unit=sh.train.UnitType.minibatch
-    ) == sh.learning_parameter_schedule(0.1)
-    assert sh.train.learning_rate_schedule(
-        lr=spec, unit=sh.train.UnitType.minibatch, epoch_size=10
-    ) == (sh.learning_parameter_schedule(spec, epoch_size=10))
 
 
 NO_SIZES = (
@@ -162,7 +145,6 @@ REFUSED: dict[str, list[Callable[[], object]]] = {
     "follows must be": [lambda: sh.learning_parameter_schedule(0.1, follows="time")],
     "time constant": [lambda: sh.momentum_as_time_constant_schedule(-5)],
     "at least 0": [lambda: sh.learning_parameter_schedule(0.1)[-1]],
-    "UnitType": [lambda: sh.train.training_parameter_schedule(0.1, 10)],
 }
 
 

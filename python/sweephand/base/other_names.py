@@ -42,6 +42,9 @@ _NAMES = {
     "functions combine sequence initializer losses relu softmax sigmoid tanh times plus "
     "glorot_uniform cross_entropy_with_softmax classification_error squared_error load_model "
     "cntk_py debugging user_function default_options element_select graph": _FRAMEWORK,
+    "UnitType training_parameter_schedule learning_rate_schedule": (
+        "it is learning_parameter_schedule_per_sample(x), or learning_parameter_schedule(x)"
+    ),
     "transforms": "steps for pictures are in sweephand.ext.vision.images",
     "TraceLevel set_trace_level": "it is the level of logging.getLogger('sweephand')",
     # torch's

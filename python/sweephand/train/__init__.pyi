@@ -17,19 +17,15 @@ from sweephand.ext.follow.spikes.spike_policy import SpikePolicy as SpikePolicy
 from sweephand.ext.integrations.trackers import MLflowProgressWriter as MLflowProgressWriter
 from sweephand.ext.integrations.trackers import WandbProgressWriter as WandbProgressWriter
 
-from .learners.schedules import UnitType as UnitType
-from .learners.schedules import cosine_schedule as cosine_schedule
 from .learners.schedules import learning_parameter_schedule as learning_parameter_schedule
 from .learners.schedules import (
     learning_parameter_schedule_per_sample as learning_parameter_schedule_per_sample,
 )
-from .learners.schedules import learning_rate_schedule as learning_rate_schedule
 from .learners.schedules import (
     momentum_as_time_constant_schedule as momentum_as_time_constant_schedule,
 )
 from .learners.schedules import momentum_schedule as momentum_schedule
 from .learners.schedules import momentum_schedule_per_sample as momentum_schedule_per_sample
-from .learners.schedules import training_parameter_schedule as training_parameter_schedule
 from .loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
 from .loss_scale.step_result import StepResult as StepResult
 from .progress.file_writers import CSVProgressWriter as CSVProgressWriter
@@ -50,4 +46,3 @@ from .session.settings import CheckpointConfig as CheckpointConfig
 from .session.settings import CrossValidationConfig as CrossValidationConfig
 from .session.settings import TestConfig as TestConfig
 from .trainer.trainer import Trainer as Trainer
-from .trainer.trainer_state import parameter_digest as parameter_digest

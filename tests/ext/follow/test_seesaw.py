@@ -1,6 +1,5 @@
-"""Seesaw, and cosines in cuts: what stays, what is refused, and that runs resume."""
+"""Seesaw: what stays, what is refused, and that runs resume."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -88,37 +87,11 @@ class TestSeesaw:
             sh.train.seesaw(sh.learning_parameter_schedule([0.4, 0.2]), 8, 1000)
 
 
-class TestCosine:
-    @given(
-        st.floats(1e-3, 10.0),
-        st.integers(10, 10**6),
-        st.floats(1.001, 10.0),
-        st.integers(1, 60),
-        st.floats(0.0, 0.5),
-    )
-    def test_a_cut_comes_where_the_cosine_has_come_to_it(
-        self, rate: float, length: int, cut: float, num_cuts: int, floor: float
-    ) -> None:
-        schedule = sh.train.cosine_schedule(
-            rate, length, min_rate=floor * rate, cut=cut, num_cuts=num_cuts
-        )
-        assert schedule[0] <= rate
-        values = [value for _, value in schedule.steps]
-        assert values == sorted(values, reverse=True)
-        assert values[-1] > floor * rate or len(values) == 1
-        for time in range(0, length, 1 + length // 50):
-            wave = (1 + math.cos(math.pi * time / length)) / 2
-            cosine = rate * (floor + (1 - floor) * wave)
-            slope = rate * math.pi / length  # of half a sample, as times are rounded
-            assert schedule[time] >= cosine - slope
-            if schedule[time] != values[-1]:  # which stays
-                assert schedule[time] <= cosine * cut * (1 + 1e-9) + slope * cut
-
-
 class TestTraining:
     def session(self, folder: Path, heard: Heard, **options: Any) -> sh.train.TrainingSession:
-        cosine = sh.train.cosine_schedule(0.05, 400, num_cuts=4)
-        rates, sizes, _ = sh.train.seesaw(cosine, 4, 400, max_size=40)
+        falls = [(200, 0.05), (67, 0.025), (41, 0.0125), (28, 0.00625), (64, 0.003125)]
+        rates = sh.learning_parameter_schedule(falls, epoch_size=1)
+        rates, sizes, _ = sh.train.seesaw(rates, 4, 400, max_size=40)
         return sh.training_session(
             line_trainer([heard], rates),
             source_of_lengths([1, 2, 3] * 15),

@@ -56,7 +56,7 @@ def seesaw(
     Parameters
     ----------
     learning_rates : Schedule of float
-        By samples, with a reference size or without. `cosine_schedule` makes a cosine in cuts.
+        By samples, with a reference size or without.
     minibatch_sizes : int or Schedule of int
         The sizes that these rates are for; a schedule has epochs in samples.
     num_samples : int
@@ -95,7 +95,7 @@ def seesaw(
     check_kind("learning_rates", learning_rates, Schedule)  # type: ignore[type-abstract]
     if not isinstance(learning_rates, StepSchedule):
         raise ValueError(
-            "learning_rates must fall in cuts, as those of cosine_schedule do, not by a formula"
+            "learning_rates must fall in cuts, as of a list of rates, not by a formula"
         )
     sizes = _sizes(minibatch_sizes)
     length = check_int("num_samples", num_samples)

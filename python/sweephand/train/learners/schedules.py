@@ -3,12 +3,8 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from enum import Enum
-from itertools import pairwise
 from typing import Any
 
-from sweephand.base.checks import check_int, check_number
-from sweephand.errors import ArgumentTypeError
 from sweephand.source.schedules import (
     Follows,
     Formula,
@@ -91,56 +87,6 @@ def learning_parameter_schedule_per_sample(
     return schedule_of(spec, _rate, 1, epoch_size, follows)
 
 
-class UnitType(Enum):
-    """Unit of the rates of a `training_parameter_schedule`: per sample or per minibatch.
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> rate = sh.train.training_parameter_schedule(0.01, sh.train.UnitType.sample)
-    >>> rate.minibatch_size
-    1
-    """
-
-    sample = "sample"
-    minibatch = "minibatch"
-
-
-def training_parameter_schedule(
-    schedule: Spec[float], unit: UnitType, epoch_size: int | None = None
-) -> Schedule[float]:
-    """Make a schedule of learning rates as CNTK 2.0 spells it.
-
-    ``UnitType.sample`` is `learning_parameter_schedule_per_sample`, ``UnitType.minibatch``
-    `learning_parameter_schedule` without a reference size.
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> unit = sh.train.UnitType.sample
-    >>> rate = sh.train.training_parameter_schedule([(2, 0.1), 0.01], unit, 500)
-    >>> rate[999], rate[1000]
-    (0.1, 0.01)
-    """
-    return schedule_of(schedule, _rate, _reference_of(unit), epoch_size, "applied")
-
-
-def learning_rate_schedule(
-    lr: Spec[float], unit: UnitType, epoch_size: int | None = None
-) -> Schedule[float]:
-    """Make a schedule by `training_parameter_schedule`, under its other name in CNTK 2.0.
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> unit = sh.train.UnitType.minibatch
-    >>> rate = sh.train.learning_rate_schedule([0.1, 0.01], unit, epoch_size=1000)
-    >>> rate[0], rate[1000]
-    (0.1, 0.01)
-    """
-    return schedule_of(lr, _rate, _reference_of(unit), epoch_size, "applied")
-
-
 def as_schedule(lr_schedule: float | Schedule[float]) -> Schedule[float]:
     """Return a schedule as it is, and a number as a schedule of that rate."""
     if isinstance(lr_schedule, Schedule):
@@ -148,80 +94,8 @@ def as_schedule(lr_schedule: float | Schedule[float]) -> Schedule[float]:
     return learning_parameter_schedule(lr_schedule)
 
 
-def _reference_of(unit: object) -> int | None:
-    if not isinstance(unit, UnitType):
-        raise ArgumentTypeError(
-            f"unit must be UnitType.sample or UnitType.minibatch, got {unit!r}"
-        )
-    return 1 if unit is UnitType.sample else None
-
-
 def _rate(value: object) -> float:
     return check_rate("a learning rate", value)
-
-
-def cosine_schedule(
-    rate: float,
-    num_samples: int,
-    minibatch_size: int | None = None,
-    *,
-    min_rate: float = 0.0,
-    cut: float = 2.0,
-    num_cuts: int = 6,
-    follows: Follows = "applied",
-) -> StepSchedule[float]:
-    """Make a schedule of learning rates that follow a cosine in steps.
-
-    The cosine falls from ``rate`` at the beginning to ``min_rate`` at ``num_samples``. Once it
-    reaches ``rate / cut ** k``, that is the rate until it reaches the next such value; after
-    the last cut the rate stays. `seesaw` needs such cuts; `cosine` is the cosine itself.
-
-    Parameters
-    ----------
-    rate : float
-        The first rate.
-    num_samples : int
-        Samples until the cosine has fallen.
-    minibatch_size : int, optional
-        The reference size, as for `learning_parameter_schedule`.
-    min_rate : float
-        The rate at the end of the cosine; there are no cuts below it.
-    cut : float
-        Divisor of the rate at each cut, above 1.
-    num_cuts : int
-        The most cuts.
-    follows : {"applied", "consumed"}
-        The samples that move the schedule; those of skipped steps are only consumed.
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> rates = sh.train.cosine_schedule(0.4, 900_000, num_cuts=3)
-    >>> [rates[t] for t in (0, 449_999, 450_000, 600_000, 800_000)]
-    [0.4, 0.4, 0.2, 0.1, 0.05]
-    """
-    length = check_int("num_samples", num_samples)
-    _check_number("rate", rate, above=0)
-    _check_number("cut", cut, above=1)
-    if not 0 <= check_number("min_rate", min_rate) < rate:
-        raise ValueError(f"min_rate must be at least 0 and below rate, got {min_rate!r}")
-    begins = {0: float(rate)}
-    for k in range(1, check_int("num_cuts", num_cuts) + 1):
-        value = rate / cut**k
-        if value <= min_rate:
-            break
-        height = (value - min_rate) / (rate - min_rate)
-        begins[round(length * math.acos(2 * height - 1) / math.pi)] = value
-    lengths = [end - begin for begin, end in pairwise(begins)]
-    steps = list(zip([*lengths, 1], begins.values(), strict=True))
-    made = learning_parameter_schedule(steps, minibatch_size, epoch_size=1, follows=follows)
-    assert isinstance(made, StepSchedule)
-    return made
-
-
-def _check_number(name: str, value: object, above: int) -> None:
-    if not above < check_number(name, value) < math.inf:
-        raise ValueError(f"{name} must be finite and above {above}, got {value!r}")
 
 
 def momentum_schedule(
