@@ -88,9 +88,8 @@ def main() -> None:
     rates = sh.learning_parameter_schedule(
         [0.004, 0.004, 0.002, 0.001], minibatch_size=4096, epoch_size=options.samples // 4
     )
-    learner = sh.torch.Learner(
-        torch.optim.Adam(model.parameters()), rates, clip_norm_per_sample=1.0
-    )
+    guard = sh.StepGuard(torch.optim.Adam(model.parameters()), clip_norm=1.0)
+    learner = sh.torch.Learner(guard, rates)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log.jsonl")
         writers = [sh.ProgressPrinter(freq=50), sh.JSONLProgressWriter(log, freq=5)]

@@ -99,8 +99,8 @@ from .train.learners.schedules import momentum_schedule as momentum_schedule
 from .train.learners.schedules import (
     momentum_schedule_per_sample as momentum_schedule_per_sample,
 )
+from .train.loss_scale.judgement import Outliers as Outliers
 from .train.loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
-from .train.loss_scale.outliers import Outliers as Outliers
 from .train.loss_scale.step_guard import StepGuard as StepGuard
 from .train.loss_scale.step_result import StepResult as StepResult
 from .train.progress.file_writers import CSVProgressWriter as CSVProgressWriter

@@ -1,7 +1,7 @@
 """Learners for models whose parameters are NumPy arrays."""
 
+from sweephand.train.learners.array_learner import SGD, Adam, AdamW, MomentumSGD, Nesterov
 from sweephand.train.learners.array_learner import ArrayLearner as Learner
-from sweephand.train.learners.numpy_learners import SGD, Adam, AdamW, MomentumSGD, Nesterov
 
 __all__ = [
     "SGD",

@@ -46,8 +46,10 @@ class Run:
             fully_shard(self.module, mesh=mesh)
         optimizer: Any = torch.optim.Adam(self.module.parameters(), 0.05)
         if loss_scale is not None:
-            optimizer = sh.LossScaleOptimizer(optimizer, initial_scale=loss_scale)
-        learner = sh.torch.Learner(optimizer, 0.05, clip_norm_per_sample=0.5)
+            optimizer = sh.LossScaleOptimizer(
+                optimizer, initial_scale=loss_scale, clip_norm=0.5
+            )
+        learner = sh.torch.Learner(optimizer, 0.05)
 
         def criterion(model: nn.Module, minibatch: sh.Minibatch) -> torch.Tensor:
             if self.fails and coordinate()[1] == fails_on:
@@ -193,7 +195,6 @@ def session(rank: int, num_ranks: int, folder: Path) -> list[list[float]]:
                 12,
                 max_samples=end,
                 checkpoint_config=config,
-                cut_minibatch_at=130,
             ).train()
         told.append(run.parameters())
     return told

@@ -25,7 +25,7 @@ def contents(text: str) -> dict[str, object]:
     state = json.dumps({"text": text}).encode()
     return {
         "state.json": lambda sink: sink.write(state),
-        "model.safetensors": lambda sink: [sink.write(bytes(20_000)) for _ in range(2)],
+        "model.npz": lambda sink: [sink.write(bytes(20_000)) for _ in range(2)],
     }
 
 

@@ -16,7 +16,7 @@ def contents(text: str) -> dict[str, Callable[..., object]]:
     state = json.dumps({"text": text}).encode()
     return {
         "state.json": lambda sink: sink.write(state),
-        "model.safetensors": lambda sink: (sink.write(b"a" * 100), sink.write(b"b" * 100)),
+        "model.npz": lambda sink: (sink.write(b"a" * 100), sink.write(b"b" * 100)),
     }
 
 
@@ -56,8 +56,6 @@ def state_bytes(trainer: sh.Trainer) -> list[bytes]:
     """Return everything that a checkpoint would hold."""
     snapshot: Snapshot = trainer.capture()
     arrays = [
-        tensor.data.tobytes()
-        for file in snapshot.files.values()
-        for tensor in file.tensors.values()
+        array.tobytes() for file in snapshot.files.values() for array in file.arrays.values()
     ]
     return [*arrays, json.dumps(snapshot.state).encode()]

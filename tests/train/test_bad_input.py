@@ -76,7 +76,6 @@ def test_an_argument_of_a_wrong_type_can_be_caught_as_either_error() -> None:
         ({"hysteresis": 0}, ValueError, "hysteresis must be at least 1"),
         ({"hysteresis": 1.5}, BOTH, "hysteresis must be an int"),
         ({"refill": "never"}, ValueError, "refill must be 'clean step' or 'growth'"),
-        ({"nan": "ignore"}, ValueError, "nan must be 'back off' or 'report'"),
         ({"max_consecutive_skips": 0}, ValueError, "max_consecutive_skips must be at least 1"),
         ({"max_consecutive_skips": 2.5}, BOTH, "max_consecutive_skips must be an int"),
         ({"check_finite": False}, ValueError, "check_finite=False is for a fixed scale"),

@@ -119,7 +119,7 @@ class Everything:
             for name, window in state["run"]["figures"].items()
         }
         del state["writers"]  # with times
-        arrays = [t.data.tobytes() for f in snapshot.files.values() for t in f.tensors.values()]
+        arrays = [a.tobytes() for f in snapshot.files.values() for a in f.arrays.values()]
         return [state, arrays]
 
 

@@ -124,18 +124,18 @@ class TestExactResume:
         assert other.second.weight is other.first.weight
         assert torch.equal(other.first.weight, model.first.weight)
 
-    @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
     @pytest.mark.parametrize(
         "make_extra",
         [
             lambda: torch.empty(0, 3, dtype=torch.bfloat16),
             lambda: nn.Parameter(torch.empty(0, 4)),
-            lambda: torch.eye(3).to_sparse(),
-            lambda: torch.eye(3).to_sparse_csr(),
+            lambda: torch.ones(2, dtype=torch.bfloat16),
         ],
-        ids=["empty buffer", "empty parameter", "COO", "CSR"],
+        ids=["empty buffer", "empty parameter", "bfloat16"],
     )
-    def test_empty_and_sparse_tensors_are_saved(self, tmp_path: Path, make_extra: Any) -> None:
+    def test_empty_tensors_and_bfloat16_are_saved(
+        self, tmp_path: Path, make_extra: Any
+    ) -> None:
         class WithExtra(nn.Module):
             def __init__(self, factor: int) -> None:
                 super().__init__()
@@ -149,7 +149,7 @@ class TestExactResume:
 
             def forward(self, x: torch.Tensor) -> torch.Tensor:
                 rows = self.rows(torch.ones(len(x), dtype=torch.int64))
-                return self.line(x) + rows + self.extra.to_dense().sum()
+                return self.line(x) + rows + self.extra.sum()
 
         def make(factor: int) -> tuple[nn.Module, sh.Trainer]:
             model = WithExtra(factor)
@@ -165,17 +165,16 @@ class TestExactResume:
         copied.load_state_dict(trainer.state_dict())
         for module in (restored, again):
             for name, tensor in module.state_dict().items():
-                assert tensor.layout == model.state_dict()[name].layout
-                assert torch.equal(tensor.to_dense(), model.state_dict()[name].to_dense())
+                assert torch.equal(tensor, model.state_dict()[name])
 
     def test_a_state_that_cannot_be_saved_is_refused_before_training(
         self, tmp_path: Path
     ) -> None:
         model, trainer = torch_trainer()
-        model.register_buffer("phase", torch.ones(2, dtype=torch.complex128))
+        model.register_buffer("phase", torch.eye(2).to_sparse())
         config = sh.CheckpointConfig(tmp_path)
         source = source_of_lengths(LENGTHS, max_sweeps=1)
-        with pytest.raises(TypeError, match=r"phase .* torch\.complex128"):
+        with pytest.raises(TypeError, match=r"phase .* torch\.sparse_coo"):
             sh.training_session(trainer, source, 4, checkpoint_config=config).train()
         assert trainer.consumed.steps == 0
 

@@ -154,14 +154,11 @@ def test_the_size_of_minibatches_does_not_change_the_velocity(sizes: list[int]) 
     np.testing.assert_allclose(velocity, gradient * (1 - 0.95**total), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("single", "after"), [(False, 0.01), (True, 0.1)])
-def test_several_sweeps_in_a_minibatch_all_count_unless_told_otherwise(
-    single: bool, after: float
-) -> None:
+def test_several_sweeps_in_a_minibatch_all_count() -> None:
     schedule = sh.learning_parameter_schedule([1.0, 0.1, 0.05, 0.01])
-    learner = sh.numpy.SGD([np.zeros(1)], schedule, single_sweep_steps=single)
+    learner = sh.numpy.SGD([np.zeros(1)], schedule)
     learner.update([np.zeros(1)], 30, sweeps_ended=3)
-    assert learner.learning_rate == after
+    assert learner.learning_rate == 0.01
 
 
 def test_a_rate_that_is_set_keeps_its_reference_size() -> None:
@@ -186,31 +183,6 @@ def test_a_sweep_that_ends_in_a_skipped_step_counts_at_the_next() -> None:
     assert learner.learning_rate == 1.0
     learner.update([np.zeros(1)], 10)
     assert learner.learning_rate == 0.1
-
-
-@pytest.mark.parametrize(
-    ("option", "scale"),
-    [
-        ({"clip_norm_per_sample": 1.0}, 4 / 10),
-        ({"clip_norm_per_minibatch": 1.0}, 1 / 10),
-        ({"clip_norm_per_sample": 2.5}, 1.0),
-        ({"clip_norm_per_minibatch": 11.0}, 1.0),
-    ],
-)
-def test_clipping_bounds_the_norm_of_all_gradients_together(option: dict, scale: float) -> None:
-    first, second = np.zeros(1), np.zeros(1)
-    learner = sh.numpy.SGD([first, second], 1.0, **option)
-    learner.update([np.array([6.0]), np.array([8.0])], num_samples=4)  # of norm 10
-    np.testing.assert_allclose([first[0], second[0]], [-6 / 4 * scale, -8 / 4 * scale])
-
-
-def test_clipping_refuses_gradients_that_are_not_finite() -> None:
-    weights = np.zeros(2)
-    learner = sh.numpy.SGD({"w": weights}, 1.0, clip_norm_per_sample=1.0)
-    with pytest.raises(FloatingPointError, match="not finite: w"):
-        learner.update([np.array([1, np.nan])], 1)
-    assert not weights.any()
-    assert learner.pace.consumed.steps == 0
 
 
 def test_a_parameter_without_a_gradient_is_left_alone() -> None:

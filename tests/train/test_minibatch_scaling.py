@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
 
 import sweephand as sh
-from sweephand.train.session.minibatch_scaling import (
-    MinibatchScaling,
-    trial_loss,
-    trial_noise_scale,
-)
-from sweephand.train.trainer.trained_model import noise_scale
+from sweephand.train.session.minibatch_scaling import MinibatchScaling, trial_loss
 
 NAN = math.nan
 
@@ -53,40 +48,20 @@ class TestScalingRule:
         assert scaling.search(iter(losses), 64, losses.__getitem__) == 64
         assert scaling.search(iter(losses), 99, lambda size: NAN) == 99
 
-    def test_growth_by_the_noise_scale_is_at_most_double_and_never_down(self) -> None:
-        scaling = MinibatchScaling(max_size=3000, rule="noise scale")
-        assert scaling.grow(1000, 50.0) == 1000
-        assert scaling.grow(1000, 1300.0) == 1280
-        assert scaling.grow(1000, 9e9) == 2000
-        assert scaling.grow(2000, math.inf) == 3000
-        assert scaling.grow(1000, NAN) == 1000
-
-    def test_the_noise_scale_of_known_gradients(self) -> None:
-        # |G|^2 = 9, and a sample's noise has the variance 4 in each of 50 elements.
-        rng = np.random.default_rng(0)
-        size, count, length = 20, 4000, 50
-        true = np.full(length, 3 / math.sqrt(length))
-        noise = rng.normal(scale=2.0, size=(count, length)) / math.sqrt(size)
-        means = true + noise
-        found = noise_scale(
-            list((means**2).sum(1)), [size] * count, float((means.mean(0) ** 2).sum())
-        )
-        assert found == pytest.approx(200 / 9, rel=0.02)
-
 
 def moment(session: sh.train.TrainingSession) -> tuple[str, dict[str, bytes]]:
     """Return everything that a session would save."""
     snapshot = session._run.capture_session()
     files = {
-        f"{name}/{key}": tensor.data.tobytes()
+        f"{name}/{key}": array.tobytes()
         for name, file in snapshot.files.items()
-        for key, tensor in file.tensors.items()
+        for key, array in file.arrays.items()
     }
     return json.dumps(snapshot.state), files
 
 
 class TestScaling:
-    def session(self, rule: str, heard: Heard, **options: Any) -> sh.train.TrainingSession:
+    def session(self, heard: Heard, **options: Any) -> sh.train.TrainingSession:
         rng = np.random.default_rng(7)
 
         def noisy(model: Line, minibatch: sh.Minibatch) -> Any:
@@ -101,7 +76,6 @@ class TestScaling:
             stateful={"rng": rng},
         )
         scaling = sh.MinibatchScaling(
-            rule=rule,  # type: ignore[arg-type]
             trial_minibatches=4,
             max_size=24,
             error_margin=1000.0,
@@ -117,18 +91,15 @@ class TestScaling:
         )
 
     def test_a_trial_leaves_no_trace(self) -> None:
-        session = self.session("search", Heard(), max_samples=30)
+        session = self.session(Heard(), max_samples=30)
         session.train()
         before = moment(session)
         assert trial_loss(session._run, 16, 5) > 0
         assert moment(session) == before
-        assert trial_noise_scale(session._run, 16, 5) > 0
-        assert moment(session) == before
 
-    @pytest.mark.parametrize("rule", ["search", "noise scale"])
-    def test_the_minibatch_grows_at_epochs(self, rule: str) -> None:
+    def test_the_minibatch_grows_at_epochs(self) -> None:
         heard = Heard()
-        self.session(rule, heard).train()
+        self.session(heard).train()
         sizes = [step.num_samples for step in heard.steps]
         assert sizes[:5] == [8] * 5
         assert sizes[5] == 16

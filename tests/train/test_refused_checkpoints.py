@@ -23,9 +23,9 @@ class TestRefusal:
         _, trainer = torch_trainer(model=nn.Linear(2, 1))
         trainer.save_checkpoint(tmp_path)
         for other, text in (
-            (nn.Linear(2, 1, bias=False), "bias is absent here and F32 \\[1\\] there"),
-            (nn.Linear(2, 3), "weight is F32 \\[3, 2\\] here and F32 \\[1, 2\\] there"),
-            (nn.Linear(2, 1).double(), "weight is F64 \\[1, 2\\] here and F32"),
+            (nn.Linear(2, 1, bias=False), "bias is absent here and float32 \\[1\\] there"),
+            (nn.Linear(2, 3), "weight is float32 \\[3, 2\\] here and float32 \\[1, 2\\] there"),
+            (nn.Linear(2, 1).double(), "weight is float64 \\[1, 2\\] here and float32"),
         ):
             _, again = torch_trainer(model=other)
             before = [p.detach().clone() for p in other.parameters()]
@@ -76,7 +76,7 @@ class Malice:
 
 
 class TestNoCode:
-    @pytest.mark.parametrize("name", ["optimizer_0.pt", "state.json", "model.safetensors"])
+    @pytest.mark.parametrize("name", ["optimizer_0.pt", "state.json", "model.npz"])
     def test_a_pickle_in_the_place_of_any_file_is_never_executed(
         self, tmp_path: Path, name: str
     ) -> None:

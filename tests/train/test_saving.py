@@ -69,12 +69,12 @@ def test_what_is_saved_is_the_moment_and_not_what_comes_later(
         heard.is_released.wait(timeout=60)
         sync_folder(folder)
 
-    def saved_at_step_4(folder: Path, **options: Any) -> list[bytes]:
-        train(folder, heard, preserve_all=True, **options)
+    def saved_at_step_4(folder: Path) -> list[bytes]:
+        train(folder, heard, preserve_all=True)
         first = folder / "checkpoint-00000000"
-        return [(first / name).read_bytes() for name in ("model.safetensors", "state.json")]
+        return [(first / name).read_bytes() for name in ("model.npz", "state.json")]
 
-    wanted = saved_at_step_4(tmp_path / "waiting", asynchronous=False)
+    wanted = saved_at_step_4(tmp_path / "at once")
     heard.is_released.clear()
     monkeypatch.setattr("sweephand.train.checkpoint.checkpoint_store.sync_folder", slow_sync)
     found = saved_at_step_4(tmp_path / "going on")
@@ -89,13 +89,13 @@ def test_an_older_one_is_kept_until_the_newer_was_read_back(
     rename = Path.rename
 
     def damaging_rename(path: Path, target: Path) -> Path:
-        file = path / "model.safetensors"
+        file = path / "model.npz"
         if path.name.startswith(".writing"):
             file.write_bytes(file.read_bytes()[:-1])  # as a disk that lies may do
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", damaging_rename)
-    with pytest.raises(sh.StateError, match=r"model\.safetensors is damaged"):
+    with pytest.raises(sh.StateError, match=r"model\.npz is damaged"):
         store.write(1, contents("new"))
     monkeypatch.undo()
     assert text_of(Checkpoint(store.path(0))) == "old"

@@ -75,17 +75,6 @@ class TestLimits:
         assert (trainer.consumed.samples, trainer.consumed.sweeps) == (25, 1)
         assert source.current_position == 25
 
-    @pytest.mark.parametrize(("options", "is_said"), [({}, 0), ({"max_sweeps": 4}, 1)])
-    def test_it_is_said_that_a_full_data_sweep_is_one_though_there_are_more(
-        self, options: dict[str, int], is_said: int
-    ) -> None:
-        heard = Heard()
-        trainer, source = line_trainer([heard]), in_order(**options)
-        sh.training_session(trainer, source, 10, max_samples=sh.FULL_DATA_SWEEP).train()
-        assert trainer.total_number_of_samples_seen == 25
-        said = [str(record.figures["message"]) for record in heard.of("event")]
-        assert sum("after one sweep" in message for message in said) == is_said
-
     def test_training_ends_with_the_data(self) -> None:
         trainer = line_trainer()
         sh.training_session(trainer, in_order(max_sweeps=3), 4).train()
@@ -102,14 +91,6 @@ class TestLimits:
             source = source_of_lengths([1] * 25, randomize=False)
             sh.training_session(line_trainer([heard]), source, size, **options).train()
             assert sizes_of(heard) == sizes
-
-    def test_minibatches_can_be_cut_at_multiples(self) -> None:
-        heard = Heard()
-        source = source_of_lengths([1] * 100, randomize=False)
-        sh.training_session(
-            line_trainer([heard]), source, 40, max_samples=110, cut_minibatch_at=50
-        ).train()
-        assert sizes_of(heard) == [40, 10, 40, 10, 10]
 
 
 class TestFrequencies:
@@ -210,15 +191,11 @@ class TestValidation:
         sh.training_session(again, in_order(), 4, **run).train()
         assert again.total_number_of_samples_seen == 19
 
-    def test_the_test_runs_once_at_the_end(self, tmp_path: Path) -> None:
+    def test_the_test_runs_once_at_the_end(self) -> None:
         heard = Heard()
-        run = {
-            "checkpoint_config": sh.CheckpointConfig(tmp_path, frequency=25),
-            "test_config": sh.TestConfig(in_order(max_sweeps=1), 6),
-        }
-        for _ in range(2):
-            trainer = line_trainer([heard], criterion=squared_error_and_misses)
-            sh.training_session(trainer, in_order(max_sweeps=2), 5, **run).train()
+        trainer = line_trainer([heard], criterion=squared_error_and_misses)
+        config = sh.TestConfig(in_order(max_sweeps=1), 6)
+        sh.training_session(trainer, in_order(max_sweeps=2), 5, test_config=config).train()
         [record] = heard.of("test")
         assert (record.step, record.samples) == (len(heard.steps), 50)
         assert record.figures["num_samples"] == 25

@@ -63,7 +63,6 @@ class TestCheckpoints:
         [
             ({}, [5]),
             ({"keep_last": 3}, [3, 4, 5]),
-            ({"keep_last": 2, "keep_every": 3}, [0, 3, 4, 5]),
             ({"preserve_all": True}, [0, 1, 2, 3, 4, 5]),
         ],
     )

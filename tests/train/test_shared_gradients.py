@@ -64,12 +64,12 @@ def by_held_gradients(loss: Any) -> list[Any]:
     return pair
 
 
-def by_learner(loss: Any, scale: float | None = None, clip: float | None = None) -> list[Any]:
+def by_learner(loss: Any, scale: float | None = None) -> list[Any]:
     pair = two()
     optimizer: Any = torch.optim.SGD(pair, 1.0)
     if scale is not None:
         optimizer = sh.LossScaleOptimizer(optimizer, initial_scale=scale)
-    learner = sh.torch.Learner(optimizer, 1.0, clip_norm_per_sample=clip)
+    learner = sh.torch.Learner(optimizer, 1.0)
     value = 4 * loss(*pair)  # a sum over four samples
     if scale is not None:
         value = optimizer.get_scaled_loss(value)
@@ -84,7 +84,6 @@ WAYS = {
     "held": by_held_gradients,
     "Learner": by_learner,
     "Learner with a scale": lambda loss: by_learner(loss, 8.0),
-    "Learner with clipping": lambda loss: by_learner(loss, None, 1e6),
 }
 
 

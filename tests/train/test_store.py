@@ -44,7 +44,7 @@ class TestStore:
             shutil.rmtree(copy)
             return found
 
-        for name in ("manifest.json", "state.json", "model.safetensors"):
+        for name in ("manifest.json", "state.json", "model.npz"):
             size = (good / "checkpoint-00000001" / name).stat().st_size
             assert damaged(lambda folder, name=name: (folder / name).unlink()) == "old"
             for length in range(0, size, 17):
@@ -56,7 +56,7 @@ class TestStore:
     def test_all_damaged_is_an_error(self, tmp_path: Path) -> None:
         store = CheckpointStore(tmp_path)
         store.write(0, contents("only"))
-        flip(store.path(0) / "model.safetensors", 150)
+        flip(store.path(0) / "model.npz", 150)
         with pytest.raises(sh.StateError, match=r"all checkpoints in .* are damaged.*SHA-256"):
             store.newest()
 

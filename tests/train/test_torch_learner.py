@@ -20,8 +20,8 @@ def test_it_moves_as_the_numpy_learner_does() -> None:
 
     schedule = sh.learning_parameter_schedule([0.5, 0.25], 4, epoch_size=10)
     weight, array = parameter(1.0, 2.0), np.array([1.0, 2.0])
-    ours = sh.torch.Learner(torch.optim.Adam([weight]), schedule, clip_norm_per_sample=0.5)
-    theirs = sh.numpy.Adam([array], schedule, clip_norm_per_sample=0.5)
+    ours = sh.torch.Learner(torch.optim.Adam([weight]), schedule)
+    theirs = sh.numpy.Adam([array], schedule)
     for n in (3, 8, 2):
         assert ours.learning_rate == theirs.learning_rate
         gradient = np.array([n, -2.0])
@@ -45,11 +45,9 @@ def test_sums_are_taken_from_the_parameters_if_none_are_given() -> None:
 def test_a_loss_scale_inside_changes_no_parameter(scale: float) -> None:
     schedule = sh.learning_parameter_schedule(0.1, minibatch_size=8)
     plain, scaled = parameter(1.0, -2.0), parameter(1.0, -2.0)
-    without = sh.torch.Learner(
-        torch.optim.AdamW([plain]), schedule, clip_norm_per_minibatch=3.0
-    )
+    without = sh.torch.Learner(torch.optim.AdamW([plain]), schedule)
     opt = sh.LossScaleOptimizer(torch.optim.AdamW([scaled]), False, scale)
-    with_scale = sh.torch.Learner(opt, schedule, clip_norm_per_minibatch=3.0)
+    with_scale = sh.torch.Learner(opt, schedule)
     for n in (3, 5, 8):
         plain.grad = scaled.grad = None
         (plain.square().sum() * n).backward()

@@ -72,6 +72,7 @@ _ARGUMENTS = {
     "world_size num_replicas rank": "it is num_data_partitions=K, partition_index=rank",
     "multithreaded_deserializer": "it is MinibatchSource(..., num_threads=1) for False",
     "trace_level": "it is the level of logging.getLogger('sweephand')",
+    "model_inputs_to_streams": "the criterion finds a stream as minibatch[name]",
     "epoch_size": "of a source it is MinibatchSource(..., max_samples=...)",
 }
 

@@ -14,7 +14,6 @@ from sweephand.events import EventFile, save
 from sweephand.events.event import Ban, Event, MapVersion, Skip, Weight, Weights
 from sweephand.events.event_list import EventList
 from sweephand.source.cursor import Cursor
-from sweephand.source.state import State
 
 
 class Events(Sequence[Event]):
@@ -124,15 +123,6 @@ class Events(Sequence[Event]):
         What it draws is of its version, too.
         """
         self.append(MapVersion(map=name, version=version, at=self._time(at)))
-
-    def overtaking(self, state: Mapping[str, object]) -> Event | None:
-        """Return the first event that was added after a state and changes the time before it.
-
-        A source with these events cannot go on from the state: its past has changed. An
-        earlier one may fit, and a `training_session` looks for it by itself.
-        """
-        found = State.from_dict(state)
-        return self._all.overtaking(found.events, found.position)
 
     @property
     def digest(self) -> str:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sweephand.train.loss_scale.step_numbers import NOTHING, HostNumbers, Number, StepNumbers
+from sweephand.train.loss_scale.judgement import NOTHING, HostNumbers, Number, StepNumbers
 
 
 class DeviceArray:

@@ -1,5 +1,6 @@
 """Torch modules and their learners, as checkpoints hold them."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,27 +10,16 @@ from torch import Tensor, nn
 
 from sweephand.errors import StateError
 from sweephand.torch.train.learner import TorchLearner
-from sweephand.torch.train.saved_state import (
-    DTYPES,
-    SavedState,
-    dense_parts,
-    joined_parts,
-    load_tensors,
-    on_host,
-    save_tensors,
-)
+from sweephand.torch.train.saved_state import SavedState, array_of, on_host, tensor_of
 from sweephand.torch.train.sharded_state import (
     load_optimizer_states,
     optimizer_parts,
     optimizer_states,
     parts_like,
 )
-from sweephand.train.checkpoint.safetensors_file import SavedTensors
-from sweephand.train.learners.hyperparameters import report_restored
-from sweephand.train.loss_scale.guard_states import check_scales, restore_scales
-from sweephand.train.trainer.trained_model import SavedFiles, check_coverage
-
-WEIGHTS = "model.safetensors"
+from sweephand.train.checkpoint.saved_arrays import Array, SavedArrays
+from sweephand.train.loss_scale.step_guard import check_scales, restore_scales
+from sweephand.train.trainer.trained_model import WEIGHTS, SavedFiles, check_coverage
 
 
 class LearnedModule:
@@ -49,13 +39,12 @@ class LearnedModule:
         """Raise TypeError if the module's state cannot be saved."""
         self._tensors()
 
-    def parameters(self) -> SavedTensors:
-        """Return the file of parameters, in main memory."""
-        return save_tensors(self._tensors())
-
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return copies of parameters and learners."""
-        files: dict[str, Any] = {WEIGHTS: self.parameters()}
+        tensors = on_host(dict(self._tensors()))
+        files: dict[str, Any] = {
+            WEIGHTS: SavedArrays({name: array_of(one) for name, one in tensors.items()})
+        }
         for i, optimizer in enumerate(self._optimizers):
             files[_optimizer_file(i)] = SavedState(on_host(optimizer.state_dict()))
         return files, self.describe()
@@ -74,7 +63,7 @@ class LearnedModule:
         if not has_begun:
             self._clear()
         return {
-            "model": dense_parts(self._tensors()),
+            "model": self._tensors(),
             "optimizers": optimizer_states(self._module, self._optimizers),
             "has_begun": has_begun,
         }
@@ -82,31 +71,25 @@ class LearnedModule:
     def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Continue from the results of `tensors` and `describe`."""
         self._check_learners(state)
-        given = self._settings()
-        self._module.load_state_dict(joined_parts(tensors["model"], self._tensors()))
+        self._module.load_state_dict(tensors["model"])
         if tensors["has_begun"]:
             load_optimizer_states(self._module, self._optimizers, tensors["optimizers"])
         else:
             for optimizer in self._optimizers:
                 optimizer.state.clear()
-        self._load_described(state, given)
+        self._load_described(state)
 
     def read(self, folder: Path) -> dict[str, Any]:
         """Return the files of a checkpoint."""
-        files: dict[str, Any] = {WEIGHTS: SavedTensors.read(folder / WEIGHTS)}
+        files: dict[str, Any] = {WEIGHTS: SavedArrays.read(folder / WEIGHTS)}
         for i in range(len(self._optimizers)):
             files[_optimizer_file(i)] = SavedState.read(folder / _optimizer_file(i))
         return files
 
     def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Raise if a checkpoint is of another model or other learners."""
-        mine, saved = self._tensors(), files[WEIGHTS].tensors
-        wanted = {}
-        for name, tensor in dense_parts(mine).items():
-            is_sparse = name not in mine and name in saved  # it may have had more entries
-            shape = saved[name].shape if is_sparse else tuple(tensor.shape)
-            wanted[name] = DTYPES[tensor.dtype], shape
-        files[WEIGHTS].check("model", wanted)
+        like = {name: _like(one) for name, one in self._tensors().items()}
+        files[WEIGHTS].check("model", SavedArrays(like))
         self._check_learners(state)
 
     def _check_learners(self, state: Mapping[str, Any]) -> None:
@@ -121,35 +104,14 @@ class LearnedModule:
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state."""
-        given = self._settings()
-        mine = self._tensors()
-        weights = joined_parts(load_tensors(files[WEIGHTS]), mine)
-        self._module.load_state_dict(parts_like(mine, weights))
+        weights = {name: tensor_of(array) for name, array in files[WEIGHTS].arrays.items()}
+        self._module.load_state_dict(parts_like(self._tensors(), weights))
         for i, optimizer in enumerate(self._optimizers):
-            saved = files[_optimizer_file(i)].copy()  # the optimizer keeps its argument
+            saved = copy.deepcopy(files[_optimizer_file(i)].state)  # the optimizer keeps it
             optimizer.load_state_dict(optimizer_parts(optimizer, saved))
-        self._load_described(state, given)
+        self._load_described(state)
 
-    def keep_hyperparameters(self, files: SavedFiles, state: dict[str, Any]) -> None:
-        """Put the present hyperparameters into a state that was read."""
-        for learner, one in zip(self.learners, state["learners"], strict=True):
-            learner.keep_hyperparameters(one)
-        saved = [files[_optimizer_file(i)].state for i in range(len(self._optimizers))]
-        groups = [group for one in saved for group in one["param_groups"]]
-        for group, present in zip(groups, self._settings(), strict=True):
-            group |= present
-
-    def _settings(self) -> list[dict[str, Any]]:
-        """Return the hyperparameters of each group of all optimizers."""
-        return [group for learner in self.learners for group in learner.settings()]
-
-    def _load_described(
-        self, state: Mapping[str, Any], given: Sequence[Mapping[str, Any]]
-    ) -> None:
-        for i, (mine, theirs) in enumerate(zip(given, self._settings(), strict=True)):
-            place = f" of group {i}" if len(given) > 1 else ""
-            for name, value in mine.items():
-                report_restored(name + place, theirs.get(name), value)
+    def _load_described(self, state: Mapping[str, Any]) -> None:
         for learner, one in zip(self.learners, state["learners"], strict=True):
             learner.load_state_dict(one)
         restore_scales(self.guards, state["loss_scales"])
@@ -166,15 +128,13 @@ class LearnedModule:
         for name, value in found.items():
             if not isinstance(value, Tensor):
                 kind = f"a {type(value).__name__}"
-            elif value.is_meta:
-                kind = "on the device meta"
-            elif value.dtype not in DTYPES:
-                kind = f"of {value.dtype}"
+            elif not _can_be_saved(value):
+                kind = f"{value.layout} of {value.dtype} on {value.device}"
             else:
                 continue
             raise TypeError(
                 f"{name} of the module's state cannot be saved, it is {kind}: register it "
-                "with persistent=False, or keep it as a tensor of another dtype"
+                "with persistent=False, or keep it as a dense tensor of another dtype"
             )
         return found
 
@@ -203,3 +163,16 @@ def _describe(optimizer: torch.optim.Optimizer) -> list[Any]:
     """Return the kind of an optimizer, and how many parameters its groups have."""
     groups = [len(group["params"]) for group in optimizer.param_groups]
     return [type(optimizer).__name__, groups]
+
+
+def _like(tensor: Tensor) -> Array:
+    """Return an array of the kind that a tensor is saved as, without its values."""
+    return array_of(torch.empty((), dtype=tensor.dtype).expand(tensor.shape))
+
+
+def _can_be_saved(tensor: Tensor) -> bool:
+    try:
+        _like(tensor)
+    except TypeError:
+        return False
+    return tensor.layout is torch.strided and not tensor.is_meta

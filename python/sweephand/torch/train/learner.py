@@ -13,11 +13,10 @@ from sweephand.source.schedules import Schedule
 from sweephand.torch.train.gradients import in_own_memory
 from sweephand.torch.train.optimizers import are_optimizers
 from sweephand.train.checkpoint.read_state import check_keys, reading
-from sweephand.train.learners.hyperparameters import report_restored
-from sweephand.train.learners.learner import Learner, check_counts
+from sweephand.train.learners.learner import Learner, check_counts, report_restored
+from sweephand.train.loss_scale.optimizers import listed
 from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.loss_scale.step_result import StepResult
-from sweephand.train.loss_scale.wrap_optimizers import listed
 
 
 class TorchLearner(Learner):
@@ -33,11 +32,6 @@ class TorchLearner(Learner):
         group before each step; a group with another rate than the optimizer's default keeps its
         proportion to it. None leaves the rates alone, for example to a scheduler of
         ``torch.optim.lr_scheduler``.
-    clip_norm_per_sample, clip_norm_per_minibatch : float, optional
-        The largest norm, over all gradients together, of the mean or the sum. At most one of
-        both.
-    single_sweep_steps : bool
-        Count one sweep for an update in which several end, as CNTK does.
 
     Attributes
     ----------
@@ -65,10 +59,6 @@ class TorchLearner(Learner):
         self,
         optimizer: torch.optim.Optimizer | StepGuard[Any],
         lr_schedule: float | Schedule[float] | None,
-        *,
-        clip_norm_per_sample: float | None = None,
-        clip_norm_per_minibatch: float | None = None,
-        single_sweep_steps: bool = False,
     ) -> None:
         self._guard = optimizer if isinstance(optimizer, StepGuard) else None
         inner = optimizer if self._guard is None else self._guard.inner_optimizer
@@ -87,9 +77,7 @@ class TorchLearner(Learner):
         self._optimizers = optimizers
         if self._guard is not None:
             self._guard.judge_on_host()
-        super().__init__(
-            lr_schedule, clip_norm_per_sample, clip_norm_per_minibatch, single_sweep_steps
-        )
+        super().__init__(lr_schedule)
         self._proportions: list[float] = []  # of each group's rate to its optimizer's default
         if self.pace.schedule is not None:
             self._note_proportions()
@@ -203,23 +191,6 @@ class TorchLearner(Learner):
         report_restored("the rates of groups to the default", proportions, self._proportions)
         self._proportions = proportions
 
-    def keep_hyperparameters(self, state: dict[str, Any]) -> None:
-        """Put the present rates into a state, in place of its own."""
-        super().keep_hyperparameters(state)
-        state["proportions"] = list(self._proportions)
-
-    def settings(self) -> list[dict[str, Any]]:
-        """Return the hyperparameters of each group, but those that a schedule sets."""
-        scheduled = set() if self.pace.schedule is None else {"lr"}
-        return [
-            {
-                name: value
-                for name, value in group.items()
-                if name not in scheduled | _set_by_torch(group)
-            }
-            for group in self._groups()
-        ]
-
     def _prepare(self, num_samples: int, sweeps_ended: int) -> None:
         """Check the numbers of a step and write its rates."""
         check_counts(num_samples, sweeps_ended)
@@ -228,12 +199,6 @@ class TorchLearner(Learner):
 
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the mean gradients that the parameters hold, and count it."""
-        if (limit := self.largest_norm(num_samples)) is not None:
-            # Of a guard that lets fused optimizers divide as they read the gradients.
-            divisor = getattr(self._optimizers[0], "grad_scale", 1.0)
-            torch.nn.utils.clip_grad_norm_(
-                self.parameters, limit / num_samples * float(divisor)
-            )
         for optimizer in self._optimizers:
             optimizer.step()
         self.pace.advance(num_samples, sweeps_ended, applied=True)
@@ -292,13 +257,3 @@ class TorchLearner(Learner):
                 group["lr"].fill_(rate * proportion)
             else:
                 group["lr"] = rate * proportion
-
-
-def _set_by_torch(group: Mapping[str, Any]) -> set[str]:
-    """Return the names in a group that are no settings, or that a torch scheduler sets."""
-    names = {"params", "param_names"}
-    if "initial_lr" in group:
-        names |= {"lr", "initial_lr", "max_lr", "min_lr"}
-    if "base_momentum" in group:
-        names |= {"base_momentum", "max_momentum", "momentum", "betas"}
-    return names

@@ -280,30 +280,6 @@ class TorchModel(LearnedModule):
         sums = self.workers.sum_floats(sums)
         return sums[0], sums[1] if len(sums) > 1 else None
 
-    def squared_norms(
-        self, minibatches: Iterable[tuple[Data, int]]
-    ) -> tuple[list[float], float]:
-        """Return the squared norms of mean gradients, as `TrainedModel.squared_norms`."""
-        norms = []
-        total: dict[str, Tensor] = {}
-        samples = 0
-        scale = self._scale
-        for minibatch, num_samples in minibatches:
-            self._clear()
-            loss, _, _, weight = self._criterion(minibatch)
-            (loss.double() * (weight * scale / num_samples)).backward()  # type: ignore[no-untyped-call]
-            gradients = {
-                name: parameter.grad.double() / scale
-                for name, parameter in self._learned.items()
-                if parameter.grad is not None
-            }
-            norms.append(_squared_norm(gradients))
-            for name, gradient in gradients.items():
-                total[name] = total.get(name, 0.0) + gradient * num_samples
-            samples += num_samples
-        self._clear()
-        return norms, _squared_norm(total) / max(samples, 1) ** 2
-
     @property
     def _scale(self) -> float:
         return self.guards[0].loss_scale if self.guards else 1.0
@@ -382,7 +358,3 @@ def _to_write(learner: object) -> str:
 def is_module(model: object) -> bool:
     """Return True for a torch module."""
     return isinstance(model, nn.Module)
-
-
-def _squared_norm(gradients: Mapping[str, Tensor]) -> float:
-    return sum(float(whole(gradient.square().sum())) for gradient in gradients.values())

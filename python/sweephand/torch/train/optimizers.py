@@ -1,6 +1,5 @@
 """The torch optimizers that a loss scale wraps."""
 
-import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,9 +23,9 @@ from sweephand.torch.train.gradients import (
     values_of,
 )
 from sweephand.train.learners.finite_check import Findings, check_tensors
-from sweephand.train.learners.hyperparameters import check_hyperparameter
-from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
-from sweephand.train.loss_scale.step_numbers import HostNumbers, Number, StepNumbers
+from sweephand.train.learners.learner import check_hyperparameter
+from sweephand.train.loss_scale.judgement import HostNumbers, Number, StepNumbers
+from sweephand.train.loss_scale.optimizers import Optimizers
 
 # Keras' names of torch's options; for betas, an entry of the pair.
 KERAS_NAMES = {"learning_rate": "lr", "epsilon": "eps"}
@@ -174,9 +173,8 @@ class TorchOptimizers(Optimizers):
     def keep(self, numbers: StepNumbers, verdict: str | None) -> HostNumbers:
         """Keep them on the device for a verdict there: by default on an accelerator."""
         devices = {parameter.device for parameter in self.parameters()}
-        evaluates = any(isinstance(one, torch.optim.LBFGS) for one in self._optimizers)
         device = next(iter(devices))
-        if verdict is None and len(devices) == 1 and not evaluates:
+        if verdict is None and len(devices) == 1:
             is_near = device.type in ("cpu", "mps")  # which has no float64
             verdict = "host" if is_near else "device"
         self._stays = verdict == "device"
@@ -237,21 +235,6 @@ class TorchOptimizers(Optimizers):
             )
         for optimizer in self._optimizers:
             optimizer.step()
-
-    def step_with(self, closure: Callable[[], Any]) -> None:
-        """Take a step that evaluates a closure, or none if the closure raises `StepUndone`."""
-        parameters = self.parameters()
-        before = [parameter.detach().clone() for parameter in parameters]
-        states = [copy.deepcopy(optimizer.state_dict()) for optimizer in self._optimizers]
-        try:
-            for optimizer in self._optimizers:
-                optimizer.step(closure)
-        except StepUndone:
-            with torch.no_grad():
-                for parameter, values in zip(parameters, before, strict=True):
-                    parameter.copy_(values)
-            for optimizer, state in zip(self._optimizers, states, strict=True):
-                optimizer.load_state_dict(state)
 
     def skip(self, num_samples: int, sweeps_ended: int) -> None:
         """Do nothing: a torch optimizer has no clock of consumed samples."""

@@ -1,7 +1,7 @@
 """Checkpoints on disk: each is a folder that is either complete or absent.
 
     <store>/checkpoint-00000007/state.json          counters, schedules, random states
-                                model.safetensors   weights
+                                model.npz           weights
                                 ...                 what else the model and its learners need
                                 manifest.json       format, version, the run that saved it, size
                                                     and SHA-256 of every file, and its own
@@ -27,14 +27,14 @@ import socket
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, BinaryIO, Self, TypeAlias
 from uuid import uuid4
 
 from sweephand.errors import StateError
 from sweephand.run.locks import UNSUPPORTED, FileLock
 from sweephand.run.strict_json import of_json
 from sweephand.run.writing import new_file, sync_folder
-from sweephand.train.checkpoint.safetensors_file import HashingSink, Sink, open_regular, unique
+from sweephand.train.checkpoint.saved_arrays import Sink, open_regular
 
 logger = logging.getLogger("sweephand")
 
@@ -211,8 +211,7 @@ class Checkpoint:
                 f"format {FORMAT}"
             )
         self.run: str = manifest["run"]  # which saved it
-        self._files = manifest["files"]
-        for name, wanted in self._files.items():
+        for name, wanted in manifest["files"].items():
             _check_file(folder, name, wanted)
 
     @property
@@ -220,16 +219,27 @@ class Checkpoint:
         """Its number in its store, or None if its folder is named otherwise."""
         return number_of(self.folder)
 
-    def sha256(self, name: str) -> str:
-        """Return the SHA-256 of a file in it, or raise StateError if it has no such file."""
-        if name not in self._files:
-            raise StateError(f"{self.folder} has no {name}")
-        return str(self._files[name]["sha256"])
-
     def state(self) -> dict[str, Any]:
         """Return the content of ``state.json``."""
         state: dict[str, Any] = of_json(read_json(self.folder / STATE))
         return state
+
+
+class HashedFile:
+    """A file whose bytes are hashed and counted as they are written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.size = 0
+        self.digest = hashlib.sha256()
+        self._file = file
+        self.flush = file.flush
+
+    def write(self, data: Any, /) -> int:
+        """Add bytes."""
+        self._file.write(data)
+        self.digest.update(data)
+        self.size += (count := memoryview(data).nbytes)
+        return count
 
 
 def write_files(folder: Path, contents: Contents, run: str) -> None:
@@ -237,10 +247,9 @@ def write_files(folder: Path, contents: Contents, run: str) -> None:
     files = {}
     for name, write in contents.items():
         with new_file(folder / name) as file:
-            digest = hashlib.sha256()
-            sink = HashingSink(digest, file)
+            sink = HashedFile(file)
             write(sink)
-            files[name] = {"size": sink.size, "sha256": digest.hexdigest()}
+            files[name] = {"size": sink.size, "sha256": sink.digest.hexdigest()}
     manifest: dict[str, Any] = {"format": FORMAT, "sweephand": _version()}
     manifest |= {"run": run, "files": files}
     manifest["sha256"] = _digest(manifest)
@@ -279,7 +288,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file, or raise StateError."""
     try:
         with open_regular(path) as file:
-            found = json.loads(file.read().decode(), object_pairs_hook=unique)
+            found = json.loads(file.read().decode())
     except OSError as error:
         raise StateError(f"{path} cannot be read: {error}") from error
     except StateError:
@@ -306,11 +315,8 @@ class CheckpointStore:
 
     folder: Path  # it is made at the first save
     keep_last: int | None = 1  # how many of the newest stay; None keeps all
-    keep_every: int = 0  # those whose number is a multiple of it stay as well; 0: none
     # what is saved is of this run, and nothing of any other is removed
     run: str = field(default_factory=lambda: uuid4().hex)
-    # numbers that cannot be gone on from; they count as older than all others
-    overtaken: frozenset[int] = frozenset()
 
     def numbers(self) -> list[int]:
         """Return the numbers of the checkpoints, complete or not, in ascending order."""
@@ -325,15 +331,13 @@ class CheckpointStore:
         return self.folder / f"checkpoint-{number:08d}"
 
     def newest(self) -> Checkpoint | None:
-        """Return the newest complete checkpoint that is not overtaken, or None.
+        """Return the newest complete checkpoint, or None.
 
         Damaged ones are passed over, with a message. StateError is raised if all are damaged,
         OtherFormatError if another version of this library wrote the newest.
         """
         damaged = []
         for number in reversed(self.numbers()):
-            if number in self.overtaken:
-                continue
             try:
                 return Checkpoint(self.path(number))
             except OtherFormatError:
@@ -381,30 +385,12 @@ class CheckpointStore:
         if self.keep_last is not None:
             older = [number for number in self.numbers() if number < newest]
             older = [number for number in older if self._is_own(number)]
-            older.sort(key=lambda number: (number not in self.overtaken, number))
             for number in older[: max(0, len(older) - self.keep_last + 1)]:
-                is_kept = self.keep_every and number % self.keep_every == 0
-                if number not in pinned and not is_kept:
-                    self._remove(number)
-        self._remove_leftovers()
-
-    def remove(self, numbers: Collection[int]) -> None:
-        """Remove checkpoints in spite of all settings, and the leftovers of kills.
-
-        REQUIRES the lock. OSError is raised if one cannot be removed, or is a link.
-        """
-        for number in numbers:
-            if self.path(number).is_symlink():
-                reason = "a link is not removed: remove what it leads to, and it"
-                raise OSError(errno.ELOOP, reason, str(self.path(number)))
-            self._remove(number)
-            if any(self.folder.glob(f".removing-{number:08d}-*")):
-                reason = "the checkpoint cannot be removed"
-                raise OSError(errno.EIO, reason, str(self.path(number)))
-        self._remove_leftovers()
-        sync_folder(self.folder)
-
-    def _remove_leftovers(self) -> None:
+                if number not in pinned:
+                    # Under another name first: a kill must not leave half of it under its own.
+                    doomed = self.folder / f".removing-{number:08d}-{uuid4().hex}"
+                    self.path(number).rename(doomed)
+                    shutil.rmtree(doomed, ignore_errors=True)
         for entry in list(self.folder.iterdir()):
             if _LEFTOVER.fullmatch(entry.name):
                 shutil.rmtree(entry, ignore_errors=True)
@@ -417,18 +403,11 @@ class CheckpointStore:
         except (StateError, KeyError):
             return False
 
-    def _remove(self, number: int) -> None:
-        # Under another name first: a kill must not leave half of it under its own.
-        doomed = self.folder / f".removing-{number:08d}-{uuid4().hex}"
-        self.path(number).rename(doomed)
-        shutil.rmtree(doomed, ignore_errors=True)
 
-
-def find(path: Path, overtaken: frozenset[int] = frozenset()) -> Checkpoint | None:
+def find(path: Path) -> Checkpoint | None:
     """Return the checkpoint in a folder, the newest complete checkpoint of a store, or None.
 
-    Those of a store that are overtaken are left out. StateError is raised if what is there is
-    damaged.
+    StateError is raised if what is there is damaged.
     """
     if path.exists() and not path.is_dir():
         raise StateError(
@@ -437,7 +416,7 @@ def find(path: Path, overtaken: frozenset[int] = frozenset()) -> Checkpoint | No
         )
     if (path / MANIFEST).exists() or number_of(path) is not None:
         return Checkpoint(path) if path.exists() else None
-    return CheckpointStore(path, overtaken=overtaken).newest()
+    return CheckpointStore(path).newest()
 
 
 def _explained(error: OSError, what: str) -> OSError:

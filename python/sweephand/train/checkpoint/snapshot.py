@@ -1,18 +1,25 @@
 """Everything a training run needs to resume from one moment, held in main memory."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from sweephand.errors import ArgumentTypeError, StateError
-from sweephand.run.strict_json import to_json
-from sweephand.train.checkpoint.checkpoint_store import STATE, Checkpoint, Contents
-from sweephand.train.checkpoint.read_state import plain, reading
-from sweephand.train.checkpoint.safetensors_file import SavedFile, Sink
-from sweephand.train.learners.hyperparameters import Restored
+from sweephand.run.strict_json import of_json, to_json
+from sweephand.train.checkpoint.checkpoint_store import STATE, Checkpoint
+from sweephand.train.checkpoint.read_state import plain
+from sweephand.train.checkpoint.saved_arrays import Sink
 from sweephand.train.trainer.trained_model import TrainedModel
+
+
+class SavedFile(Protocol):
+    """The content of one file of a checkpoint, held in main memory."""
+
+    def write(self, sink: Sink, /) -> None:
+        """Write it."""
 
 
 @dataclass(frozen=True)
@@ -30,53 +37,35 @@ class Snapshot:
     files: Mapping[str, SavedFile]
     state: dict[str, Any]
 
-    @classmethod
-    def read(
-        cls,
-        checkpoint: Checkpoint,
-        model: TrainedModel,
-        hyperparameters: Restored = "checkpoint",
-    ) -> Self:
-        """Read a checkpoint, or raise StateError if it was not made of such a model.
-
-        Its hyperparameters, or those that the learners were given, are in the snapshot.
-        """
-        state = checkpoint.state()
-        try:
-            files = model.read(checkpoint.folder)
-        except FileNotFoundError as error:
-            raise StateError(
-                f"{checkpoint.folder} is of another kind of model or other learners: it has no "
-                f"{error.filename}"
-            ) from error
-        if hyperparameters == "given":
-            with reading("a trainer"):
-                model.check(files, state["model"])
-                model.keep_hyperparameters(files, state["model"])
-        return cls(files, state)
-
-    def contents(self) -> Contents:
+    def contents(self) -> dict[str, Callable[[Sink], object]]:
         """Return the writer of each file of a checkpoint."""
-        return {name: file.write for name, file in self.files.items()} | {STATE: self._write}
+        return {
+            **{name: file.write for name, file in self.files.items()},
+            STATE: lambda sink: sink.write(to_json(self.state).encode()),
+        }
 
-    def _write(self, sink: Sink) -> None:
-        sink.write(to_json(self.state).encode())
+
+def read_snapshot(checkpoint: Checkpoint, model: TrainedModel) -> Snapshot:
+    """Read a checkpoint, or raise StateError if it was not made of such a model."""
+    try:
+        return Snapshot(model.read(checkpoint.folder), checkpoint.state())
+    except FileNotFoundError as error:
+        raise StateError(
+            f"{checkpoint.folder} is of another kind of model or other learners: it has no "
+            f"{error.filename}"
+        ) from error
 
 
 def check_json(what: str, value: object) -> None:
     """Raise TypeError unless a value survives being written to JSON and read back."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"the keys of {what} must be str, got {key!r}")
-            check_json(f"{what}[{key!r}]", item)
-    elif isinstance(value, list):
-        for i, item in enumerate(value):
-            check_json(f"{what}[{i}]", item)
-    elif value is not None and type(value) not in (str, int, float, bool):
+    try:
+        is_same = repr(of_json(json.loads(to_json(value)))) == repr(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{what} must be what JSON can hold: {error}") from error
+    if not is_same:
         raise TypeError(
-            f"{what} must be what JSON can hold (dict, list, str, int, float, bool or None), "
-            f"got {type(value).__name__}"
+            f"{what} must be what JSON can hold (dict by str, list, str, int, float, bool or "
+            f"None), got {value!r:.100}"
         )
 
 

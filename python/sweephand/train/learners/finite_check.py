@@ -132,17 +132,6 @@ def check_tensors(
     return Findings(names, tensors.num_elements, *counts)
 
 
-def finite_norm(
-    names: Sequence[str], gradients: Sequence[Array], scale: float, num_threads: int
-) -> float:
-    """Return the norm of gradients without their scale, or raise FloatingPointError."""
-    findings = check_gradients(names, gradients, scale, in_place=False, num_threads=num_threads)
-    if findings.bad_parameters:
-        named = ", ".join(findings.bad_parameters)
-        raise FloatingPointError(f"gradients that are not finite: {named}")
-    return findings.gradient_norm
-
-
 def _is_there_any(counts: Counts) -> bool:
     # By NumPy this slows down the step that follows by a tenth: wide instructions do so.
     return any(counts.tolist() if isinstance(counts, np.ndarray) else counts)

@@ -1,21 +1,56 @@
-"""The base of all learners: rates by the samples seen, and clipping."""
+"""The base of all learners: rates by the samples seen, and hyperparameters."""
 
+import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from sweephand.base.checks import check_int, check_number
 from sweephand.source.schedules import Schedule, mean_gradient_rate, minibatch_momentum
+from sweephand.train.arguments import check_decay, check_rate
 from sweephand.train.checkpoint.read_state import check_keys, decode, reading
-from sweephand.train.learners.hyperparameters import report_restored
 from sweephand.train.learners.schedules import (
     as_schedule,
     learning_parameter_schedule,
     read_schedule,
     schedule_state,
 )
+
+logger = logging.getLogger("sweephand")
+
+RATES = {"lr", "learning_rate", "weight_decay", "eps", "epsilon"}
+DECAYS = {"momentum", "rho", "beta_1", "beta_2"}
+HYPERPARAMETERS = RATES | DECAYS | {"betas"}
+# The names by which states, rules and Keras call a hyperparameter or each of its parts.
+PARTS = {"betas": ("beta_1", "beta_2"), "eps": ("epsilon",)}
+
+Decay: TypeAlias = float | Schedule[float]
+
+
+def check_hyperparameter(name: str, value: object) -> None:
+    """Raise if a value is of a wrong type or range; other names are left to the optimizer."""
+    if name == "betas":
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            raise TypeError(f"betas must be a pair of numbers, got {value!r}")
+        for beta in value:
+            check_decay("a beta", beta)
+    elif name in RATES:
+        check_rate(name, value)
+    elif name in DECAYS:
+        check_decay(name, value)
+
+
+def report_restored(name: str, restored: object, given: object) -> None:
+    """Log a hyperparameter of a checkpoint that takes the place of another."""
+    if restored != given:
+        logger.warning(
+            "%s is %s as in the checkpoint, not %s; to change it, set it after the restore",
+            name,
+            restored,
+            given,
+        )
 
 
 @dataclass
@@ -65,17 +100,12 @@ class Pace(Clocks):
     lr_schedule : float, Schedule or None
         The learning rate; a number is a rate without a reference size, for ever, or a
         ValueError. None: the rates are not ours to say.
-    single_sweep_steps : bool
-        Count one sweep for a step in which several end, as CNTK does.
     """
 
-    def __init__(
-        self, lr_schedule: float | Schedule[float] | None, *, single_sweep_steps: bool = False
-    ) -> None:
+    def __init__(self, lr_schedule: float | Schedule[float] | None) -> None:
         super().__init__()
         self.schedule = None if lr_schedule is None else as_schedule(lr_schedule)
         self.factor = 1.0  # of scheduled rates, until another schedule is followed
-        self._single_sweep_steps = single_sweep_steps
         self._origin = Clocks()  # where the schedule began
 
     @property
@@ -126,11 +156,6 @@ class Pace(Clocks):
         """Return the rate of the next step over the mean gradient of ``num_samples``."""
         return mean_gradient_rate(self.learning_rate, num_samples, self.reference_size)
 
-    def advance(self, num_samples: int, sweeps_ended: int, *, applied: bool) -> None:
-        """Count one step."""
-        ended = min(sweeps_ended, 1) if self._single_sweep_steps else sweeps_ended
-        super().advance(num_samples, ended, applied=applied)
-
     def state_dict(self) -> dict[str, Any]:
         """Return clocks and schedule as JSON can hold them."""
         return super().state_dict() | {
@@ -158,13 +183,6 @@ class Pace(Clocks):
         report_restored("the learning rate", schedule, self.schedule)
         self._origin, self.schedule, self.factor = origin, schedule, factor
 
-    def keep_schedule(self, state: dict[str, Any]) -> None:
-        """Put the present schedule into a state that has another."""
-        theirs = state["schedule"]
-        if (theirs and read_schedule(theirs)) != self.schedule:
-            mine = self.state_dict()
-            state |= {name: mine[name] for name in ("origin", "schedule", "factor")}
-
     @property
     def reference_size(self) -> int | None:
         """The reference size of the schedule of learning rates."""
@@ -189,21 +207,8 @@ class Learner(ABC):
         The clocks and the schedule of learning rates.
     """
 
-    def __init__(
-        self,
-        lr_schedule: float | Schedule[float] | None,
-        clip_norm_per_sample: float | None,
-        clip_norm_per_minibatch: float | None,
-        single_sweep_steps: bool,
-    ) -> None:
-        self.pace = Pace(lr_schedule, single_sweep_steps=single_sweep_steps)
-        norms = {"sample": clip_norm_per_sample, "minibatch": clip_norm_per_minibatch}
-        for name, norm in norms.items():
-            if norm is not None and not 0 < norm < math.inf:
-                raise ValueError(f"clip_norm_per_{name} must be positive, got {norm!r}")
-        if None not in norms.values():
-            raise ValueError("give clip_norm_per_sample or clip_norm_per_minibatch, not both")
-        self._largest_norms = norms
+    def __init__(self, lr_schedule: float | Schedule[float] | None) -> None:
+        self.pace = Pace(lr_schedule)
 
     @property
     def learning_rate(self) -> float:
@@ -230,12 +235,6 @@ class Learner(ABC):
         """Return the schedules of other hyperparameters, by name."""
         return {}
 
-    def largest_norm(self, num_samples: int) -> float | None:
-        """Return the largest norm of the sum of that many gradients, if it is limited."""
-        if (norm := self._largest_norms["sample"]) is not None:
-            return norm * num_samples
-        return self._largest_norms["minibatch"]
-
     @abstractmethod
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that are at hand, and count it."""
@@ -251,10 +250,6 @@ class Learner(ABC):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state, whose rates replace the present rates."""
         self.pace.load_state_dict(state["pace"])
-
-    def keep_hyperparameters(self, state: dict[str, Any]) -> None:
-        """Put the present rates and hyperparameters into a state, in place of its own."""
-        self.pace.keep_schedule(state["pace"])
 
 
 def check_counts(num_samples: int, sweeps_ended: int) -> None:

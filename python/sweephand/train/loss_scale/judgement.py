@@ -1,21 +1,223 @@
-"""The judgement of a step: what is wrong with it, and how it is clipped."""
+"""The judgement of a step: what is wrong with it, its clipping, and where the scale goes."""
 
+import logging
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.base.checks import check_choice, check_int, check_number
+from sweephand.errors import StateError
+from sweephand.train.checkpoint.read_state import check_keys, read_count, reading
 from sweephand.train.learners.finite_check import Cause
-from sweephand.train.loss_scale.outliers import Outliers
-from sweephand.train.loss_scale.scale_settings import ScaleSettings
-from sweephand.train.loss_scale.step_numbers import (
-    NOTHING,
-    HostNumbers,
-    Number,
-    Reduce,
-    Statistic,
-    StepNumbers,
-)
+
+Quantity: TypeAlias = Literal["gradient_norm", "loss"]
+Refill: TypeAlias = Literal["clean step", "growth"]
+Number: TypeAlias = Any  # a float, or a tensor of one that a device is still computing
+Reduce: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+NOT_ASKED = -1.0  # for a norm
+NOTHING = -math.inf  # the logarithm of a value that is not positive, or not known
+COUNTS = ("counter", "credit", "steps", "applied_steps", "skips_in_a_row")
+logger = logging.getLogger("sweephand")
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """A rule for steps that are outliers: the third cause beside ``"inf"`` and ``"nan"``.
+
+    The logarithms of gradient norm and loss have an exponential mean and spread. A step is an
+    outlier if one of them lies more than ``z`` spreads above its mean. Only applied steps
+    change the statistics, and only values that are positive.
+
+    Parameters
+    ----------
+    z : float
+        Spreads above the mean from which a step is an outlier.
+    of : sequence of {"gradient_norm", "loss"}
+        The quantities that are watched. All workers use the largest of theirs.
+    warmup : int
+        Applied steps before the first can be an outlier.
+    decay : float
+        Weight of the statistics so far when a step comes in, between 0 and 1.
+    floor : float
+        The least spread: of 0.05, differences below 5 % count as none.
+    action : {"skip", "clip"}
+        Skip an outlier, or take it with its gradients clipped to the mean of past norms. A
+        clipped one changes the statistics as if it lay on the boundary.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> learner = sh.numpy.SGD({"w": np.zeros(1, np.float32)}, 0.1)
+    >>> guard = sh.StepGuard(learner, outliers=sh.Outliers(of=["gradient_norm"], warmup=2))
+    >>> [guard.update([np.float32([g])], 1).cause for g in (1, 1.01, 0.99, 9, 1)]
+    ['ok', 'ok', 'ok', 'outlier', 'ok']
+    """
+
+    z: float = 6.0
+    of: Sequence[Quantity] = ("gradient_norm", "loss")
+    warmup: int = 100
+    decay: float = 0.99
+    floor: float = 0.05
+    action: Literal["skip", "clip"] = "skip"
+
+    def __post_init__(self) -> None:
+        for name, most in (("z", math.inf), ("decay", 1.0), ("floor", math.inf)):
+            if not 0 < check_number(name, getattr(self, name)) < most:
+                raise ValueError(
+                    f"{name} must lie between 0 and {most}, got {getattr(self, name)!r}"
+                )
+        check_int("warmup", self.warmup, least=2)
+        given = [self.of] if isinstance(self.of, str) else [*self.of]
+        if not given or not {*given} <= {"gradient_norm", "loss"}:
+            raise ValueError(f"of must be of 'gradient_norm' and 'loss', got {self.of!r}")
+        object.__setattr__(self, "of", tuple(dict.fromkeys(given)))
+        check_choice("action", self.action, "skip", "clip")
+        if self.action == "clip" and "gradient_norm" not in self.of:
+            raise ValueError("action='clip' clips to past norms: of must have 'gradient_norm'")
+
+
+@dataclass(frozen=True)
+class ScaleSettings:
+    """The settings of a loss scale, checked; by default those of a guard without one."""
+
+    dynamic: bool = False
+    initial_scale: float = 1.0
+    growth_steps: int = 1
+    growth_factor: float = 2.0
+    backoff_factor: float = 0.5
+    min_scale: float = 1.0
+    max_scale: float = 1.0
+    hysteresis: int = 1
+    refill: Refill = "clean step"
+
+
+def scale_number(name: str, value: object) -> float:
+    """Return a loss scale as the float32 it is: positive and finite."""
+    scale = as_float32(check_number(name, value))
+    if not 0 < scale < math.inf:
+        raise ValueError(f"{name} must be a positive and finite float32, got {value!r}")
+    return scale
+
+
+def as_float32(value: float) -> float:
+    """Return the nearest float32, which is infinite for a number that is too large."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
+class Statistic(NamedTuple):
+    """Exponential mean and variance of a logarithm, exact from the first value on."""
+
+    count: Number = 0.0
+    weight: Number = 0.0  # of all values together: 1 - decay ** count
+    mean: Number = 0.0
+    variance: Number = 0.0
+
+    def fed(self, value: Number, decay: float) -> "Statistic":
+        """Return what it becomes by a value."""
+        weight = decay * self.weight + (1.0 - decay)
+        share = (1.0 - decay) / weight
+        difference = value - self.mean
+        variance = (1.0 - share) * (self.variance + share * difference * difference)
+        return Statistic(self.count + 1, weight, self.mean + share * difference, variance)
+
+
+class StepNumbers(NamedTuple):
+    """Those that go on from step to step, then those of the last step."""
+
+    scale: Number
+    counter: Number  # applied steps in a row since the scale last changed
+    credit: Number  # overflows that are let pass until one halves the scale
+    steps: Number = 0.0
+    applied_steps: Number = 0.0
+    skips_in_a_row: Number = 0.0
+    is_good: Number = False
+    cause: Number = 0.0
+    scale_used: Number = 0.0
+    norm: Number = NOT_ASKED  # of all shards together
+    parted: Number = False  # the scale or counter of a worker is another
+    statistics: tuple[Statistic, ...] = ()
+
+    def flat(self) -> list[Number]:
+        """Return all of them in a row."""
+        return [*self[:-1], *chain(*self.statistics)]
+
+    @classmethod
+    def of(cls, flat: Sequence[Number]) -> "StepNumbers":
+        """Return the numbers that `flat` has put in a row."""
+        count = len(cls._fields) - 1
+        fours = zip(*[iter(flat[count:])] * 4, strict=True)
+        return cls._make([*flat[:count], tuple(Statistic(*four) for four in fours)])
+
+
+class HostNumbers:
+    """The numbers of a run as floats, and the arithmetic with them.
+
+    Judgements are written once for floats and tensors, by what this class can do.
+    """
+
+    is_far = False  # its numbers are on a device, whose reader waits
+
+    def __init__(self, numbers: StepNumbers) -> None:
+        self._numbers = numbers
+
+    @property
+    def is_captured(self) -> bool:
+        """True while a graph captures the step: nothing can be read then."""
+        return False
+
+    def now(self) -> StepNumbers:
+        """Return the numbers to compute with."""
+        return self._numbers
+
+    def write(self, numbers: StepNumbers) -> None:
+        """Continue with these numbers."""
+        self._numbers = numbers
+
+    def reader(self) -> Callable[[], StepNumbers]:
+        """Return a function that returns the present numbers as floats, now or later."""
+        numbers = self._numbers
+        return lambda: numbers
+
+    def told(self) -> StepNumbers:
+        """Return the numbers as floats, which waits for a device."""
+        return self.reader()()
+
+    def number(self, x: Any) -> Number:
+        """Return a number; a tensor is waited for."""
+        return float(x)
+
+    def where(self, condition: Any, one: Number, other: Number) -> Number:
+        """Return one number or the other."""
+        return one if condition else other
+
+    def log(self, x: Number) -> Number:
+        """Return the logarithm; `NOTHING` unless it is positive and finite."""
+        return math.log(x) if 0 < x < math.inf else NOTHING
+
+    def as_float32(self, x: Number) -> Number:
+        """Return the nearest float32."""
+        return as_float32(x)
+
+    def maximum(self, reduce: Reduce, mine: list[Number]) -> list[Number]:
+        """Return the largest of each number over all workers."""
+        together = np.asarray(reduce(np.array(mine, np.float64)), np.float64)
+        if together.shape != (len(mine),):
+            raise ValueError(f"reduce must return shape ({len(mine)},), got {together.shape}")
+        largest: list[Number] = together.tolist()
+        return largest
 
 
 def advance(
@@ -27,10 +229,10 @@ def advance(
     count again, but no scale cures it.
     """
     if not rule.dynamic:
-        return now._replace(change=0.0)
+        return now
     where = on.where
     is_clean = cause == Cause.OK
-    is_overflow = (cause == Cause.INF) | ((cause == Cause.NAN) & (rule.nan == "back off"))
+    is_overflow = (cause == Cause.INF) | (cause == Cause.NAN)
     counter = where(is_clean, now.counter + 1, 0.0)
     grows = is_clean & (counter >= rule.growth_steps)
     credit = where(is_overflow & (now.credit > 0), now.credit - 1, now.credit)
@@ -40,15 +242,11 @@ def advance(
     grown = on.as_float32(now.scale * rule.growth_factor)
     grown = where(grown > rule.max_scale, rule.max_scale, grown)
     reduced = on.as_float32(now.scale * rule.backoff_factor)
-    is_floor = reduces & (reduced < rule.min_scale)
-    reduced = where(is_floor, rule.min_scale, reduced)
-    scale = where(grows, grown, where(reduces, reduced, now.scale))
-    change = where(scale != now.scale, where(grows, 1.0, 2.0), 0.0)
+    reduced = where(reduced < rule.min_scale, rule.min_scale, reduced)
     return now._replace(
-        scale=scale,
+        scale=where(grows, grown, where(reduces, reduced, now.scale)),
         credit=where(refills, float(rule.hysteresis), credit),
         counter=where(cause == Cause.OUTLIER, now.counter, where(grows, 0.0, counter)),
-        change=where(is_floor, 3.0, change),
     )
 
 
@@ -176,3 +374,53 @@ class Judge:
                 statistics=statistics,
             )
         )
+
+
+def guard_state(judge: Judge, numbers: StepNumbers) -> dict[str, Any]:
+    """Return numbers and settings as JSON can hold them."""
+    state: dict[str, Any] = {"scale": numbers.scale, "settings": asdict(judge.settings)}
+    state |= {name: int(getattr(numbers, name)) for name in COUNTS}
+    if judge.outliers is not None:
+        named = zip(judge.outliers.of, numbers.statistics, strict=True)
+        state["outliers"] = {of: [int(one.count), *one[1:]] for of, one in named}
+    return state
+
+
+def read_guard_state(judge: Judge, state: Mapping[str, Any]) -> StepNumbers:
+    """Return the numbers of a state, or raise StateError; an empty one starts afresh.
+
+    The settings stay as they are, and so does a fixed scale; a dynamic one is brought between
+    its bounds. Statistics that the state lacks start afresh.
+    """
+    check_keys("a loss scale", state, ())
+    first, rule = judge.first(), judge.settings
+    if not state:
+        return first
+    check_keys("a loss scale", state, ("scale", "settings", *COUNTS))
+    with reading("a loss scale"):
+        scale = scale_number("the scale", state["scale"])
+        counts = {name: float(read_count(name, state[name])) for name in COUNTS}
+        settings = dict(state["settings"])
+    if rule.dynamic:
+        scale = min(max(scale, rule.min_scale), rule.max_scale)
+        counts["credit"] = min(counts["credit"], rule.hysteresis)
+    else:
+        scale, counts["counter"], counts["credit"] = first.scale, 0.0, first.credit
+    with reading("the statistics of outliers"):
+        saved = state.get("outliers", {})
+        names = () if judge.outliers is None else judge.outliers.of
+        statistics = tuple(_statistic(saved.get(name, Statistic())) for name in names)
+    for name, value in asdict(rule).items():
+        if (before := settings.get(name, value)) != value:
+            logger.warning(
+                "loss scale: %s was %r in the checkpoint, is now %r", name, before, value
+            )
+    return first._replace(scale=scale, **counts, statistics=statistics)
+
+
+def _statistic(numbers: Any) -> Statistic:
+    count, weight, mean, variance = (check_number("a statistic", one) for one in numbers)
+    is_count = count >= 0 and count == int(count)
+    if not (is_count and 0 <= weight <= 1 and math.isfinite(mean) and 0 <= variance < math.inf):
+        raise StateError(f"no statistic has the numbers {list(numbers)}")
+    return Statistic(count, weight, mean, variance)

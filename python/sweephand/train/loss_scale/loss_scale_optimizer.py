@@ -1,14 +1,21 @@
 """A loss scale around an optimizer, by which small gradients survive in 16 bits."""
 
+import math
+from itertools import pairwise
 from typing import ClassVar
 
-from sweephand.base.checks import check_flag
-from sweephand.train.learners.finite_check import Cause
-from sweephand.train.loss_scale.outliers import Outliers
-from sweephand.train.loss_scale.scale_settings import OnNan, Refill, check_settings
+import numpy as np
+
+from sweephand.base.checks import check_choice, check_flag, check_int, check_number
+from sweephand.train.loss_scale.judgement import (
+    Outliers,
+    Reduce,
+    Refill,
+    ScaleSettings,
+    scale_number,
+)
 from sweephand.train.loss_scale.step_guard import Optimizer, Stage, StepGuard, Verdict
-from sweephand.train.loss_scale.step_log import Hook
-from sweephand.train.loss_scale.step_numbers import Reduce
+from sweephand.train.loss_scale.step_result import Hook
 
 
 class LossScaleOptimizer(StepGuard[Optimizer]):
@@ -42,16 +49,10 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
         The overflow that makes the scale back off: 1 is each, 2 the second, ...
     refill : {"clean step", "growth"}
         Event that resets the count of overflows.
-    nan : {"back off", "report"}
-        Back off after NaN gradients as after infinite ones, or leave the scale alone and log
-        them at once. A NaN loss is always skipped and logged, and leaves the scale alone.
     check_finite : bool
         False applies every step; only for a fixed scale.
     measure_underflow : bool
         Also measure `StepResult.underflow` where it needs a pass of its own: on accelerators.
-    on_growth, on_backoff, on_floor : callable, optional
-        Called with the `StepResult` of a step that made the scale grow, back off, or stay at
-        ``min_scale`` when it should back off further.
     clip_norm, outliers, verdict, max_consecutive_skips, num_threads, reduce, on_skip
         As for `StepGuard`.
 
@@ -92,7 +93,6 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
         max_scale: float | None = 2.0**24,
         hysteresis: int = 1,
         refill: Refill = "clean step",
-        nan: OnNan = "back off",
         clip_norm: float | None = None,
         outliers: Outliers | None = None,
         verdict: Verdict | None = None,
@@ -102,31 +102,43 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
         num_threads: int = 1,
         reduce: Reduce | None = None,
         on_skip: Hook | None = None,
-        on_growth: Hook | None = None,
-        on_backoff: Hook | None = None,
-        on_floor: Hook | None = None,
     ) -> None:
-        self._settings = check_settings(
+        if not check_flag("dynamic", dynamic):
+            if initial_scale is None:
+                raise ValueError("dynamic=False needs an initial_scale")
+            if dynamic_growth_steps is not None:
+                raise ValueError("dynamic=False takes no dynamic_growth_steps")
+        check_choice("refill", refill, "clean step", "growth")
+        if not 1 < check_number("growth_factor", growth_factor) < math.inf:
+            raise ValueError(f"growth_factor must be finite and above 1, got {growth_factor!r}")
+        if not 0 < check_number("backoff_factor", backoff_factor) < 1:
+            raise ValueError(f"backoff_factor must lie between 0 and 1, got {backoff_factor!r}")
+        if dynamic_growth_steps is None:
+            dynamic_growth_steps = 2000
+        largest = float(np.finfo(np.float32).max)
+        bounds = {
+            "min_scale": scale_number("min_scale", min_scale),
+            "initial_scale": scale_number(
+                "initial_scale", 2.0**15 if initial_scale is None else initial_scale
+            ),
+            "max_scale": scale_number("max_scale", largest if max_scale is None else max_scale),
+        }
+        for (lower, least), (upper, most) in pairwise(bounds.items()):
+            if dynamic and least > most:
+                raise ValueError(f"{lower} must not be above {upper}, got {least} and {most}")
+        self._settings = ScaleSettings(
             dynamic=dynamic,
-            initial_scale=initial_scale,
-            dynamic_growth_steps=dynamic_growth_steps,
-            growth_factor=growth_factor,
-            backoff_factor=backoff_factor,
-            min_scale=min_scale,
-            max_scale=max_scale,
-            hysteresis=hysteresis,
+            growth_steps=check_int("dynamic_growth_steps", dynamic_growth_steps),
+            growth_factor=float(growth_factor),
+            backoff_factor=float(backoff_factor),
+            hysteresis=check_int("hysteresis", hysteresis),
             refill=refill,
-            nan=nan,
+            **bounds,
         )
         self._check_finite = check_flag("check_finite", check_finite)
         if dynamic and not check_finite:
             raise ValueError("check_finite=False is for a fixed scale: give dynamic=False")
         self._measures_underflow = measure_underflow
-        self._on_change = {
-            "on_growth": on_growth, "on_backoff": on_backoff, "on_floor": on_floor,
-        }  # fmt: skip
-        # What a smaller scale does not cure; that it makes others is usual.
-        self._reported = (Cause.NAN,) * (nan == "report") + (Cause.NAN_LOSS, Cause.OUTLIER)
         super().__init__(
             inner_optimizer,
             clip_norm=clip_norm,

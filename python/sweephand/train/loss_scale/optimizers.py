@@ -1,16 +1,25 @@
-"""Interface that a guard needs of the optimizers it wraps."""
+"""The optimizers in a guard: what it needs of them, and those of NumPy; each has one guard."""
 
+import sys
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sweephand.train.learners.finite_check import Cause, Findings
-from sweephand.train.loss_scale.step_numbers import HostNumbers, Number, Reduce, StepNumbers
+import numpy as np
 
-
-class StepUndone(Exception):
-    """Raised inside a step with a closure to undo its changes."""
+from sweephand.base.checks import check_number
+from sweephand.errors import ArgumentTypeError, shown
+from sweephand.train.learners.array_learner import ArrayLearner
+from sweephand.train.learners.finite_check import (
+    Array,
+    Cause,
+    Findings,
+    check_gradients,
+    core_array,
+)
+from sweephand.train.loss_scale.judgement import HostNumbers, Number, Reduce, StepNumbers
 
 
 class Optimizers(ABC):
@@ -95,9 +104,6 @@ class Optimizers(ABC):
         names = self.names()
         if len(names) != len(gradients):
             names = [f"gradient {i}" for i in range(len(gradients))]
-        if len(present) == len(gradients):
-            gradients[:], findings = self.divided(names, gradients, divisor)
-            return findings
         divided, findings = self.divided(
             [names[i] for i in present], [gradients[i] for i in present], divisor
         )
@@ -140,3 +146,164 @@ class Optimizers(ABC):
     def reduction(self) -> Reduce | None:
         """Return the maximum over all workers as a function; None for a single worker."""
         return None
+
+
+class NumpyOptimizers(Optimizers):
+    """The `Optimizers` of NumPy learners."""
+
+    holds_sums = True
+
+    def __init__(self, learners: Sequence[ArrayLearner], num_threads: int) -> None:
+        super().__init__(num_threads)
+        self._learners = learners
+
+    def hyperparameters(self) -> set[str]:
+        """Return the names that can be read and written."""
+        return {name for learner in self._learners for name in learner.hyperparameter_names()}
+
+    def read(self, name: str) -> list[Any]:
+        """Return the value in every learner that has it."""
+        return [getattr(learner, name) for learner in self._having(name)]
+
+    def write(self, name: str, value: Any) -> None:
+        """Set the value in every learner that has it."""
+        for learner in self._having(name):
+            setattr(learner, name, value)
+
+    def parameters(self) -> list[Any]:
+        """Return the parameters of all learners."""
+        return [array for learner in self._learners for array in learner.parameters.values()]
+
+    def own_names(self) -> list[str]:
+        """Return their names."""
+        return [name for learner in self._learners for name in learner.parameters]
+
+    def scaled(self, loss: Any, scale: float) -> Any:
+        """Return the loss times the scale: a float, or float32 or wider as the loss is."""
+        if not isinstance(loss, np.ndarray | np.generic):
+            return check_number("the loss", loss) * scale
+        if loss.dtype.kind not in "fV":  # V: bfloat16
+            raise ArgumentTypeError(f"the loss must be of a floating type, got {loss.dtype}")
+        dtype = np.float32 if loss.dtype.itemsize < 4 else loss.dtype
+        with np.errstate(over="ignore"):  # an infinite loss shows in the gradients
+            return np.multiply(loss.astype(dtype), scale, dtype=dtype)
+
+    def is_nan(self, loss: Any) -> Any:
+        """Return True if the loss has a NaN."""
+        return bool(np.isnan(loss).any())
+
+    def hold(self, gradients: Sequence[Any], scale: float = 1.0) -> None:
+        """Keep the gradients, which carry a scale, for the step."""
+        for learner, share in self._shares(gradients):
+            learner.hold(share, scale)
+
+    def hold_scaled(self, gradients: Sequence[Any], scale: float) -> Findings:
+        """Keep gradients that carry a scale for the step, and check them."""
+        names: list[str] = []
+        arrays: list[Array] = []
+        for learner, share in self._shares(gradients):
+            its_names, its_arrays = learner.collect(share)
+            names += its_names
+            arrays += its_arrays
+        findings = check_gradients(
+            names, arrays, scale, in_place=False, num_threads=self._num_threads
+        )
+        self.hold(gradients, scale)
+        return findings
+
+    def divided(
+        self, names: Sequence[str], gradients: Sequence[Any], divisor: float
+    ) -> tuple[list[Any], Findings]:
+        """Divide gradients in place; a scalar is replaced."""
+        for name, gradient in zip(names, gradients, strict=True):
+            if isinstance(gradient, np.ndarray) and not gradient.flags.writeable:
+                raise ValueError(
+                    f"the gradient of {name} is divided in place, but is read-only"
+                )
+        arrays = [
+            core_array(gradient, f"the gradient of {name}")
+            for name, gradient in zip(names, gradients, strict=True)
+        ]
+        findings = check_gradients(
+            names, arrays, divisor, in_place=True, num_threads=self._num_threads
+        )
+        return [_written(*pair) for pair in zip(gradients, arrays, strict=True)], findings
+
+    def clip(self, divisor: float) -> None:
+        """Divide the gradients that are kept, on their way into the step."""
+        for learner in self._learners:
+            learner.clip(divisor)
+
+    def take(self, num_samples: int, sweeps_ended: int) -> None:
+        """Take a step with the gradients that are kept."""
+        for learner in self._learners:
+            learner.take(num_samples, sweeps_ended)
+
+    def skip(self, num_samples: int, sweeps_ended: int) -> None:
+        """Count a step that is not taken."""
+        for learner in self._learners:
+            learner.skip(num_samples, sweeps_ended)
+
+    def _having(self, name: str) -> list[ArrayLearner]:
+        return [learner for learner in self._learners if name in learner.hyperparameter_names()]
+
+    def _shares(self, gradients: Sequence[Any]) -> Iterator[tuple[ArrayLearner, Sequence[Any]]]:
+        """Yield each learner with its part of the gradients."""
+        begin = 0
+        for learner in self._learners:
+            end = begin + len(learner.parameters)
+            yield learner, gradients[begin:end]
+            begin = end
+
+
+def _written(gradient: Any, array: Array) -> Any:
+    """Return the values of ``array``, made by `core_array` from ``gradient``, in its type."""
+    values = array.view(gradient.dtype).reshape(gradient.shape)
+    if not isinstance(gradient, np.ndarray):
+        return values[()]
+    if not gradient.flags.c_contiguous:
+        gradient[...] = values
+    return gradient
+
+
+MARK = "_step_guard"  # an optimizer's weak reference to its wrapper
+
+
+def listed(optimizer: object) -> list[object]:
+    """Return the optimizers in a list or tuple, or a list of the single optimizer."""
+    return list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
+
+
+def optimizers_of(
+    optimizers: Sequence[object], num_threads: int, measure_underflow: bool
+) -> Optimizers:
+    """Return the optimizers of either framework as a guard uses them.
+
+    ArgumentTypeError is raised for an object that is no optimizer, ValueError if one is listed
+    twice.
+    """
+    if len({id(optimizer) for optimizer in optimizers}) < len(optimizers):
+        raise ValueError("the same optimizer is listed twice")
+    learners = [optimizer for optimizer in optimizers if isinstance(optimizer, ArrayLearner)]
+    if learners and len(learners) == len(optimizers):
+        return NumpyOptimizers(learners, num_threads)
+    if optimizers and "torch" in sys.modules:  # else there can be no torch optimizer
+        from sweephand.torch.train.optimizers import TorchOptimizers, are_optimizers
+
+        if are_optimizers(optimizers):
+            return TorchOptimizers(optimizers, num_threads, measure_underflow)
+    raise ArgumentTypeError(
+        "inner_optimizer must be a torch optimizer or a learner of sweephand.numpy, or a list "
+        f"of one kind, got {', '.join(map(shown, optimizers)) or 'none'}"
+    )
+
+
+def mark_wrapped(optimizers: Sequence[object], wrapper: object) -> None:
+    """Mark each optimizer with its wrapper; raise ValueError if another wrapper has it."""
+    for optimizer in optimizers:
+        if (other := getattr(optimizer, MARK, lambda: None)()) is not None:
+            raise ValueError(
+                f"this optimizer has a {type(other).__name__} already: {shown(optimizer)}"
+            )
+    for optimizer in optimizers:
+        setattr(optimizer, MARK, weakref.ref(wrapper))

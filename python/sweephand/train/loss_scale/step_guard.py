@@ -1,31 +1,38 @@
 """A guard around an optimizer: each step is checked, clipped and then taken or skipped."""
 
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from operator import is_
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from sweephand.base.checks import check_flag, check_function, check_int, check_number
-from sweephand.errors import ArgumentTypeError, shown
-from sweephand.train.learners.finite_check import Cause, Findings
+from sweephand.errors import ArgumentTypeError, StateError, shown
+from sweephand.train.learners.finite_check import Findings
 from sweephand.train.learners.learner import Learner, check_counts
-from sweephand.train.loss_scale.forwarded_hyperparameters import ForwardsHyperparameters
-from sweephand.train.loss_scale.guard_states import guard_state, read_guard_state
-from sweephand.train.loss_scale.judgement import Judge, Judgement
-from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
-from sweephand.train.loss_scale.outliers import Outliers
-from sweephand.train.loss_scale.scale_settings import NO_SCALE, ScaleSettings
-from sweephand.train.loss_scale.step_log import GuardLog, Hook
-from sweephand.train.loss_scale.step_numbers import (
+from sweephand.train.loss_scale.judgement import (
     NOT_ASKED,
     HostNumbers,
+    Judge,
+    Judgement,
+    Outliers,
     Reduce,
+    ScaleSettings,
     StepNumbers,
+    guard_state,
+    read_guard_state,
 )
-from sweephand.train.loss_scale.step_result import StepResult
-from sweephand.train.loss_scale.wrap_optimizers import listed, mark_wrapped, optimizers_of
+from sweephand.train.loss_scale.optimizers import (
+    Optimizers,
+    listed,
+    mark_wrapped,
+    optimizers_of,
+)
+from sweephand.train.loss_scale.step_result import GuardLog, Hook, StepResult
+
+logger = logging.getLogger("sweephand")
 
 Optimizer = TypeVar("Optimizer")
 T = TypeVar("T")
@@ -41,7 +48,7 @@ class Stage(Enum):
     UNSCALED = "the gradients are unscaled and wait for the step"
 
 
-class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
+class StepGuard(Generic[Optimizer]):
     """An optimizer that takes good steps and skips bad ones.
 
     The gradients of each step are checked, and clipped if that is asked for, in one pass. A
@@ -109,11 +116,9 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
 
     _inner: Optimizers
     _first_stage: ClassVar[Stage] = Stage.SCALED  # what needs no scale has it already
-    _settings: ScaleSettings = NO_SCALE
+    _settings = ScaleSettings()
     _check_finite = True
     _measures_underflow = False
-    _on_change: Mapping[str, Hook | None] = {}
-    _reported: tuple[Cause, ...] = tuple(Cause)  # logged at once: without a scale none is usual
     _numbers: HostNumbers
     _stage: Stage
     _nan_loss: Any  # whether a loss was NaN: a bool, or a tensor that is still being computed
@@ -143,6 +148,8 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
                 raise ValueError("reduce takes numbers of the host: give verdict='host'")
             verdict = "host"
         optimizers = listed(inner_optimizer)
+        if any(isinstance(one, StepGuard) for one in optimizers):
+            raise ArgumentTypeError("a guard or loss scale cannot be wrapped in another")
         self._inner = optimizers_of(
             optimizers,
             check_int("num_threads", num_threads),
@@ -152,10 +159,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         self._reduce = check_function("reduce", reduce)
         self._judge = Judge(self._settings, clip_norm, outliers, self._check_finite)
         self._log = GuardLog(
-            max_consecutive_skips,
-            {"on_skip": on_skip, **self._on_change},
-            self._reported,
-            is_scaled=self._first_stage is Stage.READY,
+            max_consecutive_skips, on_skip, is_scaled=self._first_stage is Stage.READY
         )
         self._verdict = verdict
         self._numbers = self._inner.keep(self._judge.first(), verdict)
@@ -164,6 +168,35 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         self._is_accumulating = False
         self.discard()
         mark_wrapped(optimizers, self)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a hyperparameter: its value, or a tuple of them where the groups differ."""
+        if name.startswith("_") or name not in self._inner.hyperparameters():
+            raise AttributeError(self._unknown(name))
+        values = self._inner.read(name)
+        return values[0] if all(value == values[0] for value in values) else tuple(values)
+
+    def __dir__(self) -> list[str]:
+        """Return the names of attributes, with the hyperparameters."""
+        return sorted({*super().__dir__(), *self._inner.hyperparameters()})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a hyperparameter in every group."""
+        if name.startswith("_") or hasattr(type(self), name):
+            super().__setattr__(name, value)
+        elif name in self._inner.hyperparameters():
+            self._inner.write(name, value)
+        else:
+            raise AttributeError(self._unknown(name))
+
+    def _unknown(self, name: str) -> str:
+        kind = type(self).__name__
+        if name.startswith("_"):
+            return f"{kind} has no attribute {name!r}"
+        return (
+            f"{kind} has no attribute or hyperparameter {name!r}. opt.inner_optimizer has "
+            f"{', '.join(sorted(self._inner.hyperparameters()))}"
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._described()})"
@@ -211,20 +244,17 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
 
         Parameters
         ----------
-        loss : tensor, array, float or callable
-            A callable becomes one that returns its result.
+        loss : tensor, array or float
         """
-        if callable(loss):
-            return cast(T, lambda: self.get_scaled_loss(loss()))
         if not (self._is_accumulating and self._stage is Stage.SCALED):
             self._expect(self._first_stage, "scale a loss")
         is_scaled = self._first_stage is Stage.READY
-        scaled = self._inner.scaled(loss, self._numbers.now().scale) if is_scaled else loss
+        scaled: T = self._inner.scaled(loss, self._numbers.now().scale) if is_scaled else loss
         self._nan_loss = self._nan_loss | self._inner.is_nan(loss)
         if self._judge.watches_loss:
             self._losses.append(_value(loss))
         self._stage = Stage.SCALED
-        return cast(T, scaled)
+        return scaled
 
     def observe(self, loss: Any) -> None:
         """Note the loss of the step, in place of those that were noted before."""
@@ -297,7 +327,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
 
     def step(
         self,
-        loss: Callable[[], Any] | Any = None,
+        loss: Any = None,
         *,
         minibatch_ids: Sequence[str] = (),
     ) -> StepResult:
@@ -307,22 +337,13 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
 
         Parameters
         ----------
-        loss : tensor, float or callable, optional
-            The loss of the step: one that is NaN is skipped, and `outliers` watch it. Or a
-            closure for optimizers that evaluate the model several times: it clears the
-            gradients, scales the loss, runs backward and returns the loss. If one evaluation is
-            not finite, all of the step is undone.
+        loss : tensor or float, optional
+            The loss of the step: one that is NaN is skipped, and `outliers` watch it.
         minibatch_ids : sequence of str
             For the result and for errors.
         """
         if callable(loss):
-            self._expect(self._first_stage, "step with a closure")
-            if self._numbers.is_far:
-                raise ValueError("a step with a closure needs verdict='host'")
-            judged: list[Judgement] = []
-            with self._discarding_on_error():
-                self._of_torch().step_with(lambda: self._evaluated(loss, judged))
-            return self._record(judged[-1], minibatch_ids)
+            raise TypeError("a guard takes no closure: optimizers that need one go without it")
         if loss is not None:
             self.observe(loss)
         return self.finish(self._inner, 1, 0, minibatch_ids)
@@ -429,7 +450,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         return guard_state(self._judge, self._numbers.told())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state of this class, or of torch, tf.keras, Keras, Apex, DeepSpeed.
+        """Continue from a state of this class.
 
         The settings stay those of this optimizer; where they differ it is logged. An empty
         state starts afresh, with a warning.
@@ -442,7 +463,7 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
         if state == {}:
             warnings.warn("an empty loss-scale state: starting afresh", stacklevel=2)
         self._pending = None
-        self._numbers.write(read_guard_state(self._judge, state, self._numbers.told()))
+        self._numbers.write(read_guard_state(self._judge, state))
 
     def _settle(self) -> None:
         """Log the last step, which waits for it if it is on a device."""
@@ -520,20 +541,6 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
             self._check_together(judged)
         return judged
 
-    def _evaluated(self, closure: Callable[[], T], judged: list[Judgement]) -> T:
-        """Call a closure, and unscale, judge and clip its gradients; `StepUndone` if bad."""
-        self._stage, self._losses = self._first_stage, []
-        loss = closure()
-        if self._stage is self._first_stage and loss is not None:
-            self.observe(loss)
-        self.unscale_()
-        judged.append(self._judged(1))
-        if not judged[-1].is_good:
-            raise StepUndone
-        if judged[-1].divisor != 1:
-            self._inner.clip(judged[-1].divisor)
-        return loss
-
     def _record(self, judged: Judgement, minibatch_ids: Sequence[str]) -> StepResult:
         """Count a step, log it unless that waits, and prepare the next step."""
         self._judge.count(self._numbers, judged)
@@ -550,3 +557,23 @@ class StepGuard(ForwardsHyperparameters, Generic[Optimizer]):
 def _value(loss: Any) -> Any:
     """Return a loss without the graph that a tensor of torch carries."""
     return loss.detach() if hasattr(loss, "detach") else loss
+
+
+def check_scales(scales: Sequence[object], saved: Sequence[object]) -> None:
+    """Refuse other loss scales than those saved; they may be new where none was saved."""
+    if saved and len(saved) != len(scales):
+        raise StateError(
+            f"the checkpoint has {len(saved)} loss scales, here are {len(scales)}: a run with "
+            "one goes on with one, LossScaleOptimizer(optimizer, dynamic=False, "
+            "initial_scale=1) if it is not to scale any more"
+        )
+
+
+def restore_scales(scales: Sequence[Any], saved: Sequence[Mapping[str, Any]]) -> None:
+    """Continue the loss scales that were saved; those that are new start afresh."""
+    for scale, state in zip(scales, saved, strict=False):
+        scale.load_state_dict(state)
+    for scale in scales[len(saved) :]:
+        logger.warning(
+            "the checkpoint has no loss scale: this one starts at %g", scale.loss_scale
+        )

@@ -1,14 +1,18 @@
-"""The outcome of one guarded step."""
+"""The outcome of one guarded step, its log, and the error after too many skips."""
 
+import logging
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from sweephand.train.learners.finite_check import Findings
-from sweephand.train.loss_scale.step_numbers import StepNumbers
+from sweephand.base.checks import check_function, check_int
+from sweephand.errors import LossScaleError
+from sweephand.train.learners.finite_check import Cause, Findings
+from sweephand.train.loss_scale.judgement import StepNumbers
 
 CauseName: TypeAlias = Literal["ok", "inf", "nan", "outlier", "no gradient"]
 # By their number; the fourth is a loss that is NaN.
 CAUSES: tuple[CauseName, ...] = ("ok", "inf", "nan", "nan", "outlier")
+logger = logging.getLogger("sweephand")
 
 
 class StepResult:
@@ -122,3 +126,58 @@ class StepResult:
     def bad_parameters(self) -> tuple[str, ...]:
         """The first few parameters whose gradient is not finite."""
         return () if self.findings is None else self.findings.bad_parameters
+
+
+Hook: TypeAlias = Callable[[StepResult], object]
+
+
+class GuardLog:
+    """Calls the hook of skips, logs them, and raises when too many are in a row.
+
+    With a loss scale, skips of infinite gradients are usual, and not logged.
+    """
+
+    def __init__(
+        self, max_consecutive_skips: int | None, on_skip: Hook | None, *, is_scaled: bool
+    ) -> None:
+        if max_consecutive_skips is not None:
+            check_int("max_consecutive_skips", max_consecutive_skips)
+        self._max_consecutive_skips = max_consecutive_skips
+        self._on_skip = check_function("on_skip", on_skip)
+        self._is_scaled = is_scaled
+
+    def add(self, result: StepResult, numbers: StepNumbers) -> None:
+        """Log a step, and raise if it was one skip too many."""
+        if result.is_skipped:
+            # A smaller scale does not cure the last two causes.
+            if not self._is_scaled or numbers.cause >= Cause.NAN_LOSS:
+                logger.warning("%s", self._describe(result, numbers))
+            if self._on_skip is not None:
+                self._on_skip(result)
+        limit = self._max_consecutive_skips
+        if limit is not None and numbers.skips_in_a_row >= limit:
+            raise LossScaleError(
+                self._describe(result, numbers),
+                int(numbers.steps),
+                result.scale_used,
+                result.cause,
+                result.bad_parameters,
+                result.minibatch_ids,
+            )
+
+    def _describe(self, result: StepResult, numbers: StepNumbers) -> str:
+        """Describe a skipped step: its cause, its place, and a remedy."""
+        where = f"first bad parameters: {', '.join(result.bad_parameters) or 'none here'}"
+        if result.minibatch_ids:
+            where += f"; minibatch: {', '.join(result.minibatch_ids[:5])}"
+        at = f" at loss scale {result.scale_used:g}" if self._is_scaled else ""
+        lower = ", or a lower min_scale," if self._is_scaled else ""
+        advice = {
+            "nan": "no scale cures NaN, look for its source in the data or the model",
+            "inf": f"a smaller learning rate or clipping{lower} may help",
+            "outlier": "look at its data; Outliers(action='clip') takes such steps",
+        }[result.cause]
+        return (
+            f"step {int(numbers.steps)} skipped, {int(numbers.skips_in_a_row)} in a row: "
+            f"{result.cause}{at}; {where}; {advice}"
+        )

@@ -26,15 +26,12 @@ class TakenStep(NamedTuple):
         The settings of the step: ``applied``, ``num_samples``, learning rates, loss scales.
     losses : sequence of (minibatch, losses)
         Each part of the minibatch with the losses that the criterion returned for it.
-    parameters : callable
-        Returns the parameters as the content of a file; every worker must call it.
     """
 
     step: int
     minibatch: Data
     values: Mapping[str, bool | float | str]
     losses: Sequence[tuple[Data, Any]]
-    parameters: Callable[[], Any]
 
 
 class Observer:

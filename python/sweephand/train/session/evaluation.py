@@ -114,29 +114,19 @@ class Validation(Activity):
 
 
 class FinalTest(Activity):
-    """Test the model at the end, unless it was tested since the last step."""
+    """Test the model at the end."""
 
     def __init__(self, run: TrainingRun, config: TestConfig | None) -> None:
         super().__init__(run)
         self._config = config
 
     def is_due_at_end(self) -> bool:
-        """Return True if there is a model that was not tested yet."""
-        is_tested = self.run.is_tested or not self.run.count("minibatch")
-        return self._config is not None and not is_tested
+        """Return True if there is something to test, and data for it."""
+        return self._config is not None and self.run.count("minibatch") > 0
 
     def act(self) -> None:
         """Test the model."""
         assert self._config is not None
         source, size = self._config.minibatch_source, self._config.minibatch_size
         result = evaluate(self.run, source, size, None)
-        self.run.is_tested = True
         self.run.trainer.report("test", result.figures())
-
-    def session_state(self) -> dict[str, Any]:
-        """Return True if the model was tested."""
-        return {"is_tested": self.run.is_tested}
-
-    def load_session_state(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state."""
-        self.run.is_tested = decode(bool, state["is_tested"], "is_tested")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sweephand.base.checks import check_flag, check_number
 from sweephand.train.checkpoint.read_state import decode, reading
 from sweephand.train.session.evaluation import Validation
-from sweephand.train.session.saving import MemorySaving
+from sweephand.train.session.saving import Saving
 from sweephand.train.session.settings import Frequency
 from sweephand.train.session.training_run import NEVER, Activity, TrainingRun
 from sweephand.train.trainer.trainer import Trainer
@@ -143,7 +143,7 @@ class RateControl(Activity):
         run: TrainingRun,
         settings: LearningRateControl | None,
         validation: Validation,
-        saving: MemorySaving,
+        saving: Saving,
     ) -> None:
         super().__init__(run, NEVER if settings is None else Frequency(1, "epoch"))
         if settings is not None:

@@ -4,12 +4,10 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self
 
-from sweephand.corpus.streams import StreamInfo, name_of
-from sweephand.errors import ArgumentTypeError, shown
 from sweephand.source.source import MinibatchSource
 from sweephand.train.trainer.trained_model import Data
 from sweephand.train.trainer.trainer import Trainer
@@ -53,14 +51,10 @@ class Preemption:
         self.is_requested = True
 
 
-InputMap = Mapping[Any, str | StreamInfo]
-
-
 class MinibatchFeed:
     """Reads minibatches, and exchanges the counts of all workers at once.
 
     `watch` is called before each exchange on every worker; what it raises ends training on all.
-    Streams come under the keys of `input_map`, or under their names.
     """
 
     def __init__(
@@ -68,10 +62,8 @@ class MinibatchFeed:
         trainer: Trainer,
         preemption: Preemption,
         watch: Callable[[], object],
-        input_map: InputMap | None = None,
     ) -> None:
         self._trainer = trainer
-        self._input_map = input_map
         self._workers = trainer.model.workers
         self._preemption = preemption
         self._watch = watch
@@ -97,7 +89,7 @@ class MinibatchFeed:
             self._watch()
             device, workers = self._trainer.model.device, self._workers
             share = workers.num_partitions, workers.partition_index
-            minibatch = source.next_minibatch(size, self._input_map, device, *share)
+            minibatch = source.next_minibatch(size, None, device, *share)
             if minibatch:
                 num_samples = self._trainer.count_local_label_samples(minibatch)
         except Exception as caught:
@@ -121,28 +113,3 @@ class MinibatchFeed:
         alone = self._workers.num_partitions == 1
         if self._is_preempted or (alone and self._preemption.is_requested):
             raise Preempted
-
-
-def checked_inputs(
-    given: InputMap | None, source: MinibatchSource, label_stream: str | StreamInfo
-) -> InputMap | None:
-    """Return ``model_inputs_to_streams`` of a session, checked."""
-    if given is None:
-        return None
-    if not isinstance(given, Mapping):
-        raise ArgumentTypeError(
-            "model_inputs_to_streams is a dict from key to stream, such as "
-            f"{{'x': source.streams.features}}, got {shown(given)}"
-        )
-    names = [source.stream_info(stream).name for stream in given.values()]
-    wanted = name_of(label_stream)
-    is_found = label_stream in given or (
-        isinstance(label_stream, StreamInfo) and wanted in names
-    )
-    if wanted in source.streams and not is_found:
-        raise ValueError(
-            f"model_inputs_to_streams has no key {wanted!r}, where the trainer counts labels: "
-            f"give the trainer label_stream=source.streams.{wanted}, or another stream that is "
-            "there"
-        )
-    return dict(given)

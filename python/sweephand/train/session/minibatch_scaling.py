@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from sweephand.base.checks import check_int, check_number
 from sweephand.errors import LossScaleError
@@ -12,9 +11,7 @@ from sweephand.train.progress.record import Averages, Step
 from sweephand.train.session.learning_rate_control import check_steerable
 from sweephand.train.session.settings import Frequency
 from sweephand.train.session.training_run import NEVER, Activity, SizeRequest, TrainingRun
-from sweephand.train.trainer.trained_model import Data, noise_scale
-
-GrowthRule: TypeAlias = Literal["search", "noise scale"]
+from sweephand.train.trainer.trained_model import Data
 
 GRAIN = 64  # larger sizes are multiples of it
 
@@ -27,56 +24,40 @@ class MinibatchScaling:
     are restored. New sizes are at most ``max_size`` and twice the last one.
     From 64 on they are rounded to multiples of 64 below these limits.
 
-    ``rule="search"``: trial sizes begin at the last size of the schedule, divided by the square
+    Trial sizes begin at the last size of the schedule, divided by the square
     root of the learning rate relative to that of the first epoch if it has fallen, but at half
     of the present size at least, and grow by the square root of 2. With each size
     ``trial_minibatches`` are trained, from the same model and place. The loss of the first is
     the base; the search ends at the first loss that is NaN or above the base by more than
     ``error_margin`` percent, and the size before it is taken.
 
-    ``rule="noise scale"``: the mean gradients of ``trial_minibatches`` minibatches i of n_i
-    samples, N in all, and of all of them together, give the variance S of one sample's gradient
-    and the true gradient G: S = (mean of |g_i|^2 - |g|^2) / (mean of 1 / n_i - 1 / N),
-    |G|^2 = |g|^2 - S / N. The minibatch grows to S / |G|^2 if that is larger; it never shrinks.
-
     Parameters
     ----------
     max_size : int
         In samples.
     trial_minibatches : int
-        At least 2 for the noise scale.
     error_margin : float
         In percent.
     frequency : int
         Epochs between two decisions.
-    rule : {"search", "noise scale"}
-
-    References
-    ----------
-    McCandlish et al. 2018, "An empirical model of large-batch training".
 
     Examples
     --------
     >>> import sweephand as sh
     >>> scaling = sh.MinibatchScaling(max_size=8192, trial_minibatches=20, frequency=2)
-    >>> scaling.rule  # mb_scaling=scaling of a training_session
-    'search'
+    >>> scaling.error_margin  # mb_scaling=scaling of a training_session
+    1.0
     """
 
     max_size: int = 2**20
     trial_minibatches: int = 500
     error_margin: float = 1.0
     frequency: int = 1
-    rule: GrowthRule = "search"
 
     def __post_init__(self) -> None:
         check_int("max_size", self.max_size)
         check_int("frequency", self.frequency)
-        if self.rule not in ("search", "noise scale"):
-            raise ValueError(f"rule must be 'search' or 'noise scale', got {self.rule!r}")
-        check_int(
-            "trial_minibatches", self.trial_minibatches, least=1 + (self.rule != "search")
-        )
+        check_int("trial_minibatches", self.trial_minibatches)
         if not 0 <= check_number("error_margin", self.error_margin) < math.inf:
             raise ValueError(f"error_margin must be at least 0, got {self.error_margin!r}")
 
@@ -115,13 +96,6 @@ class MinibatchScaling:
             best = size
         return best
 
-    def grow(self, present: int, noise_scale: float) -> int:
-        """Return the size that a noise scale calls for."""
-        limit = min(self.max_size, 2 * present)
-        if not noise_scale > present:
-            return present
-        return limit if noise_scale >= limit else max(present, round_size(noise_scale))
-
 
 class MinibatchGrowth(Activity):
     """Choose the size of minibatches for the next epochs, after the sizes of the schedule."""
@@ -158,8 +132,6 @@ class MinibatchGrowth(Activity):
     def _chosen(self, scheduled: int, present: int) -> int:
         run, scaling = self.run, self._scaling
         trials = scaling.trial_minibatches
-        if scaling.rule == "noise scale":
-            return scaling.grow(present, trial_noise_scale(run, present, trials))
         sizes = scaling.trial_sizes(scheduled, present, run.rate / run.first_rate)
         return scaling.search(sizes, present, lambda size: trial_loss(run, size, trials))
 
@@ -195,21 +167,6 @@ def trial_branch(
         run.grow_rates(growth, rate_factor)
         is_finite = _train(run, _minibatches_of_samples(run, size, num_samples))
     return window.num_steps, window.value if is_finite else math.nan
-
-
-def trial_noise_scale(run: TrainingRun, size: int, num_minibatches: int) -> float:
-    """Return the noise scale at a minibatch size, or NaN if there are too few minibatches."""
-    sizes = []
-
-    def minibatches() -> Iterator[tuple[Data, int]]:
-        for minibatch, num_samples in _minibatches(run, size, num_minibatches):
-            if num_samples:
-                sizes.append(num_samples)
-                yield minibatch, num_samples
-
-    with run.without_trace():
-        norms, together = run.trainer.model.squared_norms(minibatches())
-    return noise_scale(norms, sizes, together) if len(sizes) > 1 else math.nan
 
 
 class SmoothedLoss:
@@ -258,7 +215,7 @@ def _minibatches_of_samples(
     """Yield minibatches of a size until their label samples reach a number."""
     run.size = size
     end = run.count("sample") + num_samples
-    request = SizeRequest(minibatch_size_schedule(size), end, cut=None)
+    request = SizeRequest(minibatch_size_schedule(size), end)
     while not request.has_enough(run):
         for minibatch, found in _minibatches(run, request.size(run), 1):
             run.has_label_per_sequence = found == run.feed.num_sequences

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
-from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.schedules import Schedule, Spec
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
-from sweephand.train.progress.record import Averages, Step
+from sweephand.train.progress.record import Averages
 from sweephand.train.session.evaluation import FinalTest, Validation
 from sweephand.train.session.learning_rate_control import LearningRateControl, RateControl
 from sweephand.train.session.minibatch_feed import (
     MinibatchFeed,
     Preempted,
     Preemption,
-    checked_inputs,
 )
 from sweephand.train.session.minibatch_scaling import MinibatchGrowth, MinibatchScaling
-from sweephand.train.session.saving import MemorySaving, Saving
+from sweephand.train.session.saving import Saving
 from sweephand.train.session.settings import (
     CheckpointConfig,
     CrossValidationConfig,
@@ -50,8 +46,7 @@ class TrainingSession:
     control, minibatch scaling, ``activities``, checkpoint. An action with a frequency of n
     is due once training has passed one or several multiples of n since the last time; no
     minibatch is cut there. At the end of training every action runs once more, unless it just
-    did. The last event names the stage that limited the session: the model, or the loader's
-    disk, decode or assemble.
+    did.
 
     Frequencies are None: once, at the end; 0: never; a number of label samples; or
     ``(n, unit)`` with "sample", "minibatch", "sweep", "epoch" or "seconds".
@@ -68,7 +63,7 @@ class TrainingSession:
         Label samples after which training ends. The last minibatches have at most as many
         samples as label samples are left, or as many sequences if each has one label; a
         sequence is never cut. ``FULL_DATA_SWEEP``: the first sweep, also of a source with
-        several, with a message; in CNTK it was all data of the source, the default here.
+        several; in CNTK it was all data of the source, the default here.
     epoch_size : int
         Label samples of an epoch. ``FULL_DATA_SWEEP``: an epoch is a sweep.
         ``INFINITELY_REPEAT``: one epoch.
@@ -81,13 +76,6 @@ class TrainingSession:
     lr_control : LearningRateControl, optional
     mb_scaling : MinibatchScaling, optional
     test_config : TestConfig, optional
-    model_inputs_to_streams : dict, optional
-        Key of a minibatch, as the criterion asks for it, to the stream or its info, which is
-        ``input_map`` of `MinibatchSource.next_minibatch`; by default every stream under its
-        name. It holds for validation and test, too.
-    cut_minibatch_at : int, optional
-        Minibatches end at multiples of this number of label samples, as far as no sequence is
-        cut.
     activities : Activity, or list of them
         What else is done between minibatches, such as `SpikePolicy` and `CriticalBatchSize`.
 
@@ -128,13 +116,10 @@ class TrainingSession:
         lr_control: LearningRateControl | None = None,
         mb_scaling: MinibatchScaling | None = None,
         test_config: TestConfig | None = None,
-        cut_minibatch_at: int | None = None,
         activities: Activity | Sequence[Activity] = (),
-        model_inputs_to_streams: Mapping[Any, str | StreamInfo] | None = None,
     ) -> None:
         check_kind("trainer", trainer, Trainer)
         check_source("mb_source", mb_source)
-        input_map = checked_inputs(model_inputs_to_streams, mb_source, trainer.label_stream)
         check_kind("checkpoint_config", checkpoint_config, CheckpointConfig, optional=True)
         check_kind("cv_config", cv_config, CrossValidationConfig, optional=True)
         check_kind("lr_control", lr_control, LearningRateControl, optional=True)
@@ -144,14 +129,11 @@ class TrainingSession:
             if not isinstance(one, Activity):
                 raise ArgumentTypeError(f"activities must be of Activity, got {shown(one)}")
         check_kind("test_config", test_config, TestConfig, optional=True)
-        if cut_minibatch_at is not None:
-            check_int("cut_minibatch_at", cut_minibatch_at)
         self._trainer = trainer
         self._source = mb_source
         self._request = SizeRequest(
             session_sizes(mb_size, check_int("epoch_size", epoch_size)),
             check_int("max_samples", max_samples),
-            cut_minibatch_at,
         )
         if mb_source.is_infinite and max_samples == INFINITELY_REPEAT:
             raise ValueError(
@@ -160,15 +142,12 @@ class TrainingSession:
             )
         saves = checkpoint_config is not None and checkpoint_config.filename is not None
         self._preemption = Preemption(is_wanted=saves)
-        feed = MinibatchFeed(trainer, self._preemption, lambda: self._saving.watch(), input_map)
+        feed = MinibatchFeed(trainer, self._preemption, lambda: self._saving.watch())
         epoch = Frequency.parse("epoch_size", epoch_size)
         sizes = self._request.sizes
         self._run = run = TrainingRun(trainer, mb_source, feed, epoch, sizes)
         run.next_size = self._next_size
-        self._saving = MemorySaving(run)
-        if checkpoint_config is not None and saves:
-            self._saving = saving = Saving(run, checkpoint_config)
-            run.folder = saving.store.folder
+        self._saving = Saving(run, checkpoint_config)
         validation = Validation(run, cv_config)
         self._control = RateControl(run, lr_control, validation, self._saving)
         run.activities = [
@@ -186,7 +165,6 @@ class TrainingSession:
             FinalTest(run, test_config),
             self._saving,
             *(one for one in self._given if one.is_after_checkpoint),
-            StageVerdict(run),
         ]
 
     def train(self) -> None:
@@ -259,7 +237,6 @@ class TrainingSession:
         if not minibatch:
             return False
         self._run.has_label_per_sequence = num_samples == self._run.feed.num_sequences
-        self._run.is_tested = False
         for one in self._given:
             one.note_minibatch(size, minibatch, num_samples)
         self._trainer.train_minibatch(minibatch, num_samples)
@@ -296,26 +273,11 @@ class TrainingSession:
         """Do the activities that are due at the end of training."""
         if self._why_ended is not None:
             self._run.announce(f"training ends: {self._why_ended}")
-        elif self._request.leaves_data(self._run):
-            self._run.announce(
-                "training ends after one sweep, as max_samples=FULL_DATA_SWEEP says; the "
-                "source has more, and without max_samples all of it is trained on"
-            )
         for activity in self._run.activities:
             self._do(activity.finish)
 
 
 training_session = TrainingSession  # as CNTK spells it
-
-
-logger = logging.getLogger("sweephand")
-
-_LITTLE = 0.1  # of the time; the most that the model waits for a loader that keeps up
-_LOADER = {
-    "disk": ("read_seconds", "waiting for disk or network"),
-    "decode": ("decode_seconds", "decoding"),
-    "assemble": ("assemble_seconds", "assembling"),
-}
 
 
 class Summaries(Activity):
@@ -344,68 +306,3 @@ class EpochEnds(Activity):
         """Begin new averages."""
         self.done()
         self.run.averages["epoch"] = Averages()
-
-
-class StageVerdict(Activity):
-    """Measure where the time of training goes, and report it at the end."""
-
-    def __init__(self, run: TrainingRun) -> None:
-        super().__init__(run)
-        self._stats: Mapping[str, float] | None = None  # when training began
-        self._seconds = self._waited_seconds = 0.0  # of all steps, and outside of the trainer
-
-    def measured(self, step: Step) -> None:
-        """Add the time of a step."""
-        self._seconds += step.seconds
-        self._waited_seconds += step.waited_seconds
-
-    def begin(self) -> None:
-        """Begin to measure, once."""
-        if self._stats is None:
-            self._stats = self.run.source.stats()
-
-    def is_due_at_end(self) -> bool:
-        """Return True if there is a verdict: always."""
-        return True
-
-    def act(self) -> None:
-        """Report the stage that has limited training."""
-        assert self._stats is not None
-        stats = self.run.source.stats()
-        verdict = limiting_stage(self._seconds, self._waited_seconds, self._stats, stats)
-        if verdict is not None:
-            self.run.trainer.report("event", {"message": verdict})
-            logger.info("%s", verdict)
-
-
-def limiting_stage(
-    seconds: float,
-    waited_seconds: float,
-    before: Mapping[str, float],
-    after: Mapping[str, float],
-) -> str | None:
-    """Return a line with the limiting stage and its figures; None without steps."""
-    if seconds <= 0:
-        return None
-    waited = waited_seconds / seconds
-    if waited < _LITTLE:
-        return (
-            f"the model limits: it took {1 - waited:.0%} of the time, and waited for data "
-            f"{waited:.0%}"
-        )
-    spent = {name: after[name] - before[name] for name in after}
-    if spent["waited_seconds"] < waited_seconds / 2:
-        return (
-            f"what is done between steps limits: {waited:.0%} of the time passed outside "
-            f"of the model, and less than half of that was waiting for data"
-        )
-    stages = {stage: spent[name] for stage, (name, _) in _LOADER.items()}
-    total = sum(stages.values()) or 1.0
-    limit = max(stages, key=lambda stage: stages[stage])
-    shares = ", ".join(
-        f"{words} {stages[stage] / total:.0%}" for stage, (_, words) in _LOADER.items()
-    )
-    return (
-        f"{limit} limits: the model waited {waited:.0%} of the time for data; of the "
-        f"{total:.1f} s that the loader worked, {shares}"
-    )

@@ -11,7 +11,6 @@ from sweephand.errors import ArgumentTypeError
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_path, check_source
-from sweephand.train.learners.hyperparameters import Restored, check_restored
 
 FrequencyUnit: TypeAlias = Literal["sample", "minibatch", "sweep", "epoch", "seconds"]
 # How far training has come: label samples, minibatches, ... since its start.
@@ -75,24 +74,15 @@ class CheckpointConfig:
     frequency : None, int or (int, unit)
         As for `training_session`.
     restore : {"auto", True, False} or path
-        The checkpoint to begin with. "auto": the newest whole one, or none, with a message. If
-        events were added to the source since, the newest one before the changed time; later
-        ones are passed over with a message, and count as the oldest. True: the newest one, and
-        an error if there is none. A path: that one. False: none. A run that resumes from the
+        The checkpoint to begin with. "auto": the newest whole one, or none, with a message.
+        True: the newest one, and an error if there is none. A path: that one, for example one
+        before the time that an added event changes. False: none. A run that resumes from the
         newest one is the same run; checkpoints of another run are never removed.
     preserve_all : bool
         Never remove a checkpoint.
     keep_last : int, optional
         Number of the newest checkpoints to keep; 1 unless ``preserve_all``. The one of the last
         accepted epoch is kept too.
-    keep_every : int
-        Keep also those whose number is a multiple of it; 0: none.
-    hyperparameters : {"checkpoint", "given"}
-        Which hold after a restore: those of the checkpoint, with a warning for each that
-        differs, or those that the learners were given: rates, which count from the start of
-        training if they differ, momenta, ``weight_decay`` and all else of optimizers.
-    asynchronous : bool
-        Train on while a checkpoint is written.
 
     Raises
     ------
@@ -113,9 +103,6 @@ class CheckpointConfig:
     restore: Restore = "auto"
     preserve_all: bool = False
     keep_last: int | None = None
-    keep_every: int = 0
-    hyperparameters: Restored = "checkpoint"
-    asynchronous: bool = True
 
     def __post_init__(self) -> None:
         Frequency.parse("frequency", self.frequency)
@@ -133,10 +120,7 @@ class CheckpointConfig:
             raise ValueError("give preserve_all or keep_last, not both")
         if self.keep_last is not None:
             check_int("keep_last", self.keep_last)
-        check_int("keep_every", self.keep_every, least=0)
-        check_restored(self.hyperparameters)
         check_flag("preserve_all", self.preserve_all)
-        check_flag("asynchronous", self.asynchronous)
 
 
 # Called with the index of the validation, its average error, label samples and minibatches.

@@ -193,8 +193,6 @@ class TrainingRun:
         The step after which was validated last, and the loss.
     first_rate : float
         The learning rate of the first epoch; NaN before.
-    is_tested : bool
-        True if the model was tested since the last step.
     """
 
     def __init__(
@@ -218,7 +216,6 @@ class TrainingRun:
         self.has_label_per_sequence = False
         self.validated: tuple[int, float] | None = None
         self.first_rate = math.nan
-        self.is_tested = False
         self._epoch = epoch
 
     def count(self, unit: FrequencyUnit) -> int:
@@ -341,11 +338,6 @@ class TrainingRun:
             for activity in self.activities:
                 activity.load_session_state(state)
 
-    def prepare(self, snapshot: Snapshot) -> None:
-        """Prepare for a snapshot of an earlier process, before it is restored."""
-        for activity in self.activities:
-            activity.prepare(snapshot)
-
     def begin(self) -> None:
         """Begin at the present moment, after a restore, if any."""
         for activity in self.activities:
@@ -377,12 +369,11 @@ class SizeRequest:
     """The number of samples to request next, and where training ends.
 
     Sizes are looked up at the label samples seen; `max_samples` are label samples in all, or
-    ``FULL_DATA_SWEEP``; minibatches end at multiples of `cut` label samples.
+    ``FULL_DATA_SWEEP``.
     """
 
     sizes: StepSchedule[int]
     max_samples: int
-    cut: int | None
 
     def has_enough(self, run: TrainingRun) -> bool:
         """Return True if training has seen all the samples it should."""
@@ -396,18 +387,8 @@ class SizeRequest:
         size = run.size or self.sizes.at(seen, run.count("sweep"))
         if self.max_samples == FULL_DATA_SWEEP:
             sweep = run.source.num_samples_per_sweep
-            size = min(size, sweep - run.source.current_position % sweep)
-        else:
-            size = _up_to(run, self.max_samples - seen, size)
-        return size if self.cut is None else _up_to(run, self.cut - seen % self.cut, size)
-
-    def leaves_data(self, run: TrainingRun) -> bool:
-        """Return True if a finite source has data beyond the one sweep that was asked for."""
-        return (
-            self.max_samples == FULL_DATA_SWEEP
-            and not run.source.is_infinite
-            and next(run.source.plan(1), None) is not None
-        )
+            return min(size, sweep - run.source.current_position % sweep)
+        return _up_to(run, self.max_samples - seen, size)
 
 
 def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> StepSchedule[int]:

@@ -1,7 +1,7 @@
 """Models whose parameters are NumPy arrays, in the form that a trainer uses."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -10,14 +10,14 @@ import numpy as np
 
 from sweephand.errors import ArgumentTypeError, StateError, shown
 from sweephand.train.checkpoint.read_state import capture_random_state, restore_random_state
-from sweephand.train.checkpoint.safetensors_file import DTYPES, SavedTensors
+from sweephand.train.checkpoint.saved_arrays import SavedArrays
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.finite_check import Array, check_gradients, core_array
-from sweephand.train.loss_scale.guard_states import check_scales, restore_scales
-from sweephand.train.loss_scale.step_guard import StepGuard
+from sweephand.train.loss_scale.optimizers import listed
+from sweephand.train.loss_scale.step_guard import StepGuard, check_scales, restore_scales
 from sweephand.train.loss_scale.step_result import StepResult
-from sweephand.train.loss_scale.wrap_optimizers import listed
 from sweephand.train.trainer.trained_model import (
+    WEIGHTS,
     Data,
     Outcome,
     PartNorms,
@@ -29,8 +29,7 @@ from sweephand.train.trainer.workers import Workers
 
 NumpyLearner: TypeAlias = ArrayLearner | StepGuard[Any]
 
-WEIGHTS = "model.safetensors"
-LEARNERS = "learners.safetensors"
+LEARNERS = "learners.npz"
 
 
 class NumpyModel:
@@ -103,37 +102,12 @@ class NumpyModel:
             loss, metric, _ = self._sum([minibatch])
         return loss, metric
 
-    def squared_norms(
-        self, minibatches: Iterable[tuple[Data, int]]
-    ) -> tuple[list[float], float]:
-        """Return the squared norms of mean gradients, as `TrainedModel.squared_norms`."""
-        norms = []
-        total: list[Array] = []
-        samples = 0
-        for minibatch, num_samples in minibatches:
-            _, _, gradients = self._sum([minibatch])
-            sums = [
-                np.asarray(g, np.float64) / _scale(updater)
-                for updater, share in self._shares(gradients)
-                for g in share
-                if g is not None
-            ]
-            self._discard()
-            norms.append(_squared_norm(sums) / num_samples**2)
-            total = [a + b for a, b in zip(total, sums, strict=True)] if total else sums
-            samples += num_samples
-        return norms, _squared_norm(total) / max(samples, 1) ** 2
-
     def check_savable(self) -> None:
         """Do nothing: learners take only arrays that can be saved."""
 
-    def parameters(self) -> SavedTensors:
-        """Return the file of parameters, over their memory."""
-        return SavedTensors.of_arrays(self._arrays)
-
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return copies of parameters and learners."""
-        files = {name: SavedTensors.of_arrays(some) for name, some in self.tensors().items()}
+        files = {name: SavedArrays.of(some) for name, some in self.tensors().items()}
         return files, self.describe()
 
     def describe(self) -> dict[str, Any]:
@@ -153,13 +127,13 @@ class NumpyModel:
 
     def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Continue from the results of `tensors` and `describe`."""
-        files = {name: SavedTensors.of_arrays(tensors[name]) for name in (WEIGHTS, LEARNERS)}
+        files = {name: SavedArrays.of(tensors[name]) for name in (WEIGHTS, LEARNERS)}
         self.check(files, state)
         self.restore(files, state)
 
     def read(self, folder: Path) -> dict[str, Any]:
         """Return the files of a checkpoint."""
-        return {name: SavedTensors.read(folder / name) for name in (WEIGHTS, LEARNERS)}
+        return {name: SavedArrays.read(folder / name) for name in (WEIGHTS, LEARNERS)}
 
     def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Raise if a checkpoint is of another model or other learners."""
@@ -168,19 +142,15 @@ class NumpyModel:
         if mine != theirs:
             raise StateError(f"the checkpoint is of the learners {theirs}, here are {mine}")
         check_scales(self.guards, state["loss_scales"])
-        files[WEIGHTS].check("model", _kinds(self._arrays))
-        files[LEARNERS].check("learner", _kinds(self._learner_arrays()))
-
-    def keep_hyperparameters(self, files: SavedFiles, state: dict[str, Any]) -> None:
-        """Put the present hyperparameters into a state that was read."""
-        for learner, one in zip(self.learners, state["learners"], strict=True):
-            learner.keep_hyperparameters(one)
+        files[WEIGHTS].check("model", SavedArrays.of(self._arrays))
+        files[LEARNERS].check("learner", SavedArrays.of(self._learner_arrays()))
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state."""
-        for name, array in files[WEIGHTS].arrays().items():
-            self._arrays[name][...] = array
-        saved = files[LEARNERS].arrays()
+        for name, array in files[WEIGHTS].arrays.items():
+            mine = self._arrays[name]
+            mine[...] = array.view(mine.dtype)
+        saved = files[LEARNERS].arrays
         for i, learner in enumerate(self.learners):
             prefix = f"{i}/"
             arrays = {
@@ -332,17 +302,9 @@ def _place(array: Array) -> tuple[int, int]:
     return array.ctypes.data, array.nbytes
 
 
-def _kinds(arrays: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...]]]:
-    return {name: (DTYPES[array.dtype.name], array.shape) for name, array in arrays.items()}
-
-
 def _add(sum_so_far: Array | None, gradient: Array | None) -> Array | None:
     """Add gradients, in float32 at least."""
     if sum_so_far is None or gradient is None:
         return gradient if sum_so_far is None else sum_so_far
     dtype = np.result_type(np.float32, sum_so_far, gradient)
     return np.add(sum_so_far, gradient, dtype=dtype)
-
-
-def _squared_norm(arrays: Sequence[Array]) -> float:
-    return float(sum(np.vdot(array, array) for array in arrays))

@@ -116,7 +116,7 @@ class StepReporter:
         if self.observers:
             values = {"applied": applied, "num_samples": num_samples, **self._values}
             losses = () if outcome is None else outcome.losses
-            taken = TakenStep(step, minibatch, values, losses, self._model.parameters)
+            taken = TakenStep(step, minibatch, values, losses)
             for one in self.observers:
                 one.stepped(taken)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, SupportsFloat, TypeAlias
 
@@ -12,7 +12,6 @@ from sweephand.errors import some_of
 from sweephand.minibatch.labels import LABELS
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.minibatch_data import MinibatchData
-from sweephand.train.checkpoint.safetensors_file import SavedFile
 from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.loss_scale.step_result import StepResult
@@ -164,23 +163,6 @@ class PartNorms(NamedTuple):
         return variance, together - variance / num_samples
 
 
-def noise_scale(squared_norms: Sequence[float], sizes: Sequence[int], together: float) -> float:
-    """Return the minibatch size at which noise and gradient are equally strong.
-
-    It takes the squared norms of the mean gradients of minibatches, their label samples, and
-    the squared norm of all of them together. It is infinite if no gradient is left without the
-    noise, and NaN if a norm is not finite.
-
-    Examples
-    --------
-    >>> noise_scale([5.0, 5.0], [10, 10], 3.0)
-    40.0
-    """
-    inverse_sizes = sum(1 / size for size in sizes)
-    norms = PartNorms(len(sizes), inverse_sizes, sum(squared_norms), together)
-    return noise_quotient(*norms.estimate(sum(sizes)))
-
-
 def noise_quotient(variance: float, gradient: float) -> float:
     """Return the noise scale of a variance and the squared norm of a gradient."""
     if math.isnan(variance) or math.isnan(gradient):
@@ -206,6 +188,7 @@ class Outcome(NamedTuple):
     norms: PartNorms | None = None  # of the gradients of all parts, if they were asked for
 
 
+WEIGHTS = "model.npz"  # the file of parameters
 # Files of a checkpoint by name. Their content is known to the model that made them alone.
 SavedFiles: TypeAlias = Mapping[str, Any]
 
@@ -251,23 +234,11 @@ class TrainedModel(Protocol):
     def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
         """Return the sums of loss and metric over all workers, in evaluation mode."""
 
-    def squared_norms(
-        self, minibatches: Iterable[tuple[Data, int]]
-    ) -> tuple[list[float], float]:
-        """Return the squared norms of mean gradients over all workers.
-
-        Minibatches come with their label samples over all workers. The first norms are those of
-        each minibatch, the last one is that of all of them together.
-        """
-
     def check_savable(self) -> None:
         """Raise TypeError if `capture` cannot save the model."""
 
-    def parameters(self) -> SavedFile:
-        """Return the file of parameters that `capture` makes; all processes ask for it."""
-
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return copies of all that is learned: `SavedFile` by name, and the part in JSON."""
+        """Return copies of all that is learned: files by name, and the part in JSON."""
 
     def describe(self) -> dict[str, Any]:
         """Return the learned state except tensors, as JSON can hold it."""
@@ -283,9 +254,6 @@ class TrainedModel(Protocol):
 
     def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Raise StateError if a checkpoint is of another model or other learners."""
-
-    def keep_hyperparameters(self, files: SavedFiles, state: dict[str, Any]) -> None:
-        """Put the present hyperparameters into a state that was read, in place of its own."""
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state, which stays unchanged."""

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import uuid4
 
 from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.train.arguments import check_kind
-from sweephand.train.checkpoint.snapshot import Stateful
-from sweephand.train.learners.learner import Clock
+from sweephand.run.strict_json import of_json, to_json
+from sweephand.train.arguments import check_kind, check_path
+from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, FolderLock, find
+from sweephand.train.checkpoint.read_state import check_keys, reading
+from sweephand.train.checkpoint.snapshot import (
+    Snapshot,
+    Stateful,
+    capture_states,
+    check_json,
+    check_stateful,
+    read_snapshot,
+    restore_states,
+)
+from sweephand.train.learners.learner import Clock, Clocks
 from sweephand.train.progress.observer import Observer
 from sweephand.train.progress.record import Figures, ProgressWriter, RecordKind, Step
 from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel
 from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
-from sweephand.train.trainer.trainer_state import ResumableTrainer
+from sweephand.train.trainer.workers import on_first
 
 DEFAULT_LABEL_STREAM = "labels"
+logger = logging.getLogger("sweephand")
 
 
 def count_label_samples(minibatch: Data, label_stream: str | StreamInfo) -> int:
@@ -54,7 +73,30 @@ if TYPE_CHECKING:
     AnyLearner: TypeAlias = NumpyLearner | TorchLearner
 
 
-class Trainer(ResumableTrainer):
+class Stopwatch:
+    """Measures the time inside and outside of the trainer."""
+
+    def __init__(self) -> None:
+        self._left: float | None = None  # when the trainer was last left
+        self._entered = 0.0
+
+    def enter(self) -> None:
+        """Note that the trainer is entered."""
+        self._entered = time.perf_counter()
+
+    def leave(self) -> tuple[float, float]:
+        """Return the seconds since it was last left, and those before it was entered."""
+        now = time.perf_counter()
+        left = self._entered if self._left is None else self._left
+        self._left = now
+        return now - left, self._entered - left
+
+    def forget(self) -> None:
+        """Discard the time since the trainer was left: it was spent on something else."""
+        self._left = None
+
+
+class Trainer:
     """Training of a model by minibatches.
 
     The criterion returns *sums* over the label samples of its minibatch. The trainer knows
@@ -138,7 +180,13 @@ class Trainer(ResumableTrainer):
         self._num_parts = check_int("sub_minibatches", sub_minibatches)
         reporter = StepReporter(_listed(progress_writers), trained)
         check_kind("stateful", stateful, Mapping, optional=True)  # type: ignore[type-abstract]
-        super().__init__(trained, reporter, stateful or {})
+        check_stateful(stateful or {})
+        self._model = trained
+        self.reporter = reporter
+        self._stateful = dict(stateful or {})
+        self._clocks = Clocks()
+        self._stopwatch = Stopwatch()
+        self._run_id = uuid4().hex  # of which its checkpoints are
         if any(one.part_norms_every for one in reporter.observers):
             if self._num_parts * trained.workers.num_partitions < 2:
                 raise ValueError(
@@ -291,6 +339,168 @@ class Trainer(ResumableTrainer):
     def pause(self) -> None:
         """Do not count the time until the next minibatch as waiting for data."""
         self._stopwatch.forget()
+
+    @property
+    def model(self) -> TrainedModel:
+        """The model with its learners, as a session works with it."""
+        return self._model
+
+    @property
+    def writers(self) -> list[Any]:
+        """The progress writers, ledgers and receipts that this worker reports to."""
+        return [observer.writer for observer in self.reporter.observers]
+
+    def await_step(self) -> None:
+        """Wait for the results of the last step, and report them to the writers."""
+        self.reporter.await_step()
+
+    def save_checkpoint(
+        self, path: str | Path, external_state: dict[str, Any] | None = None
+    ) -> None:
+        """Save everything but the source's position, and return when it is durable.
+
+        Parameters
+        ----------
+        path : path
+            The folder that checkpoints are kept in, whatever its name: ``"m.ckpt"`` is one too.
+            When the new one has been read back, older ones are removed that this trainer saved,
+            or the run whose newest one it has restored.
+        external_state : dict, optional
+            Any value that JSON can hold; `restore_from_checkpoint` returns it.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written, or another run is saving there; older ones stay.
+        TypeError
+            If JSON cannot hold a state.
+        """
+        check_path("path", path)
+        check_json("external_state", external_state)
+        snapshot = self.capture()
+        snapshot.state["external"] = external_state
+        store = CheckpointStore(Path(path).expanduser(), run=self._run_id)
+
+        def write() -> None:
+            with FolderLock(store.folder):
+                store.write(store.next_number(), snapshot.contents())
+
+        on_first(self._model.workers, write)
+
+    def restore_from_checkpoint(self, path: str | Path) -> Any:
+        """Continue from a checkpoint, and return its external state.
+
+        Parameters
+        ----------
+        path : path
+            A folder of checkpoints, of which the newest is taken, or one checkpoint.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        StateError
+            If all are damaged, or it is of another model or other learners.
+        """
+        check_path("path", path)
+        checkpoint = find(Path(path).expanduser())
+        if checkpoint is None:
+            raise FileNotFoundError(f"there is no checkpoint in {path}")
+        snapshot = read_snapshot(checkpoint, self._model)
+        self.restore(snapshot)
+        if checkpoint.folder != Path(path).expanduser():
+            self._run_id = checkpoint.run  # which goes on
+        return snapshot.state.get("external")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all but the source's position for ``torch.distributed.checkpoint``.
+
+        Returns
+        -------
+        dict
+            Tensors are those of the model and its optimizers, not copies, so that each rank
+            saves its shards; with NumPy learners arrays. The rest is a text of JSON, the same
+            on all ranks.
+        """
+        self.reporter.settle()
+        state = self._described(self._model.describe())
+        return {**self._model.tensors(), "state": to_json(state)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore such a state, saved by any number of ranks.
+
+        Raises
+        ------
+        StateError
+            If it is no state of a trainer, or of another model or other learners.
+        """
+        check_keys("a trainer", state, ["state"])
+        with reading("a trainer"):
+            described = of_json(json.loads(state["state"]))
+            self._restore(described, partial(self._model.load, state))
+
+    def capture(self) -> Snapshot:
+        """Return all that is needed to go on from here but the source's position."""
+        self.reporter.settle()
+        files, state = self._model.capture()
+        return Snapshot(files, self._described(state))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot, or raise StateError if it is of another model or learners."""
+        with reading("a trainer"):
+            self._model.check(snapshot.files, snapshot.state["model"])
+            self._restore(snapshot.state, partial(self._model.restore, snapshot.files))
+
+    def _described(self, model: dict[str, Any]) -> dict[str, Any]:
+        mine = self._model.capture_random_state(), self.reporter.state()
+        gathered = self._model.workers.gather(mine)
+        return {
+            "trainer": self._clocks.state_dict(),
+            "model": model,
+            "stateful": capture_states(self._stateful),
+            "random": [random for random, _ in gathered],
+            "writers": gathered[0][1],
+        }
+
+    def _restore(
+        self,
+        state: Mapping[str, Any],
+        restore_model: Callable[[Mapping[str, Any]], None],
+    ) -> None:
+        self.reporter.drop_pending()
+        clocks = Clocks()
+        clocks.load_state_dict(state["trainer"])
+        restore_states(self._stateful, state["stateful"])
+        restore_model(state["model"])
+        self._restore_random_state(state["random"])
+        self.reporter.restore(state.get("writers", []))
+        self._clocks = clocks
+        self.reporter.rewind(clocks.consumed.steps)
+        self._stopwatch.forget()
+
+    @contextmanager
+    def drawing_again(self, error: type[Exception]) -> Iterator[None]:
+        """Restore random generators and stateful objects if an error of a kind occurs."""
+        stateful = capture_states(self._stateful)
+        random = self._model.capture_random_state()
+        try:
+            yield
+        except error:
+            restore_states(self._stateful, stateful)
+            self._model.restore_random_state(random)
+            raise
+
+    def _restore_random_state(self, states: Sequence[Mapping[str, Any]]) -> None:
+        index = self._model.workers.rank
+        if index < len(states):
+            self._model.restore_random_state(states[index])
+        else:
+            logger.warning(
+                "the checkpoint was saved by %d workers: the random generators of worker %d go "
+                "on from where they are",
+                len(states),
+                index,
+            )
 
     def _step(self, minibatch: Data, num_samples: int, sweeps_ended: int) -> Outcome:
         # Several workers compute equally many parts, whatever the calls in them exchange.

@@ -1,0 +1,168 @@
+"""Arrays that a learner updates in place, their moments, and float32 weights of 16-bit ones."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from sweephand import _core
+from sweephand.errors import StateError
+from sweephand.train.checkpoint.read_state import check_keys
+from sweephand.train.learners.finite_check import Array, core_array
+
+
+class LearnedArrays:
+    """Parameters that are updated in place, with moments that begin with zeros.
+
+    The weights of a parameter are the array itself, or for one of float16 a float32 array of
+    which it is the rounded image. For one of bfloat16 they are float32 masters too, rounded
+    half up, of which only the 16 bits are kept that the parameter lacks.
+    """
+
+    def __init__(
+        self, params: Sequence[Array] | Mapping[str, Array], moments: Sequence[str]
+    ) -> None:
+        self.by_name = _named(params)
+        self._names = list(self.by_name)
+        self.given_names: Sequence[str] = self._names  # in results and errors
+        self._images = [core_array(array, name) for name, array in self.by_name.items()]
+        self._weights = [
+            _kept(image, array)
+            for image, array in zip(self._images, self.by_name.values(), strict=True)
+        ]
+        self.moments = {
+            kind: [
+                np.zeros(weights.shape, np.promote_types(weights.dtype, np.float32))
+                for weights in self._weights
+            ]
+            for kind in moments
+        }
+
+    def collect(self, gradients: Sequence[Array | None]) -> dict[int, Array]:
+        """Return the gradients that are there as the core takes them, by parameter number.
+
+        TypeError or ValueError is raised if they do not fit the parameters, or all are None.
+        """
+        if len(gradients) != len(self._names):
+            raise ValueError(
+                f"wanted a gradient or None for each of {len(self._names)} parameters, "
+                f"got {len(gradients)}"
+            )
+        collected = {}
+        shapes = [array.shape for array in self.by_name.values()]
+        for i, (name, gradient) in enumerate(zip(self.given_names, gradients, strict=True)):
+            if gradient is None:
+                continue
+            if np.shape(gradient) != shapes[i]:
+                raise ValueError(
+                    f"the gradient of {name} must have shape {shapes[i]}, "
+                    f"got {np.shape(gradient)}"
+                )
+            collected[i] = core_array(gradient, f"the gradient of {name}")
+        if not collected:
+            raise ValueError(f"no parameter has a gradient: {', '.join(self.given_names[:5])}")
+        return collected
+
+    def update(
+        self,
+        rule: _core.train.Rule,
+        options: _core.train.UpdateOptions,
+        gradients: Mapping[int, Array],
+    ) -> None:
+        """Move the parameters with these numbers by their gradients."""
+        weights = [self._weights[i] for i in gradients]
+        moments = [[arrays[i] for i in gradients] for arrays in self.moments.values()]
+        first, second, *_ = [*moments, weights, weights]
+        images = [self._images[i] for i in gradients]
+        _core.train.update(
+            rule, options, weights, images, list(gradients.values()), first, second
+        )
+
+    def state(self) -> dict[str, Array]:
+        """Return copies of weights and moments by ``"kind/parameter"``."""
+        for array, weights in zip(self.by_name.values(), self._weights, strict=True):
+            if array.dtype == np.float16:  # outside changes to it are taken over
+                with np.errstate(over="ignore"):  # rounded as an update does
+                    written = array != weights.astype(array.dtype)
+                weights[written] = array[written]
+        return {key: array.copy() for key, array in self._own().items()}
+
+    def check(self, state: Mapping[str, Array]) -> None:
+        """Raise `StateError` if a state is of other parameters."""
+        check_keys("a learner's arrays", state, ())
+        own = self._own()
+        differing = sorted(own.keys() ^ state.keys()) or [
+            key
+            for key, array in own.items()
+            if (array.shape, array.dtype)
+            != (np.shape(state[key]), getattr(state[key], "dtype", None))
+        ]
+        if differing:
+            raise StateError(f"the state is of other parameters: {', '.join(differing[:5])}")
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Set weights and moments, and parameters of 16 bits from their weights."""
+        own = self._own()
+        for key, array in own.items():
+            array[...] = state[key]
+        for i, (name, array) in enumerate(self.by_name.items()):
+            if (weights := own.get(f"weights/{name}")) is None:
+                continue
+            if self._weights[i].dtype == np.uint16:
+                bits = weights.view(np.uint32)
+                self._weights[i][...] = bits.astype(np.uint16)
+                self._images[i][...] = (bits + np.uint32(0x8000)) >> np.uint32(16)
+            else:
+                with np.errstate(over="ignore"):  # rounded as an update does
+                    array[...] = weights.astype(array.dtype)
+
+    def _own(self) -> dict[str, Array]:
+        """Return the arrays that are kept beside the parameters, by kind and parameter."""
+        arrays = {
+            f"weights/{name}": _masters(image, weights)
+            for name, weights, image in zip(
+                self._names, self._weights, self._images, strict=True
+            )
+            if weights is not image
+        }
+        for kind, moments in self.moments.items():
+            arrays |= {f"{kind}/{name}": moments[i] for i, name in enumerate(self._names)}
+        return arrays
+
+
+def _kept(image: Array, array: Array) -> Array:
+    """Return what is kept of the weights of a parameter, which the core sees as an image."""
+    if image.dtype == np.uint16:
+        return np.zeros(array.shape, np.uint16)
+    return array.astype(np.float32) if image.dtype == np.float16 else image
+
+
+def _masters(image: Array, weights: Array) -> Array:
+    """Return the float32 weights of a parameter of 16 bits."""
+    if weights.dtype != np.uint16:
+        return weights
+    upper = image.reshape(weights.shape).astype(np.uint32) - (weights >> np.uint16(15))
+    return np.asarray(upper << np.uint32(16) | weights).view(np.float32)
+
+
+def _named(params: Sequence[Array] | Mapping[str, Array]) -> dict[str, Array]:
+    """Name the parameters and refuse those that cannot be updated in place."""
+    if isinstance(params, Mapping):
+        named = dict(params)
+    elif isinstance(params, Sequence):
+        named = {str(i): array for i, array in enumerate(params)}
+    else:
+        raise TypeError(f"params must be a sequence or mapping, got {type(params).__name__}")
+    if not named:
+        raise ValueError("a learner needs at least one parameter, got none")
+    for name, array in named.items():
+        core_array(array, f"parameter {name}")
+        if not array.flags.writeable:
+            raise ValueError(f"parameter {name} must be a writable array")
+        if not array.flags.c_contiguous:
+            raise ValueError(f"parameter {name} must be C-contiguous")
+    by_address = sorted(named, key=lambda name: named[name].ctypes.data)
+    for name, following in pairwise(by_address):
+        if named[name].ctypes.data + named[name].nbytes > named[following].ctypes.data:
+            raise ValueError(f"parameters {name} and {following} share memory")
+    return named
