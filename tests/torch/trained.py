@@ -182,19 +182,18 @@ def raises_beside(rank: int, num_ranks: int, folder: Path) -> list[str]:
 
 
 def session(rank: int, num_ranks: int, folder: Path) -> list[list[float]]:
-    """Train shards in a session: whole, and by two that go on from its own checkpoints."""
+    """Train shards in two sessions: of one run, and of two of which one goes on from files."""
     begin()
     told = []
-    for name, ends in (("whole", [300]), ("parts", [130, 300])):
-        for end in ends:
-            run = Run("fsdp")
-            config = sh.CheckpointConfig(folder / name, frequency=50)
+    for name in ("one", "two"):
+        run = Run("fsdp")
+        for end in (130, 300):
+            config = None
+            if name == "two":
+                run = Run("fsdp")
+                config = sh.CheckpointConfig(folder / name, frequency=50)
             sh.training_session(
-                run.trainer,
-                run.source,
-                12,
-                max_samples=end,
-                checkpoint_config=config,
+                run.trainer, run.source, 12, max_samples=end, checkpoint_config=config
             ).train()
         told.append(run.parameters())
     return told
