@@ -18,8 +18,13 @@ from sweephand.torch.train.sharded_state import (
     parts_like,
 )
 from sweephand.train.checkpoint.saved_arrays import Array, SavedArrays
-from sweephand.train.loss_scale.step_guard import check_scales, restore_scales
-from sweephand.train.trainer.trained_model import WEIGHTS, SavedFiles, check_coverage
+from sweephand.train.trainer.trained_model import (
+    WEIGHTS,
+    SavedFiles,
+    check_coverage,
+    check_scales,
+    restore_scales,
+)
 
 
 class LearnedModule:

@@ -1,7 +1,5 @@
 """The optimizers in a guard: what it needs of them, and those of NumPy; each has one guard."""
 
-import sys
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sweephand.base.checks import check_number
-from sweephand.errors import ArgumentTypeError, shown
+from sweephand.errors import ArgumentTypeError
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.finite_check import (
     Array,
@@ -266,44 +264,6 @@ def _written(gradient: Any, array: Array) -> Any:
     return gradient
 
 
-MARK = "_step_guard"  # an optimizer's weak reference to its wrapper
-
-
 def listed(optimizer: object) -> list[object]:
     """Return the optimizers in a list or tuple, or a list of the single optimizer."""
     return list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
-
-
-def optimizers_of(
-    optimizers: Sequence[object], num_threads: int, measure_underflow: bool
-) -> Optimizers:
-    """Return the optimizers of either framework as a guard uses them.
-
-    ArgumentTypeError is raised for an object that is no optimizer, ValueError if one is listed
-    twice.
-    """
-    if len({id(optimizer) for optimizer in optimizers}) < len(optimizers):
-        raise ValueError("the same optimizer is listed twice")
-    learners = [optimizer for optimizer in optimizers if isinstance(optimizer, ArrayLearner)]
-    if learners and len(learners) == len(optimizers):
-        return NumpyOptimizers(learners, num_threads)
-    if optimizers and "torch" in sys.modules:  # else there can be no torch optimizer
-        from sweephand.torch.train.optimizers import TorchOptimizers, are_optimizers
-
-        if are_optimizers(optimizers):
-            return TorchOptimizers(optimizers, num_threads, measure_underflow)
-    raise ArgumentTypeError(
-        "inner_optimizer must be a torch optimizer or a learner of sweephand.numpy, or a list "
-        f"of one kind, got {', '.join(map(shown, optimizers)) or 'none'}"
-    )
-
-
-def mark_wrapped(optimizers: Sequence[object], wrapper: object) -> None:
-    """Mark each optimizer with its wrapper; raise ValueError if another wrapper has it."""
-    for optimizer in optimizers:
-        if (other := getattr(optimizer, MARK, lambda: None)()) is not None:
-            raise ValueError(
-                f"this optimizer has a {type(other).__name__} already: {shown(optimizer)}"
-            )
-    for optimizer in optimizers:
-        setattr(optimizer, MARK, weakref.ref(wrapper))

@@ -1,7 +1,8 @@
 """A guard around an optimizer: each step is checked, clipped and then taken or skipped."""
 
-import logging
+import sys
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -9,7 +10,8 @@ from operator import is_
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from sweephand.base.checks import check_flag, check_function, check_int, check_number
-from sweephand.errors import ArgumentTypeError, StateError, shown
+from sweephand.errors import ArgumentTypeError, shown
+from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.finite_check import Findings
 from sweephand.train.learners.learner import Learner, check_counts
 from sweephand.train.loss_scale.judgement import (
@@ -24,15 +26,10 @@ from sweephand.train.loss_scale.judgement import (
     guard_state,
     read_guard_state,
 )
-from sweephand.train.loss_scale.optimizers import (
-    Optimizers,
-    listed,
-    mark_wrapped,
-    optimizers_of,
-)
+from sweephand.train.loss_scale.optimizers import NumpyOptimizers, Optimizers, listed
 from sweephand.train.loss_scale.step_result import GuardLog, Hook, StepResult
 
-logger = logging.getLogger("sweephand")
+MARK = "_step_guard"  # an optimizer's weak reference to its guard
 
 Optimizer = TypeVar("Optimizer")
 T = TypeVar("T")
@@ -167,7 +164,13 @@ class StepGuard(Generic[Optimizer]):
         self._pending: tuple[StepResult, Callable[[], StepNumbers]] | None = None
         self._is_accumulating = False
         self.discard()
-        mark_wrapped(optimizers, self)
+        for one in optimizers:
+            if (other := getattr(one, MARK, lambda: None)()) is not None:
+                raise ValueError(
+                    f"this optimizer has a {type(other).__name__} already: {shown(one)}"
+                )
+        for one in optimizers:
+            setattr(one, MARK, weakref.ref(self))
 
     def __getattr__(self, name: str) -> Any:
         """Return a hyperparameter: its value, or a tuple of them where the groups differ."""
@@ -559,21 +562,25 @@ def _value(loss: Any) -> Any:
     return loss.detach() if hasattr(loss, "detach") else loss
 
 
-def check_scales(scales: Sequence[object], saved: Sequence[object]) -> None:
-    """Refuse other loss scales than those saved; they may be new where none was saved."""
-    if saved and len(saved) != len(scales):
-        raise StateError(
-            f"the checkpoint has {len(saved)} loss scales, here are {len(scales)}: a run with "
-            "one goes on with one, LossScaleOptimizer(optimizer, dynamic=False, "
-            "initial_scale=1) if it is not to scale any more"
-        )
+def optimizers_of(
+    optimizers: Sequence[object], num_threads: int, measure_underflow: bool
+) -> Optimizers:
+    """Return the optimizers of either framework as a guard uses them.
 
+    ArgumentTypeError is raised for an object that is no optimizer, ValueError if one is listed
+    twice.
+    """
+    if len({id(optimizer) for optimizer in optimizers}) < len(optimizers):
+        raise ValueError("the same optimizer is listed twice")
+    learners = [optimizer for optimizer in optimizers if isinstance(optimizer, ArrayLearner)]
+    if learners and len(learners) == len(optimizers):
+        return NumpyOptimizers(learners, num_threads)
+    if optimizers and "torch" in sys.modules:  # else there can be no torch optimizer
+        from sweephand.torch.train.optimizers import TorchOptimizers, are_optimizers
 
-def restore_scales(scales: Sequence[Any], saved: Sequence[Mapping[str, Any]]) -> None:
-    """Continue the loss scales that were saved; those that are new start afresh."""
-    for scale, state in zip(scales, saved, strict=False):
-        scale.load_state_dict(state)
-    for scale in scales[len(saved) :]:
-        logger.warning(
-            "the checkpoint has no loss scale: this one starts at %g", scale.loss_scale
-        )
+        if are_optimizers(optimizers):
+            return TorchOptimizers(optimizers, num_threads, measure_underflow)
+    raise ArgumentTypeError(
+        "inner_optimizer must be a torch optimizer or a learner of sweephand.numpy, or a list "
+        f"of one kind, got {', '.join(map(shown, optimizers)) or 'none'}"
+    )

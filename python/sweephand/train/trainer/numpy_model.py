@@ -14,7 +14,7 @@ from sweephand.train.checkpoint.saved_arrays import SavedArrays
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.finite_check import Array, check_gradients, core_array
 from sweephand.train.loss_scale.optimizers import listed
-from sweephand.train.loss_scale.step_guard import StepGuard, check_scales, restore_scales
+from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.trainer.trained_model import (
     WEIGHTS,
@@ -24,6 +24,8 @@ from sweephand.train.trainer.trained_model import (
     SavedFiles,
     check_coverage,
     check_losses,
+    check_scales,
+    restore_scales,
 )
 from sweephand.train.trainer.workers import Workers
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, SupportsFloat, TypeAlias
 
-from sweephand.errors import some_of
+from sweephand.errors import StateError, some_of
 from sweephand.minibatch.labels import LABELS
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.minibatch_data import MinibatchData
@@ -16,6 +17,8 @@ from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.trainer.workers import Workers
+
+logger = logging.getLogger("sweephand")
 
 
 def check_coverage(
@@ -263,3 +266,23 @@ class TrainedModel(Protocol):
 
     def restore_random_state(self, state: Mapping[str, Any]) -> None:
         """Set all global random generators."""
+
+
+def check_scales(scales: Sequence[object], saved: Sequence[object]) -> None:
+    """Refuse other loss scales than those saved; they may be new where none was saved."""
+    if saved and len(saved) != len(scales):
+        raise StateError(
+            f"the checkpoint has {len(saved)} loss scales, here are {len(scales)}: a run with "
+            "one goes on with one, LossScaleOptimizer(optimizer, dynamic=False, "
+            "initial_scale=1) if it is not to scale any more"
+        )
+
+
+def restore_scales(scales: Sequence[Any], saved: Sequence[Mapping[str, Any]]) -> None:
+    """Continue the loss scales that were saved; those that are new start afresh."""
+    for scale, state in zip(scales, saved, strict=False):
+        scale.load_state_dict(state)
+    for scale in scales[len(saved) :]:
+        logger.warning(
+            "the checkpoint has no loss scale: this one starts at %g", scale.loss_scale
+        )
