@@ -3,7 +3,6 @@
 
 #include "base/error.hpp"
 #include "engine/batch.hpp"
-#include "engine/direct_writer.hpp"
 #include "engine/members.hpp"
 #include "engine/runs.hpp"
 #include "run/thread_group.hpp"
@@ -12,7 +11,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -47,11 +45,6 @@ class Assembler {
   AssembleStats stats() const;
 
  private:
-  std::optional<PartedColumn> parted_of(const StreamSpec& stream) const;
-  bool one_behind_the_other(const StreamSpec& stream) const noexcept;
-  std::shared_ptr<Batch> write_directly(const Plan& plan);
-  std::shared_ptr<Batch> write_by_runs(Plan& plan, const Turn& turn);
-  void add_up(const Batch& batch, const WorkClock& clock);
   std::shared_ptr<Batch> write_deliverable(Plan& plan, std::vector<std::vector<Run>>& runs);
   std::shared_ptr<Batch> write(const Plan& plan, const std::vector<std::vector<Run>>& runs);
   StreamBatch write_stream_of(std::size_t number, const Plan& plan,
@@ -62,13 +55,9 @@ class Assembler {
   AssembleOptions options_;
   Report report_;
   BufferPool pool_;
-  std::vector<const Column*> columns_;               // per stream; null if it is not resident
-  std::vector<std::optional<PartedColumn>> parted_;  // per stream: what lies as delivered in
-                                                     // parts; or none
-  std::vector<bool> is_table_;      // per stream: write_rows is all that it takes
-  bool lies_as_delivered_ = false;  // every stream lies in memory as it is delivered
-  bool reads_as_written_ = false;   // sequences are read from files where they are copied
-  mutable std::mutex mutex_;        // guards all below
+  std::vector<const Column*> tables_;  // per stream: what write_rows copies from; or null
+  bool reads_as_written_ = false;      // sequences are read from files where they are copied
+  mutable std::mutex mutex_;           // guards all below
   std::uint64_t bytes_assembled_ = 0;
   WorkTime write_;
 };

@@ -31,12 +31,6 @@ struct LoadStats {
   }
 };
 
-// A part of them that is in memory in its final form, from one number to the next part's.
-struct ResidentPart {
-  std::uint64_t first_sequence = 0;
-  const Chunk* chunk = nullptr;
-};
-
 // Safe for several threads.
 class MadeSequences {
  public:
@@ -47,9 +41,8 @@ class MadeSequences {
 
   virtual std::uint64_t num_sequences() const noexcept = 0;
 
-  // All of them, if they stay in memory for the lifetime of this object, none is skipped, and
-  // no other code can move them; else nothing. Located lists no chunks of them.
-  virtual std::span<const ResidentPart> resident() const noexcept { return {}; }
+  // All are in memory.
+  virtual bool in_memory() const noexcept { return false; }
 
   // The wanted sequences of a plan's share. `numbers` are their numbers here.
   virtual Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,

@@ -44,10 +44,6 @@ void Members::open(std::size_t number, bool load_ahead, std::uint64_t led_by) {
   if (!starts.empty() && starts.back() != member.chunks.num_counts())
     throw std::invalid_argument("the parts of chunks end at another number than they are");
   if (member.made) {
-    for (const ResidentPart& part : member.made->resident()) {
-      if (!fits(*part.chunk, streams_, static_cast<std::uint32_t>(number)))
-        throw std::invalid_argument("a corpus in memory is not what was planned");
-    }
     resident_.push_back(nullptr);
     caches_.push_back(nullptr);
     any_cached_ = any_cached_ || member.made->keeps_chunks();
@@ -76,7 +72,8 @@ void Members::open(std::size_t number, bool load_ahead, std::uint64_t led_by) {
 
 bool Members::all_resident() const noexcept {
   for (std::size_t number = 0; number < members_.size(); ++number) {
-    if (!resident_[number] && resident_parts(number).empty()) return false;
+    const auto& made = members_[number].made;
+    if (!resident_[number] && !(made && made->in_memory())) return false;
   }
   return true;
 }

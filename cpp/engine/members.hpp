@@ -70,12 +70,6 @@ class Members {
     return resident_.at(number);
   }
 
-  // Sequences that are made and in memory: see MadeSequences.
-  std::span<const ResidentPart> resident_parts(std::size_t number) const noexcept {
-    const auto& made = members_[number].made;
-    return made ? made->resident() : std::span<const ResidentPart>();
-  }
-
   // See Member.
   const std::vector<std::uint64_t>& joined(std::size_t number) const {
     return members_[number].joined;

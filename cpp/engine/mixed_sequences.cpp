@@ -93,33 +93,6 @@ MixedSequences::MixedSequences(std::vector<MixedMember> members, bool load_ahead
       made.in_memory = reordered(made.in_memory, made.columns, made.absent);
   }
   guess_ = EvenGuess(own_.size(), first_sequences_.back());
-  list_resident();
-}
-
-// See resident(): empty if a corpus does not meet its condition.
-void MixedSequences::list_resident() {
-  for (std::size_t c = 0; c < own_.size(); ++c) {
-    const Chunk* const chunk = own_[c].in_memory.get();
-    const auto is_mapped = [](const Column& column) {
-      return column.mapped_offsets != nullptr;
-    };
-    if (chunk == nullptr || !chunk->skipped.empty() || !own_[c].members->joined(0).empty() ||
-        std::ranges::any_of(chunk->columns, is_mapped)) {
-      resident_.clear();
-      return;
-    }
-    resident_.push_back({.first_sequence = first_sequences_[c], .chunk = chunk});
-  }
-}
-
-Located MixedSequences::locate_resident(std::span<const std::uint64_t> numbers) const {
-  Located located;
-  located.sequences.reserve(numbers.size());
-  for (const std::uint64_t number : numbers) {
-    const ResidentPart& part = resident_[corpus_of(number)];
-    located.sequences.push_back({part.chunk, number - part.first_sequence});
-  }
-  return located;
 }
 
 // Data in memory need no search.
@@ -183,7 +156,6 @@ Located MixedSequences::locate_own(Own& own, const Plan& plan, const Turn& turn)
 
 Located MixedSequences::locate(const Plan& plan, std::span<const std::uint64_t> numbers,
                                const Turn& turn) {
-  if (!resident_.empty()) return locate_resident(numbers);
   Located all;
   all.sequences.resize(numbers.size());
   for (const auto& [corpus, own_plan, places] : split(plan, numbers, all)) {

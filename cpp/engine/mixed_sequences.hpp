@@ -38,7 +38,9 @@ class MixedSequences final : public MadeSequences {
                  const Report& report);
 
   std::uint64_t num_sequences() const noexcept override { return first_sequences_.back(); }
-  std::span<const ResidentPart> resident() const noexcept override { return resident_; }
+  bool in_memory() const noexcept override {
+    return std::ranges::all_of(own_, [](const Own& own) { return own.in_memory != nullptr; });
+  }
   Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
                  const Turn& turn) override;
   bool keeps_chunks() const noexcept override { return any(&Members::keeps_chunks); }
@@ -72,8 +74,6 @@ class MixedSequences final : public MadeSequences {
   std::size_t corpus_of(std::uint64_t number) const noexcept {
     return guess_.find(first_sequences_, number);
   }
-  void list_resident();
-  Located locate_resident(std::span<const std::uint64_t> numbers) const;
   std::vector<Share> split(const Plan& plan, std::span<const std::uint64_t> numbers,
                            Located& in_memory) const;
   static Located locate_own(Own& own, const Plan& plan, const Turn& turn);
@@ -81,7 +81,6 @@ class MixedSequences final : public MadeSequences {
   std::vector<Own> own_;
   std::vector<std::uint64_t> first_sequences_;  // in the mixture, of every corpus, and the end
   EvenGuess guess_;                             // of corpora
-  std::vector<ResidentPart> resident_;          // all corpora, or none
   std::vector<std::uint64_t> first_chunks_;
   std::map<const Corpus*, std::size_t> numbers_;  // of corpora
 };

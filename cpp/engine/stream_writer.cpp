@@ -19,6 +19,7 @@ namespace {
 // Distances from the run being copied to the prefetched run, and to that whose place is read.
 constexpr std::size_t kRunsAhead = 8;
 constexpr std::size_t kPlacesAhead = 16;
+constexpr std::size_t kShortRowsAhead = 32;  // of a line or less
 
 // Copies elements of one column after another as the elements of the stream. Buffers have room
 // for kShort extra bytes: a short run is copied with the bytes after it, which the next run
@@ -337,7 +338,9 @@ void write_heads(std::span<const Run> runs, const StreamSpec& stream, BufferPool
 }
 
 // Refuses a sequence that no memory can hold: the length in a file may be any number.
-void check_memory(std::span<const Run> runs, const StreamSpec& stream) {
+void check_memory(std::span<const Run> runs, const StreamSpec& stream,
+                  std::uint64_t num_samples) {
+  if (!stream.variable && !exceeds_memory(num_samples, stream.sample_bytes())) return;
   for (const Run& run : runs) {
     const std::uint64_t count = stream.variable ? Elements(run).count : run.length;
     if (!exceeds_memory(count, stream.sample_bytes())) continue;
@@ -371,7 +374,6 @@ void check_memory_left(std::span<const Run> runs, const StreamSpec& stream) {
 
 StreamBatch write_once(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
                        const AssembleOptions& options, BufferPool& pool) {
-  check_memory(runs, stream);
   StreamBatch batch{.sample_bytes = stream.sample_bytes()};
   batch.sample_offsets = pool.take((runs.size() + 1) * sizeof(std::int64_t));
   auto* offset = batch.sample_offsets.as<std::int64_t>();
@@ -381,6 +383,7 @@ StreamBatch write_once(std::span<const Run> runs, const Plan& plan, const Stream
     batch.longest = std::max<std::uint64_t>(batch.longest, runs[j].length);
   }
   batch.num_samples = static_cast<std::uint64_t>(offset[runs.size()]);
+  check_memory(runs, stream, batch.num_samples);
   if (stream.head != 0) {
     write_heads(runs, stream, pool, batch);
   } else if (stream.variable) {
@@ -395,7 +398,48 @@ StreamBatch write_once(std::span<const Run> runs, const Plan& plan, const Stream
   return batch;
 }
 
+// Copies rows of a table one after another. Arguments are passed by value, as writes could
+// otherwise alias them. REQUIRES: `to` is of take_with_room
+void copy_rows(ColumnCopier copier, std::span<const PlannedSequence> share,
+               std::span<const std::uint64_t> joined, std::uint64_t row_elements,
+               std::uint64_t row_bytes, std::byte* to) {
+  const std::size_t ahead = row_bytes > kCacheLine ? kRunsAhead : kShortRowsAhead;
+  const auto first_of = [&](std::size_t j) __attribute__((always_inline)) {
+    const std::uint64_t number = share[j].sequence;
+    return (joined.empty() ? number : joined[number]) * row_elements;
+  };
+  for (std::size_t j = 0; j < std::min(ahead, share.size()); ++j)
+    copier.ask_for(first_of(j), row_elements);
+  for (std::size_t j = 0; j < share.size(); ++j) {
+    if (j + ahead < share.size()) copier.ask_for(first_of(j + ahead), row_elements);
+    copier(first_of(j), row_elements, to, share[j].sequence);
+    to += row_bytes;
+  }
+}
+
 }  // namespace
+
+StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> share,
+                       std::span<const std::uint64_t> joined, const StreamSpec& stream,
+                       BufferPool& pool) {
+  const std::uint64_t row_bytes = stream.sample_bytes();
+  if (exceeds_memory(1, row_bytes) && !share.empty())
+    throw DataError("the sample has " + std::to_string(row_bytes) +
+                        " bytes, which is more than the memory there is",
+                    {.stream = stream.name, .sequence = share[0].sequence});
+  StreamBatch batch{.values = take_with_room(pool, share.size() * row_bytes),
+                    .sample_bytes = row_bytes,
+                    .num_samples = share.size(),
+                    .longest = share.empty() ? 0U : 1U};
+  read_untouched([&] {
+    std::optional<Extents::Reader> reader;
+    if (column.extents != nullptr) reader.emplace(*column.extents).read_in_memory();
+    copy_rows({column, stream}, share, joined, stream.sample_elements, row_bytes,
+              batch.values.data());
+    if (reader) reader->check_unchanged();
+  });
+  return batch;
+}
 
 StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
                          const AssembleOptions& options, BufferPool& pool) {

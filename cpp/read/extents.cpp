@@ -124,13 +124,9 @@ HeldExtents::HeldExtents(std::span<const ListedFile> files,
     : files_(files), numbers_(numbers), offsets_(offsets), starts_(starts) {
   if (files.size() <= kFew) return;
   places_.assign(numbers.size(), kNowhere);
-  holds_all_ = true;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const std::uint64_t size = starts[i + 1] - starts[i];
-    if (files[numbers[i]].tag.size > kSmall || size > kMostHeld - size_) {
-      holds_all_ = false;
-      continue;
-    }
+    if (files[numbers[i]].tag.size > kSmall || size > kMostHeld - size_) continue;
     places_[i] = size_;
     size_ += size;
   }
@@ -141,7 +137,6 @@ HeldExtents::HeldExtents(std::span<const ListedFile> files,
     const std::byte* const bytes = place(i);
     is_there_[i] = starts[i] == starts[i + 1];  // an empty extent is never wanted
     if (bytes == nullptr || is_there_[i]) continue;
-    ++num_left_;
     ++to_read_[page_of(bytes)];
   }
 }
@@ -154,7 +149,6 @@ void HeldExtents::fill(std::size_t extent) {
   std::byte* const to = block_.get() + (place(extent) - block_.get());
   File(path, tag).read(offsets_[extent], {to, size});
   is_there_[extent].store(true, std::memory_order_release);
-  --num_left_;
   if (--to_read_[page_of(to)] == 0) join_pages(page_of(to));
 }
 
@@ -256,13 +250,6 @@ void Extents::Reader::touch(std::uint64_t number, const File& file) {
 void Extents::Reader::leave() {
   if (file_ != nullptr && file_->torn()) torn_ = file_->path();
   file_ = nullptr;
-}
-
-void Extents::Reader::bring(std::uint64_t offset, std::uint64_t bytes) {
-  for (const std::uint64_t end = offset + bytes; offset < end;) {
-    if (offset < begin_ || offset >= end_) enter(offset);
-    offset = end_;
-  }
 }
 
 void Extents::Reader::read_in_memory() {

@@ -24,7 +24,7 @@ struct ListedFile;
 // Pieces of many small files, which are read once and then held.
 //
 //   run     | file 0 | file 1      | file 2 |     as Extents has it
-//   block   | 11111  | not yet     | 222222 |     the same places, if all are held
+//   block   | 11111  | not yet     | 222222 |     those that are held, one after the other
 //
 // If there are many files, small ones are not checked any more once they were read, as asking
 // the system whether one has changed takes longer than copying from it. They are stored one
@@ -42,7 +42,6 @@ class HeldExtents {
 
   // The place of a piece, also before it is read; null if it is not held.
   const std::byte* place(std::size_t extent) const noexcept {
-    if (holds_all_) return block_.get() + starts_[extent];
     return places_.empty() || places_[extent] == kNowhere ? nullptr
                                                           : block_.get() + places_[extent];
   }
@@ -55,12 +54,6 @@ class HeldExtents {
     return bytes;
   }
 
-  // The whole run, if all pieces of it are held; else null.
-  const std::byte* whole() const noexcept { return holds_all_ ? block_.get() : nullptr; }
-
-  // No piece that is held is left to be read.
-  bool all_there() const noexcept { return num_left_.load(std::memory_order_acquire) == 0; }
-
  private:
   static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
 
@@ -72,11 +65,9 @@ class HeldExtents {
   std::span<const std::uint64_t> numbers_;
   std::span<const std::uint64_t> offsets_;
   std::span<const std::uint64_t> starts_;
-  bool holds_all_ = false;
   std::vector<std::uint64_t> places_;   // in the block, of every piece; empty if none is held
   std::unique_ptr<std::byte[]> block_;  // NOLINT(*-avoid-c-arrays): a vector would fill it
   std::vector<std::atomic<bool>> is_there_;
-  std::atomic<std::size_t> num_left_ = 0;
   std::uint64_t size_ = 0;              // of the block
   std::mutex mutex_;                    // of who reads a file; guards all below
   std::vector<std::uint32_t> to_read_;  // pieces that begin in each huge page
@@ -141,9 +132,6 @@ class Extents {
   // passed.
   const std::byte* in_memory() const noexcept { return in_memory_; }
 
-  // The same if all pieces are held: a part counts only when Reader::bring has passed.
-  const std::byte* held() const noexcept { return held_->whole(); }
-
   // The reader of one thread at a time.
   class Reader {
    public:
@@ -158,11 +146,6 @@ class Extents {
 
     // Where that is in memory, to be asked for ahead; null if it is not known to be there.
     const std::byte* place(std::uint64_t offset) const noexcept;
-
-    // To be called before a part is read where it is held, for each of its parts. REQUIRES: it
-    // ends within the run, and extents.held()
-    void bring(std::uint64_t offset, std::uint64_t bytes);
-    bool brings_nothing() const noexcept { return extents_.held_->all_there(); }
 
     // To be called before the run is read in memory. REQUIRES: extents.in_memory()
     void read_in_memory();
