@@ -74,12 +74,9 @@ py::tuple to_python(Findings&& findings) {
 }
 
 template <Findings (*Pass)(std::span<const Tensor>, const UnscaleOptions&)>
-py::tuple pass_over(const Tensors& gradients, double scale, std::size_t num_threads,
-                    bool portable) {
-  return to_python(without_gil([&] {
-    return Pass(gradients.all,
-                {.scale = scale, .num_threads = num_threads, .portable = portable});
-  }));
+py::tuple pass_over(const Tensors& gradients, double scale, std::size_t num_threads) {
+  return to_python(without_gil(
+      [&] { return Pass(gradients.all, {.scale = scale, .num_threads = num_threads}); }));
 }
 
 // One array per tensor in every list. A rule without moments gets the weights in their place.
@@ -119,10 +116,8 @@ void bind_train(py::module_& room) {
       .def("find_shared", [](const Tensors& self) { return find_shared(self.all); })
       .def_property_readonly("num_elements",
                              [](const Tensors& self) { return num_elements(self.all); });
-  room.def("unscale", &pass_over<unscale>, "gradients"_a, "scale"_a, "num_threads"_a,
-           "portable"_a);
-  room.def("examine", &pass_over<examine>, "gradients"_a, "scale"_a, "num_threads"_a,
-           "portable"_a);
+  room.def("unscale", &pass_over<unscale>, "gradients"_a, "scale"_a, "num_threads"_a);
+  room.def("examine", &pass_over<examine>, "gradients"_a, "scale"_a, "num_threads"_a);
 
   py::class_<UpdateOptions>(room, "UpdateOptions")
       .def(py::init<double, double, double, std::size_t>(), "factor"_a, "decay"_a, "rate"_a,

@@ -1,6 +1,7 @@
 // Arrays of numbers in memory, and their elements cut into pieces that threads share.
 #pragma once
 
+#include "base/cpu.hpp"
 #include "base/element.hpp"
 
 #include <algorithm>
@@ -101,6 +102,23 @@ void share_out(std::span<const TensorPiece> pieces, std::size_t num_threads, con
   }
   take_turns();
   for (std::thread& other : others) other.join();
+}
+
+#ifdef __x86_64__
+template <class Loop>
+[[gnu::target("avx2")]] void run_avx2(const Loop& loop) {
+  loop();
+}
+#endif
+
+// Runs a loop, made of wider instructions by the compiler where the machine has them.
+// REQUIRES: it is always_inline
+template <class Loop>
+void run_wide(const Loop& loop) {
+#ifdef __x86_64__
+  if (cpu().avx2) return run_avx2(loop);
+#endif
+  loop();
 }
 
 }  // namespace sweephand

@@ -1,7 +1,9 @@
 #include "train/unscale.hpp"
 
-#include "train/scan.hpp"
+#include "base/half.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -9,6 +11,139 @@
 
 namespace sweephand {
 namespace {
+
+// The change of every element.
+enum class Change : std::uint8_t { kNone, kMultiply, kDivide };
+
+struct ScanRule {
+  Change change;
+  double operand;       // factor or divisor
+  std::uint64_t limit;  // the magnitude, as stored bits, from which an element is not small
+};
+
+struct Scanned {
+  double sum_of_squares = 0;  // of the elements as they came; not finite if one of them is not
+  std::uint64_t num_large = 0;
+};
+
+// How squares are added up, so that all ways give the same bits: lane j takes element j,
+// j + lanes, ..., and at the end the lanes are added in a fixed tree. The square of a float is
+// exact in double. That of a float16 is exact in float (22 bits, between 2^-48 and 2^32), so
+// eight of them, in a row, may be added before they are widened.
+template <class Element>
+using Sums = std::array<double, std::is_same_v<Element, Float16> ? 8 : 16>;
+constexpr std::size_t kFloat16Row = 64;
+
+constexpr std::size_t kChunk = 1024;  // elements that are widened at a time: whole rows
+
+// The bits of an element without its sign: their order is that of the magnitudes.
+template <class Element>
+typename Element::Bits magnitude(typename Element::Stored stored) noexcept {
+  using Bits = typename Element::Bits;
+  constexpr auto kAllButSign = static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1);
+  return static_cast<Bits>(std::bit_cast<Bits>(stored) & kAllButSign);
+}
+
+// Adds the squares of `size` values to the lanes.
+template <class Square, std::size_t kLanes, class Value>
+[[gnu::always_inline]] inline void add_squares(const Value* values, std::size_t size,
+                                               std::array<Square, kLanes>& lanes) {
+  std::array<Square, kLanes> sums = lanes;  // in registers
+  std::size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const auto value = static_cast<Square>(values[i + lane]);
+      sums[lane] += value * value;
+    }
+  }
+  for (std::size_t lane = 0; lane < size - i; ++lane) {
+    const auto value = static_cast<Square>(values[i + lane]);
+    sums[lane] += value * value;
+  }
+  lanes = sums;
+}
+
+// Adds those of a row of floats to the sums of all rows.
+template <std::size_t kLanes>
+[[gnu::always_inline]] inline void add_row(const float* row, std::size_t size,
+                                           std::array<double, kLanes>& sums) {
+  std::array<float, kLanes> squares{};
+  add_squares(row, size, squares);
+  for (std::size_t lane = 0; lane < kLanes; ++lane)
+    sums[lane] += static_cast<double>(squares[lane]);
+}
+
+// The elements of a run as they are computed with: themselves, or widened into `buffer`.
+template <class Element>
+const typename Element::Value* widened(const Tensor& run,
+                                       std::span<typename Element::Value> buffer) {
+  const auto* const stored = run.as<typename Element::Stored>();
+  if constexpr (StoredAsItIs<Element>) {
+    return stored;
+  } else if constexpr (std::is_same_v<Element, Float16>) {
+    widen_float16({stored, run.size}, buffer.first(run.size));
+  } else {
+    run_wide([&]() __attribute__((always_inline)) {
+      for (std::size_t i = 0; i < run.size; ++i) buffer[i] = Element::load(stored[i]);
+    });
+  }
+  return buffer.data();
+}
+
+// Writes the changed elements. `buffer` may hold `values`.
+template <class Element>
+void change(const Tensor& run, const typename Element::Value* values, const ScanRule& rule,
+            std::span<typename Element::Value> buffer) {
+  auto* const stored = run.as<typename Element::Stored>();
+  const auto operand = static_cast<typename Element::Value>(rule.operand);
+  const bool multiplies = rule.change == Change::kMultiply;
+  if constexpr (std::is_same_v<Element, Float16>) {
+    run_wide([&]() __attribute__((always_inline)) {
+      for (std::size_t i = 0; i < run.size; ++i)
+        buffer[i] = multiplies ? values[i] * operand : values[i] / operand;
+    });
+    round_to_float16(buffer.first(run.size), {stored, run.size});
+  } else {
+    run_wide([&]() __attribute__((always_inline)) {
+      for (std::size_t i = 0; i < run.size; ++i)
+        stored[i] = Element::store(multiplies ? values[i] * operand : values[i] / operand);
+    });
+  }
+}
+
+template <class Element>
+Scanned scan(const Tensor& run, const ScanRule& rule) {
+  std::array<typename Element::Value, kChunk> buffer;
+  Sums<Element> sums{};
+  Scanned scanned;
+  for (std::size_t begin = 0; begin < run.size; begin += kChunk) {
+    const Tensor part = run.part(begin, std::min(kChunk, run.size - begin));
+    const auto* const stored = part.as<typename Element::Stored>();
+    const auto* const values = widened<Element>(part, buffer);
+    const auto limit = static_cast<typename Element::Bits>(rule.limit);
+    run_wide([&]() __attribute__((always_inline)) {
+      typename Element::Bits num_large = 0;
+      for (std::size_t i = 0; i < part.size; ++i)
+        num_large = static_cast<typename Element::Bits>(
+            num_large + (magnitude<Element>(stored[i]) >= limit ? 1 : 0));
+      scanned.num_large += num_large;
+      if constexpr (std::is_same_v<Element, Float16>) {
+        std::size_t row = 0;
+        for (; row + kFloat16Row <= part.size; row += kFloat16Row)
+          add_row(values + row, kFloat16Row, sums);
+        add_row(values + row, part.size - row, sums);
+      } else {
+        add_squares(values, part.size, sums);
+      }
+    });
+    if (rule.change != Change::kNone) change<Element>(part, values, rule, buffer);
+  }
+  for (std::size_t half = sums.size() / 2; half > 0; half /= 2) {
+    for (std::size_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  }
+  scanned.sum_of_squares = sums[0];
+  return scanned;
+}
 
 // Division by `scale`: by its reciprocal where that is exact, also as a float.
 ScanRule division_by(double scale) {
@@ -74,12 +209,6 @@ class Limits {
   std::uint64_t float64_;
 };
 
-// Wide instructions slow certain processors down for about a millisecond: they must be worth
-// it. Float16 is slow without them.
-constexpr std::size_t kWideElements = 100'000;
-template <class Element>
-constexpr bool kIsHalf = std::is_same_v<Element, Float16>;
-
 // Of a double above 2^512 the square is infinite: then those of smaller numbers are added up.
 constexpr double kSmaller = 0x1p-600;
 
@@ -130,7 +259,6 @@ Findings gather(std::span<const Tensor> gradients, std::span<const TensorPiece> 
 Findings look(std::span<const Tensor> gradients, const UnscaleOptions& options, bool in_place) {
   const ScanRule division = division_by(options.scale);
   const std::vector<TensorPiece> pieces = cut(gradients);
-  const bool are_few = num_elements(pieces) < kWideElements;
   std::vector<PieceFindings> by_piece(pieces.size());
   const Limits limits(division, in_place);
   share_out(pieces, options.num_threads, [&](const TensorPiece& piece, std::size_t i) {
@@ -139,8 +267,7 @@ Findings look(std::span<const Tensor> gradients, const UnscaleOptions& options, 
       const ScanRule rule{.change = in_place ? division.change : Change::kNone,
                           .operand = division.operand,
                           .limit = limits.of<Element>()};
-      const bool is_portable = options.portable || (are_few && !kIsHalf<Element>);
-      by_piece[i].scanned = is_portable ? scan_portable(run, rule) : scan(run, rule);
+      by_piece[i].scanned = scan<Element>(run, rule);
       const bool may_overflow = options.scale < 1.0;
       if (may_overflow || !std::isfinite(by_piece[i].scanned.sum_of_squares)) {
         count_nonfinite<Element>(run, division, in_place, by_piece[i]);

@@ -21,12 +21,11 @@ struct Findings {
 struct UnscaleOptions {
   double scale = 1.0;
   std::size_t num_threads = 1;
-  bool portable = false;  // take the plain code even where faster instructions are at hand
 };
 
 // Divides all values by the scale in place, in float at least and rounded to their own type. A
 // scale that is a power of two is multiplied by its reciprocal, which is the same. The findings
-// and the values do not depend on num_threads, on `portable` or on the machine.
+// and the values do not depend on num_threads or on the machine.
 Findings unscale(std::span<const Tensor> gradients, const UnscaleOptions& options);
 
 // The findings of the same pass, with nothing written: an element that would vanish only when

@@ -1,6 +1,5 @@
 #include "train/update.hpp"
 
-#include "base/cpu.hpp"
 #include "base/element.hpp"
 #include "base/half.hpp"
 
@@ -92,23 +91,6 @@ template <class T, class Weights, class Formula>
     move_some(run, begin, kLine, options, formula);
   }
   move_some(run, begin, run.size - begin, options, formula);
-}
-
-#ifdef __x86_64__
-template <class Loop>
-[[gnu::target("avx2")]] void run_avx2(const Loop& loop) {
-  loop();
-}
-#endif
-
-// Runs a loop, made of wider instructions by the compiler where the machine has them.
-// REQUIRES: it is always_inline
-template <class Loop>
-void run_wide(const Loop& loop) {
-#ifdef __x86_64__
-  if (cpu().avx2) return run_avx2(loop);
-#endif
-  loop();
 }
 
 // The elements of `run` as T: themselves if they are, else converted into `buffer`.

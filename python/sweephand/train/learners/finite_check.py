@@ -128,7 +128,7 @@ def check_tensors(
 ) -> Findings:
     """Do the same; of those that are divided no two share memory."""
     pass_over = _core.train.unscale if in_place else _core.train.examine
-    counts = pass_over(tensors, scale, num_threads, False)
+    counts = pass_over(tensors, scale, num_threads)
     return Findings(names, tensors.num_elements, *counts)
 
 
