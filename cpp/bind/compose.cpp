@@ -6,7 +6,6 @@
 #include "compose/bucketed.hpp"
 #include "compose/event_planner.hpp"
 #include "compose/fit.hpp"
-#include "compose/mixed_rows.hpp"
 #include "compose/pack.hpp"
 #include "compose/packed.hpp"
 #include "compose/share.hpp"
@@ -35,37 +34,21 @@ void bind_kernels(py::module_& room) {
   py::class_<Rows>(room, "Rows")
       .def_property_readonly("members", as_array(&Rows::members))
       .def_property_readonly("ends", as_array(&Rows::ends));
-  room.def("pack_in_order", &pack_in_order, "sizes"_a, "row_length"_a, "look_ahead"_a, NoGil());
+  py::enum_<Fill>(room, "Fill")
+      .value("IN_ORDER", Fill::kInOrder)
+      .value("LONGEST_FIRST", Fill::kLongestFirst)
+      .value("MIXED", Fill::kMixed);
   room.def(
-      "pack_mixture",
-      [](const Sizes32& sizes, const Numbers16& corpora, const Numbers16& sweeps,
+      "pack",
+      [](const Sizes32& sizes, Fill fill, std::uint32_t row_length, std::uint64_t look_ahead,
          const std::vector<Sizes32>& counts, const std::vector<std::uint32_t>& limits,
-         std::uint32_t row_length, std::uint64_t look_ahead) {
+         const Numbers16& corpora, const Numbers16& sweeps) {
         const std::vector<Load> loads = loads_of(counts, limits);
-        const MixedPieces pieces{view(sizes), view(corpora), view(sweeps), loads};
-        return without_gil([&] { return pack_mixture(pieces, row_length, look_ahead); });
+        const PackItems items{view(sizes), loads, view(corpora), view(sweeps)};
+        return without_gil([&] { return pack(items, fill, row_length, look_ahead); });
       },
-      "sizes"_a, "corpora"_a, "sweeps"_a, "counts"_a, "limits"_a, "row_length"_a,
-      "look_ahead"_a);
-  room.def("pack_longest_first", &pack_longest_first, "sizes"_a, "row_length"_a, NoGil());
-  room.def(
-      "pack_largest_first_within",
-      [](const Sizes32& sizes, std::uint32_t row_length, const std::vector<Sizes32>& counts,
-         const std::vector<std::uint32_t>& limits) {
-        const std::vector<Load> loads = loads_of(counts, limits);
-        return without_gil(
-            [&] { return pack_largest_first_within(view(sizes), row_length, loads); });
-      },
-      "sizes"_a, "row_length"_a, "counts"_a, "limits"_a);
-  room.def(
-      "pack_in_order_within",
-      [](const Sizes32& sizes, std::uint32_t row_length, const std::vector<Sizes32>& counts,
-         const std::vector<std::uint32_t>& limits, std::uint64_t look_ahead) {
-        const std::vector<Load> loads = loads_of(counts, limits);
-        return without_gil(
-            [&] { return pack_in_order_within(view(sizes), row_length, loads, look_ahead); });
-      },
-      "sizes"_a, "row_length"_a, "counts"_a, "limits"_a, "look_ahead"_a);
+      "sizes"_a, "fill"_a, "row_length"_a, "look_ahead"_a, "counts"_a, "limits"_a, "corpora"_a,
+      "sweeps"_a);
 
   py::class_<SizeCount>(room, "SizeCount")
       .def(py::init<std::uint32_t, std::uint64_t>(), "size"_a, "count"_a)

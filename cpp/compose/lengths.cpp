@@ -144,8 +144,9 @@ Rows pad(std::span<const std::uint32_t> cells, const RowRule& rule) {
 Rows pack(const Items& items, const RowRule& rule) {
   const auto& [cells, marks, loads] = items;
   if (rule.width != Width::kOwn) return pad(cells, rule);
-  return rule.keeps_order ? pack_in_order_within(cells, rule.row_length, loads, rule.look_ahead)
-                          : pack_largest_first_within(cells, rule.row_length, loads);
+  return sweephand::pack({.sizes = cells, .loads = loads},
+                         rule.keeps_order ? Fill::kInOrder : Fill::kLongestFirst,
+                         rule.row_length, rule.look_ahead);
 }
 
 // Opens rows until there are `wanted`, or none can be divided: the fullest of those with

@@ -1,14 +1,18 @@
 // Minibatches of packed rows: docs/layouts.md, section 3.
 #pragma once
 
+#include "compose/pack.hpp"
+#include "compose/pieces.hpp"
 #include "compose/planner.hpp"
-#include "compose/row_cursor.hpp"
+#include "order/timeline.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <span>
 
 namespace sweephand {
+
+class RowCursor;
 
 // A minibatch of m samples is the next max(1, m div row_length) rows, fewer at the end of data;
 // row j goes to worker j mod K, or with a balance they are dealt by cost. Every worker has the
@@ -20,11 +24,10 @@ class PackedPlanner final : public Planner {
   // length outside [1, 2^31] or a look-ahead of 0.
   PackedPlanner(std::shared_ptr<const Timeline> timeline, const Packing& packing,
                 std::uint64_t limit = kNoLimit);
+  ~PackedPlanner() override;
 
-  void seek(std::uint64_t time) override {
-    cursor_ = RowCursor::open(timeline_, packing_, time < limit_ ? time : limit_);
-  }
-  std::uint64_t time() const override { return cursor_ ? cursor_->time() : 0; }
+  void seek(std::uint64_t time) override;
+  std::uint64_t time() const override;
   Plan next(const Request& request) override;
   std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep,
                      std::uint64_t num_samples) const override;

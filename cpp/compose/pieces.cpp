@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/search.hpp"
-#include "compose/mixed_rows.hpp"
 #include "order/permutation.hpp"
 
 #include <algorithm>
@@ -12,20 +11,6 @@
 #include <string>
 
 namespace sweephand {
-
-void check(const Packing& packing) {
-  if (packing.row_length == 0 || packing.row_length > std::uint32_t{1} << 31) {
-    throw std::invalid_argument("row_length must be in [1, 2^31], got " +
-                                std::to_string(packing.row_length));
-  }
-  if (packing.look_ahead == 0) {
-    throw std::invalid_argument("look_ahead must be at least 1, got 0");
-  }
-  for (const Limit& limit : packing.limits) {
-    if (limit.counts == nullptr || limit.most == 0 || limit.most > std::uint32_t{1} << 31)
-      throw std::invalid_argument("a limit of rows must be in [1, 2^31], and have counts");
-  }
-}
 
 void refuse_changed_sizes() {
   throw StaleError(
@@ -86,8 +71,10 @@ void Pieces::add(const PlannedSequence& planned, std::uint32_t block) {
 }
 
 std::unique_ptr<Pack> Pieces::in_order(std::uint64_t start) {
-  return lay_in_order(
-      pack_in_order_within(sizes_, packing_.row_length, loads(), packing_.look_ahead), start);
+  const std::vector<Load> loads = this->loads();
+  return lay_in_order(pack({.sizes = sizes_, .loads = loads}, Fill::kInOrder,
+                           packing_.row_length, packing_.look_ahead),
+                      start);
 }
 
 std::vector<Load> Pieces::loads() const {
@@ -109,13 +96,15 @@ std::unique_ptr<Pack> Pieces::of_mixture(std::span<const std::uint64_t> first_se
     sweeps.push_back(static_cast<std::uint16_t>(piece.sweep));
   }
   const std::vector<Load> loads = this->loads();
-  const MixedPieces mixed{
-      .sizes = sizes_, .corpora = corpora, .sweeps = sweeps, .loads = loads};
-  return lay_in_order(pack_mixture(mixed, packing_.row_length, packing_.look_ahead), start);
+  const PackItems mixed{.sizes = sizes_, .loads = loads, .corpora = corpora, .sweeps = sweeps};
+  return lay_in_order(pack(mixed, Fill::kMixed, packing_.row_length, packing_.look_ahead),
+                      start);
 }
 
 std::unique_ptr<Pack> Pieces::shuffled(std::uint64_t key, std::uint64_t start) {
-  const Rows rows = pack_largest_first_within(sizes_, packing_.row_length, loads());
+  const std::vector<Load> loads = this->loads();
+  const Rows rows = pack({.sizes = sizes_, .loads = loads}, Fill::kLongestFirst,
+                         packing_.row_length, packing_.look_ahead);
   std::vector<std::uint64_t> order(rows.ends.size());
   Permutation(order.size(), key).fill(0, order);
   return lay(rows, order, start);

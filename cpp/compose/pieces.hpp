@@ -3,7 +3,6 @@
 
 #include "compose/pack.hpp"
 #include "compose/part.hpp"
-#include "index/sizes.hpp"
 #include "order/block.hpp"
 
 #include <cstdint>
@@ -12,24 +11,6 @@
 #include <vector>
 
 namespace sweephand {
-
-// The most of a carried stream that a row holds.
-struct Limit {
-  std::shared_ptr<const Sizes> counts;  // items of every sequence of the corpus; what is more
-                                        // than a row holds counts as that
-  std::uint32_t most = 0;
-};
-
-struct Packing {
-  std::uint32_t row_length = 0;   // in [1, 2^31]
-  std::uint64_t look_ahead = 64;  // of an order that is kept, and of each corpus of a mixture
-  bool split_long = false;  // sequences longer than a row are cut; without it, they are refused
-  std::uint32_t micro_batch_rows = 0;  // of every micro-batch of a share; 0: it is not grouped
-  std::vector<Limit> limits{};
-};
-
-// Throws std::invalid_argument for a row length outside [1, 2^31] or a look-ahead of 0.
-void check(const Packing& packing);
 
 // The part of a sequence in one row; mostly the whole.
 struct Piece {

@@ -1,6 +1,8 @@
-"""Joining a list into rows, against the model; the worked examples and figures of packing."""
+"""Joining a list into rows, against the model; the figures of packing."""
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,8 +10,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests import model_layouts as layouts
+from tests.model_limits import rows_within
 
 from sweephand import _core
+from sweephand._core.compose import Fill
+
+Pieces = list[tuple[int, int, int]]
+"""Of a mixture: corpus, sweep and size of each."""
+
+
+def pack(
+    sizes: object,
+    length: int,
+    look_ahead: int | None = None,
+    counts: Sequence[object] = (),
+    limits: Sequence[int] = (),
+) -> _core.compose.Rows:
+    """Pack a list, in order if there is a look-ahead, or else the longest first."""
+    fill = Fill.LONGEST_FIRST if look_ahead is None else Fill.IN_ORDER
+    loads = [np.array(one, np.uint32) for one in counts]
+    none = np.zeros(0, np.uint16)
+    own = np.array(sizes, np.uint32)
+    return _core.compose.pack(own, fill, length, look_ahead or 1, loads, limits, none, none)
 
 
 def rows_of(packed: _core.compose.Rows) -> list[list[int]]:
@@ -18,34 +40,30 @@ def rows_of(packed: _core.compose.Rows) -> list[list[int]]:
 
 
 def in_order(sizes: list[int], length: int, look_ahead: int) -> list[list[int]]:
-    return rows_of(_core.compose.pack_in_order(np.array(sizes, np.uint32), length, look_ahead))
-
-
-def longest_first(sizes: list[int], length: int) -> list[list[int]]:
-    return rows_of(_core.compose.pack_longest_first(np.array(sizes, np.uint32), length))
+    return rows_of(pack(sizes, length, look_ahead))
 
 
 def of_mixture(
-    pieces: list[tuple[int, int, int]],
+    pieces: Pieces,
     length: int,
     look_ahead: int,
-    counts: list[list[int]] | None = None,
-    limits: list[int] | None = None,
+    counts: Sequence[list[int]] = (),
+    limits: Sequence[int] = (),
 ) -> list[list[int]]:
     corpora, sweeps, sizes = (
         np.array([piece[field] for piece in pieces], dtype)
         for field, dtype in enumerate((np.uint16, np.uint16, np.uint32))
     )
-    loads = [np.array(one, np.uint32) for one in counts or []]
+    loads = [np.array(one, np.uint32) for one in counts]
     return rows_of(
-        _core.compose.pack_mixture(
-            sizes, corpora, sweeps, loads, limits or [], length, look_ahead
+        _core.compose.pack(
+            sizes, Fill.MIXED, length, look_ahead, loads, limits, corpora, sweeps
         )
     )
 
 
 @st.composite
-def mixtures(draw: st.DrawFn) -> tuple[list[tuple[int, int, int]], int]:
+def mixtures(draw: st.DrawFn) -> tuple[Pieces, int]:
     """Pieces as (corpus, sweep, size) in any order, and a row length that holds them."""
     sizes, length = draw(lists())
     sequences = draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))  # of each corpus
@@ -78,7 +96,7 @@ def test_rows_in_order_are_those_of_the_model(
 
 @given(mixtures(), st.one_of(st.integers(1, 70), st.just(2**63)))
 def test_rows_of_a_mixture_are_those_of_the_model(
-    packing: tuple[list[tuple[int, int, int]], int], look_ahead: int
+    packing: tuple[Pieces, int], look_ahead: int
 ) -> None:
     pieces, length = packing
     rows = of_mixture(pieces, length, look_ahead)
@@ -87,7 +105,7 @@ def test_rows_of_a_mixture_are_those_of_the_model(
 
 @given(mixtures(), st.one_of(st.integers(1, 70), st.just(2**63)), st.data())
 def test_rows_of_a_mixture_within_limits_are_those_of_the_model(
-    packing: tuple[list[tuple[int, int, int]], int], look_ahead: int, data: st.DataObject
+    packing: tuple[Pieces, int], look_ahead: int, data: st.DataObject
 ) -> None:
     pieces, length = packing
     limits = data.draw(st.lists(st.integers(1, 60), min_size=1, max_size=3))
@@ -108,7 +126,7 @@ def test_rows_longest_first_are_those_of_first_fit_decreasing(
     packing: tuple[list[int], int],
 ) -> None:
     sizes, length = packing
-    rows = longest_first(sizes, length)
+    rows = rows_of(pack(sizes, length))
     # The model opens rows in the order in which it meets their longest member.
     assert rows == layouts.rows_longest_first(sizes, length)
 
@@ -140,18 +158,18 @@ def log_normal(count: int) -> NDArray[np.uint32]:
 )
 def test_row_counts_of_the_log_normal_corpus(look_ahead: int, num_rows: int) -> None:
     sizes = log_normal(200_000)
-    assert len(_core.compose.pack_in_order(sizes, 2048, look_ahead).ends) == num_rows
+    assert len(pack(sizes, 2048, look_ahead).ends) == num_rows
 
 
 def test_longest_first_is_one_or_two_rows_above_the_bound() -> None:
     sizes = log_normal(200_000)
     bound = -(-int(sizes.sum()) // 2048)
     assert bound == 28299
-    assert len(_core.compose.pack_longest_first(sizes, 2048).ends) == 28301
+    assert len(pack(sizes, 2048).ends) == 28301
 
 
 def test_rows_of_the_look_ahead_are_not_biased_by_length() -> None:
-    packed = _core.compose.pack_in_order(log_normal(200_000), 2048, 64)
+    packed = pack(log_normal(200_000), 2048, 64)
     counts = np.diff(packed.ends, prepend=0)
     assert 0.95 < counts[: len(counts) // 10].mean() / counts.mean() < 1.05
 
@@ -160,6 +178,60 @@ def test_huge_rows_are_filled_though_few_sequences_are_in_sight() -> None:
     sizes = np.random.default_rng(0).lognormal(np.log(600), 1.2, 20_000)
     sizes = np.clip(np.rint(sizes), 1, 131_072).astype(np.uint32)
     for look_ahead in (4, 16):
-        rows = _core.compose.pack_in_order(sizes, 131_072, look_ahead)
+        rows = pack(sizes, 131_072, look_ahead)
         fill = sizes.sum() / ((len(rows.ends) - 1) * 131_072)
         assert fill > 0.99
+
+
+@st.composite
+def limited_lists(
+    draw: st.DrawFn,
+) -> tuple[NDArray[np.uint32], int, list[NDArray[np.uint32]], list[int]]:
+    count, length = draw(st.integers(1, 40)), draw(st.integers(1, 60))
+    limits = draw(st.lists(st.integers(1, 60), min_size=1, max_size=3))
+
+    def numbers(least: int, most: int) -> NDArray[np.uint32]:
+        own = st.integers(least, most) | st.just(least)
+        return np.array(draw(st.lists(own, min_size=count, max_size=count)), np.uint32)
+
+    return numbers(1, length), length, [numbers(0, most) for most in limits], limits
+
+
+@given(limited_lists(), st.integers(1, 9) | st.none())
+def test_rows_within_limits_are_those_of_the_model(
+    given_list: Any, look_ahead: int | None
+) -> None:
+    sizes, length, counts, limits = given_list
+    found = rows_of(pack(sizes, length, look_ahead, counts, limits))
+    if any(one.any() for one in counts):
+        plain = [one.tolist() for one in counts]
+        seen = () if look_ahead is None else (look_ahead,)
+        assert found == rows_within(sizes.tolist(), length, plain, limits, *seen)
+    else:
+        assert found == rows_of(pack(sizes, length, look_ahead))
+
+
+def web_like(count: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Return text, captions and pages with pictures: samples, and patches, 4 a placeholder."""
+    rng = np.random.default_rng(0)
+    kind = rng.random(count)
+    text = np.clip(rng.lognormal(np.log(600), 1, count), 1, 4096)
+    is_caption = kind < 0.3
+    text[is_caption] = np.clip(rng.lognormal(np.log(60), 0.8, is_caption.sum()), 1, 1000)
+    pictures = np.where(is_caption, 1, np.where(kind < 0.4, rng.geometric(0.3, count), 0))
+    placeholders = np.zeros(count, int)
+    for number in range(pictures.max()):
+        areas = np.clip(rng.lognormal(np.log(300), 0.8, count), 16, 1024).astype(int)
+        placeholders += np.where(pictures > number, areas, 0)
+    sizes = text.astype(int) + placeholders
+    fits = (sizes <= 4096) & (4 * placeholders <= 8192)
+    return sizes[fits].astype(np.uint32), (4 * placeholders[fits]).astype(np.uint32)
+
+
+@pytest.mark.parametrize("limit", [8192, 16384])
+def test_rows_of_a_web_like_mix_are_full(limit: int) -> None:
+    sizes, patches = web_like(14_000)
+    rows = len(pack(sizes, 4096, None, [patches], [limit]).ends)
+    assert max(sizes.sum() / 4096, patches.sum() / limit) / rows > 0.99
+    in_order = len(pack(sizes, 4096, 64, [patches], [limit]).ends)
+    assert max(sizes.sum() / 4096, patches.sum() / limit) / in_order > 0.97

@@ -5,13 +5,61 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bans', 'Bucketing', 'Cost', 'DealRule', 'EventPlanner', 'Events', 'Fitting', 'LaidPieces', 'Packing', 'PieceCount', 'PlacedPieces', 'Plan', 'Planner', 'Position', 'Request', 'RowRule', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'Width', 'WorkerRows', 'best_boundaries', 'count_pieces', 'count_sizes', 'deal_evenly', 'join_plans', 'owners', 'pack_in_order', 'pack_in_order_within', 'pack_largest_first_within', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'plan_of_pieces']
+__all__: list[str] = ['Bans', 'Bucketing', 'Cost', 'DealRule', 'EventPlanner', 'Events', 'Fill', 'Fitting', 'LaidPieces', 'Packing', 'PieceCount', 'PlacedPieces', 'Plan', 'Planner', 'Position', 'Request', 'RowRule', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'Width', 'WorkerRows', 'best_boundaries', 'count_pieces', 'count_sizes', 'deal_evenly', 'join_plans', 'owners', 'pack', 'padded_cells', 'plan_of_pieces']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
         ...
     @property
     def members(self) -> numpy.typing.NDArray[numpy.uint32]:
+        ...
+class Fill:
+    """
+    Members:
+    
+      IN_ORDER
+    
+      LONGEST_FIRST
+    
+      MIXED
+    """
+    IN_ORDER: typing.ClassVar[Fill]
+    LONGEST_FIRST: typing.ClassVar[Fill]
+    MIXED: typing.ClassVar[Fill]
+    __members__: typing.ClassVar[dict[str, Fill]]
+    @typing.overload
+    def __eq__(self, other: Fill) -> bool:
+        ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool:
+        ...
+    def __getstate__(self) -> int:
+        ...
+    def __hash__(self) -> int:
+        ...
+    def __index__(self) -> int:
+        ...
+    def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __int__(self) -> int:
+        ...
+    @typing.overload
+    def __ne__(self, other: Fill) -> bool:
+        ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __setstate__(self, state: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __str__(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def value(self) -> int:
         ...
 class SizeCount:
     def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex) -> None:
@@ -333,15 +381,7 @@ def join_plans(plans: collections.abc.Sequence[Plan]) -> Plan:
     ...
 def owners(whole: Plan, num_workers: typing.SupportsInt | typing.SupportsIndex, rule: ShareRule) -> numpy.typing.NDArray[numpy.uint32]:
     ...
-def pack_in_order(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex) -> Rows:
-    ...
-def pack_in_order_within(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex, counts: collections.abc.Sequence[typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]], limits: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], look_ahead: typing.SupportsInt | typing.SupportsIndex) -> Rows:
-    ...
-def pack_largest_first_within(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex, counts: collections.abc.Sequence[typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]], limits: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> Rows:
-    ...
-def pack_longest_first(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex) -> Rows:
-    ...
-def pack_mixture(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], corpora: typing.Annotated[numpy.typing.ArrayLike, numpy.uint16], sweeps: typing.Annotated[numpy.typing.ArrayLike, numpy.uint16], counts: collections.abc.Sequence[typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]], limits: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex) -> Rows:
+def pack(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], fill: Fill, row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex, counts: collections.abc.Sequence[typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]], limits: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], corpora: typing.Annotated[numpy.typing.ArrayLike, numpy.uint16], sweeps: typing.Annotated[numpy.typing.ArrayLike, numpy.uint16]) -> Rows:
     ...
 def padded_cells(sizes: collections.abc.Sequence[SizeCount], boundaries: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
     ...
