@@ -25,7 +25,6 @@ from sweephand.cli.options import option as option
 from sweephand.cli.options import whole as whole
 from sweephand.cli.script_corpus import object_of_script as object_of_script
 from sweephand.corpus import chunks as chunks
-from sweephand.corpus.casts import unmasked as unmasked
 from sweephand.corpus.chunks import make_chunk as make_chunk
 from sweephand.corpus.columns import ColumnData as ColumnData
 from sweephand.corpus.columns import column_of_bytes as column_of_bytes
@@ -42,7 +41,6 @@ from sweephand.corpus.ledger import Ledger as Ledger
 from sweephand.corpus.objects import object_text as object_text
 from sweephand.corpus.objects import objects_column as objects_column
 from sweephand.corpus.objects import splits_of as splits_of
-from sweephand.corpus.own_values import own_result as own_result
 from sweephand.corpus.reader import StoredReader as StoredReader
 from sweephand.corpus.sizes import Sizing as Sizing
 from sweephand.corpus.sizes import check_offsets as check_offsets

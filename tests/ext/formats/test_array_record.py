@@ -174,7 +174,6 @@ def test_a_tfds_folder_is_the_same_in_both_formats(tmp_path: Path) -> None:
 
     for options in ({"randomize": False}, {"randomization_seed": 3}, {"num_threads": 0}):
         assert ids("array", **options) == ids("tfrecord", **options)
-    assert type(sh.open(folder / "array")) is type(sh.open(folder / "tfrecord"))
 
 
 def test_a_tfds_folder_with_too_few_examples_is_refused(tmp_path: Path) -> None:

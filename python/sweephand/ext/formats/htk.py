@@ -109,8 +109,10 @@ class HTKStreamDef(StreamDef):
         **options: Any,
     ) -> None:
         super().__init__(field, shape, is_sparse, **options)
-        object.__setattr__(self, "scp", scp)
-        object.__setattr__(self, "mlf", mlf)
+        for name, paths in (("scp", scp), ("mlf", mlf)):
+            if not (paths is None or isinstance(paths, str | os.PathLike)):
+                paths = tuple(paths)
+            object.__setattr__(self, name, paths)
         if context is not None:
             before, after = context
             check_int("every part of context", before, 0, 2**16)

@@ -45,8 +45,8 @@ from sweephand.extend import (
 )
 
 _UNIT_BYTES = 1 << 20
+_LOOKED_AT = 64  # rows, to know about how large they are
 lance = OptionalModule("lance", extra="lance")
-lance_file = OptionalModule("lance.file", extra="lance")
 _PANIC = "PanicException"  # of Rust: no Exception
 _used_in: list[int] = []  # the process whose threads Lance has
 
@@ -175,11 +175,19 @@ class LanceDeserializer(ArrowUnits, RunDeserializer):
         fragment = dataset.get_fragment(self._fragments[file.path])
         with lance_errors(file.path, "the fragment"):
             num_rows = fragment.count_rows()
-            columns = self._columns(list(self.definitions))
-            row_bytes = bytes_per_row(self._root, dataset, fragment, columns)
+        row_bytes = self._row_bytes(file, min(num_rows, _LOOKED_AT))
         step = max(1, int(_UNIT_BYTES / max(1.0, row_bytes)))
         borders = np.append(np.arange(0, num_rows, step), num_rows)
         return KnownRows(borders, (np.diff(borders) * row_bytes).astype(np.int64), kinds)
+
+    def _row_bytes(self, file: SourceFile, count: int) -> float:
+        """Return about the bytes of a row, by the first ones."""
+        try:
+            batches = self._read(file, 0, count, list(self.definitions))
+        except DataError:  # which is found again
+            return file.size / max(1, count)
+        size: int = sum(one.nbytes for one in batches)
+        return size / max(1, count)
 
     def read_rows(self, run: RowRun) -> Columns:
         """Read rows of a fragment."""
@@ -264,27 +272,3 @@ def data_files(root: str, fragment: Any) -> list[str]:
             root,
         )
     return [str(Path(root) / "data" / one.path) for one in files]
-
-
-def bytes_per_row(root: str, dataset: Any, fragment: Any, columns: Sequence[str]) -> float:
-    """Return the bytes of a row of these columns in a fragment's files."""
-    ids = {
-        number
-        for field in dataset.lance_schema.fields()
-        if field.name() in columns
-        for number in _ids_of(field)
-    }
-    size: int = 0
-    paths = data_files(root, fragment)
-    for path, file in zip(paths, fragment.metadata.files, strict=True):
-        if file.file_major_version < 2:  # which do not store the size of a column
-            size += Path(path).stat().st_size
-            continue
-        stored = lance_file.LanceFileReader(path).file_statistics().columns
-        places = zip(file.fields, file.column_indices, strict=True)
-        size += sum(stored[at].size_bytes for number, at in places if number in ids and at >= 0)
-    return size / max(1, int(fragment.physical_rows))
-
-
-def _ids_of(field: Any) -> list[int]:
-    return [field.id(), *(one for child in field.children() for one in _ids_of(child))]

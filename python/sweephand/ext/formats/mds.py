@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import dataclass
 from functools import lru_cache
@@ -109,10 +108,13 @@ class MDSDeserializer(RecordDeserializer):
         self._columns: list[_Column] = []  # in the order in which a sample has them
         self._counts: dict[str, int] = {}  # samples of each shard
         files = self._find_shards([_index_at(as_path(one)) for one in list_paths(folders)])
-        refusals = {one.name: one.refusal for one in self._columns}
-        self.left_out = {name: why for name, why in refusals.items() if why}
+        self.left_out = {one.name: one.refusal for one in self._columns if one.refusal}
         self.samples = {
-            one.name: one.kind for one in self._columns if one.name not in self.left_out
+            one.name: None
+            if one.is_array  # whose heads say it
+            else SampleType("bytes" if one.dtype is None else one.dtype.name)
+            for one in self._columns
+            if not one.refusal
         }
         super().__init__(files, streams, index=index, ids=ids)
         self.options = {"columns": [[c.name, c.encoding, c.size] for c in self._columns]}
@@ -210,13 +212,6 @@ class _Column:
     shape: tuple[int, ...] | None  # of arrays, if all have the same
 
     @property
-    def kind(self) -> SampleType | None:
-        """Type of its samples; None for arrays, whose heads say it."""
-        if self.is_array:
-            return None
-        return SampleType("bytes" if self.dtype is None else self.dtype.name)
-
-    @property
     def refusal(self) -> str:
         """Reason to refuse the column; empty if it can be served."""
         if self.encoding == "pkl":
@@ -233,12 +228,7 @@ def _index_at(path: AnyPath) -> AnyPath:
 def is_mds(look: Look) -> bool:
     """Return True if a folder, or its index, is of shards in this format."""
     index = _index_at(look.path)
-    if not index.is_file():
-        return False
-    return _says_mds(head_of(index, 4096)) or _says_mds(read_file(index))
-
-
-def _says_mds(content: bytes) -> bool:
+    content = head_of(index, 1 << 16) if index.is_file() else b""
     return b'"mds"' in content and b'"shards"' in content
 
 
@@ -266,22 +256,16 @@ def _columns_of(shard: dict[str, Any]) -> list[_Column]:
 
 
 def _column_of(name: object, encoding: object, size: object) -> _Column:
-    """Return a column, whose size must be that of its encoding."""
     if not (isinstance(name, str) and isinstance(encoding, str)):
         raise TypeError("names and encodings of columns are texts")
-    own = None if size is None else _count(size) or None
     kind, *rest = encoding.split(":")
     is_array = kind == "ndarray"
     scalar = _SCALARS.get((rest or [""])[0] if is_array else encoding)
-    dtype = None if scalar is None else np.dtype(scalar)
     shape = tuple(map(int, rest[1].split(","))) if is_array and len(rest) > 1 else None
     if shape is not None and min(shape) < 1:
         raise ValueError(f"column {name!r} has arrays of shape {shape}")
-    wanted = None
-    if dtype is not None and (shape is not None or not is_array):
-        wanted = dtype.itemsize * math.prod(shape or ())
-    if (wanted is not None or is_array) and own != wanted:
-        raise ValueError(f"{encoding} has {wanted} bytes, not {own}")
+    own = None if size is None else _count(size) or None
+    dtype = None if scalar is None else np.dtype(scalar)
     return _Column(name, encoding, own, dtype, is_array, shape)
 
 
@@ -325,18 +309,21 @@ def _pass_heads(
     found: FoundRecords,
 ) -> None:
     begins, sizes = found.places[stream].T
+    places = begins.copy()
     is_fixed = column.dtype is not None and column.shape is not None
-    some = np.minimum(np.maximum(sizes, 0), 0 if is_fixed else _MOST_HEAD)
+    some = np.clip(sizes, 0, 0 if is_fixed else _MOST_HEAD)
     content = gather(begins, some).tobytes()
     ends = offsets_of(some).tolist()
-    places = begins.copy()
-    rows = np.flatnonzero(sizes >= 0).tolist()
-
-    def parse(head: bytes, _: int) -> ArrayHead:
-        return _array_head(head, column.dtype, column.shape)
-
-    heads = {row: content[ends[row] : ends[row + 1]] for row in rows}
-    kind, wrong = pass_heads(heads, parse, wanted, begins, sizes)
+    heads = {
+        row: content[ends[row] : ends[row + 1]] for row in np.flatnonzero(sizes >= 0).tolist()
+    }
+    kind, wrong = pass_heads(
+        heads,
+        lambda head, _: _array_head(head, column.dtype, column.shape),
+        wanted,
+        begins,
+        sizes,
+    )
     if kind is not None:
         found.samples[stream] = kind
     for row, reason in wrong.items():

@@ -288,7 +288,7 @@ class _Parser:
         self._frame = frame_period
         self._lines = BytesIO(file.fetch(0, file.size).data)
         self._content = b""  # of the line that was read last
-        self._line = self._end = self._offset = 0
+        self._line = 0
         if self._next_line().removeprefix(_BYTE_ORDER_MARK).strip() != _HEADER:
             raise self._error("the file does not begin with #!MLF!#, as master label files do")
         known = set[str]()
@@ -298,14 +298,12 @@ class _Parser:
 
     def _next_line(self) -> bytes:
         self._content = self._lines.readline()
-        if self._content:
-            self._offset = self._end
-            self._end += len(self._content)
-            self._line += 1
+        self._line += bool(self._content)
         return self._content
 
     def _error(self, reason: str) -> DataError:
-        return DataError(reason, self._path, self._offset, line=max(1, self._line))
+        offset = self._lines.tell() - len(self._content)
+        return DataError(reason, self._path, offset, line=max(1, self._line))
 
     def _parse_utterance(self, name: bytes, known: set[str]) -> None:
         if len(name) < 3 or name[:1] != b'"' or name[-1:] != b'"':
