@@ -179,13 +179,8 @@ class Interleave:
             change += 1
         return files, examples
 
-    def at(self, position: int) -> tuple[int, int]:
-        """Return the file and the example in it that come at a position."""
-        files, examples = self.take(position, 1)
-        return int(files[0]), int(examples[0])
-
     def find(self, file: int, example: int) -> int:
-        """Return the position of an example of a file: the inverse of `at`."""
+        """Return the position of an example of a file: the inverse of `take`."""
         check_int("file", file, 0, len(self._lengths))
         check_int("example", example, 0, self._lengths[file])
         turn, within = divmod(example, self._block_length)

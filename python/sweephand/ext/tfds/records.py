@@ -170,34 +170,15 @@ class ArrayRecordFiles:
 
     def read(self, files: NDArray[np.int64], numbers: NDArray[np.int64]) -> Records:
         """Read records, given by their file and their number in it."""
-        found: list[bytes] = [b""] * len(files)
-        lost: dict[int, DataError] = {}
         for number in np.unique(files).tolist():
-            stored = ArrayRecords(self.files[number])
-            stored.file.check_unchanged()
-            places = np.flatnonzero(files == number).tolist()
+            self.files[number].check_unchanged()  # the package opens it by its name
+        found: list[bytes] = []
+        lost: dict[int, DataError] = {}
+        for at, (file, number) in enumerate(zip(files.tolist(), numbers.tolist(), strict=True)):
             try:
-                records = stored.read(numbers[places].tolist())
-            except DataError:
-                records = self._read_each(stored, numbers, places, lost)
-            for place, record in zip(places, records, strict=True):
-                found[place] = record
+                found += ArrayRecords(self.files[file]).read([number])
+            except DataError as error:
+                lost[at] = error
+                found.append(b"")
         content = np.frombuffer(b"".join(found) + bytes(PADDING), np.uint8)
         return Records(content, None, offsets_of([len(one) for one in found]), lost)
-
-    def _read_each(
-        self,
-        stored: ArrayRecords,
-        numbers: NDArray[np.int64],
-        places: Sequence[int],
-        lost: dict[int, DataError],
-    ) -> list[bytes]:
-        """Read records singly, and find those that cannot be read."""
-        records = []
-        for place in places:
-            try:
-                records += stored.read([int(numbers[place])])
-            except DataError as error:
-                lost[place] = error
-                records.append(b"")
-        return records

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple, cast, get_args
 
-from sweephand.extend import check_int
+from sweephand.extend import check_choice, check_int
 
 ShardLengths = Mapping[str, Sequence[int]]
 """The number of examples in every shard of every split, by name."""
 
 Unit = Literal["abs", "%", "shard"]
 Rounding = Literal["closest", "pct1_dropremainder"]
-_ROUNDINGS = get_args(Rounding)
-_ROUNDING_CHOICES = "rounding must be 'closest' or 'pct1_dropremainder'"
 
 
 class Interval(NamedTuple):
@@ -119,10 +117,8 @@ class ReadInstruction(Split):
     rounding: Rounding = "closest"
 
     def __post_init__(self) -> None:
-        if self.unit not in ("abs", "%", "shard"):
-            raise ValueError(f"unit must be 'abs', '%' or 'shard', got {self.unit!r}")
-        if self.rounding not in _ROUNDINGS:
-            raise ValueError(f"{_ROUNDING_CHOICES}, got {self.rounding!r}")
+        check_choice("unit", self.unit, *get_args(Unit))
+        check_choice("rounding", self.rounding, *get_args(Rounding))
         for name, bound in (("from_", self.from_), ("to", self.to)):
             if bound is None:
                 continue
@@ -134,11 +130,6 @@ class ReadInstruction(Split):
                 )
             if self.unit == "%" and not abs(bound) <= 100:
                 raise ValueError(f"{name} must be within 100 %, got {bound!r}")
-
-    @classmethod
-    def from_spec(cls, spec: str) -> Split:
-        """Return the split of an expression such as ``"train[:75%]+test"``."""
-        return as_split(spec)
 
     def __str__(self) -> str:
         if self.from_ is None and self.to is None:
@@ -279,11 +270,12 @@ def even_splits(split: SplitLike, n: int, drop_remainder: bool = False) -> list[
 
 _NAME = r"[A-Za-z0-9_\-]+"
 _NUMBER = r"-?[0-9_.]+"
+_SLICE = (
+    rf"((?P<from>{_NUMBER})(?P<from_unit>%|shard)?)?:((?P<to>{_NUMBER})(?P<to_unit>%|shard)?)?"
+)
 _PART = re.compile(
     rf"(?P<name>{_NAME})"
-    rf"(\[((?P<shard>{_NUMBER})shard"
-    rf"|(?P<from>{_NUMBER})?(?P<from_unit>%|shard)?:(?P<to>{_NUMBER})?(?P<to_unit>%|shard)?"
-    r")\](\((?P<rounding>[a-z0-9_]+)\))?)?"
+    rf"(\[(?P<shard>{_NUMBER})shard\]|\[{_SLICE}\](\((?P<rounding>[a-z0-9_]+)\))?)?"
 )
 
 
@@ -297,42 +289,29 @@ def _parse_number(spec: str, text: str, unit: str) -> float:
 
 def _parse_part(spec: str, text: str) -> Split:
     found = _PART.fullmatch(text)
-    if found is None:
+    name = found["name"] if found else ""
+    if found and text == name:
+        return _All() if name == "all" else ReadInstruction(name)
+    if name == "all":
+        raise ValueError(f"split {spec!r}: 'all' cannot be sliced; slice each of its splits")
+    if found and found["shard"] is not None:
+        return _OneShard(name, int(_parse_number(spec, found["shard"], "shard")))
+    ends = [end for end in ("from", "to") if found and found[end] is not None]
+    units = {found[f"{end}_unit"] or "abs" for end in ends if found}
+    if found is None or not units or (found["rounding"] and "%" not in units):
         raise ValueError(
             f"split {spec!r}: {text!r} is no split; write a name, a slice such as train[:75%] "
             "or train[2:5], or a shard such as train[3shard], joined by '+'"
         )
-    name = found["name"]
-    if name == "all":
-        if text != name:
-            raise ValueError(
-                f"split {spec!r}: 'all' cannot be sliced; slice each of its splits"
-            )
-        return _All()
-    if found["rounding"] is not None and "%" not in text:
-        raise ValueError(f"split {spec!r}: only percentages are rounded")
-    if found["shard"] is not None:
-        return _OneShard(name, int(_parse_number(spec, found["shard"], "shard")))
-    if text == name:
-        return ReadInstruction(name)
-    units = [found[f"{end}_unit"] for end in ("from", "to") if found[end] is not None]
-    orphans = [end for end in ("from", "to") if found[end] is None and found[f"{end}_unit"]]
-    if not units or orphans:
-        raise ValueError(f"split {spec!r}: a slice needs a number before or after its ':'")
-    if len(set(units)) > 1:
+    if len(units) > 1:
         raise ValueError(
             f"split {spec!r}: the two ends have different units, of which TFDS takes one for "
             "both; write the same unit after both numbers"
         )
-    unit: Unit = "%" if units[0] == "%" else "shard" if units[0] else "abs"
-    from_, to = (
-        None if found[end] is None else _parse_number(spec, found[end], unit)
-        for end in ("from", "to")
-    )
-    rounding = found["rounding"] or "closest"
-    if rounding not in _ROUNDINGS:
-        raise ValueError(f"split {spec!r}: {_ROUNDING_CHOICES}, got {rounding!r}")
-    return ReadInstruction(name, from_, to, unit, cast(Rounding, rounding))
+    unit = cast(Unit, units.pop())
+    bounds = {end: _parse_number(spec, found[end], unit) for end in ends}
+    rounding = cast(Rounding, found["rounding"] or "closest")
+    return ReadInstruction(name, bounds.get("from"), bounds.get("to"), unit, rounding)
 
 
 def as_split(split: SplitLike) -> Split:
