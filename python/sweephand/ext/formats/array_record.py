@@ -65,10 +65,6 @@ class ArrayRecordDeserializer(RunDeserializer):
 
     Raises
     ------
-    FileNotFoundError
-        If a file is absent.
-    ImportError
-        If the package is not installed.
     DataError
         When it is opened, beyond ``max_errors``: if a file is cut, its hashes are wrong, or a
         record has a type of its own; with file and number of the record.
@@ -76,11 +72,6 @@ class ArrayRecordDeserializer(RunDeserializer):
     References
     ----------
     https://github.com/google/array_record
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> corpus = sh.ArrayRecordDeserializer("train.array_record")  # doctest: +SKIP
     """
 
     float_bytes = 8  # in JSON

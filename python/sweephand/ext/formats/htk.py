@@ -182,8 +182,6 @@ class HTKFeatureDeserializer(DerivedDeserializer, SelfDescribed):
 
     Raises
     ------
-    FileNotFoundError
-        If a list, or a file in it, is absent.
     ValueError
         If a stream has no ``scp``, or names a field; when it is opened, if a key occurs twice,
         or a stream lacks an utterance of the first.

@@ -78,21 +78,12 @@ class LanceDeserializer(ArrowUnits, RunDeserializer):
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such folder.
-    ImportError
-        If Lance is not installed.
     DataError
         If there is no such version, or it is damaged; else as in `ParquetDeserializer`. Lance's
         files have no checksums of their values.
     RuntimeError
         If a forked process reads a source that its parent has begun: Lance's threads do not
         fork.
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> corpus = sh.LanceDeserializer("train.lance", version=3)  # doctest: +SKIP
     """
 
     format = "lance 1"

@@ -98,10 +98,6 @@ class LeRobotDeserializer(RunDeserializer):
 
     Raises
     ------
-    FileNotFoundError
-        If the folder or a file of rows is absent.
-    ImportError
-        If pyarrow is not installed.
     ValueError
         If the data set is of another version, or in a store.
     DataError

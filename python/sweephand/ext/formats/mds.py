@@ -79,8 +79,6 @@ class MDSDeserializer(RecordDeserializer):
 
     Raises
     ------
-    FileNotFoundError
-        If a folder has no index.
     DataError
         If the index is impossible, or a shard is missing; when it is opened, beyond
         ``max_errors``, if a shard contradicts the index, or a sample is damaged.
@@ -88,11 +86,6 @@ class MDSDeserializer(RecordDeserializer):
     References
     ----------
     https://docs.mosaicml.com/projects/streaming
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> corpus = sh.MDSDeserializer("train/", ["tokens"])  # doctest: +SKIP
     """
 
     format = "mds 1"

@@ -86,8 +86,6 @@ class HTKMLFDeserializer(RunDeserializer):
 
     Raises
     ------
-    FileNotFoundError
-        If a file is absent.
     ValueError
         If there are several streams, or the options do not fit each other.
     DataError
