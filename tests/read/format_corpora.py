@@ -485,14 +485,12 @@ def hdf5(folder: Path, corpus: Corpus) -> None:
 
 @opened_by(partial(sh.HDF5Deserializer, streams=BARE_STREAMS), "*.h5")
 def hdf5_in_place(folder: Path, corpus: Corpus) -> None:
-    """Bare numbers: in one run, and in chunks."""
+    """Bare numbers in one run."""
     h5py = pytest.importorskip("h5py")
     for number, part in enumerate(corpus.parts(3)):
         own = part.arrays()
         with h5py.File(folder / f"part-{number}.h5", "w") as file:
-            shape: Any = {"chunks": (7,), "maxshape": (None,)} if number else {}
-            file.create_dataset("x/tokens", data=own["x/tokens"], **shape)
-            for name in ("label", "x/tokens_offsets"):
+            for name in ("x/tokens", "label", "x/tokens_offsets"):
                 file[name] = own[name]
 
 

@@ -3,7 +3,7 @@
 ::
 
     units   runs of sequences that begin where a chunk of the largest array does
-    pieces  where an array lies bare in a file, if it does: then it is read in place
+    place   where an array lies bare in a file, if it does: then it is read in place
     group   label (n, 4) | tokens (samples,) | tokens_offsets (n + 1,) | train/x (n, 28, 28)
 """
 
@@ -47,9 +47,6 @@ from sweephand.extend import (
 _UNIT_BYTES = 1 << 17
 _OFFSETS = "_offsets"
 
-Places = NDArray[np.int64]
-"""Byte where a piece begins, and its size in bytes; shape (pieces, 2)."""
-
 StoredArray = Any
 """An array of h5py or zarr: its shape, dtype and chunks, and slices of its first axis."""
 
@@ -73,8 +70,8 @@ class ArrayGroup(ABC):
     def element(self, array: StoredArray, definition: StreamDef) -> SampleType:
         """Return the type of an element, ragged if it is a run of numbers."""
 
-    def places(self, array: StoredArray) -> Places | None:
-        """Return the place of an array stored as bare numbers; None for any other."""
+    def place(self, array: StoredArray) -> int | None:
+        """Return the byte where an array of bare numbers begins; None for any other."""
         return None
 
 
@@ -173,16 +170,15 @@ class ArrayUnits(RunDeserializer):
             borders = self._cut(found, file)
             known = KnownRows(borders, kinds={n: one.kind for n, one in found.items()})
             lengths: dict[str, NDArray[np.int64]] = {}
+            places: dict[str, int | None] = {}
             for name, one in found.items():
                 samples = np.diff(borders)
                 if one.begins is not None:
                     lengths[name] = np.diff(one.begins)
                     samples = np.diff(one.begins[borders])
                 known.run_bytes = known.run_bytes + samples * one.row_bytes
-                places = _places(group, one, file)
-                known.arrays[f"begins of {name}"] = places[:, 0]
-                known.arrays[f"sizes of {name}"] = places[:, 1]
-            known.lengths = lengths
+                places[name] = _place(group, one, file)
+            known.lengths, known.facts = lengths, {"places": places}
         return known
 
     def read_rows(self, run: RowRun) -> Columns:
@@ -299,40 +295,39 @@ def _array_at(group: ArrayGroup, path: str) -> StoredArray:
     return found
 
 
-def _places(group: ArrayGroup, one: StoredStream, file: SourceFile) -> Places:
-    """Return the places of a stream stored bare; nothing if it is stored otherwise."""
-    nothing = np.empty((0, 2), np.int64)
+def _place(group: ArrayGroup, one: StoredStream, file: SourceFile) -> int | None:
+    """Return the place of a stream stored bare; None if it is stored otherwise."""
     is_plain = one.rows.dtype != "bytes" and not one.rows.is_ragged
     if not is_plain or not one.array.dtype.isnative:
-        return nothing
-    found = group.places(one.array)
-    if found is None or found.sum(axis=0)[1] != one.num_rows * one.rows.sample_bytes:
-        return nothing
-    if bool((found[:, 0] > file.size - found[:, 1]).any()):
+        return None
+    place = group.place(one.array)
+    if place is not None and place > file.size - one.num_rows * one.rows.sample_bytes:
         raise DataError("an array lies beyond the end of the file", file.path)
-    return found
+    return place
 
 
 def _in_place(rows: RowTable, name: str, kind: SampleType) -> FileColumn | None:
     """Return a stream as stored in the files; None if it is not stored as it is served."""
     index = rows.index
-    facts = [one["kinds"].get(name) for one in index.facts]
-    if any(fact is not None and SampleType.from_fact(fact) != kind for fact in facts):
-        return None  # files of several types, that are read as a declared one
     lengths = index.arrays[f"lengths of {name}"]
-    sizes = index.arrays[f"sizes of {name}"]
-    count = int(lengths.sum(dtype=np.int64)) if kind.is_ragged else int(rows.unit_rows[-1])
-    if kind.dtype == "bytes" or int(sizes.sum()) != count * kind.sample_bytes:
-        return None
-    numbers = np.repeat(np.arange(len(index.files)), np.diff(index.starts[f"sizes of {name}"]))
-    pieces = np.stack([numbers, index.arrays[f"begins of {name}"], sizes], axis=1)
+    row_files = rows.files_of_rows()
+    num_files = len(index.files)
+    counts = np.bincount(row_files, lengths if kind.is_ragged else None, num_files)
+    sizes = counts.astype(np.int64) * kind.sample_bytes
+    pieces = []
+    for number, facts in enumerate(index.facts):
+        place = facts["format"].get("places", {}).get(name)
+        own = facts["kinds"].get(name)
+        if place is None or own is None or SampleType.from_fact(own) != kind:
+            return None  # also files of several types, that are read as a declared one
+        pieces.append((number, place, int(sizes[number])))
     column = replace(
         kind.to_column(),
         values=None,
-        num_samples=count,
+        num_samples=int(counts.sum()),
         sample_offsets=offsets_of(lengths) if kind.is_ragged else None,
     )
-    return FileColumn(column, index.files, pieces.astype(np.uint64))
+    return FileColumn(column, index.files, np.array(pieces, np.uint64))
 
 
 def element_of(dtype: np.dtype[Any]) -> SampleType:

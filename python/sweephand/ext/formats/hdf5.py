@@ -24,7 +24,6 @@ from sweephand.ext.formats.array_units import (
     TEXT,
     ArrayGroup,
     ArrayUnits,
-    Places,
     StoredArray,
     element_of,
 )
@@ -42,8 +41,8 @@ _HEAD = 1 << 16  # bytes of a request for HDF5's own metadata
 class HDF5Deserializer(ArrayUnits):
     """Serve the data sets of HDF5 files: each row is a sequence of one sample.
 
-    Data sets without filters are mapped into memory and read in place, in any order; if one of
-    the streams is compressed, all are read by h5py, about 8 MiB at a time. Files are never
+    Contiguous data sets are mapped into memory and read in place, in any order; if one of the
+    streams is in chunks, all are read by h5py, about 8 MiB at a time. Files are never
     locked, and writers are not disturbed; a file that changes is an error.
 
     Parameters
@@ -68,7 +67,7 @@ class HDF5Deserializer(ArrayUnits):
         set, or one with raw bytes in other files.
     """
 
-    format = "hdf5 3"
+    format = "hdf5 4"
     decoder = h5py
 
     @contextmanager
@@ -136,27 +135,13 @@ class _Group(ArrayGroup):
             raise ValueError("it holds runs of texts")
         return SampleType(number.dtype, is_ragged=True)
 
-    def places(self, array: Any) -> Places | None:
-        """Return the places of a data set without filters; None for any other."""
-        made = array.id.get_create_plist()
-        width = array.dtype.itemsize * math.prod(array.shape[1:])
+    def place(self, array: Any) -> int | None:
+        """Return the place of a contiguous data set; None for any other."""
         # An address may count from the end of a block of the user's.
-        if self._file.userblock_size or made.get_nfilters() or not len(array):
+        if self._file.userblock_size or array.chunks is not None:
             return None
-        if array.chunks is None:
-            offset = array.id.get_offset()
-            return None if offset is None else np.array([[offset, len(array) * width]])
-        if array.chunks[1:] != array.shape[1:]:
-            return None
-        begins: dict[int, int] = {}
-
-        def note(chunk: Any) -> None:
-            begins[chunk.chunk_offset[0]] = chunk.byte_offset
-
-        array.id.chunk_iter(note)
-        own = np.array(sorted(begins.items()), np.int64).reshape(-1, 2)
-        sizes = np.minimum(array.chunks[0], len(array) - own[:, 0]) * width
-        return np.stack([own[:, 1], sizes], axis=1)
+        place = array.id.get_offset() if len(array) else 0
+        return None if place is None else int(place)
 
 
 class RowsOfAnyLength:
