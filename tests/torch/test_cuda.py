@@ -291,7 +291,7 @@ def test_buckets_train_as_the_plain_module(backend: str | None) -> None:
         torch.testing.assert_close(
             list(module.parameters()), list(plain.parameters()), rtol=1e-4, atol=1e-5
         )
-    assert len(keys) == 3 == module.executor_info.built
+    assert len(keys) == 3 == module.num_executors
 
 
 # -- shards --

@@ -119,7 +119,6 @@ def test_the_cache_keeps_what_was_used_last() -> None:
         module(tokens(key))
     assert made == [16, 8, 4, 8]
     assert module.bucket_keys == [16, 8]
-    assert module.executor_info == (4, 2, 2)
     one = BucketingModule(Net, 16, max_executors=1)
     one.switch_bucket(4)
     one(tokens(4))
@@ -169,7 +168,6 @@ def test_more_than_eight_buckets_stay_compiled() -> None:
             module.switch_bucket(key)
             torch.testing.assert_close(module(torch.ones(key, 3)), net(torch.ones(key, 3)))
     assert len(graphs) == len(keys), "each was compiled once, none again and none not at all"
-    assert module.executor_info == (12, 13, 0)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is here")

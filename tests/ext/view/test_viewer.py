@@ -92,20 +92,6 @@ def test_a_time_and_an_id_lead_to_the_step_that_delivers_them(
     assert f"step {number} " in asked(viewer, f"search={wanted}&sweep=2").text + " "
 
 
-def test_an_id_leads_to_the_worker_who_gets_it(
-    viewer: Viewer, source: sh.MinibatchSource
-) -> None:
-    shares = [
-        source.plan(SIZE, num_data_partitions=3, partition_index=rank) for rank in range(3)
-    ]
-    for _, *planned in zip(range(4), *shares, strict=False):
-        for rank, share in enumerate(planned):
-            for place, name in enumerate(share.ids):
-                page = asked(viewer, f"workers=3&search={name}")
-                assert f"sequence {place} of worker {rank}" in page.text
-                assert page.of_class("here")
-
-
 def test_wrong_places_are_said_and_the_controls_stay(viewer: Viewer) -> None:
     for query, words_of_it in {
         "time=999999": "the data end before nominal time 999,999",

@@ -16,14 +16,6 @@ Factory = Callable[[Any], nn.Module]
 Backend = str | Callable[..., Any]
 
 
-class ExecutorInfo(NamedTuple):
-    """Counts of executors that were built, reused and evicted."""
-
-    built: int = 0
-    reused: int = 0
-    evicted: int = 0
-
-
 class BucketingModule(nn.Module):
     """A module that switches between one executor per bucket, all with the same parameters.
 
@@ -95,7 +87,6 @@ class BucketingModule(nn.Module):
         self.training = default.training
         self._made = {name: _describe(tensor) for name, tensor in _tensors(default).items()}
         self._executors: OrderedDict[Hashable, _Executor] = OrderedDict()
-        self._info = ExecutorInfo()
         self.switch_bucket(default_bucket_key)
         self.register_load_state_dict_post_hook(_start_over)  # type: ignore[no-untyped-call]
 
@@ -109,11 +100,6 @@ class BucketingModule(nn.Module):
         """Buckets whose executors are kept, the most recently used last."""
         return list(self._executors)
 
-    @property
-    def executor_info(self) -> ExecutorInfo:
-        """How many executors were built, reused and evicted."""
-        return self._info
-
     def switch_bucket(self, bucket_key: Hashable) -> None:
         """Choose the bucket of the next calls, and build its executor if it is missing.
 
@@ -122,18 +108,12 @@ class BucketingModule(nn.Module):
         ValueError
             If its parameters cannot be tied; the bucket stays as it was.
         """
-        built, reused, evicted = self._info
-        if bucket_key in self._executors:
-            reused += 1
-        else:
+        if bucket_key not in self._executors:
             self._executors[bucket_key] = self._build(bucket_key)
-            built += 1
         self._executors.move_to_end(bucket_key)
         self.current_bucket_key = bucket_key
         while len(self._executors) > self._max_executors:
             self._executors.popitem(last=False)
-            evicted += 1
-        self._info = ExecutorInfo(built, reused, evicted)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the module of the bucket that was chosen last."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time as clock
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,8 +9,6 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode
-
-import numpy as np
 
 from sweephand import DataError, Layout
 from sweephand.ext.view.page import Markup, Page, in_count, joined, note, short, tag
@@ -31,7 +28,7 @@ class Question:
     step: int = 0  # from `start`
     start: int = 0  # a nominal time; 0 but for places too far away to count their steps
     time: int | None = None  # in place of a step, the one that has it
-    search: str = ""  # an id, or a part of ids
+    search: str = ""  # an id
     sweep: int = 0  # in which it is looked for
     workers: int = 1
     rank: int = 0
@@ -100,7 +97,7 @@ def controls(
     )
     moment = _number_field("time", question.time, "Nominal time", placeholder=hint)
     search = tag("input", type="search", name="search", id="search", autocomplete="off")
-    part = tag("label", tag("span", "Id, or a part of it"), search)
+    part = tag("label", tag("span", "Id"), search)
     jumps = [
         _form(question, {"step"}, walk),
         _form(question, {"time"}, moment),
@@ -222,8 +219,6 @@ class Viewer:
         KeyError if no sequence has the id; IndexError if the data end before the place.
         """
         opened = self._open(question)
-        if question.search:
-            opened.cursor.plan.find(question.search, question.sweep, question.size)
         question, _ = self._settled(opened, question)
         begin = _begin(opened.steps_of(question.size, question.start), question)
         shown = self._place(opened.cursor, begin, question, has_links=False)
@@ -265,14 +260,11 @@ class Viewer:
     def _settled(self, opened: _Opened, question: Question) -> tuple[Question, list[Markup]]:
         """Replace a question for a time or an id by that for a step, with notes on it."""
         notes: list[Markup] = []
-        time, cursor, name = question.time, opened.cursor, question.search
-        is_found = False
+        time, name = question.time, question.search
         if name:
-            try:
-                time = cursor.plan.find(name, question.sweep, question.size)
-                is_found = True
-            except KeyError:
-                notes.append(_results(cursor, question))
+            time = opened.cursor.plan.find(name, question.sweep, question.size)
+            words = f" begins at nominal time {in_count(time)} in sweep "
+            notes.append(note(tag("code", short(name)), words, in_count(question.sweep), "."))
         question = replace(question, time=None, search="")
         if time is None:
             return question, notes
@@ -283,13 +275,7 @@ class Viewer:
         except TooFar:
             start, step = time, 0
             notes.append(note("So far away steps are counted from there."))
-        question = replace(question, start=start, step=step)
-        if is_found:
-            begin = _begin(opened.steps_of(question.size, start), question)
-            rank, place = place_in_shares(cursor, begin, question, name)
-            question = replace(question, rank=rank)
-            notes.append(_found(question, name, time, place))
-        return question, notes
+        return replace(question, start=start, step=step), notes
 
     def _place(
         self, cursor: Cursor, begin: Position, question: Question, *, has_links: bool
@@ -320,66 +306,5 @@ def _begin(steps: Steps, question: Question) -> Position:
     return begin
 
 
-def _found(question: Question, name: str, time: int, place: int | None) -> Markup:
-    words = f" begins at nominal time {in_count(time)} in sweep {in_count(question.sweep)}"
-    if place is not None:
-        words += f": sequence {in_count(place)} of "
-        words += "this minibatch" if question.workers == 1 else f"worker {question.rank}"
-    return note(tag("code", short(name)), f"{words}.")
-
-
-def _results(cursor: Cursor, question: Question) -> Markup:
-    """Return links to the ids that have the search in them."""
-    found, looked_at = ids_like(cursor, question.search)
-    count = cursor.plan.corpus.num_sequences
-    of = "" if looked_at == count or found else f" among the first {in_count(looked_at)}"
-    if not found:
-        return _error(f"no id has {question.search!r} in it{of}")
-    links = [tag("a", short(name), href=question.link(search=name)) for name in found]
-    items = [tag("li", link) for link in links]
-    head = tag("h2", f"Ids with {question.search!r} in them")
-    return tag("div", head, tag("ul", *items, class_="found"), class_="note")
-
-
 def _error(reason: object) -> Markup:
     return tag("p", reason, class_="error", role="alert")
-
-
-_IDS = 20
-_ROUND = 1 << 16  # ids that are made at once
-_SEARCH_SECONDS = 1.0
-_ASKED_WORKERS = 256
-
-
-def ids_like(cursor: Cursor, part: str) -> tuple[list[str], int]:
-    """Return the first ids that have a part in them, and how many ids were looked at."""
-    corpus = cursor.plan.corpus
-    count = corpus.num_sequences
-    until = clock.monotonic() + _SEARCH_SECONDS
-    found: list[str] = []
-    looked_at = 0
-    while looked_at < count and len(found) < _IDS and clock.monotonic() < until:
-        end = min(looked_at + _ROUND, count)
-        names = corpus.ids.names(np.arange(looked_at, end, dtype=np.uint64))
-        found += [name for name in names if part in name]
-        looked_at = end
-    return found[:_IDS], looked_at
-
-
-def place_in_shares(
-    cursor: Cursor, begin: Position, question: Question, name: str
-) -> tuple[int, int | None]:
-    """Return the worker that gets a sequence of a minibatch, and its place there.
-
-    Without one, as events leave it out or there are too many workers to ask, it is the worker
-    of the question, and None.
-    """
-    if question.workers > _ASKED_WORKERS:
-        return question.rank, None
-    number = cursor.plan.corpus.ids.number(name)
-    for rank in range(question.workers):
-        share = next(cursor.plan.minibatches(begin, question.size, question.workers, rank))
-        found = np.flatnonzero(share.sequences == number)
-        if found.size:
-            return rank, int(found[0])
-    return question.rank, None
