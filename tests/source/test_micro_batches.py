@@ -19,11 +19,6 @@ import sweephand as sh
 ATTENTION = sh.Attention(equal_at=30)
 
 
-def rows_of(minibatch: sh.Minibatch) -> list[list[int]]:
-    """The sizes of what is in each row."""
-    return [np.diff(np.unique(row)).tolist() for row in minibatch["tokens"].row_cu_seqlens]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_micro_batches_are_those_of_the_model(kind: str, data: st.DataObject) -> None:

@@ -94,7 +94,6 @@ def test_the_outputs_of_the_reference_row() -> None:
     assert minibatch.position_ids.tolist() == [[*range(5), *range(6), *range(4), 0]]
     assert ids.cu_seqlens.tolist() == [0, 5, 11, 15, 15, 15]
     assert ids.cu_seqlens.dtype == np.int32
-    assert ids.row_cu_seqlens.tolist() == [[0, 5, 11, 15, 15, 15]]
     assert ids.dense_cu_seqlens.tolist() == [0, 5, 11, 15, 16, 16, 16], "with the padding"
     assert ids.max_seqlen == 6
     assert (ids.labels() != -100).sum() == (ids.labels(shifted=False) != -100).sum() == 12
@@ -230,7 +229,7 @@ def test_segments_are_of_packed_rows_only_and_labels_of_integers_only() -> None:
     assert not hasattr(minibatch, "segment_ids")
     assert not hasattr(minibatch["x"], "position_ids")
     assert not hasattr(minibatch, "starts")
-    assert not hasattr(minibatch["x"], "row_cu_seqlens")
+    assert not hasattr(minibatch["x"], "dense_cu_seqlens")
     with pytest.raises(TypeError, match="labels are made of integers, stream 'x' has samples"):
         minibatch["x"].labels()
 
@@ -259,7 +258,6 @@ def test_what_stands_behind_a_skipped_sequence_moves_up() -> None:
     ids = minibatch["ids"]
     assert ids.asarray().tolist() == [[0] * 4 + [2] * 2 + [7] * 3, [4] + [7] * 8]
     assert minibatch.segment_ids.tolist() == [[1] * 4 + [2] * 2 + [0] * 3, [1] + [0] * 8]
-    assert ids.row_cu_seqlens.tolist() == [[0, 4, 6], [0, 1, 1]]
     assert ids.dense_cu_seqlens.tolist() == [0, 4, 6, 9, 10, 18]
     assert (minibatch.num_samples, minibatch.global_num_samples) == (7, 15)
     assert len(source.errors) == 2

@@ -26,7 +26,7 @@ from tests.sources import (
 from tests.strategies import requests, timelines, workers
 
 import sweephand as sh
-from sweephand.source.described import Described
+from sweephand.source.state import Described
 
 State = dict[str, Any]
 

@@ -22,11 +22,11 @@ from sweephand.maps import OpenContext
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.labels import kind_without_stream
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.minibatch.pieces import repeat_last
+from sweephand.minibatch.segments import repeat_last
 from sweephand.source.open_corpus import lay_out
 
 if TYPE_CHECKING:
-    from sweephand.corpus.wanted_streams import StreamsLike
+    from sweephand.corpus.streams import StreamsLike
 
 
 LengthsLayout = Packed | Padded | Bucketed

@@ -1,4 +1,4 @@
-"""Labels of a model at every cell: the next token, or the token itself."""
+"""Labels of a minibatch: their kind, and how many there are over all workers."""
 
 from __future__ import annotations
 
@@ -11,46 +11,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.streams import StreamInfo
-from sweephand.minibatch.pieces import Pieces
-
-
-def next_tokens(
-    tokens: NDArray[Any],
-    mask: NDArray[np.uint8],
-    ignore_index: int,
-    pieces: Pieces | None = None,
-    beyond: NDArray[Any] | None = None,
-) -> NDArray[Any]:
-    """Return at every cell the next token of the same sequence, else `ignore_index`."""
-    labels = np.full(mask.shape, ignore_index, _label_type(tokens))
-    follows = mask[:, 1:] == VALID
-    np.copyto(labels[:, :-1], tokens[:, 1:], where=follows, casting="unsafe")
-    if pieces is not None:
-        rows, last = pieces.rows, pieces.ends - 1
-        labels[rows, last] = ignore_index
-        if beyond is not None:
-            goes_on = pieces.goes_on
-            labels[rows[goes_on], last[goes_on]] = beyond[goes_on]
-    return labels
-
-
-def same_tokens(
-    tokens: NDArray[Any],
-    mask: NDArray[np.uint8],
-    ignore_index: int,
-    pieces: Pieces | None = None,
-) -> NDArray[Any]:
-    """Return the tokens, but `ignore_index` where sequences and pieces start, and in gaps."""
-    labels = np.full(mask.shape, ignore_index, _label_type(tokens))
-    np.copyto(labels, tokens, where=mask == VALID, casting="unsafe")
-    if pieces is not None:
-        labels[pieces.rows, pieces.columns] = ignore_index
-    return labels
-
-
-def _label_type(tokens: NDArray[Any]) -> np.dtype[Any]:
-    """Return the type of labels: int64, but that of weights in place of tokens."""
-    return tokens.dtype if tokens.dtype.kind == "f" else np.dtype(np.int64)
 
 
 def spread_weights(
@@ -61,34 +21,6 @@ def spread_weights(
     `counts` are those of the weights of each sequence, one or as many as its samples.
     """
     return np.repeat(weights, np.repeat(np.where(counts == lengths, 1, lengths), counts))
-
-
-START, VALID, PADDING = 2, 1, 0
-
-
-def mask_of_rows(
-    lengths: NDArray[np.int64], width: int, *, pad_left: bool
-) -> NDArray[np.uint8]:
-    """Return the mask of sequences that have a row each: uint8, (sequences, width)."""
-    column = lengths[:, None]
-    place = np.arange(width) - (width - column if pad_left else 0)
-    valid = (place >= 0) & (place < column)
-    return np.where(valid, np.where(place == 0, START, VALID), PADDING).astype(np.uint8)
-
-
-def mask_of_values(offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the mask of consecutive sequences, in one row."""
-    mask = np.full((1, offsets[-1]), VALID, np.uint8)
-    mask[0, offsets[:-1][np.diff(offsets) > 0]] = START
-    return mask
-
-
-def fill_gaps(values: NDArray[Any], mask: NDArray[np.uint8], pad: Any) -> NDArray[Any]:
-    """Return consecutive values as a dense array, with `pad` in its gaps."""
-    valid = mask != PADDING
-    dense = np.full(valid.shape + values.shape[1:], pad, values.dtype)
-    dense[valid] = values
-    return dense
 
 
 LABELS = "labels"

@@ -17,8 +17,8 @@ from sweephand.errors import UnquotedMessage, printable, shown
 from sweephand.layouts import Layout
 from sweephand.minibatch.contents import Contents, Keys, Origin
 from sweephand.minibatch.labels import LABELS, LabelKind, kind_of_stream
-from sweephand.minibatch.minibatch_data import MinibatchData
-from sweephand.minibatch.pieces import Pieces, segments_of
+from sweephand.minibatch.minibatch_data import MinibatchData, marks_of
+from sweephand.minibatch.segments import Segments
 from sweephand.minibatch.share import Share
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         parted = self._parted
         if parted is not None:
             return parted.segment_ids
-        return segments_of(self._plan.segment_ids(), self.layout)
+        return marks_of(self._plan.segment_ids(), self.layout)
 
     @property
     def position_ids(self) -> NDArray[np.int32]:
@@ -328,7 +328,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         parted = self._parted
         if parted is not None:
             return parted.position_ids
-        return segments_of(self._plan.position_ids(), self.layout)
+        return marks_of(self._plan.position_ids(), self.layout)
 
     @property
     def parts(self) -> NDArray[np.int64]:
@@ -351,13 +351,6 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return parted.sequence_parts.table
 
     @property
-    def _pieces(self) -> Pieces:
-        parted = self._parted
-        if parted is not None and self.layout.has_rows:
-            return parted._pieces
-        return Pieces.of(self._plan, self.layout)
-
-    @property
     def starts(self) -> NDArray[np.int64]:
         """The begins of pieces in a layout of rows.
 
@@ -367,12 +360,10 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             Row after row the column of each piece, or, for a piece that continues a sequence,
             minus the samples delivered before; in `TruncatedBPTT` such a piece is at column 0.
         """
-        return self._pieces.starts()
-
-    @property
-    def row_costs(self) -> NDArray[np.int64]:
-        """Cost of attention in each row, the sum of squared lengths: int64, (rows,)."""
-        return self._pieces.costs()
+        parted = self._parted
+        if parted is not None and self.layout.has_rows:
+            return parted.starts
+        return Segments.of_rows(self._plan, self.layout).starts(self._plan.row_length)
 
     @property
     def _parted(self) -> MinibatchData | None:

@@ -15,20 +15,16 @@ from sweephand.corpus.objects import parsed
 from sweephand.corpus.own_values import own_result
 from sweephand.layouts import Layout, pad_element
 from sweephand.minibatch.contents import Contents
-from sweephand.minibatch.labels import (
+from sweephand.minibatch.labels import LabelKind, check_tokens, spread_weights
+from sweephand.minibatch.segments import (
     PADDING,
     START,
-    LabelKind,
-    check_tokens,
+    Segments,
+    SequenceParts,
     fill_gaps,
     mask_of_rows,
-    mask_of_values,
-    next_tokens,
-    same_tokens,
-    spread_weights,
+    repeat_last,
 )
-from sweephand.minibatch.pieces import Pieces, repeat_last, segments_of
-from sweephand.minibatch.sequence_parts import SequenceParts
 
 if TYPE_CHECKING:
     import torch
@@ -124,7 +120,9 @@ class MinibatchData:
     def max_seqlen(self) -> int:
         """Samples of the longest sequence, or part of a sequence; 0 in an empty share."""
         parts = self.sequence_parts
-        return self._stream.longest if parts is None else parts.longest
+        if parts is None:
+            return self._stream.longest
+        return int(np.diff(parts.offsets).max(initial=0))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -194,18 +192,6 @@ class MinibatchData:
         return repeat_last(offsets, self._layout.cu_seqlens_capacity)
 
     @property
-    def row_cu_seqlens(self) -> NDArray[np.int32]:
-        """Boundaries of sequences inside each row of a layout of rows.
-
-        Returns
-        -------
-        ndarray of int32, shape (rows, most sequences of a row + 1)
-            From 0; the last boundary of a row repeats. With
-            ``Packed(cu_seqlens_capacity=n)`` always n + 1 columns.
-        """
-        return self._pieces.boundaries(self._layout.cu_seqlens_capacity)
-
-    @property
     def dense_cu_seqlens(self) -> NDArray[np.int32]:
         """Boundaries in ``asarray().reshape(-1)`` of a layout of rows, for static shapes.
 
@@ -219,31 +205,27 @@ class MinibatchData:
             repeats.
         """
         rows, width = self._batch.num_rows, self._batch.row_length
-        boundaries = self._pieces.dense_boundaries(width)
+        boundaries = np.union1d(np.arange(rows + 1) * width, self._in_rows.ends)
         return repeat_last(boundaries, self._layout.cu_seqlens_capacity, rows)
 
     @property
     def segment_ids(self) -> NDArray[np.int32]:
         """Which sequence of its row every cell holds: `Minibatch.segment_ids`."""
-        if (parts := self.sequence_parts) is not None:
-            if self._stream.is_grid and not self._layout.has_rows:
-                return parts.segments(self.mask)
-            return self._pieces.segments(self._batch.row_length)
-        return segments_of(self._batch.segment_ids(), self._layout)
+        if self.sequence_parts is not None and self._stream.is_grid:
+            return self._segments.numbers(self.mask.shape)
+        return marks_of(self._batch.segment_ids(), self._layout)
 
     @property
     def position_ids(self) -> NDArray[np.int32]:
         """The place of every cell in its sequence: `Minibatch.position_ids`."""
-        if (parts := self.sequence_parts) is not None:
-            if self._stream.is_grid and not self._layout.has_rows:
-                return parts.positions(self.mask)
-            return self._pieces.positions(self._batch.row_length)
-        return segments_of(self._batch.position_ids(), self._layout)
+        if self.sequence_parts is not None and self._stream.is_grid:
+            return self._segments.positions(self.mask.shape)
+        return marks_of(self._batch.position_ids(), self._layout)
 
     @property
     def starts(self) -> NDArray[np.int64]:
         """The begins of pieces in a layout of rows: `Minibatch.starts`."""
-        return self._pieces.starts()
+        return self._in_rows.starts(self._batch.row_length)
 
     @cached_property
     def mask(self) -> NDArray[np.uint8]:
@@ -265,10 +247,25 @@ class MinibatchData:
         valid: NDArray[Any] = (self.mask != PADDING).astype(dtype)
         return valid
 
+    @property
+    def _in_rows(self) -> Segments:
+        """The segments in the cells of a layout of rows."""
+        return self._by_parts(Segments.of_rows(self._batch, self._layout))
+
     @cached_property
-    def _pieces(self) -> Pieces:
-        pieces, parts = Pieces.of(self._batch, self._layout), self.sequence_parts
-        return pieces if parts is None else parts.pieces(pieces)
+    def _segments(self) -> Segments:
+        """The segments in the cells of `asarray` if the layout makes it, else in `values`."""
+        if not self._stream.is_grid:
+            return self._by_parts(Segments(self.offsets[:-1], self.lengths))
+        if self._layout.has_rows:
+            return self._in_rows
+        sizes, (rows, width) = self.lengths, self.mask.shape
+        gaps = width - sizes if self._batch.options.pad_left else 0
+        return self._by_parts(Segments(np.arange(rows) * width + gaps, sizes))
+
+    def _by_parts(self, segments: Segments) -> Segments:
+        parts = self.sequence_parts
+        return segments if parts is None else segments.split(parts)
 
     @property
     def is_sparse(self) -> bool:
@@ -401,17 +398,9 @@ class MinibatchData:
         ignore: int,
         shifted: bool,
     ) -> NDArray[Any]:
-        parts = self.sequence_parts
-        mask = self.mask if self._stream.is_grid else mask_of_values(self.offsets)
-        if parts is not None:  # which are whole, so that nothing goes on
-            mask, beyond = parts.mark(mask), None
-        cells = tokens.reshape(mask.shape)
-        pieces = self._pieces if self._layout.has_rows and self._stream.is_grid else None
-        if shifted:
-            labels = next_tokens(cells, mask, ignore, pieces, beyond)
-        else:
-            labels = same_tokens(cells, mask, ignore, pieces)
-        return labels.reshape(tokens.shape)
+        is_grid = self._stream.is_grid
+        valid = self.mask != PADDING if is_grid else np.broadcast_to(np.True_, tokens.shape)
+        return self._segments.labels(tokens, valid, ignore, shifted=shifted, beyond=beyond)
 
     @property
     def _beyond(self) -> NDArray[Any] | None:
@@ -594,3 +583,10 @@ class MinibatchData:
         from sweephand.minibatch.elements import dense_rows
 
         return dense_rows(self._stream, self.info, self._array)
+
+
+def marks_of(found: NDArray[np.int32] | None, layout: Layout) -> NDArray[np.int32]:
+    """Return the marks of cells; AttributeError where a layout has none."""
+    if found is None:
+        raise AttributeError(f"segments come with layout=Packed(...), this is {layout!r}")
+    return found
