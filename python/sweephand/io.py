@@ -11,10 +11,9 @@ from sweephand.ext.formats.htk import HTKFeatureDeserializer
 from sweephand.ext.formats.htk import HTKStreamDef as StreamDef
 from sweephand.ext.formats.mlf import HTKMLFDeserializer
 from sweephand.minibatch.minibatch_data import MinibatchData
-from sweephand.source.from_data import MinibatchSourceFromData
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
-from sweephand.source.source import MinibatchSource
-from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+from sweephand.source.options import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+from sweephand.source.source import MinibatchSource, MinibatchSourceFromData
 
 __all__ = [
     "DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS",

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 import sweephand as sh
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
-from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.columns import ColumnData, describe_stream, offsets_of
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader

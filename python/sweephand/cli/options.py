@@ -14,9 +14,9 @@ from sweephand.files.index_places import Keep
 from sweephand.layouts.by_name import layout_names
 from sweephand.mixtures.mixture import Mixture
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from sweephand.source.options import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 from sweephand.source.plan import Plan
 from sweephand.source.source import MinibatchSource
-from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
 _SEQUENCES_PER_MINIBATCH = 64
 _KEEP: dict[str, Keep] = {"auto": "auto", "cache": "cache", "none": None}

@@ -30,7 +30,7 @@ from sweephand.cli.options import (
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.layouts import Bucketed, Packed
 from sweephand.layouts.attention import Attention
-from sweephand.source.length_limits import flat_parts
+from sweephand.source.open_corpus import flat_parts
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.numbers import in_bytes, in_count, in_percent
 from sweephand.terminal.screen import Screen

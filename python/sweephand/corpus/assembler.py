@@ -1,17 +1,24 @@
-"""Assembler of the sequences of a corpus into minibatches."""
+"""What puts sequences together: assemblers, readers of mapped sequences, one pass over all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.casts import element_type
-from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.reader import Reader
+from sweephand.corpus.corpus import Corpus, StoredCorpus
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import Change, Reader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
+
+if TYPE_CHECKING:
+    from sweephand.corpus.reader import ReadCorpus
 
 
 def make_assembler(
@@ -86,3 +93,147 @@ def stream_spec(
         else reader.sized_by_streams and not info.carried,
         pad_value=padding,
     )
+
+
+Make = Callable[
+    [
+        NDArray[np.uint64],
+        NDArray[np.uint64],
+        NDArray[np.uint32],
+        NDArray[np.uint64],
+        _core.engine.Batch,
+    ],
+    list[_core.read.Chunk],
+]
+"""Makes sequences: ``make(numbers, sweeps, sizes, places, batch)``, as the core asks for them.
+
+Of sequence ``numbers[places[i]]`` entry ``i`` of the ragged batch is the origin.
+"""
+
+
+@dataclass(frozen=True)
+class MappedOrigin:
+    """Origin of mapped sequences: the corpus and the function that makes them."""
+
+    corpus: StoredCorpus
+    # the sequence of it that each is made of; None: that of the same number
+    numbers: NDArray[np.uint64] | None
+    make: Make  # makes them
+    ledger: Ledger  # where damaged ones are counted
+
+    def mapping(self, load_ahead: bool, led_by: int) -> _core.engine.MappedSequences:
+        """Return the engine's mapping."""
+        return _core.engine.MappedSequences(
+            stored=make_assembler(
+                self.corpus,
+                ragged_options(),
+                no_padding,
+                load_ahead=load_ahead,
+                led_by=led_by,
+                report=self.ledger.report_by(self.corpus.ids),
+            ),
+            sizes=self.corpus.sizing.sizes,
+            num_stored=self.corpus.num_sequences,
+            origins=np.empty(0, np.uint64) if self.numbers is None else self.numbers,
+            make=self.make,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MappedReader(Reader):
+    """Makes sequences when a minibatch wants them."""
+
+    origin: MappedOrigin  # what they are made of
+
+    @property
+    def is_mapped(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def loads(self) -> _core.index.Starts:
+        """The first sequence of all that is loaded at a time, as they are stored."""
+        return self.origin.corpus.readers[0].loads
+
+    @property
+    def part_starts(self) -> NDArray[np.uint64]:
+        """The first part of every chunk, and the end; empty: each is loaded as a whole."""
+        return self.origin.corpus.readers[0].part_starts
+
+    def in_window(self) -> Reader:
+        """Return the same reader for a source with an explicit window."""
+        corpus = self.origin.corpus
+        return self._of(corpus.read_by(reader.in_window() for reader in corpus.readers))
+
+    def through(self, corpus: ReadCorpus, chunks: slice, change: Change) -> Reader:
+        """Return the same reader over changed readers of stored chunks."""
+        inner = self.origin.corpus
+        return self._of(
+            inner.read_by(reader.through(inner, chunks, change) for reader in inner.readers)
+        )
+
+    def _of(self, corpus: StoredCorpus) -> MappedReader:
+        origin = replace(self.origin, corpus=corpus)
+        return replace(self, origin=origin, resident=corpus.resident)
+
+    def _loader(
+        self, load_ahead: bool, led_by: int
+    ) -> tuple[None, _core.engine.MappedSequences]:
+        return None, self.origin.mapping(load_ahead, led_by)
+
+
+def ragged_options() -> _core.engine.AssembleOptions:
+    """Return the options of the ragged layout."""
+    return _core.engine.AssembleOptions(_core.engine.Form.RAGGED, False, 1, False)
+
+
+def no_padding(info: StreamInfo) -> bytes:
+    """Return an element of zeros, for streams that are never padded."""
+    dtype: np.dtype[Any] = np.dtype(np.uint8) if info.is_bytes else info.dtype
+    return bytes(dtype.itemsize)
+
+
+_PATIENCE = 0.1  # seconds
+
+
+def one_pass(
+    corpus: Corpus,
+    ledger: Ledger,
+    batch_samples: int,
+    *,
+    begin: int = 0,
+    load_ahead: bool = False,
+    heads: Mapping[str, int] | None = None,
+) -> Generator[tuple[NDArray[np.uint64], _core.engine.Batch], None, None]:
+    """Iterate over all sequences from `begin`, in ragged batches of about `batch_samples`.
+
+    Of streams of ``bytes`` that `heads` names, samples are cut to that many.
+    """
+    order = _core.order.SweepTimeline(
+        corpus=_core.index.Corpus(
+            corpus.chunk_starts, corpus.sizing.samples, corpus.sizing.sizes
+        ),
+        settings=_core.order.OrderSettings(
+            seed=0, num_lanes=1, window_chunks=1, window_samples=0, randomize=False
+        ),
+    )
+    assembler = make_assembler(
+        corpus,
+        ragged_options(),
+        no_padding,
+        load_ahead=load_ahead,
+        report=ledger.report_by(corpus.ids),
+        heads=heads,
+    )
+    num_samples = corpus.core.num_samples
+    planner = _core.compose.Planner(order, _core.compose.Fitting(), num_samples)
+    ahead = _core.engine.LookAhead(order, num_samples, False, False)
+    engine = _core.engine.Engine(planner, assembler, 0, 0, False, False, ahead)
+    if begin:
+        engine.seek(int(corpus.core.sizes(0, begin).sum(dtype=np.uint64)))
+    request = _core.compose.Request(batch_samples, 1, 0, crosses_sweeps=True, balance=None)
+    try:
+        while not (batch := engine.next(request)).end_of_data:
+            yield batch.sequences(), batch
+    finally:
+        engine.close(_PATIENCE)

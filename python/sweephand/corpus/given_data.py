@@ -1,4 +1,4 @@
-"""Arrays and lists that a user passes as the data of a stream, read as columns."""
+"""Arrays, lists, texts and nulls that users pass as the data of a stream, read as columns."""
 
 from __future__ import annotations
 
@@ -12,15 +12,6 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.casts import as_array, unmasked
 from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
-from sweephand.corpus.given_texts import (
-    HOW_TO_FILL,
-    NULLS,
-    check_nulls,
-    is_null,
-    is_text_array,
-    listed,
-    to_bytes,
-)
 from sweephand.corpus.sizes import check_offsets
 
 
@@ -251,3 +242,78 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
         value = np.asarray(value)  # of Pillow's, whose mode decides if it has channels
     return tuple(int(extent) for extent in value.shape)
+
+
+HOW_TO_FILL = "fill it (fillna), or drop its row (dropna)"
+IS_NULL = (
+    "is null, or has a null in it: fill it (fillna), drop its row (dropna), or pass over it by "
+    "max_errors"
+)
+
+_TEXTS = "SUT"  # kinds of dtypes: bytes and texts of a fixed width, and texts of any
+NULLS = {"NoneType", "NAType", "NaTType"}  # names of the types of nulls
+
+
+def listed(what: str, data: Any) -> Any:
+    """Return an array of texts or of Python objects as lists; anything else as it is.
+
+    Zeros that pad a text to the width of its dtype do not belong to it.
+    """
+    if isinstance(data, np.ndarray) and data.dtype.kind in f"{_TEXTS}O" and data.itemsize:
+        array: Any = unmasked(what, data)
+        return array.tolist()
+    return data
+
+
+def is_text_array(data: object) -> bool:
+    """Return True if data are an array of texts."""
+    return isinstance(data, np.ndarray) and data.dtype.kind in _TEXTS and data.itemsize > 0
+
+
+def is_null(value: object) -> bool:
+    """Return True for None and for the null values of pandas."""
+    return type(value).__name__ in NULLS
+
+
+def check_nulls(what: str, data: Any) -> None:
+    """Refuse a column of Arrow, polars or pandas with nulls; NaN of floats is a value."""
+    if _count_nulls(data):
+        raise ValueError(
+            f"{what} has nulls, which have no value: fill or drop them (fillna, dropna)"
+        )
+
+
+def to_bytes(what: str, samples: Sequence[object]) -> list[bytes]:
+    """Return texts as bytes."""
+    encoded = []
+    for number, sample in enumerate(samples):
+        if isinstance(sample, str):
+            try:
+                encoded.append(sample.encode())
+            except UnicodeEncodeError:
+                raise ValueError(
+                    f"{what}: sample {number} holds half a surrogate pair, which is no text"
+                ) from None
+        elif isinstance(sample, bytes):
+            encoded.append(sample)
+        else:
+            is_absent = is_null(sample) or sample != sample  # NaN, in columns of pandas
+            hint = f"; if it is a null, {HOW_TO_FILL}" if is_absent else ""
+            raise TypeError(
+                f"{what}: sample {number} is {type(sample).__name__}, where the first is bytes "
+                f"or str{hint}"
+            )
+    return encoded
+
+
+def _count_nulls(data: Any) -> int:
+    nulls: Any = getattr(data, "null_count", None)  # of a column of Arrow or polars
+    if nulls is not None:
+        return int(nulls() if callable(nulls) else nulls)
+    dtype = getattr(data, "dtype", None)
+    if type(data).__module__.partition(".")[0] != "pandas" or isinstance(dtype, np.dtype):
+        return 0
+    stored = getattr(data, "array", data)
+    if hasattr(dtype, "pyarrow_dtype"):  # where NaN and null are two things
+        return int(stored.__arrow_array__().null_count)
+    return int(stored.isna().sum())

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.casts import as_array, cast
 from sweephand.corpus.columns import ColumnData, offsets_of
-from sweephand.corpus.given_data import make_column
-from sweephand.corpus.given_texts import HOW_TO_FILL, is_null, is_text_array, listed
+from sweephand.corpus.given_data import HOW_TO_FILL, is_null, is_text_array, listed, make_column
 from sweephand.corpus.objects import (
     LACKING,
     OBJECT,

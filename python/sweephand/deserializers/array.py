@@ -12,16 +12,14 @@ from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.casts import unmasked
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
-from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.columns import ColumnData, delivered_bytes, describe_stream
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.ids import GivenIds, SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, size_columns
-from sweephand.corpus.streams import sizing_streams
-from sweephand.corpus.wanted_streams import StreamsLike, define_streams
+from sweephand.corpus.streams import StreamsLike, define_streams, sizing_streams
 from sweephand.deserializers.data_in_memory import check_dict
 from sweephand.deserializers.deserializer import Deserializer, brief
 

@@ -29,7 +29,7 @@ from sweephand.corpus.columns import blank_column
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.data_in_memory import is_table, wrong_data
 from sweephand.deserializers.format import Look, SelfDescribed
 from sweephand.deserializers.units.arrow_units import (

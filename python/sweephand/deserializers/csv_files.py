@@ -15,7 +15,7 @@ from sweephand import _core
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData, bytes_column, column_of_bytes, concat_columns
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.units import line_units
 from sweephand.deserializers.units.line_units import (
     BOM,

@@ -21,8 +21,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.corpus.streams import StreamInfo
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.corpus.streams import StreamInfo, StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.format import Look, SelfDescribed
 from sweephand.deserializers.units.unit_scan import known_fields

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamInfo
-from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.corpus.streams import StreamInfo, StreamsLike
 from sweephand.errors import printable
 
 if TYPE_CHECKING:

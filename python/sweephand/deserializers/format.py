@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sweephand.base.public_names import entry_points
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
+from sweephand.corpus.streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import DataError
 from sweephand.files.contents import head_of_content

@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 from sweephand import _core
 from sweephand.corpus.casts import cast, element_type, kinds_in, leaves
 from sweephand.corpus.columns import ColumnData, bytes_column, column_of_bytes, offsets_of
-from sweephand.corpus.given_texts import IS_NULL
+from sweephand.corpus.given_data import IS_NULL
 from sweephand.corpus.objects import (
     LACKING,
     OBJECT,

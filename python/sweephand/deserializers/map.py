@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from sweephand import _core
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
-from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.columns import ColumnData, describe_stream
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.given_data import common_picture_shape, is_picture
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
@@ -28,7 +27,7 @@ from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.corpus.streams import StreamsLike, choose_streams
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.data_in_memory import (
     arrays_of,

@@ -27,7 +27,7 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.format import Wanted
 from sweephand.deserializers.tokens import check_chunk_bytes, one_stream, open_tokens

@@ -27,14 +27,20 @@ from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.chunks import default_chunk_bytes, sequences_per_chunk
-from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of, read_offsets
+from sweephand.corpus.columns import (
+    ColumnData,
+    column_of_bytes,
+    delivered_bytes,
+    describe_stream,
+    offsets_of,
+    read_offsets,
+)
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import MANY_SEQUENCES, check_offsets
 from sweephand.corpus.stream_defs import StreamDef
-from sweephand.corpus.wanted_streams import StreamsLike, define_streams, only_chosen
+from sweephand.corpus.streams import StreamsLike, define_streams, only_chosen
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.data_in_memory import check_dict
 from sweephand.deserializers.deserializer import Deserializer, brief

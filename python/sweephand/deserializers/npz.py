@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sweephand.base.memory import check_memory
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.wanted_streams import only_chosen
+from sweephand.corpus.streams import only_chosen
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer
 from sweephand.deserializers.foreign import holds_zarr

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.data_in_memory import advice_for
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document

@@ -12,7 +12,7 @@ from sweephand import _core
 from sweephand.base.checks import check_choice
 from sweephand.corpus.columns import bytes_column
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.foreign import is_named_as_document
 from sweephand.deserializers.format import Look
 from sweephand.deserializers.tokens import one_stream

@@ -14,7 +14,7 @@ import numpy as np
 from sweephand import _core
 from sweephand.base.checks import check_choice
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.format import Look
 from sweephand.deserializers.units import line_units
 from sweephand.deserializers.units.line_units import LinePlace, LineScan, LineUnits, Pieces

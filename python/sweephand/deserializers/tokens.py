@@ -14,14 +14,13 @@ from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus import chunks
 from sweephand.corpus.casts import as_dtype
-from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.columns import ColumnData, describe_stream, offsets_of
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import chunks_between
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.corpus.streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.format import Wanted
 from sweephand.deserializers.npy import NpyHeader, has_magic, open_arrays, read_header

@@ -14,9 +14,8 @@ from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk
-from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.columns import ColumnData, delivered_bytes, describe_stream, offsets_of
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
@@ -24,8 +23,13 @@ from sweephand.corpus.own_values import own_result
 from sweephand.corpus.reader import CallLock, StoredReader, call_lock_of
 from sweephand.corpus.sizes import Sizing, sum_chunks
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.corpus.streams import StreamInfo, name_of, sizing_streams
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.corpus.streams import (
+    StreamInfo,
+    StreamsLike,
+    choose_streams,
+    name_of,
+    sizing_streams,
+)
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import DataError, StaleError

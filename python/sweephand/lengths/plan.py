@@ -13,9 +13,9 @@ from sweephand import _core
 from sweephand.base.checks import check_choice, check_int
 from sweephand.errors import shown
 from sweephand.layouts import Bucketed, Packed, Padded
+from sweephand.layouts.attention import Balance, cost_of, costs_of_items
 from sweephand.layouts.base import LengthLimit
 from sweephand.lengths.lengths_plan import LengthPieces, LengthsLayout, LengthsPlan, corpus_of
-from sweephand.source.balance import Balance, cost_of, costs_of_items
 
 _U32 = NDArray[np.uint32]
 

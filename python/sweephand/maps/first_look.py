@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.describe import describe_stream
-from sweephand.corpus.one_pass import one_pass
+from sweephand.corpus.assembler import one_pass
+from sweephand.corpus.columns import ColumnData, describe_stream
 from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples, count
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs

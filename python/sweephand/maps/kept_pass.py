@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.one_pass import one_pass
 from sweephand.files.index_content import IndexContent, digest_of, read_index, to_json
 from sweephand.files.index_file import describe_files, keep_index, trusted_owners
 from sweephand.files.index_places import index_places, places_to_write

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus.assembler import MappedOrigin, MappedReader
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.ids import SequenceIds
-from sweephand.corpus.mapped_reader import MappedOrigin, MappedReader
 from sweephand.corpus.reader import Reader
 from sweephand.maps.first_look import FirstLook, look_at_first
 from sweephand.maps.kept_map import cached_corpus

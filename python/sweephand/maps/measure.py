@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.casts import whole_number
 from sweephand.corpus.columns import ColumnData, offsets_of, ranges
 from sweephand.corpus.corpus import Corpus, DerivedOrder, StoredCorpus
 from sweephand.corpus.ids import PartIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sample_form import SampleForm, Samples
 from sweephand.corpus.sizes import Sizing, chunks_between

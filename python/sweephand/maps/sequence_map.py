@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sweephand.base.checks import check_flag, check_function, check_int
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.corpus.streams import StreamsLike, choose_streams
 from sweephand.maps.digests import function_digest, with_digest
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap, Lengths

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.assembler import stream_spec
+from sweephand.corpus.assembler import no_padding, stream_spec
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import (
     Corpus,
@@ -24,7 +24,6 @@ from sweephand.corpus.corpus import (
 )
 from sweephand.corpus.ids import SequenceIds, hash_of, with_length
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.mapped_reader import no_padding
 from sweephand.corpus.reader import Change, Reader
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.streams import StreamInfo, Streams, name_of
 from sweephand.source.cursor import Cursor
+from sweephand.source.limits import Size, size_of
 from sweephand.source.loops import FOR_TORCH, WRITE_LOOP
-from sweephand.source.minibatch_size import Size, size_of
 from sweephand.source.plan import Plan
 
 if TYPE_CHECKING:

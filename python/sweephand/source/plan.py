@@ -11,23 +11,24 @@ from typing import TYPE_CHECKING, Any
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.corpus import ShareChange
-from sweephand.events.event import Ban, MapVersion, Skip, Weights
+from sweephand.corpus.ids import digests_of_names
+from sweephand.events.event import Ban, Event, MapVersion, Skip, Weights
 from sweephand.events.event_list import EventList
+from sweephand.layouts.attention import cost_of, costs_of_items
 from sweephand.minibatch.contents import Contents, Keys
 from sweephand.minibatch.labels import LabelKind, kind_of_corpus, kind_without_stream
 from sweephand.minibatch.share import Position
-from sweephand.source.balance import cost_of, costs_of_items
 from sweephand.source.limits import (
     END_OF_TIME,
     FULL_DATA_SWEEP,
     INFINITELY_REPEAT,
     MAX_TIME,
+    SizeSchedule,
     even_workers,
+    size_at,
 )
-from sweephand.source.minibatch_size import SizeSchedule, size_at
 from sweephand.source.open_corpus import OpenCorpus, open_corpus
 from sweephand.source.options import SourceOptions
-from sweephand.source.order import make_order, make_planner
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from sweephand.corpus.streams import StreamInfo
     from sweephand.layouts import Layout
     from sweephand.minibatch.share import PlannedMinibatch
+    from sweephand.source.options import SourceOptions, Window
     from sweephand.source.state import State
 
 
@@ -45,51 +47,12 @@ def effects_of(events: EventList, options: SourceOptions, opened: OpenCorpus) ->
     effects = Effects(opened.corpus)
     for event in events.in_time:
         try:
-            effects = _ADD[type(event)](effects, event, options, opened)  # type: ignore[operator] # by its type
+            effects = effects.after(event, options, opened)
         except (KeyError, TypeError, ValueError) as error:
             reason = error.args[0] if error.args else error
             raise ValueError(f"the event {event.name!r} at {event.at}: {reason}") from error
     skips = _joined([(one.at, one.stop) for one in events if isinstance(one, Skip)])
     return replace(effects, skips=tuple(skips))
-
-
-def _ban(effects: Effects, event: Ban, _options: SourceOptions, _opened: OpenCorpus) -> Effects:
-    try:
-        banned = event.at, effects.corpus.ids.numbers_of(event.ids)
-    except KeyError:
-        for name in event.ids:
-            effects.corpus.ids.number_of(name)  # whose error has the form of ids
-        raise
-    return replace(effects, bans=(*effects.bans, banned))
-
-
-def _skip(
-    effects: Effects, _event: Skip, _options: SourceOptions, _opened: OpenCorpus
-) -> Effects:
-    return effects  # all of them at once, as they may overlap
-
-
-def _shares(
-    effects: Effects, event: Weights, options: SourceOptions, opened: OpenCorpus
-) -> Effects:
-    order = make_order(effects.corpus, options, opened.window)[0]
-    boundary = make_planner(order, opened.layout, END_OF_TIME).boundary(event.at)
-    change = ShareChange(order.free_key(boundary), event.weights)
-    return replace(effects, corpus=effects.corpus.changed(change))
-
-
-def _map_version(
-    effects: Effects, event: MapVersion, _options: SourceOptions, _opened: OpenCorpus
-) -> Effects:
-    return replace(effects, cuts=(*effects.cuts, event.at))  # maps see to the rest
-
-
-_ADD = {
-    Ban: _ban,
-    Skip: _skip,
-    Weights: _shares,
-    MapVersion: _map_version,
-}
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -114,6 +77,20 @@ class Effects:
     bans: tuple[tuple[int, NDArray[np.uint64]], ...] = ()
     # nominal times, ascending, that no minibatch reaches over, besides where skips begin
     cuts: tuple[int, ...] = ()
+
+    def after(self, event: Event, options: SourceOptions, opened: OpenCorpus) -> Effects:
+        """Return the effects together with those of a later event."""
+        if isinstance(event, Ban):
+            banned = event.at, self.corpus.ids.numbers_of(event.ids)
+            return replace(self, bans=(*self.bans, banned))
+        if isinstance(event, Weights):
+            order = make_order(self.corpus, options, opened.window)[0]
+            boundary = make_planner(order, opened.layout, END_OF_TIME).boundary(event.at)
+            change = ShareChange(order.free_key(boundary), event.weights)
+            return replace(self, corpus=self.corpus.changed(change))
+        if isinstance(event, MapVersion):  # maps see to the rest
+            return replace(self, cuts=(*self.cuts, event.at))
+        return self  # of skips all at once, as they may overlap
 
     @property
     def change_plans(self) -> bool:
@@ -472,3 +449,67 @@ class Plan:
         for name in ("position", "progress", "version"):
             del described[name]
         return {**described, "ids": corpus.ids.fingerprint(corpus.num_sequences)}
+
+
+_OF_A_CORPUS = 10  # the purpose of a key: docs/order.md, "Mixtures"
+
+
+def make_order(
+    corpus: Corpus, options: SourceOptions, window: Window
+) -> tuple[_core.order.Timeline, int]:
+    """Return the order of a corpus, and its end in samples or INFINITELY_REPEAT."""
+
+    def settings_of(part: Corpus, name: str) -> _core.order.OrderSettings:
+        own, seed = window, options.randomization_seed
+        if name:
+            own = options.window.of(part)
+            digest = int(digests_of_names([name])[0])
+            seed = _core.base.derive_key([1, seed, _OF_A_CORPUS, digest])
+        return _core.order.OrderSettings(
+            seed=seed,
+            num_lanes=options.lanes,
+            window_chunks=own.chunks,
+            window_samples=own.samples,
+            randomize=options.randomize,
+        )
+
+    return corpus.timeline(settings_of, options.limits)
+
+
+def make_planner(
+    order: _core.order.Timeline, layout: Layout, end: int
+) -> _core.compose.Planner:
+    """Return the planner of minibatches of an order, at its start; `end` is in samples."""
+    if getattr(layout, "micro_batch_cells", None) is not None:
+        raise ValueError("micro_batch_cells is for plan_lengths; a source has no such parts")
+    return _core.compose.Planner(order, layout.planner_choices, end)
+
+
+class WholePlans:
+    """Minibatches of a plan for all workers together, from any place on."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._planner = plan.make_planner()
+        self._request = plan.whole_request(1, crosses_sweeps=True)
+        self._place = _core.compose.Position(self._planner.time, [])
+
+    @property
+    def position(self) -> Position:
+        """The begin of the next minibatch."""
+        return Position.of(self._place)
+
+    def go_to(self, position: Position) -> None:
+        """Go to where a minibatch begins."""
+        if position != self.position:
+            self._place = position.to_core()
+            self._planner.resume(self._place)
+
+    def next(self, num_samples: int, *, crosses_sweeps: bool) -> _core.compose.Plan:
+        """Return the next minibatch; ValueError if the request cannot be served."""
+        last = self._request
+        if last.num_samples != num_samples or last.crosses_sweeps is not crosses_sweeps:
+            self._request = self._plan.whole_request(num_samples, crosses_sweeps=crosses_sweeps)
+        plan = self._planner.next(self._request)
+        self._place = plan.next
+        return plan

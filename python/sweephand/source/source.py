@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from sweephand.base.other_names import answers_other_names
+from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.errors import StateError
 from sweephand.events.event_list import EventList, events_given
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.share import Position
 from sweephand.source.answers import Answers
 from sweephand.source.cursor import Cursor
+from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.loops import Hints, checked_size, hint_at_repetition, loop
 from sweephand.source.options import SourceOptions, takes_arguments_of
 from sweephand.source.plan import Plan
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from sweephand.events.event import Event
     from sweephand.loans import Desk
     from sweephand.source.events import Events
-    from sweephand.source.minibatch_size import Size
-    from sweephand.source.sweep_loop import SweepLoop
+    from sweephand.source.limits import Size
+    from sweephand.source.loops import SweepLoop
 
 
 class MinibatchSource(Answers):
@@ -257,7 +259,7 @@ class MinibatchSource(Answers):
         3 5
         3 5
         """
-        from sweephand.source.sweep_loop import SweepLoop
+        from sweephand.source.loops import SweepLoop
 
         self.timeline.check_has_sweeps("source.sweep(size)")
         sizes = checked_size(self._cursor, size, num_data_partitions, partition_index)
@@ -404,3 +406,31 @@ def _close_all() -> None:
         one.close_within(max(0.0, end - time.monotonic()))
     if threading.active_count() > 1:
         time.sleep(0.05)  # daemon threads that were in a call leave it while they can
+
+
+class MinibatchSourceFromData(MinibatchSource):
+    """Deliver arrays in their order, again and again, never across the end of the data.
+
+    Parameters
+    ----------
+    data_streams : dict
+        Stream name to data, as `ArrayDeserializer` takes them.
+    max_samples : int
+        End of the timeline, in samples.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> source = sh.MinibatchSourceFromData({"x": np.arange(5)}, max_samples=10)
+    >>> [minibatch["x"].values.tolist() for minibatch in source.minibatches(3)]
+    [[0, 1, 2], [3, 4], [0, 1, 2], [3, 4]]
+    """
+
+    _crosses_sweeps = False
+
+    def __init__(
+        self, data_streams: Mapping[str, object], max_samples: int = INFINITELY_REPEAT
+    ) -> None:
+        super().__init__(
+            ArrayDeserializer(data_streams), max_samples=max_samples, randomize=False
+        )

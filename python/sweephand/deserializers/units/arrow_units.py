@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.base.checks import OptionalModule
 from sweephand.corpus.columns import ColumnData, bytes_column, concat_columns, spread
-from sweephand.corpus.given_texts import IS_NULL
+from sweephand.corpus.given_data import IS_NULL
 from sweephand.corpus.objects import OBJECT, Unusable, column_of_values, splits_of
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.units.indexed import IndexedDeserializer

@@ -23,18 +23,17 @@ from sweephand.corpus.columns import (
     ColumnData,
     blank_column,
     concat_columns,
+    describe_stream,
     offsets_of,
     spread,
     take,
 )
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import GivenIds, Keys, LostNumbers
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.corpus.streams import StreamInfo, sizing_streams
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.corpus.streams import StreamInfo, StreamsLike, choose_streams, sizing_streams
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.format import SelfDescribed
 from sweephand.deserializers.units.row_table import RowIds, RowTable, names_of_rows

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan

@@ -19,8 +19,8 @@ from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.share import Position
 from sweephand.source.limits import FULL_DATA_SWEEP
+from sweephand.source.loops import check_not_ended
 from sweephand.source.source import MinibatchSource
-from sweephand.source.sweep_loop import check_not_ended
 from sweephand.torch.distributed.coordinate import coordinate, has_group, num_processes
 from sweephand.torch.minibatch.tensors import Tensors, tensors_of
 
