@@ -60,17 +60,10 @@ def test_a_note_behind_a_percent_sign_is_no_part_of_the_name(tmp_path: Path) -> 
     assert builder_info(tmp_path).splits.stored["s"].files[0] == noted
 
 
-def test_several_folders_are_one_after_the_other(tmp_path: Path) -> None:
-    folders = [make_folder(tmp_path / name / "1.0.0") for name in ("a", "b")]
-    info = builder_info(folders)
-    assert info.splits["s"].num_examples == 28
-    assert [Path(row.filename).parts[-3] for row in info.splits["test"].file_instructions] == [
-        "a",
-        "b",
-    ]
-    other = make_folder(tmp_path / "c", {**INFO, "name": "other"})
+def test_folders_of_other_data_sets_are_refused(tmp_path: Path) -> None:
+    folders = [make_folder(tmp_path / name, {**INFO, "name": name}) for name in ("a", "b")]
     with pytest.raises(ValueError, match="name differs"):
-        builder_info([folders[0], other])
+        builder_info(folders)
     with pytest.raises(ValueError, match="at least one folder"):
         builder_info([])
 

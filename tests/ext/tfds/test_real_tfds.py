@@ -8,7 +8,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.ext.tfds.recordings import FOLDER, recorded
 
@@ -62,36 +61,6 @@ def test_tensorflow_reads_what_we_write(tmp_path: Path, compression: Any) -> Non
     assert columns["b"].to_list() == [one["b"] for one in EXAMPLES]
 
 
-def field(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | 2, len(content)]) + content
-
-
-@pytest.mark.parametrize(
-    ("kind", "content", "wanted"),
-    [
-        (3, b"\x0a\x03\x01\x02\x03", [1, 2, 3]),  # packed
-        (3, b"\x08\x01\x08\x02\x08\x03", [1, 2, 3]),  # each by itself
-        (2, b"\x0a\x08" + np.array([1, 2], "<f4").tobytes(), [1.0, 2.0]),
-        (2, b"\x0d" + np.float32(1).tobytes() + b"\x0d" + np.float32(2).tobytes(), [1.0, 2.0]),
-    ],
-)
-def test_packed_and_unpacked_numbers_are_read_alike(
-    tmp_path: Path, kind: int, content: bytes, wanted: list[float]
-) -> None:
-    message = field(1, field(1, field(1, b"x") + field(2, field(kind, content))))
-    dtype = tf.float32 if kind == 2 else tf.int64
-    feature = {"x": tf.io.RaggedFeature(dtype)}
-    theirs = tf.io.parse_example(tf.constant([message]), feature)
-    assert theirs["x"].to_list() == [wanted]
-    parsed = tf.train.Example.FromString(message).features.feature["x"]
-    assert list((parsed.float_list if kind == 2 else parsed.int64_list).value) == wanted
-    path = tmp_path / "x.tfrecord"
-    sh.tfrecord.write(path, [message])
-    corpus = sh.TFRecordDeserializer(path, sh.StreamDefs(x=sh.StreamDef()))
-    with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
-        assert source.next_minibatch(9)["x"].as_sequences()[0].tolist() == wanted
-
-
 @pytest.mark.parametrize("names", [("a/1.0.0", "b/1.0.0"), ("a/1.0.0", "a/2.0.0")])
 def test_several_folders_are_one_as_in_tfds(tmp_path: Path, names: tuple[str, str]) -> None:
     folders = [shutil.copytree(FOLDER / "numbers", tmp_path / name) for name in names]
@@ -104,15 +73,3 @@ def test_several_folders_are_one_as_in_tfds(tmp_path: Path, names: tuple[str, st
     ids = [one["tfds_id"].decode() for one in theirs.as_numpy_iterator()]
     ours = sh.tfds.load(folders, "train[20%:]", True, sh.tfds.ReadConfig(**config))
     assert ours.ids(0, len(ours)) == ids
-
-
-def test_written_order_is_kept_as_in_tfds(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(FOLDER / "numbers", tmp_path / "1.0.0"))
-    info = folder / "dataset_info.json"
-    info.write_text(info.read_text().replace("{", '{"disableShuffling": true,', 1))
-    theirs = tfds.builder_from_directory(folder).as_dataset(split="train[3:]")
-    with sh.MinibatchSource(
-        sh.tfds.load(folder, "train[3:]"), randomize=False, max_sweeps=1
-    ) as source:
-        found = source.next_minibatch(100)["x"].values.tolist()
-    assert found == [int(one["x"]) for one in theirs.as_numpy_iterator()]
