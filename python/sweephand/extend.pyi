@@ -83,9 +83,7 @@ from sweephand.deserializers.units.tf_examples import PADDING as PADDING
 from sweephand.deserializers.units.tf_examples import ExampleField as ExampleField
 from sweephand.deserializers.units.tf_examples import decode_examples as decode_examples
 from sweephand.deserializers.units.unit_scan import Columns as Columns
-from sweephand.deserializers.units.unit_scan import Facts as Facts
 from sweephand.deserializers.units.unit_scan import SampleType as SampleType
-from sweephand.deserializers.units.unit_scan import UnitScan as UnitScan
 from sweephand.deserializers.units.unit_scan import guarded as guarded
 from sweephand.errors import ArgumentTypeError as ArgumentTypeError
 from sweephand.errors import printable as printable
