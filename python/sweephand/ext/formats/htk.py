@@ -18,7 +18,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from io import BytesIO
 from os import fsdecode
@@ -121,13 +121,10 @@ class HTKStreamDef(StreamDef):
         object.__setattr__(self, "context", context)
 
     @classmethod
-    def of(cls, definition: StreamDef, **lists: Sequence[PathLike]) -> HTKStreamDef:
+    def of(cls, definition: StreamDef, **lists: Any) -> HTKStreamDef:
         """Return the definition of a stream, with its lists of files."""
-        return cls(**_common(definition), **lists)  # type: ignore[arg-type]
-
-    def plain(self) -> StreamDef:
-        """Return the definition without options of HTK's files, and without a shape."""
-        return StreamDef(**_common(self) | {"shape": None})
+        given = {one.name: getattr(definition, one.name) for one in fields(StreamDef)}
+        return cls(**given, **lists)
 
     @property
     def only_for(self) -> str:
@@ -137,10 +134,6 @@ class HTKStreamDef(StreamDef):
         if self.scp is not None or self.context is not None:
             return "scp= and context= are for HTKFeatureDeserializer"
         return ""
-
-
-def _common(definition: StreamDef) -> dict[str, Any]:
-    return {one.name: getattr(definition, one.name) for one in fields(StreamDef)}
 
 
 def speech_streams(streams: StreamsLike, lists: str) -> dict[str, HTKStreamDef]:
@@ -253,7 +246,7 @@ class _Features(RunDeserializer):
         self._firsts = np.array(firsts, np.int64)[row_entries]
         self._lengths = np.array(lengths, np.int64)[row_entries]
         self._starts = offsets_of(np.bincount(numbers, minlength=len(known)))
-        streams = StreamDefs({name: definition.plain()})
+        streams = {name: replace(definition, shape=None, scp=None, context=None)}
         super().__init__(files, streams, index=index, ids=list(keys))
         self._numbers = {file.path: number for number, file in enumerate(self.files)}
         ranges = [self._starts, self._firsts, self._lengths]

@@ -142,7 +142,7 @@ class HTKMLFDeserializer(RunDeserializer):
         self._frame_period = check_int("frame_period", frame_period, 1, 2**40)
         super().__init__(
             find_shards(definition.mlf, as_given=True),
-            {self._name: definition.plain()},
+            {self._name: replace(definition, shape=None, mlf=None)},
             index=index,
         )
         self.options = {

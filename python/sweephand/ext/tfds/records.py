@@ -33,7 +33,6 @@ from sweephand.extend import (
 
 _LOCAL_WINDOW = 64 << 10  # bytes that are read at a time where only heads of records matter
 _REMOTE_WINDOW = 8 << 20
-_FRAME_BYTES = 16  # of a record without data
 
 
 class Records(NamedTuple):
