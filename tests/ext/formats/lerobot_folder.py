@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tests.ext.vision.made_videos import video
 
 FPS = 25
+EPISODES, VIDEOS = 3, 2  # in a file
 
 
 @dataclass
@@ -26,18 +27,12 @@ class Made:
     states: list[NDArray[np.float32]] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
 
-    def first_frame(self, episode: int) -> int:
-        """Number of an episode's first frame, of all."""
-        return sum(self.lengths[:episode])
-
 
 def write_lerobot(
     folder: Path,
     lengths: Sequence[int],
     *,
     cameras: Sequence[str] = ("observation.images.top",),
-    episodes_in_file: int = 3,
-    videos_in_file: int = 2,
     group_rows: int | None = None,
     fixed_lists: bool = True,
 ) -> Made:
@@ -54,23 +49,23 @@ def write_lerobot(
     texts = ["push the block", "open the drawer"]
     rows: list[dict[str, Any]] = []
     for episode, length in enumerate(lengths):
-        first = made.first_frame(episode)
+        first = sum(lengths[:episode])
         own: dict[str, Any] = {
             "episode_index": episode,
             "length": length,
             "tasks": [texts[episode % 2]],
             "data/chunk_index": 0,
-            "data/file_index": episode // episodes_in_file,
+            "data/file_index": episode // EPISODES,
             "dataset_from_index": first,
             "dataset_to_index": first + length,
             "stats/action/max": [1.0, 1.0],
         }
         for camera in cameras:
-            begin = episode // videos_in_file * videos_in_file
+            begin = episode // VIDEOS * VIDEOS
             frames = sum(lengths[begin:episode])
             own |= {
                 f"videos/{camera}/chunk_index": 1,
-                f"videos/{camera}/file_index": episode // videos_in_file,
+                f"videos/{camera}/file_index": episode // VIDEOS,
                 f"videos/{camera}/from_timestamp": frames / FPS,
                 f"videos/{camera}/to_timestamp": (frames + length) / FPS,
             }
@@ -83,11 +78,11 @@ def write_lerobot(
         width = values.shape[1] if fixed_lists else -1
         return pa.array(values.tolist(), pa.list_(pa.float32(), width))
 
-    for number in range(0, len(lengths), episodes_in_file):
-        chosen = range(number, min(number + episodes_in_file, len(lengths)))
+    for number in range(0, len(lengths), EPISODES):
+        chosen = range(number, min(number + EPISODES, len(lengths)))
         counts = [lengths[one] for one in chosen]
         frames = np.concatenate([np.arange(one) for one in counts])
-        first = made.first_frame(number)
+        first = sum(lengths[:number])
         table = pa.table(
             {
                 "action": lists(np.concatenate([made.actions[one] for one in chosen])),
@@ -101,7 +96,7 @@ def write_lerobot(
                 "task_index": np.repeat(np.array(chosen) % 2, counts),
             }
         )
-        path = folder / f"data/chunk-000/file-{number // episodes_in_file:03d}.parquet"
+        path = folder / f"data/chunk-000/file-{number // EPISODES:03d}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         with pq.ParquetWriter(path, table.schema) as writer:
             if group_rows:
@@ -112,11 +107,11 @@ def write_lerobot(
                     writer.write_table(table.slice(at, count))
                     at += count
     for place, camera in enumerate(cameras):
-        for number in range(0, len(lengths), videos_in_file):
-            path = folder / f"videos/{camera}/chunk-001/file-{number // videos_in_file:03d}.mp4"
+        for number in range(0, len(lengths), VIDEOS):
+            path = folder / f"videos/{camera}/chunk-001/file-{number // VIDEOS:03d}.mp4"
             path.parent.mkdir(parents=True, exist_ok=True)
-            count = sum(lengths[number : number + videos_in_file])
-            first = made.first_frame(number) + 1000 * place
+            count = sum(lengths[number : number + VIDEOS])
+            first = sum(lengths[:number]) + 1000 * place
             path.write_bytes(video(count, rate=FPS, first=first))
     episodes = folder / "meta/episodes/chunk-000"
     episodes.mkdir(parents=True)

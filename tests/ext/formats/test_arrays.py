@@ -123,23 +123,14 @@ def test_what_is_neither_numbers_nor_text_is_left_out(write: Write, tmp_path: Pa
         rows(made(path, ["c"]))
 
 
-def test_several_are_one_corpus_and_must_agree(write: Write, tmp_path: Path) -> None:
-    for name, values in (("a", [1, 2]), ("b", [3])):
-        path = write(tmp_path / name, {"x": values})
-    corpus = sh.open(f"{tmp_path}/*{path.suffix}")
-    assert rows(corpus) == [{"x": [1]}, {"x": [2]}, {"x": [3]}]
-    assert rows(sh.open(tmp_path), max_sweeps=2)[3] == {"x": [1]}
-    write(tmp_path / "b", {"x": [3.0]})
-    with pytest.raises(sh.DataError, match="all files of a corpus must agree"):
-        rows(sh.open(f"{tmp_path}/*{path.suffix}"))
-
-
-def test_files_of_several_types_are_read_as_a_declared_one(
+def test_several_must_agree_in_type_or_are_read_as_a_declared_one(
     write: Write, tmp_path: Path
 ) -> None:
     # Together they have as many bytes as three numbers of the declared type.
     for name, values in (("a", np.array([1, 2], "i2")), ("b", np.array([3], "i8"))):
         path = write(tmp_path / name, {"x": values})
+    with pytest.raises(sh.DataError, match="all files of a corpus must agree"):
+        rows(sh.open(tmp_path))
     corpus = sh.open(f"{tmp_path}/*{path.suffix}", sh.StreamDefs(x=sh.StreamDef(dtype="int32")))
     assert rows(corpus) == [{"x": [1]}, {"x": [2]}, {"x": [3]}]
 

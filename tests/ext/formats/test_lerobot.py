@@ -73,27 +73,22 @@ def test_an_episode_is_a_sequence_of_its_rows(
 
 
 def test_clips_and_their_actions_are_of_the_same_frames(made: Made) -> None:
-    corpus = sh.open(made.folder, streams=[TOP, "action", "frame_index", "task"])
-    clip = sh.decode.video(TOP, 4, stride=3, beside=["action", "frame_index"], short="drop")
+    beside = ["action", "frame_index"]
+    corpus = sh.open(made.folder, streams=[TOP, WRIST, *beside, "task"])
+    clip = sh.decode.video([TOP, WRIST], 4, stride=3, beside=beside, short="drop")
     with sh.MinibatchSource(corpus.map(clip), max_sweeps=2) as source:
         assert source.num_sequences_per_sweep == 6  # of one frame is one
         seen = set()
         for minibatch in source.minibatches(4):
-            rows = zip(
-                minibatch.ids,
-                minibatch[TOP].values,
-                minibatch["action"].values,
-                minibatch["frame_index"].values,
-                minibatch["task"].values,
-                strict=True,
-            )
-            for name, pixels, action, numbers, task in rows:
+            for at, name in enumerate(minibatch.ids):
                 episode = int(name.removeprefix("episode_"))
-                first = int(numbers[0])
-                assert numbers.tolist() == [first, first + 3, first + 6, first + 9]
-                assert (pixels == frames_of(made, TOP, episode)[numbers]).all()
-                assert (action == made.actions[episode][numbers]).all()
-                assert task.decode() == made.tasks[episode]
+                found = {stream: minibatch[stream].values[at] for stream in minibatch}
+                numbers = found["frame_index"]
+                assert numbers.tolist() == list(range(numbers[0], numbers[0] + 10, 3))
+                for camera in (TOP, WRIST):
+                    assert (found[camera] == frames_of(made, camera, episode)[numbers]).all()
+                assert (found["action"] == made.actions[episode][numbers]).all()
+                assert found["task"].decode() == made.tasks[episode]
                 seen.add(name)
     assert len(seen) == 6
 
@@ -110,19 +105,13 @@ def windows(episode: Any) -> list[dict[str, Any]]:
 def test_episodes_are_cut_into_windows_without_decoding(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = []
-    begin = VideoFile.__init__
-
-    def counting(self: VideoFile, *arguments: Any) -> None:
-        opened.append(arguments)
-        begin(self, *arguments)
-
-    monkeypatch.setattr(VideoFile, "__init__", counting)
     streams = {"action": sh.StreamDef(defines_mb_size=True), TOP: sh.StreamDef()}
     corpus = sh.open(made.folder, streams=streams).map(windows, size="measured")
-    with sh.MinibatchSource(corpus) as source:
-        assert source.num_sequences_per_sweep == sum((n - 8) // 5 + 1 for n in LENGTHS if n > 7)
-        assert not opened
+    with monkeypatch.context() as patch:
+        patch.setattr(VideoFile, "__init__", None)  # an error, if a video is opened
+        with sh.MinibatchSource(corpus) as source:
+            wanted = sum((n - 8) // 5 + 1 for n in LENGTHS if n > 7)
+            assert source.num_sequences_per_sweep == wanted
     minibatch = whole(corpus.map(sh.decode.video(TOP, 1)))
     for name, actions, picture in zip(
         minibatch.ids, minibatch["action"].as_sequences(), minibatch[TOP].values, strict=True
