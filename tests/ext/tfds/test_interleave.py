@@ -65,9 +65,3 @@ def test_a_place_in_a_hundred_million_examples_is_found_at_once() -> None:
 def test_positions_outside_are_refused(first: int, count: int) -> None:
     with pytest.raises(IndexError, match=r"positions must be in \[0, 7\)"):
         Interleave([4, 3], cycle_length=2, block_length=2).take(first, count)
-
-
-@pytest.mark.parametrize("cycle", [0, -1, 2.0, None])
-def test_a_cycle_is_a_positive_int(cycle: object) -> None:
-    with pytest.raises(ValueError, match="interleave_cycle_length must be"):
-        Interleave([1], cycle_length=cycle, block_length=1)  # type: ignore[arg-type]

@@ -76,8 +76,7 @@ class ExampleReader:
     def read(self, numbers: NDArray[np.int64]) -> tuple[list[ColumnData], dict[int, DataError]]:
         """Return the streams of examples, and the errors of damaged examples."""
         rows = np.searchsorted(self._starts, numbers, side="right") - 1
-        in_row = numbers - self._starts[rows]
-        places = in_row + self._skips[rows]
+        places = numbers - self._starts[rows] + self._skips[rows]
         files = self._row_files[rows]
         records = self._files.read(files, places)
 
@@ -103,9 +102,7 @@ class ExampleReader:
             )
         ]
         if self._ids:
-            ids = [
-                self._ids.of(*one) for one in zip(rows.tolist(), in_row.tolist(), strict=True)
-            ]
+            ids = self._ids.names(numbers)
             columns.append(column_of_bytes([os.fsencode(one) for one in ids]))
         return columns, {at: locate(error) for at, error in wrong.items()}
 
@@ -306,10 +303,7 @@ class Dataset(Deserializer):
         def load(chunk: int) -> _core.read.Chunk:
             return examples.fetch(np.arange(*starts[chunk : chunk + 2], dtype=np.uint64))
 
-        names = [
-            f"{self._ids.of(number, 0)}+{row.take}"
-            for number, row in enumerate(self._order.rows)
-        ]
+        names = [f"{self._ids.of(n, 0)}+{one.take}" for n, one in enumerate(self._order.rows)]
         by_chunk = _core.read.CallbackDeserializer(load)
         if (name := size_stream(infos)) is not None:
             raise ValueError(

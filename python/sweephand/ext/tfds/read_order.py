@@ -90,8 +90,6 @@ class Interleave:
     """
 
     def __init__(self, lengths: Sequence[int], *, cycle_length: int, block_length: int) -> None:
-        check_int("interleave_cycle_length", cycle_length, 1, 2**31)
-        check_int("interleave_block_length", block_length, 1, 2**31)
         cycle_length = min(cycle_length, max(len(lengths), 1))  # more slots stay empty
         self._lengths = list(lengths)
         self._block_length = block_length
