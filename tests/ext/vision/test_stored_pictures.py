@@ -163,10 +163,7 @@ def test_a_picture_of_another_format_is_refused(
         READERS[reader](content)
 
 
-def test_pages_and_examples_of_tfds_open_no_other_format() -> None:
-    tfds = pytest.importorskip("sweephand.ext.tfds.decoders")
-    with pytest.raises(ValueError, match="none of JPEG"):
-        tfds.PillowDecoder((9, 9, 3))(EPS)
+def test_no_file_opens_pictures_of_other_formats() -> None:
     package = Path(sh.__file__).parent
     opening = [
         path.name
