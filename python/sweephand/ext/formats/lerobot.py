@@ -63,7 +63,6 @@ pq = OptionalModule("pyarrow.parquet", extra="parquet")
 _TASK = "task"
 _EPISODE = "episode_index"
 _HIDDEN = "\0episode_index"  # the stream by which rows are held against episodes
-_LISTS = ("list<", "large_list<")
 _PATHS = {  # as LeRobot's own writer lays them out
     "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
     "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4",
@@ -134,7 +133,9 @@ class LeRobotDeserializer(RunDeserializer):
         self.options = {"episodes": self._episodes.digest}
         names = [f"episode_{number:06d}" for number in self._episodes.numbers.tolist()]
         super().__init__(self._list_files(), streams, index=index, ids=names)
-        self.definitions = self._with_shapes(self.definitions)
+        self.definitions = StreamDefs(
+            {name: self._with_shape(name, one) for name, one in self.definitions.items()}
+        )
         own = {name: one for name, one in self.definitions.items() if self._is_row(name)}
         self._rows = ParquetDeserializer(
             FileList(self.files, []),
@@ -169,19 +170,12 @@ class LeRobotDeserializer(RunDeserializer):
             names.append(_TASK)
         return StreamDefs({name: StreamDef() for name in names})
 
-    def _with_shapes(self, streams: StreamDefs) -> StreamDefs:
-        """Return the streams with the shapes that lists of the columns have."""
-        schema = read_schema(pq.read_schema, self.first_file)
-        found = {}
-        for name, one in streams.items():
-            field = self.fields[name]
-            shape = self._features.get(field, {}).get("shape")
-            kind = str(schema.field(field).type) if field in schema.names else ""
-            are_lists = kind.startswith(_LISTS)
-            if one.shape is None and are_lists and isinstance(shape, list):
-                one = replace(one, shape=tuple(shape))
-            found[name] = one
-        return StreamDefs(found)
+    def _with_shape(self, name: str, one: StreamDef) -> StreamDef:
+        """Return a stream with the shape that a row of its column has, if that is a list."""
+        shape = self._features.get(self.fields[name], {}).get("shape")
+        if one.shape is None and isinstance(shape, list) and len(shape) == 1 and shape != [1]:
+            return replace(one, shape=tuple(shape))
+        return one
 
     def find_rows(self, file: SourceFile) -> KnownRows:
         """Find the runs of row groups that hold whole episodes."""
