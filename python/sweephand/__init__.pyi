@@ -103,19 +103,19 @@ from .train.loss_scale.judgement import Outliers as Outliers
 from .train.loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
 from .train.loss_scale.step_guard import StepGuard as StepGuard
 from .train.loss_scale.step_result import StepResult as StepResult
-from .train.progress.file_writers import CSVProgressWriter as CSVProgressWriter
-from .train.progress.file_writers import JSONLProgressWriter as JSONLProgressWriter
-from .train.progress.file_writers import (
-    TensorBoardProgressWriter as TensorBoardProgressWriter,
-)
-from .train.progress.printer import ProgressPrinter as ProgressPrinter
-from .train.session.learning_rate_control import LearningRateControl as LearningRateControl
-from .train.session.minibatch_feed import PREEMPTED_EXIT_CODE as PREEMPTED_EXIT_CODE
 from .train.session.minibatch_scaling import MinibatchScaling as MinibatchScaling
 from .train.session.session import training_session as training_session
 from .train.session.settings import CheckpointConfig as CheckpointConfig
 from .train.session.settings import CrossValidationConfig as CrossValidationConfig
 from .train.session.settings import TestConfig as TestConfig
+from .train.session.training_run import PREEMPTED_EXIT_CODE as PREEMPTED_EXIT_CODE
+from .train.session.validation import LearningRateControl as LearningRateControl
 from .train.trainer.trainer import Trainer as Trainer
+from .train.writers import CSVProgressWriter as CSVProgressWriter
+from .train.writers import JSONLProgressWriter as JSONLProgressWriter
+from .train.writers import ProgressPrinter as ProgressPrinter
+from .train.writers import (
+    TensorBoardProgressWriter as TensorBoardProgressWriter,
+)
 
 __version__: str

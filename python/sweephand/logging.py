@@ -2,9 +2,8 @@
 
 from typing import NoReturn
 
-from sweephand.train.progress.file_writers import TensorBoardProgressWriter
-from sweephand.train.progress.printer import ProgressPrinter
-from sweephand.train.progress.record import ProgressWriter
+from sweephand.train.records import ProgressWriter
+from sweephand.train.writers import ProgressPrinter, TensorBoardProgressWriter
 
 __all__ = [
     "ProgressPrinter",

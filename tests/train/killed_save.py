@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sweephand.train.checkpoint.checkpoint_store import Checkpoint, CheckpointStore
+from sweephand.train.checkpoint import Checkpoint, CheckpointStore
 
 CALLS = "openat,mkdir,mkdirat,write,fsync,close,rename,renameat,renameat2,unlink,unlinkat,rmdir"
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import sweephand as sh
-from sweephand.train.checkpoint.checkpoint_store import Checkpoint
-from sweephand.train.checkpoint.snapshot import Snapshot
+from sweephand.train.checkpoint import Checkpoint, Snapshot
 
 
 def contents(text: str) -> dict[str, Callable[..., object]]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweephand.train.learners.finite_check import Cause
+from sweephand.train.learners.arrays import Cause
 from sweephand.train.loss_scale.judgement import (
     HostNumbers,
     Judge,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.train.stores import contents, text_of
 
-from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
+from sweephand.train.checkpoint import CheckpointStore
 
 
 class TestFailingSystemCalls:
@@ -74,7 +74,7 @@ def fail_call(patch: pytest.MonkeyPatch, failing: int, code: int) -> Callable[[]
 
         return wrapper
 
-    module = "sweephand.train.checkpoint.checkpoint_store"
+    module = "sweephand.train.checkpoint"
     patch.setattr(f"{module}.os.fsync", guarded(os.fsync))
     patch.setattr(f"{module}.Path.mkdir", guarded(Path.mkdir))
     patch.setattr(f"{module}.Path.rename", guarded(Path.rename))

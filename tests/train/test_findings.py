@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from sweephand.train.learners.finite_check import (
+from sweephand.train.learners.arrays import (
     Cause,
     Findings,
     check_gradients,

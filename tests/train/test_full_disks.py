@@ -19,7 +19,7 @@ from tests.maps import functions
 from tests.train.small import LENGTHS, line_trainer, source_of_lengths
 
 import sweephand as sh
-from sweephand.train.checkpoint.checkpoint_store import FolderLock
+from sweephand.train.checkpoint import FolderLock
 
 
 @contextmanager

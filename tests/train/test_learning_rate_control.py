@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
 
 import sweephand as sh
-from sweephand.train.checkpoint.read_state import decode
-from sweephand.train.session.learning_rate_control import LearningRateControl, RateController
+from sweephand.train.session.validation import LearningRateControl, RateController
+from sweephand.train.states import decode
 
 NAN = math.nan
 # What is decided: rejected or not, the factor of the rate, and whether training ends.

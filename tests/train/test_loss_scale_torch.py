@@ -17,7 +17,7 @@ from sweephand.torch.train.gradients import (  # noqa: E402
     norm_of_shards,
     plain_memory,
 )
-from sweephand.train.learners.finite_check import check_tensors  # noqa: E402
+from sweephand.train.learners.arrays import check_tensors  # noqa: E402
 
 OPTIMIZERS = [
     lambda params: torch.optim.SGD(params, lr=0.125, momentum=0.5),

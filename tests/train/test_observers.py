@@ -7,7 +7,7 @@ from tests.train.small import Heard, line_trainer, source_of_lengths
 
 import sweephand as sh
 from sweephand import extend
-from sweephand.train.progress.observer import Observer, TakenStep
+from sweephand.train.records import Observer, TakenStep
 
 
 class Diary(Observer):

@@ -12,7 +12,7 @@ from tests.train.small import in_order, line_trainer
 from tests.train.stores import contents, text_of
 
 import sweephand as sh
-from sweephand.train.checkpoint.checkpoint_store import (
+from sweephand.train.checkpoint import (
     LOCK,
     CheckpointStore,
     FolderInUseError,
@@ -22,7 +22,7 @@ from sweephand.train.checkpoint.checkpoint_store import (
 HOLD = """
 import os, sys
 from pathlib import Path
-from sweephand.train.checkpoint.checkpoint_store import FolderLock
+from sweephand.train.checkpoint import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 lock.acquire()
 child = os.fork() if sys.argv[2:] else 1

@@ -21,8 +21,8 @@ from tests.train.small import (
 )
 
 import sweephand as sh
-from sweephand.train.progress.printer import ProgressBar
-from sweephand.train.progress.record import Averages
+from sweephand.train.records import Averages
+from sweephand.train.writers import ProgressBar
 
 
 def step(

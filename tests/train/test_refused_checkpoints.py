@@ -15,7 +15,7 @@ from torch import nn
 
 import sweephand as sh
 import sweephand.torch
-from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
+from sweephand.train.checkpoint import CheckpointStore
 
 
 class TestRefusal:

@@ -8,7 +8,7 @@ import pytest
 from tests.extent import sample
 
 import sweephand as sh
-from sweephand.train.checkpoint.saved_arrays import SavedArrays
+from sweephand.train.states import SavedArrays
 
 
 def arrays() -> dict[str, Any]:

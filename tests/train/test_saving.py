@@ -10,7 +10,7 @@ from tests.train.stores import contents, text_of
 
 import sweephand as sh
 from sweephand.run.writing import sync_folder
-from sweephand.train.checkpoint.checkpoint_store import Checkpoint, CheckpointStore
+from sweephand.train.checkpoint import Checkpoint, CheckpointStore
 
 
 class Releasing(Heard):
@@ -53,7 +53,7 @@ def test_training_goes_on_while_a_checkpoint_is_written(
         waited.append(heard.is_released.wait(timeout=60))
         sync_folder(folder)
 
-    monkeypatch.setattr("sweephand.train.checkpoint.checkpoint_store.sync_folder", slow_sync)
+    monkeypatch.setattr("sweephand.train.checkpoint.sync_folder", slow_sync)
     train(tmp_path / "store", heard)
     assert all(waited)  # or the loop stood still until the save was given up
     assert not [text for text in heard.told_before if "saved" in text]
@@ -76,7 +76,7 @@ def test_what_is_saved_is_the_moment_and_not_what_comes_later(
 
     wanted = saved_at_step_4(tmp_path / "at once")
     heard.is_released.clear()
-    monkeypatch.setattr("sweephand.train.checkpoint.checkpoint_store.sync_folder", slow_sync)
+    monkeypatch.setattr("sweephand.train.checkpoint.sync_folder", slow_sync)
     found = saved_at_step_4(tmp_path / "going on")
     assert found[0] == wanted[0]
 

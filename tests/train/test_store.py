@@ -9,7 +9,7 @@ import pytest
 from tests.train.stores import append, contents, flip, text_of, write_manifest
 
 import sweephand as sh
-from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
+from sweephand.train.checkpoint import CheckpointStore, find
 
 
 class TestStore:

@@ -10,7 +10,7 @@ from tests.train.small import Heard, source_of_lengths
 from tests.train.two_workers import LENGTHS, make, numbers_of, steps
 
 import sweephand as sh
-from sweephand.train.checkpoint.checkpoint_store import find
+from sweephand.train.checkpoint import find
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tests.train.small import in_order, line_trainer
 from tests.train.stores import rewrite_manifest
 
 import sweephand as sh
-from sweephand.train.checkpoint.read_state import decode, reading
+from sweephand.train.states import decode, reading
 
 torch = pytest.importorskip("torch")
 import sweephand.torch  # noqa: E402

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from sweephand import _core
-from sweephand.train.learners.finite_check import Findings
+from sweephand.train.learners.arrays import Findings
 
 SMALLEST_NORMAL_FLOAT16 = 2.0**-14
 SMALLER = 2.0**-600

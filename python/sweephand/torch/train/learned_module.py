@@ -17,7 +17,7 @@ from sweephand.torch.train.sharded_state import (
     optimizer_states,
     parts_like,
 )
-from sweephand.train.checkpoint.saved_arrays import Array, SavedArrays
+from sweephand.train.states import Array, SavedArrays
 from sweephand.train.trainer.trained_model import (
     WEIGHTS,
     SavedFiles,

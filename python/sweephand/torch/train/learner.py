@@ -12,11 +12,11 @@ from sweephand.errors import ArgumentTypeError, shown
 from sweephand.source.schedules import Schedule
 from sweephand.torch.train.gradients import in_own_memory
 from sweephand.torch.train.optimizers import are_optimizers
-from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.learners.learner import Learner, check_counts, report_restored
 from sweephand.train.loss_scale.optimizers import listed
 from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.loss_scale.step_result import StepResult
+from sweephand.train.states import check_keys, reading
 
 
 class TorchLearner(Learner):

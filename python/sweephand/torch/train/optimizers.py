@@ -22,7 +22,7 @@ from sweephand.torch.train.gradients import (
     plain_memory,
     values_of,
 )
-from sweephand.train.learners.finite_check import Findings, check_tensors
+from sweephand.train.learners.arrays import Findings, check_tensors
 from sweephand.train.learners.learner import check_hyperparameter
 from sweephand.train.loss_scale.judgement import HostNumbers, Number, StepNumbers
 from sweephand.train.loss_scale.optimizers import Optimizers

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from sweephand.errors import StateError
-from sweephand.train.checkpoint.read_state import capture_random_state as capture_other_state
-from sweephand.train.checkpoint.read_state import restore_random_state as restore_other_state
+from sweephand.train.states import capture_random_state as capture_other_state
+from sweephand.train.states import restore_random_state as restore_other_state
 
 
 def capture_random_state() -> dict[str, Any]:

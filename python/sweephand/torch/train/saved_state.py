@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sweephand.errors import StateError
 from sweephand.torch.train.sharded_state import whole
-from sweephand.train.checkpoint.saved_arrays import BITS, Array, Sink, open_regular
+from sweephand.train.states import BITS, Array, Sink, open_regular
 
 
 def array_of(tensor: Tensor) -> Array:

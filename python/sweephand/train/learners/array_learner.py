@@ -11,9 +11,7 @@ from sweephand import _core
 from sweephand.base.checks import check_int, check_number
 from sweephand.errors import StateError
 from sweephand.source.schedules import Schedule
-from sweephand.train.checkpoint.read_state import check_keys, reading
-from sweephand.train.learners.finite_check import Array
-from sweephand.train.learners.learned_arrays import LearnedArrays
+from sweephand.train.learners.arrays import Array, LearnedArrays
 from sweephand.train.learners.learner import (
     HYPERPARAMETERS,
     PARTS,
@@ -24,6 +22,7 @@ from sweephand.train.learners.learner import (
     report_restored,
 )
 from sweephand.train.learners.schedules import read_value, schedule_state
+from sweephand.train.states import check_keys, reading
 
 MakesRule: TypeAlias = Callable[..., _core.train.Rule]
 Params: TypeAlias = Sequence[Array] | Mapping[str, Array]

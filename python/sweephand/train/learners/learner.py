@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 from sweephand.base.checks import check_int, check_number
 from sweephand.source.schedules import Schedule, mean_gradient_rate, minibatch_momentum
 from sweephand.train.arguments import check_decay, check_rate
-from sweephand.train.checkpoint.read_state import check_keys, decode, reading
 from sweephand.train.learners.schedules import (
     as_schedule,
     learning_parameter_schedule,
     read_schedule,
     schedule_state,
 )
+from sweephand.train.states import check_keys, decode, reading
 
 logger = logging.getLogger("sweephand")
 

@@ -15,7 +15,7 @@ from sweephand.source.schedules import (
     schedule_of,
 )
 from sweephand.train.arguments import check_decay, check_rate
-from sweephand.train.checkpoint.read_state import decode
+from sweephand.train.states import decode
 
 
 def learning_parameter_schedule(

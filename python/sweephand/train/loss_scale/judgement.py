@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from sweephand.base.checks import check_choice, check_int, check_number
 from sweephand.errors import StateError
-from sweephand.train.checkpoint.read_state import check_keys, read_count, reading
-from sweephand.train.learners.finite_check import Cause
+from sweephand.train.learners.arrays import Cause
+from sweephand.train.states import check_keys, read_count, reading
 
 Quantity: TypeAlias = Literal["gradient_norm", "loss"]
 Refill: TypeAlias = Literal["clean step", "growth"]

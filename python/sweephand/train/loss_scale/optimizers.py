@@ -10,7 +10,7 @@ import numpy as np
 from sweephand.base.checks import check_number
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.learners.array_learner import ArrayLearner
-from sweephand.train.learners.finite_check import (
+from sweephand.train.learners.arrays import (
     Array,
     Cause,
     Findings,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 from sweephand.base.checks import check_flag, check_function, check_int, check_number
 from sweephand.errors import ArgumentTypeError, shown
 from sweephand.train.learners.array_learner import ArrayLearner
-from sweephand.train.learners.finite_check import Findings
+from sweephand.train.learners.arrays import Findings
 from sweephand.train.learners.learner import Learner, check_counts
 from sweephand.train.loss_scale.judgement import (
     NOT_ASKED,

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from sweephand.base.checks import check_function, check_int
 from sweephand.errors import LossScaleError
-from sweephand.train.learners.finite_check import Cause, Findings
+from sweephand.train.learners.arrays import Cause, Findings
 from sweephand.train.loss_scale.judgement import StepNumbers
 
 CauseName: TypeAlias = Literal["ok", "inf", "nan", "outlier", "no gradient"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from sweephand.base.checks import check_int, check_number
 from sweephand.errors import LossScaleError
 from sweephand.source.schedules import StepSchedule, minibatch_size_schedule
-from sweephand.train.progress.record import Averages, Step
-from sweephand.train.session.learning_rate_control import check_steerable
+from sweephand.train.records import Averages, Step
 from sweephand.train.session.settings import Frequency
 from sweephand.train.session.training_run import NEVER, Activity, SizeRequest, TrainingRun
+from sweephand.train.session.validation import check_steerable
 from sweephand.train.trainer.trained_model import Data
 
 GRAIN = 64  # larger sizes are multiples of it

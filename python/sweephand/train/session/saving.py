@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import NoReturn
 
 from sweephand.errors import StateError
-from sweephand.train.checkpoint.checkpoint_store import (
+from sweephand.train.checkpoint import (
     Checkpoint,
     CheckpointStore,
     FolderLock,
+    Snapshot,
     find,
     refuse_file,
 )
-from sweephand.train.checkpoint.snapshot import Snapshot, read_snapshot
-from sweephand.train.session.minibatch_feed import PREEMPTED_EXIT_CODE
 from sweephand.train.session.settings import CheckpointConfig, Frequency
-from sweephand.train.session.training_run import NEVER, Activity, TrainingRun
+from sweephand.train.session.training_run import (
+    NEVER,
+    PREEMPTED_EXIT_CODE,
+    Activity,
+    TrainingRun,
+)
 from sweephand.train.trainer.workers import on_first
 
 logger = logging.getLogger("sweephand")
@@ -76,7 +80,7 @@ class Saving(Activity):
                 self.store = replace(self.store, run=checkpoint.run)
         self._is_store_ours = checkpoint is None or checkpoint.folder.parent == folder
         if checkpoint is not None:
-            snapshot = read_snapshot(checkpoint, run.trainer.model)
+            snapshot = run.trainer.read(checkpoint)
             for one in run.activities:
                 one.prepare(snapshot)
             run.restore_session(snapshot)
@@ -120,7 +124,7 @@ class Saving(Activity):
         assert self.store is not None
         assert accepted is not None
         self._wait()
-        return read_snapshot(Checkpoint(self.store.path(accepted)), self.run.trainer.model)
+        return self.run.trainer.read(Checkpoint(self.store.path(accepted)))
 
     def watch(self) -> None:
         """Report a checkpoint that has become durable, or raise why it could not be saved."""

@@ -11,14 +11,7 @@ from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.schedules import Schedule, Spec
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
-from sweephand.train.progress.record import Averages
-from sweephand.train.session.evaluation import FinalTest, Validation
-from sweephand.train.session.learning_rate_control import LearningRateControl, RateControl
-from sweephand.train.session.minibatch_feed import (
-    MinibatchFeed,
-    Preempted,
-    Preemption,
-)
+from sweephand.train.records import Averages
 from sweephand.train.session.minibatch_scaling import MinibatchGrowth, MinibatchScaling
 from sweephand.train.session.saving import Saving
 from sweephand.train.session.settings import (
@@ -31,9 +24,18 @@ from sweephand.train.session.settings import (
 from sweephand.train.session.training_run import (
     Activity,
     GoBack,
+    MinibatchFeed,
+    Preempted,
+    Preemption,
     SizeRequest,
     TrainingRun,
     session_sizes,
+)
+from sweephand.train.session.validation import (
+    FinalTest,
+    LearningRateControl,
+    RateControl,
+    Validation,
 )
 from sweephand.train.trainer.trainer import Trainer
 

@@ -9,13 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sweephand.errors import ArgumentTypeError, StateError, shown
-from sweephand.train.checkpoint.read_state import capture_random_state, restore_random_state
-from sweephand.train.checkpoint.saved_arrays import SavedArrays
 from sweephand.train.learners.array_learner import ArrayLearner
-from sweephand.train.learners.finite_check import Array, check_gradients, core_array
+from sweephand.train.learners.arrays import Array, check_gradients, core_array
 from sweephand.train.loss_scale.optimizers import listed
 from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.loss_scale.step_result import StepResult
+from sweephand.train.states import SavedArrays, capture_random_state, restore_random_state
 from sweephand.train.trainer.trained_model import (
     WEIGHTS,
     Data,

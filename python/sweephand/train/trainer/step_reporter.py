@@ -7,8 +7,16 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from sweephand.train.learners.learner import Clock
-from sweephand.train.progress.observer import Observer, StepListener, TakenStep, as_observer
-from sweephand.train.progress.record import Figures, Record, RecordKind, Step
+from sweephand.train.records import (
+    Figures,
+    Observer,
+    Record,
+    RecordKind,
+    Step,
+    StepListener,
+    TakenStep,
+    as_observer,
+)
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
 
 Reader: TypeAlias = Callable[[], float]

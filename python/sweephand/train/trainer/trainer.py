@@ -18,24 +18,25 @@ from uuid import uuid4
 from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo, name_of
-from sweephand.errors import ArgumentTypeError, LossScaleError, shown
+from sweephand.errors import ArgumentTypeError, LossScaleError, StateError, shown
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.run.strict_json import of_json, to_json
 from sweephand.train.arguments import check_kind, check_path
-from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, FolderLock, find
-from sweephand.train.checkpoint.read_state import check_keys, reading
-from sweephand.train.checkpoint.snapshot import (
+from sweephand.train.checkpoint import (
+    Checkpoint,
+    CheckpointStore,
+    FolderLock,
     Snapshot,
     Stateful,
     capture_states,
     check_json,
     check_stateful,
-    read_snapshot,
+    find,
     restore_states,
 )
 from sweephand.train.learners.learner import Clock, Clocks
-from sweephand.train.progress.observer import Observer
-from sweephand.train.progress.record import Figures, ProgressWriter, RecordKind, Step
+from sweephand.train.records import Figures, Observer, ProgressWriter, RecordKind, Step
+from sweephand.train.states import check_keys, reading
 from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel
 from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
@@ -406,11 +407,21 @@ class Trainer:
         checkpoint = find(Path(path).expanduser())
         if checkpoint is None:
             raise FileNotFoundError(f"there is no checkpoint in {path}")
-        snapshot = read_snapshot(checkpoint, self._model)
+        snapshot = self.read(checkpoint)
         self.restore(snapshot)
         if checkpoint.folder != Path(path).expanduser():
             self._run_id = checkpoint.run  # which goes on
         return snapshot.state.get("external")
+
+    def read(self, checkpoint: Checkpoint) -> Snapshot:
+        """Read a checkpoint, or raise StateError if it was not made of such a model."""
+        try:
+            return Snapshot(self._model.read(checkpoint.folder), checkpoint.state())
+        except FileNotFoundError as error:
+            raise StateError(
+                f"{checkpoint.folder} is of another kind of model or other learners: it has no "
+                f"{error.filename}"
+            ) from error
 
     def state_dict(self) -> dict[str, Any]:
         """Return all but the source's position for ``torch.distributed.checkpoint``.

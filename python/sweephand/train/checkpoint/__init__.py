@@ -1,1 +1,0 @@
-"""Checkpoints: all that a run needs to resume, as folders on disk."""

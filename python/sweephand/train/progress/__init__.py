@@ -1,1 +1,0 @@
-"""The records of training progress, and the writers that receive them."""
